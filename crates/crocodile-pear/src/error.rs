@@ -1,0 +1,176 @@
+//! What went wrong while a request was served: its kind, whose fault it was, and what the client is told.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use http::StatusCode;
+
+/// A failure of one call or one item. Cheap to clone: several items may fail by one cause.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: Kind,
+    detail: Cow<'static, str>,
+    step: Option<Arc<str>>,
+    upstream: Option<Arc<str>>,
+}
+
+/// What went wrong, as far as anyone has to act differently on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The client's request cannot be served as it stands.
+    BadRequest,
+    /// The client's body is larger than the configured bound.
+    BodyTooLarge,
+    /// No connection to the upstream could be had.
+    Unreachable,
+    /// The upstream broke the connection before it answered.
+    Reset,
+    /// The upstream's answer breaks HTTP or its own content type.
+    Malformed,
+    /// The upstream's answer ended before it was whole.
+    Cut,
+    /// The upstream's answer is larger than the configured bound.
+    Oversized,
+    /// The upstream answered with a status that the pipeline cannot use.
+    Unusable,
+    /// The upstream took longer than the configured time.
+    Timeout,
+    /// The upstream has as many calls in flight as it may.
+    Busy,
+    /// An expression failed on data of the upstream.
+    Expression,
+    /// A fault of our own.
+    Internal,
+}
+
+/// Whose fault it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The client's: it may mend its request.
+    Client,
+    /// The upstream's.
+    Upstream,
+    /// Ours.
+    Gateway,
+}
+
+impl Kind {
+    /// Whose fault it was.
+    pub fn fault(self) -> Fault {
+        match self {
+            Kind::BadRequest | Kind::BodyTooLarge => Fault::Client,
+            Kind::Internal => Fault::Gateway,
+            _ => Fault::Upstream,
+        }
+    }
+
+    /// The status a client is told (RFC 9110, 15.5 and 15.6).
+    ///
+    /// This table is the only one: the items of a list carry a status of their own.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Kind::BadRequest => StatusCode::BAD_REQUEST,
+            Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// The name in problem documents, logs and metrics (`error.type`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::BadRequest => "bad-request",
+            Kind::BodyTooLarge => "body-too-large",
+            Kind::Unreachable => "unreachable",
+            Kind::Reset => "reset",
+            Kind::Malformed => "malformed",
+            Kind::Cut => "cut",
+            Kind::Oversized => "oversized",
+            Kind::Unusable => "unusable",
+            Kind::Timeout => "timeout",
+            Kind::Busy => "busy",
+            Kind::Expression => "expression",
+            Kind::Internal => "internal",
+        }
+    }
+}
+
+impl Error {
+    /// An error whose detail the client may read: never an internal address.
+    pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
+        Error(Arc::new(Inner { kind, detail: detail.into(), step: None, upstream: None }))
+    }
+
+    /// Names the step in which it happened, if an inner one has not been named.
+    pub fn at_step(mut self, step: &Arc<str>) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.step.get_or_insert_with(|| step.clone());
+        self
+    }
+
+    /// Names the upstream that was called, by its name in the configuration.
+    pub fn of_upstream(mut self, upstream: &Arc<str>) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.upstream.get_or_insert_with(|| upstream.clone());
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The status a client is told.
+    pub fn status(&self) -> StatusCode {
+        self.0.kind.status()
+    }
+
+    /// The detail alone, without step and upstream.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// The problem document (RFC 9457, `application/problem+json`).
+    pub fn document(&self) -> Vec<u8> {
+        let status = self.status();
+        let mut fields = serde_json::Map::new();
+        fields.insert("title".into(), status.canonical_reason().unwrap_or("Error").into());
+        fields.insert("status".into(), status.as_u16().into());
+        fields.insert("kind".into(), self.0.kind.name().into());
+        fields.insert("detail".into(), self.0.detail.as_ref().into());
+        if let Some(step) = &self.0.step {
+            fields.insert("step".into(), step.as_ref().into());
+        }
+        if let Some(upstream) = &self.0.upstream {
+            fields.insert("upstream".into(), upstream.as_ref().into());
+        }
+        serde_json::Value::Object(fields).to_string().into_bytes()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(step) = &self.0.step {
+            write!(f, "{step}: ")?;
+        }
+        if let Some(upstream) = &self.0.upstream {
+            write!(f, "{upstream}: ")?;
+        }
+        f.write_str(&self.0.detail)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({}: {self})", self.0.kind.name())
+    }
+}
+
+impl std::error::Error for Error {}

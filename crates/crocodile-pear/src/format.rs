@@ -1,0 +1,3 @@
+//! Bytes to values and back, piece by piece.
+
+pub mod json;

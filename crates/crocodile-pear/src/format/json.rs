@@ -1,0 +1,1 @@
+//! JSON: checked strictly, spliced as it came.

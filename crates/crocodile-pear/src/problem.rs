@@ -1,0 +1,69 @@
+//! A fault in what the operator wrote: where it stands, what is wrong, what would be right.
+
+/// A place in a configuration file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// Which of the files read, in the order of reading.
+    pub file: u32,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1, in characters.
+    pub column: u32,
+    /// How many characters are meant; at least 1.
+    pub length: u32,
+}
+
+/// One fault, told so that the operator can mend it without a manual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it stands.
+    pub span: Span,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub remedy: Option<String>,
+    /// Whether it stops the configuration from running.
+    pub severity: Severity,
+}
+
+/// Whether a problem stops the configuration from running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The configuration cannot run.
+    Error,
+    /// It runs, and probably not as meant.
+    Warning,
+}
+
+/// Gathers every problem of a configuration, so that one run of `check` tells all.
+#[derive(Debug, Default)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Notes an error; answers `None`, so that a decoder can end with it.
+    pub fn error<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
+        self.push(Severity::Error, span, message.into(), remedy.into());
+        None
+    }
+
+    /// Notes a warning.
+    pub fn warning(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
+        self.push(Severity::Warning, span, message.into(), remedy.into());
+    }
+
+    fn push(&mut self, severity: Severity, span: Span, message: String, remedy: String) {
+        let remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
+        self.0.push(Problem { span, message, remedy, severity });
+    }
+
+    /// Whether anything found stops the configuration from running.
+    pub fn fatal(&self) -> bool {
+        self.0.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// All of them, in the order of the files.
+    pub fn into_sorted(mut self) -> Vec<Problem> {
+        self.0.sort_by_key(|problem| problem.span);
+        self.0
+    }
+}
