@@ -1,48 +1,52 @@
 //! From what is written to typed specs: nodes with places, decoders that gather every problem, and the schema.
 
-use indexmap::IndexMap;
+pub use serde_json::Value as Json;
 
-use crate::problem::{Problems, Span};
+use crate::problem::Problems;
 
-/// A piece of the written configuration, with its place.
-#[derive(Clone, Debug)]
-pub struct Node {
-    /// Where it stands.
-    pub span: Span,
-    /// What it is.
-    pub kind: NodeKind,
-}
+mod choice;
+mod duration;
+mod node;
+mod record;
+mod scalar;
+mod schema;
+mod several;
+mod size;
+mod suggest;
 
-/// What a node is.
-#[derive(Clone, Debug)]
-pub enum NodeKind {
-    /// Nothing, `null` or `~`.
-    Null,
-    /// A scalar, as text, and whether it was quoted (then it is never a number or a bool).
-    Scalar { /** its text */ text: String, /** quoted */ quoted: bool },
-    /// A list.
-    List(Vec<Node>),
-    /// A map, in order; keys carry their own place.
-    Map(Vec<(Located<String>, Node)>),
-}
-
-/// A value with the place where it is written.
-#[derive(Clone, Debug)]
-pub struct Located<T> {
-    /// The value.
-    pub value: T,
-    /// Where it stands.
-    pub span: Span,
-}
+#[doc(hidden)]
+pub use choice::{choices, choose};
+pub use duration::Timeout;
+pub use node::{Located, Node, NodeKind, Run, Runs};
+pub use record::{Field, Fields};
+#[doc(hidden)]
+pub use record::{Property, object, plain};
+pub use scalar::Expression;
+pub use schema::{Definitions, schema};
+pub use several::Entries;
+pub use size::Size;
+pub use suggest::suggest;
 
 /// What can be written in a configuration.
 pub trait Decode: Sized {
     /// Reads it from a node; notes every problem and answers `None` if there was an error.
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self>;
 
-    /// Its JSON Schema (draft 2020-12).
-    fn schema() -> serde_json::Value;
-}
+    /// Its JSON Schema (draft 2020-12); what has a name goes into the definitions, once.
+    fn schema(definitions: &mut Definitions) -> Json;
 
-/// A map whose keys the operator chooses.
-pub type Entries<T> = IndexMap<String, (Span, T)>;
+    /// What it is when its field is left out; `None` for what may not be left out.
+    fn absent() -> Option<Self> {
+        None
+    }
+
+    /// Whether a written `null` is a value of it.
+    fn takes_null() -> bool {
+        false
+    }
+
+    /// How this value would be written, to show a default in the schema; `None` where that would not help.
+    fn written(&self) -> Option<Json> {
+        None
+    }
+}

@@ -1,0 +1,98 @@
+//! `choice!`: one of a few words.
+
+use serde_json::{Value, json};
+
+use super::{Definitions, Node, record, suggest};
+use crate::problem::Problems;
+
+/// Declares what is written as one of a few words.
+///
+/// ```
+/// use crocodile_pear::choice;
+/// choice! {
+///     /// In which order items are sent.
+///     pub enum Order {
+///         /// As they come.
+///         Arrival = "arrival",
+///         /// As they were asked for.
+///         Request = "request",
+///     }
+/// }
+/// assert_eq!(Order::Arrival.word(), "arrival");
+/// ```
+#[macro_export]
+macro_rules! choice {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis enum $name:ident {
+            $( $(#[doc = $choice_doc:literal])* $choice:ident = $word:literal ),* $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        $vis enum $name {
+            $( $(#[doc = $choice_doc])* $choice, )*
+        }
+
+        impl $name {
+            const CHOICES: &'static [(Self, $crate::spec::Field)] = &[
+                $( (Self::$choice, $crate::spec::Field { name: $word, doc: concat!($($choice_doc, "\n"),*) }), )*
+            ];
+
+            /// The word as written.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $( Self::$choice => $word, )*
+                }
+            }
+        }
+
+        impl $crate::spec::Decode for $name {
+            fn decode(node: &$crate::spec::Node, problems: &mut $crate::problem::Problems) -> Option<Self> {
+                $crate::spec::choose(node, Self::CHOICES, problems)
+            }
+
+            fn schema(definitions: &mut $crate::spec::Definitions) -> $crate::spec::Json {
+                let doc = concat!($($doc, "\n"),*);
+                $crate::spec::choices(std::any::type_name::<Self>(), doc, Self::CHOICES, definitions)
+            }
+
+            fn written(&self) -> Option<$crate::spec::Json> {
+                Some(self.word().into())
+            }
+        }
+    };
+}
+
+/// The choice whose word is written.
+pub fn choose<T: Copy>(node: &Node, choices: &[(T, record::Field)], problems: &mut Problems) -> Option<T> {
+    let words: Vec<&str> = choices.iter().map(|(_, field)| field.name).collect();
+    let wanted = format!("one of {}", record::list(&words));
+    let text = node.expect_text(&wanted, problems)?;
+    if let Some((choice, _)) = choices.iter().find(|(_, field)| field.name == text.value) {
+        return Some(*choice);
+    }
+    match suggest(text.as_str(), words) {
+        Some(near) => node.wrong(&wanted, format!("did you mean `{near}`?"), problems),
+        None => node.wrong(&wanted, "", problems),
+    }
+}
+
+/// The schema of a choice.
+pub fn choices<T>(
+    identity: &'static str,
+    doc: &str,
+    choices: &[(T, record::Field)],
+    definitions: &mut Definitions,
+) -> Value {
+    definitions.define(identity, |_| {
+        let word = |(_, field): &(T, record::Field)| {
+            let mut word = json!({"const": field.name});
+            record::describe(&mut word, field.doc);
+            word
+        };
+        let mut schema = json!({"oneOf": choices.iter().map(word).collect::<Vec<_>>()});
+        record::describe(&mut schema, doc);
+        schema
+    })
+}

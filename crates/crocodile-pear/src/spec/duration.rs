@@ -1,0 +1,130 @@
+//! Lengths of time: `500ms`, `2s`, `1h30m`.
+
+use std::{str::FromStr, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Decode, Definitions, Node};
+use crate::problem::Problems;
+
+const UNITS: [(&str, u64); 6] = [
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
+
+/// Ten years, in nanoseconds: clocks and timers can still add it, and nobody waits longer.
+const LONGEST: u64 = 3_650 * 86_400_000_000_000;
+
+const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(us|ms|s|m|h|d))+$";
+
+impl Decode for Duration {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        const WANTED: &str = "a duration";
+        let text = node.expect_text(WANTED, problems)?.value;
+        if let Some(nanos) = parse(&text) {
+            return match nanos <= LONGEST {
+                true => Some(Self::from_nanos(nanos)),
+                false => node.wrong("a duration of at most 3650d", "", problems),
+            };
+        }
+        let remedy = match f64::from_str(&text) {
+            Ok(number) if number >= 0.0 && number.is_finite() => format!("add the unit: `{text}s` or `{text}ms`"),
+            _ => "write it as `500ms`, `2s`, `1m` or `1h30m`".to_owned(),
+        };
+        node.wrong(WANTED, remedy, problems)
+    }
+
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"type": "string", "pattern": PATTERN, "examples": ["500ms", "2s", "1h30m"]})
+    }
+
+    fn written(&self) -> Option<Value> {
+        let mut rest = u64::try_from(self.as_nanos()).ok()?;
+        if rest == 0 {
+            return Some("0s".into());
+        }
+        let mut text = String::new();
+        for (unit, nanos) in UNITS.iter().rev().filter(|(unit, _)| *unit != "d") {
+            if rest >= *nanos {
+                text.push_str(&format!("{}{unit}", rest / nanos));
+                rest %= nanos;
+            }
+        }
+        Some(text.into())
+    }
+}
+
+/// Nanoseconds; saturates, so that what is too long is told apart from what is no duration.
+fn parse(text: &str) -> Option<u64> {
+    let mut total = 0_u64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let number = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, after) = rest.split_at(number);
+        let unit = after.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit);
+        let (_, nanos) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        total = total.saturating_add(scale(number, *nanos)?);
+        rest = after;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+/// A decimal number times a whole one, without the rounding of floats.
+fn scale(number: &str, by: u64) -> Option<u64> {
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) {
+        return None;
+    }
+    let whole = whole.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(by);
+    let mut scale = by;
+    let part = part.bytes().fold(0_u64, |sum, digit| {
+        scale /= 10;
+        sum + u64::from(digit - b'0') * scale
+    });
+    Some(whole.saturating_add(part))
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// As long as it takes; written `never`.
+    Never,
+    /// This long.
+    After(Duration),
+}
+
+impl Timeout {
+    /// The time to wait, if there is an end to it.
+    pub fn duration(self) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::After(duration) => Some(duration),
+        }
+    }
+}
+
+impl Decode for Timeout {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_plain() {
+            Some("never") => Some(Self::Never),
+            Some("none" | "off" | "infinite" | "unlimited" | "false") => {
+                node.wrong("a duration or `never`", "write `never`", problems)
+            }
+            _ => Duration::decode(node, problems).map(Self::After),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Value {
+        json!({"anyOf": [{"const": "never"}, Duration::schema(definitions)]})
+    }
+
+    fn written(&self) -> Option<Value> {
+        self.duration().map_or(Some("never".into()), |duration| duration.written())
+    }
+}

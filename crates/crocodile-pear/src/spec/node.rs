@@ -1,0 +1,241 @@
+//! What is written, as a tree in which every part knows its place.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::Value;
+
+use crate::problem::{Problems, Span};
+
+/// A piece of the written configuration, with its place.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Where it stands.
+    pub span: Span,
+    /// What it is.
+    pub kind: NodeKind,
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// Nothing, `null` or `~`.
+    Null,
+    /// A scalar.
+    Scalar {
+        /// Its text, as meant: without quotes, with escapes and folds resolved.
+        text: String,
+        /// Whether it was quoted; then it is never a number or a bool.
+        quoted: bool,
+        /// Where the parts of the text stand, unless it is written as it reads, on one line.
+        runs: Runs,
+    },
+    /// A list.
+    List(Vec<Node>),
+    /// A map, in order, each key once; keys carry their own place.
+    Map(Vec<(Located<String>, Node)>),
+}
+
+/// A value with the place where it is written.
+#[derive(Clone, Debug)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands.
+    pub span: Span,
+    /// Where the parts of a text stand, unless it is written as it reads, on one line.
+    pub runs: Runs,
+}
+
+/// The places of a text's parts, in order; `None` for a text that is written as it reads, on one line.
+pub type Runs = Option<Arc<[Run]>>;
+
+/// From this offset of a text on (up to the next run), it stands at this line and column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Byte offset in the text.
+    pub offset: usize,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1, in characters.
+    pub column: u32,
+    /// For what does not read as it is written (an escape, a variable): how many characters are written for the
+    /// whole run. 0: each character stands for itself.
+    pub written: u32,
+}
+
+impl<T> Located<T> {
+    /// A value that stands at this place.
+    pub fn new(value: T, span: Span) -> Self {
+        Self { value, span, runs: None }
+    }
+
+    /// The same place with something else made of the value.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Located<U> {
+        Located { value: make(self.value), span: self.span, runs: self.runs }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Located<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+impl Located<String> {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.value
+    }
+
+    /// The place of a part of the text, `len` bytes from `offset` on; what goes on over several lines is
+    /// shown to the end of its first.
+    pub fn at(&self, offset: usize, len: usize) -> Span {
+        let (line, column, _) = self.place(offset);
+        let last = self.value.len().min(offset.saturating_add(len.max(1))).max(offset + 1) - 1;
+        let length = match self.place(last) {
+            (end, column_of_last, width) if end == line => column_of_last + width - column.min(column_of_last),
+            _ => self.rest_of_line(offset, line, column),
+        };
+        Span { file: self.span.file, line, column, length: length.max(1) }
+    }
+
+    /// Line and column of the character at an offset, and how many characters are written for it.
+    fn place(&self, offset: usize) -> (u32, u32, u32) {
+        let own = [Run { offset: 0, line: self.span.line, column: self.span.column, written: 0 }];
+        let runs = self.runs.as_deref().unwrap_or(&own);
+        let index = runs.partition_point(|run| run.offset <= offset).saturating_sub(1);
+        let Some(run) = runs.get(index) else { return (self.span.line, self.span.column, 1) };
+        match run.written {
+            0 => (run.line, run.column + self.characters(run.offset, offset), 1),
+            written => (run.line, run.column, written),
+        }
+    }
+
+    fn rest_of_line(&self, offset: usize, line: u32, column: u32) -> u32 {
+        let runs = self.runs.as_deref().unwrap_or_default();
+        let end = runs.iter().find(|run| run.line > line).map_or(self.value.len(), |run| run.offset);
+        let text = self.value.get(offset..end).unwrap_or_default().trim_end();
+        let (_, last, width) = self.place(offset + text.char_indices().last().map_or(0, |(at, _)| at));
+        (last + width).saturating_sub(column)
+    }
+
+    /// How many characters begin between two offsets; offsets inside a character or past the end are taken as they come.
+    fn characters(&self, from: usize, to: usize) -> u32 {
+        let bytes = self.value.as_bytes();
+        let to = to.min(bytes.len());
+        let begun = bytes.get(from..to).unwrap_or_default().iter().filter(|byte| (**byte as i8) >= -0x40).count();
+        u32::try_from(begun).unwrap_or(u32::MAX)
+    }
+}
+
+impl Node {
+    /// The tree of a JSON value, for configurations that do not come from a file; it has no places.
+    pub fn from_json(value: &Value) -> Self {
+        let scalar = |text: String, quoted| NodeKind::Scalar { text, quoted, runs: None };
+        let kind = match value {
+            Value::Null => NodeKind::Null,
+            Value::Bool(value) => scalar(value.to_string(), false),
+            Value::Number(value) => scalar(value.to_string(), false),
+            Value::String(value) => scalar(value.clone(), true),
+            Value::Array(items) => NodeKind::List(items.iter().map(Self::from_json).collect()),
+            Value::Object(fields) => {
+                let entry = |(key, value): (&String, &Value)| {
+                    (Located::new(key.clone(), Span::default()), Self::from_json(value))
+                };
+                NodeKind::Map(fields.iter().map(entry).collect())
+            }
+        };
+        Self { span: Span::default(), kind }
+    }
+
+    /// The entries, if it is a map.
+    pub fn as_map(&self) -> Option<&[(Located<String>, Node)]> {
+        match &self.kind {
+            NodeKind::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The items, if it is a list.
+    pub fn as_list(&self) -> Option<&[Node]> {
+        match &self.kind {
+            NodeKind::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is a scalar, quoted or not.
+    pub fn as_text(&self) -> Option<Located<String>> {
+        match &self.kind {
+            NodeKind::Scalar { text, runs, .. } => {
+                Some(Located { value: text.clone(), span: self.span, runs: runs.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The text, if it is a scalar without quotes: what may be a number or a bool.
+    pub fn as_plain(&self) -> Option<&str> {
+        match &self.kind {
+            NodeKind::Scalar { text, quoted: false, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The entries of what must be a map; `wanted` says which, as in "an upstream".
+    pub fn expect_map(&self, wanted: &str, problems: &mut Problems) -> Option<&[(Located<String>, Node)]> {
+        self.as_map().or_else(|| self.wrong(wanted, "write a map: `key: value` lines, indented", problems))
+    }
+
+    /// The items of what must be a list.
+    pub fn expect_list(&self, wanted: &str, problems: &mut Problems) -> Option<&[Node]> {
+        let remedy = match self.as_plain() {
+            Some(text) => format!("write a list: `[{text}]`"),
+            None => "write a list: `- item` lines, or `[a, b]`".to_owned(),
+        };
+        self.as_list().or_else(|| self.wrong(wanted, remedy, problems))
+    }
+
+    /// The text of what must be a scalar.
+    pub fn expect_text(&self, wanted: &str, problems: &mut Problems) -> Option<Located<String>> {
+        self.as_text().or_else(|| self.wrong(wanted, "", problems))
+    }
+
+    /// The one entry of what must be a map with one key, as a step is.
+    pub fn expect_one(&self, wanted: &str, problems: &mut Problems) -> Option<(&Located<String>, &Node)> {
+        match self.expect_map(wanted, problems)? {
+            [(key, value)] => Some((key, value)),
+            [] => self.wrong(wanted, "", problems),
+            [(first, _), (second, _), ..] => problems.error(
+                second.span,
+                format!("{wanted} has one key, and `{first}` is there already"),
+                format!("indent `{second}` below `{first}`, or begin a new item with `-`"),
+            ),
+        }
+    }
+
+    /// Notes that something else was wanted here; answers `None`.
+    pub fn wrong<T>(&self, wanted: &str, remedy: impl Into<String>, problems: &mut Problems) -> Option<T> {
+        problems.error(self.span, format!("found {}, wanted {wanted}", self.found()), remedy)
+    }
+
+    /// What it is, in words.
+    pub fn found(&self) -> String {
+        match &self.kind {
+            NodeKind::Null => "nothing".to_owned(),
+            NodeKind::List(_) => "a list".to_owned(),
+            NodeKind::Map(_) => "a map".to_owned(),
+            NodeKind::Scalar { text, quoted: true, .. } => format!("the text {:?}", short(text)),
+            NodeKind::Scalar { text, .. } => format!("`{}`", short(text)),
+        }
+    }
+}
+
+/// A text that fits into a message.
+fn short(text: &str) -> String {
+    const FITS: usize = 40;
+    match text.char_indices().nth(FITS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

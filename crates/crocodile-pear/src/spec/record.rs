@@ -1,0 +1,398 @@
+//! `spec!`: from one declaration a struct, its decoder and its schema.
+
+use serde_json::{Map, Value, json};
+
+use super::{Decode, Definitions, Located, Node, suggest};
+use crate::problem::{Problems, Span};
+
+/// Declares what can be written as a map with known keys.
+///
+/// A field of type `Option<_>` may be left out, and so may one with a default (`pub limit: u64 = 100`); any other must
+/// be there. A key that is no Rust name is given by `#[name = "as"]`, after the docs; `r#as` is written `as` anyway.
+/// The docs become the descriptions in the schema and the remedies of what is missing.
+/// `short(parse)` at the end accepts a scalar too; `parse` is a
+/// `fn(Located<String>, &mut Problems) -> Option<Self>`.
+///
+/// ```
+/// use crocodile_pear::{spec, spec::{Decode, Expression, Located, Node}, problem::Problems};
+/// spec! {
+///     /// Calls an upstream.
+///     pub struct Call {
+///         /// The upstream, by its name.
+///         pub to: Located<String>,
+///         /// At most this many calls.
+///         pub limit: u64 = 100,
+///         /// One call for each of these.
+///         pub for_each: Option<Expression>,
+///         /// The name of the result.
+///         #[name = "as"]
+///         pub name: Option<String>,
+///     }
+///     short(named)
+/// }
+///
+/// fn named(to: Located<String>, _: &mut Problems) -> Option<Call> {
+///     Some(Call { to, limit: 100, for_each: None, name: None })
+/// }
+///
+/// let mut problems = Problems::default();
+/// let node = Node::from_json(&serde_json::json!({"to": "shop", "as": "orders"}));
+/// let call = Call::decode(&node, &mut problems).expect("a whole call");
+/// assert_eq!((call.limit, call.name.as_deref()), (100, Some("orders")));
+/// ```
+#[macro_export]
+macro_rules! spec {
+    (@name $field:ident) => { $crate::spec::plain(stringify!($field)) };
+    (@name $field:ident $written:literal) => { $written };
+    (@read $fields:ident $problems:ident $name:expr, $ty:ty) => {
+        $fields.read::<$ty>($name, $problems)
+    };
+    (@read $fields:ident $problems:ident $name:expr, $ty:ty, $default:expr) => {
+        $fields.read_or::<$ty>($name, $problems, || $default)
+    };
+    (@default $ty:ty) => { None };
+    (@default $ty:ty, $default:expr) => {{
+        let default: $ty = $default;
+        Some($crate::spec::Decode::written(&default))
+    }};
+    (@short $node:ident $problems:ident) => {};
+    (@short $node:ident $problems:ident $short:path) => {
+        if let Some(text) = $node.as_text() {
+            return $short(text, $problems);
+        }
+    };
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis struct $name:ident {
+            $(
+                $(#[doc = $field_doc:literal])*
+                $(#[name = $written:literal])?
+                $field_vis:vis $field:ident : $ty:ty $(= $default:expr)?
+            ),* $(,)?
+        }
+        $(short($short:path))?
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug)]
+        $vis struct $name {
+            $( $(#[doc = $field_doc])* $field_vis $field: $ty, )*
+        }
+
+        impl $name {
+            const FIELDS: &'static [$crate::spec::Field] = &[
+                $( $crate::spec::Field {
+                    name: $crate::spec!(@name $field $($written)?),
+                    doc: concat!($($field_doc, "\n"),*),
+                }, )*
+            ];
+        }
+
+        impl $crate::spec::Decode for $name {
+            fn decode(node: &$crate::spec::Node, problems: &mut $crate::problem::Problems) -> Option<Self> {
+                $crate::spec!(@short node problems $($short)?);
+                #[allow(unused_mut, reason = "a spec may have no fields")]
+                let mut fields = $crate::spec::Fields::of(node, Self::FIELDS, problems)?;
+                $( let $field = $crate::spec!(
+                    @read fields problems $crate::spec!(@name $field $($written)?), $ty $(, $default)?
+                ); )*
+                fields.sound().then_some(())?;
+                Some(Self { $( $field: $field?, )* })
+            }
+
+            fn schema(definitions: &mut $crate::spec::Definitions) -> $crate::spec::Json {
+                definitions.define(std::any::type_name::<Self>(), |definitions| {
+                    let defaults: &[Option<Option<$crate::spec::Json>>] =
+                        &[ $( $crate::spec!(@default $ty $(, $default)?) ),* ];
+                    let properties: &[$crate::spec::Property] =
+                        &[ $( (<$ty as $crate::spec::Decode>::schema,
+                               <$ty as $crate::spec::Decode>::absent().is_some()) ),* ];
+                    let short = false $(|| { let _ = $short; true })?;
+                    let doc = concat!($($doc, "\n"),*);
+                    $crate::spec::object(doc, Self::FIELDS, properties, defaults, short, definitions)
+                })
+            }
+        }
+    };
+}
+
+/// A field of a spec.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The key as written.
+    pub name: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// A field's schema, and whether its type may be left out.
+pub type Property = (fn(&mut Definitions) -> Value, bool);
+
+/// A Rust name as it is written in a configuration: `r#as` is `as`.
+pub const fn plain(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
+/// A map with known keys, while it is read.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    entries: &'a [(Located<String>, Node)],
+    known: &'static [Field],
+    span: Span,
+    /// Known fields that an unknown key was probably meant to be: they are not missing as well.
+    meant: Vec<&'static str>,
+    sound: bool,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of what must be a map; every key that is not known is noted.
+    pub fn of(node: &'a Node, known: &'static [Field], problems: &mut Problems) -> Option<Self> {
+        let names: Vec<_> = known.iter().map(|field| field.name).collect();
+        let wanted = format!("a map with {}", list(&names));
+        let entries = node.expect_map(&wanted, problems)?;
+        let mut fields = Self { entries, known, span: node.span, meant: Vec::new(), sound: true };
+        for (key, _) in entries.iter().filter(|(key, _)| !names.contains(&key.as_str())) {
+            fields.unknown(key, &names, problems);
+        }
+        Some(fields)
+    }
+
+    fn unknown(&mut self, key: &Located<String>, names: &[&'static str], problems: &mut Problems) {
+        self.sound = false;
+        let free = |name: &&str| !self.entries.iter().any(|(key, _)| key.value == **name);
+        let near = suggest(key.as_str(), names.iter().copied().filter(free));
+        let meant = near.and_then(|near| names.iter().find(|name| **name == near));
+        self.meant.extend(meant);
+        let remedy = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if names.is_empty() => "nothing can be set here".to_owned(),
+            None => format!("known here: {}", list(names)),
+        };
+        problems.error::<()>(key.span, format!("unknown field `{key}`"), remedy);
+    }
+
+    /// A field; what is missing is noted, unless its type has a value for that.
+    pub fn read<T: Decode>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
+        match self.find(name) {
+            Some(node) => T::decode(node, problems),
+            None => T::absent().or_else(|| self.missing(name, problems)),
+        }
+    }
+
+    /// A field, or its default if it is left out.
+    pub fn read_or<T: Decode>(
+        &mut self,
+        name: &'static str,
+        problems: &mut Problems,
+        default: impl FnOnce() -> T,
+    ) -> Option<T> {
+        match self.find(name) {
+            Some(node) => T::decode(node, problems),
+            None => Some(default()),
+        }
+    }
+
+    /// Whether every key is known.
+    pub fn sound(&self) -> bool {
+        self.sound
+    }
+
+    fn find(&self, name: &str) -> Option<&'a Node> {
+        self.entries.iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
+    }
+
+    fn missing<T>(&self, name: &'static str, problems: &mut Problems) -> Option<T> {
+        if self.meant.contains(&name) {
+            return None;
+        }
+        let doc = self.known.iter().find(|field| field.name == name).map_or("", |field| field.doc);
+        let sentence = text(doc);
+        let sentence = sentence.split_inclusive(". ").next().unwrap_or_default().trim();
+        problems.error(self.span, format!("missing field `{name}`"), format!("add `{name}`: {sentence}"))
+    }
+}
+
+/// The schema of a map with known keys; `short` if a scalar will do too.
+pub fn object(
+    doc: &str,
+    fields: &[Field],
+    properties: &[Property],
+    defaults: &[Option<Option<Value>>],
+    short: bool,
+    definitions: &mut Definitions,
+) -> Value {
+    let mut known = Map::new();
+    let mut required = Vec::new();
+    for ((field, (schema, optional)), default) in fields.iter().zip(properties).zip(defaults) {
+        let mut property = schema(definitions);
+        describe(&mut property, field.doc);
+        if let (Some(Some(default)), Some(property)) = (default, property.as_object_mut()) {
+            property.insert("default".to_owned(), default.clone());
+        }
+        known.insert(field.name.to_owned(), property);
+        if !optional && default.is_none() {
+            required.push(field.name);
+        }
+    }
+    let mut object = json!({"type": "object", "properties": known, "additionalProperties": false});
+    if !required.is_empty() {
+        object["required"] = json!(required);
+    }
+    if short {
+        object = json!({"anyOf": [{"type": "string"}, object]});
+    }
+    describe(&mut object, doc);
+    object
+}
+
+pub(super) fn describe(schema: &mut Value, doc: &str) {
+    let doc = text(doc);
+    if let Some(schema) = schema.as_object_mut().filter(|_| !doc.is_empty()) {
+        schema.insert("description".to_owned(), doc.into());
+    }
+}
+
+/// The docs without the indentation that doc comments have.
+fn text(doc: &str) -> String {
+    let lines: Vec<_> = doc.lines().map(str::trim).collect();
+    lines.join(" ").trim().to_owned()
+}
+
+/// "`a`, `b`".
+pub(super) fn list(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use crate::{
+        choice,
+        problem::Problems,
+        spec::{Decode, Entries, Expression, Located, Node, Size, Timeout, schema},
+    };
+
+    choice! {
+        /// In which order.
+        enum Order {
+            /// As they come.
+            Arrival = "arrival",
+            /// As asked for.
+            Request = "request",
+        }
+    }
+
+    spec! {
+        /// Calls an upstream.
+        struct Call {
+            /// The upstream, by its name. It must be configured.
+            to: Located<String>,
+            /// At most this many calls.
+            limit: u64 = 100,
+            /// For each of these.
+            for_each: Option<Expression>,
+            /// The name.
+            r#as: Option<String>,
+            /// The place.
+            #[name = "in"]
+            place: Order = Order::Arrival,
+            wait: Timeout = Timeout::After(Duration::from_millis(1_500)),
+            largest: Size = Size(64 << 10),
+            inner: Option<Box<Call>>,
+            others: Option<Entries<Vec<bool>>>,
+        }
+        short(named)
+    }
+
+    fn named(to: Located<String>, problems: &mut Problems) -> Option<Call> {
+        Call::decode(&Node::from_json(&json!({"to": to.value})), problems)
+    }
+
+    fn read(value: &Value) -> Result<Call, Vec<(String, String)>> {
+        let mut problems = Problems::default();
+        let call = Call::decode(&Node::from_json(value), &mut problems);
+        assert_eq!(call.is_none(), problems.fatal());
+        call.ok_or_else(|| {
+            let told = |problem: crate::problem::Problem| (problem.message, problem.remedy.unwrap_or_default());
+            problems.into_sorted().into_iter().map(told).collect()
+        })
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let call = read(&json!({"to": "shop", "as": "x", "in": "request", "for_each": ".a"})).expect("sound");
+        assert_eq!((call.to.as_str(), call.limit, call.r#as.as_deref()), ("shop", 100, Some("x")));
+        assert_eq!(
+            (call.place, call.largest, call.wait.duration()),
+            (Order::Request, Size(65_536), Some(Duration::from_millis(1_500)))
+        );
+        assert_eq!(call.for_each.expect("written").0.as_str(), ".a");
+        assert!(call.inner.is_none() && call.others.is_none());
+    }
+
+    #[test]
+    fn a_scalar_is_the_short_form() {
+        assert_eq!(read(&json!("shop")).expect("sound").to.as_str(), "shop");
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once() {
+        let wrong = json!({
+            "limti": 5, "limit": "7", "in": "arival", "wait": 5, "largest": "10M", "zzz": 1,
+            "inner": {"for_each": {"a": 1}}, "others": {"a": [1, "true"], "b": 2},
+        });
+        let told = read(&wrong).expect_err("unsound");
+        let messages: Vec<_> = told.iter().map(|(message, _)| message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "unknown field `limti`",
+                "unknown field `zzz`",
+                "missing field `to`",
+                "found the text \"7\", wanted a whole number",
+                "found the text \"arival\", wanted one of `arrival`, `request`",
+                "found `5`, wanted a duration",
+                "found the text \"10M\", wanted a size in bytes",
+                "missing field `to`",
+                "found a map, wanted a jq expression",
+                "found `1`, wanted `true` or `false`",
+                "found the text \"true\", wanted `true` or `false`",
+                "found `2`, wanted a list",
+            ]
+        );
+        assert_eq!(told[2].1, "add `to`: The upstream, by its name.");
+        assert_eq!(told[3].1, "leave out the quotes: 7");
+        assert_eq!(told[4].1, "did you mean `arrival`?");
+        assert_eq!(told[5].1, "add the unit: `5s` or `5ms`");
+        assert_eq!(told[11].1, "write a list: `[2]`");
+    }
+
+    #[test]
+    fn a_misspelt_field_is_not_missing_as_well() {
+        let told = read(&json!({"ot": "shop"})).expect_err("unsound");
+        assert_eq!(told, [("unknown field `ot`".to_owned(), "did you mean `to`?".to_owned())]);
+    }
+
+    #[test]
+    fn the_schema_says_what_the_decoder_does() {
+        let schema = schema::<Call>("Calls");
+        assert_eq!(schema["$ref"], "#/$defs/Call");
+        let call = &schema["$defs"]["Call"];
+        assert_eq!(call["description"], "Calls an upstream.");
+        assert_eq!(call["anyOf"][0], json!({"type": "string"}));
+        let object = &call["anyOf"][1];
+        assert_eq!((&object["required"], &object["additionalProperties"]), (&json!(["to"]), &json!(false)));
+        let fields = &object["properties"];
+        assert_eq!(fields["limit"]["default"], 100);
+        assert_eq!(fields["in"], json!({"$ref": "#/$defs/Order", "description": "The place.", "default": "arrival"}));
+        assert_eq!(fields["wait"]["default"], "1s500ms");
+        assert_eq!(fields["largest"]["default"], "64KiB");
+        assert_eq!(fields["inner"], json!({"$ref": "#/$defs/Call"}));
+        assert_eq!(schema["$defs"]["Order"]["oneOf"][1], json!({"const": "request", "description": "As asked for."}));
+    }
+}

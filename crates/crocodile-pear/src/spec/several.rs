@@ -1,0 +1,170 @@
+//! What is made of other things that can be written: optional ones, lists, maps, raw values.
+
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+
+use super::{Decode, Definitions, Located, Node, NodeKind};
+use crate::problem::{Problems, Span};
+
+/// A map whose keys the operator chooses, in the order written, each with the place of its key.
+pub type Entries<T> = IndexMap<String, (Span, T)>;
+
+impl<T: Decode> Decode for Entries<T> {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let entries = node.expect_map("a map of names", problems)?;
+        let mut sound = true;
+        let mut read = Self::with_capacity(entries.len());
+        for (key, node) in entries {
+            match T::decode(node, problems) {
+                Some(value) => drop(read.insert(key.value.clone(), (key.span, value))),
+                None => sound = false,
+            }
+        }
+        sound.then_some(read)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Value {
+        json!({"type": "object", "additionalProperties": T::schema(definitions)})
+    }
+
+    fn written(&self) -> Option<Value> {
+        self.is_empty().then(|| json!({}))
+    }
+}
+
+impl<T: Decode> Decode for Vec<T> {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let items = node.expect_list("a list", problems)?;
+        // All are read before one that failed ends it, so that every problem is found.
+        let read: Vec<_> = items.iter().map(|item| T::decode(item, problems)).collect();
+        read.into_iter().collect()
+    }
+
+    fn schema(definitions: &mut Definitions) -> Value {
+        json!({"type": "array", "items": T::schema(definitions)})
+    }
+
+    fn written(&self) -> Option<Value> {
+        self.iter().map(T::written).collect::<Option<Vec<_>>>().map(Value::from)
+    }
+}
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.kind {
+            NodeKind::Null if !T::takes_null() => Some(None),
+            _ => T::decode(node, problems).map(Some),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Value {
+        T::schema(definitions)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn takes_null() -> bool {
+        true
+    }
+
+    fn written(&self) -> Option<Value> {
+        self.as_ref().and_then(T::written)
+    }
+}
+
+impl<T: Decode> Decode for Located<T> {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let runs = match &node.kind {
+            NodeKind::Scalar { runs, .. } => runs.clone(),
+            _ => None,
+        };
+        T::decode(node, problems).map(|value| Self { value, span: node.span, runs })
+    }
+
+    fn schema(definitions: &mut Definitions) -> Value {
+        T::schema(definitions)
+    }
+
+    fn takes_null() -> bool {
+        T::takes_null()
+    }
+
+    fn written(&self) -> Option<Value> {
+        self.value.written()
+    }
+}
+
+impl<T: Decode> Decode for Box<T> {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        T::decode(node, problems).map(Self::new)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Value {
+        T::schema(definitions)
+    }
+
+    fn absent() -> Option<Self> {
+        T::absent().map(Self::new)
+    }
+
+    fn takes_null() -> bool {
+        T::takes_null()
+    }
+
+    fn written(&self) -> Option<Value> {
+        (**self).written()
+    }
+}
+
+/// Anything, to be read later by what knows more.
+impl Decode for Node {
+    fn decode(node: &Node, _: &mut Problems) -> Option<Self> {
+        Some(node.clone())
+    }
+
+    fn schema(_: &mut Definitions) -> Value {
+        json!({})
+    }
+
+    fn takes_null() -> bool {
+        true
+    }
+}
+
+/// Any JSON value, written as YAML; unquoted numbers, bools and null are what they look like.
+impl Decode for Value {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        Some(match &node.kind {
+            NodeKind::Null => Self::Null,
+            NodeKind::Scalar { text, quoted: true, .. } => Self::String(text.clone()),
+            NodeKind::Scalar { text, .. } => plain(text),
+            NodeKind::List(_) => Self::Array(Vec::decode(node, problems)?),
+            NodeKind::Map(_) => {
+                let entries = Entries::<Self>::decode(node, problems)?;
+                Self::Object(entries.into_iter().map(|(key, (_, value))| (key, value)).collect())
+            }
+        })
+    }
+
+    fn schema(_: &mut Definitions) -> Value {
+        json!({})
+    }
+
+    fn takes_null() -> bool {
+        true
+    }
+
+    fn written(&self) -> Option<Value> {
+        Some(self.clone())
+    }
+}
+
+/// What a scalar without quotes means: a number or bool where JSON would read one, else a text.
+fn plain(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+        _ => Value::String(text.to_owned()),
+    }
+}
