@@ -1,13 +1,17 @@
-//! What moves through a pipeline: a head and a lazily pulled body, of bytes or of a value.
+//! What moves through a pipeline: producers with a head and a lazily pulled body, of bytes or of a value.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, FuturesOrdered, FuturesUnordered, Stream};
 use http::{HeaderMap, StatusCode};
+use http_body::Frame;
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::jq::Value;
 
 /// A body that is pulled: who polls it asks for the next chunk, and until then nothing is read.
@@ -50,4 +54,271 @@ pub struct Producer {
     pub name: Option<Arc<str>>,
     /// Resolves when the head is there.
     pub outcome: BoxFuture<'static, Outcome>,
+}
+
+/// The producers between two steps. They start when a consumer first asks, as many at once as the flow says.
+pub struct Flow {
+    source: Source,
+    at_once: usize,
+}
+
+enum Source {
+    List(std::vec::IntoIter<Producer>),
+    Stream(BoxStream<'static, Producer>),
+}
+
+impl Answer {
+    /// An answer that a step made of a value.
+    pub fn of_value(value: Value) -> Self {
+        Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: Body::Value(value), names: None }
+    }
+}
+
+impl Producer {
+    /// A producer whose outcome is mapped once its head is there.
+    #[must_use]
+    pub fn then<F>(self, map: impl FnOnce(Outcome) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Outcome> + Send,
+    {
+        let outcome = self.outcome;
+        Producer { outcome: Box::pin(async move { map(outcome.await).await }), ..self }
+    }
+}
+
+impl Flow {
+    /// A flow of producers that may all start at once.
+    pub fn of(producers: Vec<Producer>) -> Self {
+        Flow { at_once: producers.len().max(1), source: Source::List(producers.into_iter()) }
+    }
+
+    /// A flow of one producer.
+    pub fn one(id: u32, outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
+        Flow::of(vec![Producer { id, name: None, outcome: Box::pin(outcome) }])
+    }
+
+    /// A flow whose producers become known one after another; at most `at_once` run side by side.
+    pub fn stream(producers: impl Stream<Item = Producer> + Send + 'static, at_once: usize) -> Self {
+        Flow { source: Source::Stream(Box::pin(producers)), at_once: at_once.max(1) }
+    }
+
+    /// The one producer of a flow that has just one; otherwise the flow again.
+    pub fn only(mut self) -> Result<Producer, Self> {
+        match &mut self.source {
+            Source::List(list) if list.len() == 1 => list.next().ok_or(self),
+            _ => Err(self),
+        }
+    }
+
+    /// How many producers may run side by side.
+    pub fn at_once(&self) -> usize {
+        self.at_once
+    }
+
+    /// Maps every producer, when it becomes known.
+    #[must_use]
+    pub fn map(self, mut map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
+        let source = match self.source {
+            Source::List(list) => Source::List(list.map(map).collect::<Vec<_>>().into_iter()),
+            Source::Stream(stream) => {
+                Source::Stream(Box::pin(futures_util::StreamExt::map(stream, move |producer| map(producer))))
+            }
+        };
+        Flow { source, at_once: self.at_once }
+    }
+}
+
+/// In which order the outcomes of a flow are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As they are ready.
+    Arrival,
+    /// As they were asked for; what is ready early waits, and counts as one of those that run side by side.
+    Request,
+}
+
+/// Drives the producers of a flow side by side, as many as it allows, each through `take`. Nothing moves unless this
+/// is polled: a slow consumer slows every call behind it.
+pub struct SideBySide<M, F: Future> {
+    flow: Option<Flow>,
+    at_once: usize,
+    take: M,
+    running: Running<F>,
+}
+
+enum Running<F: Future> {
+    Arrival(FuturesUnordered<F>),
+    Request(FuturesOrdered<F>),
+}
+
+impl<F: Future> Running<F> {
+    fn len(&self) -> usize {
+        match self {
+            Running::Arrival(running) => running.len(),
+            Running::Request(running) => running.len(),
+        }
+    }
+
+    fn push(&mut self, future: F) {
+        match self {
+            Running::Arrival(running) => running.push(future),
+            Running::Request(running) => running.push_back(future),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        match self {
+            Running::Arrival(running) => Pin::new(running).poll_next(cx),
+            Running::Request(running) => Pin::new(running).poll_next(cx),
+        }
+    }
+}
+
+impl Flow {
+    /// Drives the producers side by side; `take` consumes each.
+    pub fn drive<M, F>(self, order: Order, take: M) -> SideBySide<M, F>
+    where
+        M: FnMut(Producer) -> F,
+        F: Future,
+    {
+        let running = match order {
+            Order::Arrival => Running::Arrival(FuturesUnordered::new()),
+            Order::Request => Running::Request(FuturesOrdered::new()),
+        };
+        SideBySide { at_once: self.at_once, flow: Some(self), take, running }
+    }
+}
+
+impl<M, F> Stream for SideBySide<M, F>
+where
+    M: FnMut(Producer) -> F + Unpin,
+    F: Future,
+{
+    type Item = F::Output;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        let this = &mut *self;
+        while this.running.len() < this.at_once {
+            let Some(flow) = &mut this.flow else { break };
+            match Pin::new(flow).poll_next(cx) {
+                Poll::Ready(Some(producer)) => this.running.push((this.take)(producer)),
+                Poll::Ready(None) => this.flow = None,
+                Poll::Pending => break,
+            }
+        }
+        match this.running.poll(cx) {
+            Poll::Ready(None) if this.flow.is_some() => Poll::Pending,
+            polled => polled,
+        }
+    }
+}
+
+impl Stream for Flow {
+    type Item = Producer;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
+        match &mut self.source {
+            Source::List(list) => Poll::Ready(list.next()),
+            Source::Stream(stream) => stream.as_mut().poll_next(cx),
+        }
+    }
+}
+
+impl Body {
+    /// A body without bytes.
+    pub fn empty() -> Self {
+        Body::Bytes(Bytes::new())
+    }
+
+    /// The whole body as bytes, at most `bound` of them; a value is written as JSON.
+    ///
+    /// # Errors
+    /// `Oversized` past the bound, and whatever ends the body before its end.
+    pub async fn collect(self, bound: usize) -> Result<Bytes, Error> {
+        match self {
+            Body::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
+            Body::Bytes(bytes) => Ok(bytes),
+            Body::Value(value) => crate::format::json::to_bytes(&value),
+            Body::Pulled(body) => collect(body, bound).await,
+        }
+    }
+
+    /// The same body, to be pulled.
+    pub fn into_pulled(self) -> Result<Pulled, Error> {
+        match self {
+            Body::Pulled(body) => Ok(body),
+            Body::Bytes(bytes) => Ok(Box::pin(Whole(Some(bytes)))),
+            Body::Value(value) => Ok(Box::pin(Whole(Some(crate::format::json::to_bytes(&value)?)))),
+        }
+    }
+}
+
+/// The whole of a pulled body. The usual body is one chunk, handed on without a copy.
+async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
+    if body.size_hint().lower() > bound as u64 {
+        return Err(oversized(bound));
+    }
+    let Some(first) = data(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
+    let Some(second) = data(&mut body).await.transpose()? else { return bounded(first, bound) };
+    let mut whole = BytesMut::from(first);
+    whole.extend_from_slice(&second);
+    while let Some(chunk) = data(&mut body).await.transpose()? {
+        whole.extend_from_slice(&chunk);
+        if whole.len() > bound {
+            return Err(oversized(bound));
+        }
+    }
+    bounded(whole.freeze(), bound)
+}
+
+fn bounded(bytes: Bytes, bound: usize) -> Result<Bytes, Error> {
+    if bytes.len() > bound { Err(oversized(bound)) } else { Ok(bytes) }
+}
+
+fn oversized(bound: usize) -> Error {
+    Error::new(Kind::Oversized, format!("the body is larger than {bound} bytes"))
+}
+
+/// The next data of a body, without its trailers.
+pub async fn data(body: &mut Pulled) -> Option<Result<Bytes, Error>> {
+    loop {
+        if body.is_end_stream() {
+            return None;
+        }
+        match poll_fn(|cx| body.as_mut().poll_frame(cx)).await? {
+            Err(error) => return Some(Err(error)),
+            Ok(frame) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Some(Ok(bytes));
+                }
+            }
+        }
+    }
+}
+
+/// Bytes at hand as a body to pull.
+pub struct Whole(Option<Bytes>);
+
+impl Whole {
+    /// A body of these bytes.
+    pub fn new(bytes: Bytes) -> Self {
+        Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl http_body::Body for Whole {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Poll::Ready(self.0.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
+    }
 }

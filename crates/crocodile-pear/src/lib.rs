@@ -1,9 +1,18 @@
 //! Many calls out, one answer back, streamed as the parts arrive.
 
+mod client;
 pub mod error;
 pub mod flow;
 pub mod format;
 pub mod jq;
+pub mod plan;
 pub mod problem;
+pub mod scope;
 pub mod spec;
+pub mod step;
+pub mod steps;
+pub mod template;
+pub mod timeline;
 pub mod upstream;
+
+pub use client::{Client, MAX_BODY, Parts, Pipeline, Request, Whole};

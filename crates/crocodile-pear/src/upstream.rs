@@ -20,6 +20,7 @@ pub struct Call {
     pub headers: http::HeaderMap,
     /// The body, if one is sent.
     pub body: Option<Body>,
+    pub timeouts: Option<Arc<Timeouts>>,
 }
 
 impl Upstream {
@@ -31,3 +32,16 @@ impl Upstream {
         todo!()
     }
 }
+mod spec;
+pub use spec::{TimeoutSpec, UpstreamSpec};
+use crate::spec::Timeout;
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts { pub connect: Timeout, pub first_byte: Timeout, pub idle: Timeout, pub call: Timeout }
+impl Default for Timeouts { fn default() -> Self { todo!() } }
+pub struct Settings { pub timeouts: Timeouts, pub forward: Vec<http::HeaderName>, pub in_flight: Option<usize>, pub idle: std::time::Duration }
+impl Settings { pub fn new(_: &str, _: http::Uri) -> Self { todo!() } }
+impl Upstream { pub fn new(_: Settings) -> Result<Arc<Self>, Error> { todo!() }
+ pub fn name(&self) -> &Arc<str> { todo!() }
+ pub fn forward(&self) -> &[http::HeaderName] { todo!() }
+ pub fn timeouts(&self) -> &Timeouts { todo!() } }
+pub fn may_send(_: &http::HeaderName) -> bool { todo!() }

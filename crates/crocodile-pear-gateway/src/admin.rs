@@ -1,0 +1,51 @@
+//! The operators' listener: health and metrics, never on the clients' address.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+use bytes::Bytes;
+use crocodile_pear::flow::{Pulled, Whole};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response};
+
+use crate::live::Live;
+use crate::respond;
+use crate::server::{self, Handler, Listeners, RequestBody, Settings, Shutdown};
+
+/// Serves operators on a thread of its own until the shutdown.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub fn begin(address: SocketAddr, live: Arc<Live>, shutdown: Shutdown) -> Result<(), Box<dyn std::error::Error>> {
+    let listeners = Listeners::bind(address, 1)?;
+    tracing::info!("health and metrics on http://{}", listeners.address());
+    let serve = move || -> io::Result<()> {
+        let settings = Settings { max_connections: 64, stack: 2 << 20, ..Settings::default() };
+        server::serve(listeners, &settings, &shutdown, |_| Admin(live.clone()))
+    };
+    thread::Builder::new().name("admin".into()).spawn(serve)?;
+    Ok(())
+}
+
+struct Admin(Arc<Live>);
+
+impl Handler for Admin {
+    async fn handle(&self, request: Request<RequestBody>) -> Response<Pulled> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return respond::other_method(request.method(), &[&Method::GET]);
+        }
+        match request.uri().path() {
+            "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
+            "/metrics" => text("text/plain; version=0.0.4", self.0.metrics().render(&self.0.current())),
+            _ => respond::not_found(),
+        }
+    }
+}
+
+fn text(media: &'static str, body: String) -> Response<Pulled> {
+    let mut response = Response::new(Box::pin(Whole::new(Bytes::from(body))) as Pulled);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}

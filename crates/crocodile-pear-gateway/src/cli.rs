@@ -1,0 +1,108 @@
+//! The commands, one file each.
+
+mod check;
+mod demo;
+mod explain;
+mod run;
+mod schema;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use crocodile_pear::problem::{Problem, Problems, Severity};
+use crocodile_pear::spec::Decode;
+
+use crate::config::{self, Colour, Format, Sources};
+use crate::document::Document;
+use crate::gateway::Gateway;
+
+/// Many calls out, one answer back, streamed as the parts arrive.
+#[derive(Parser)]
+#[command(name = "crocodile-pear", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve a configuration. SIGHUP reads it again; one with problems changes nothing.
+    Run(run::Run),
+    /// Report every problem of a configuration; exit code 1 if there is an error.
+    Check(check::Check),
+    /// Show what each end-point does: what runs side by side, what must wait and why, the most calls it can make.
+    Explain(explain::Explain),
+    /// Print the JSON Schema of a configuration, for editors.
+    Schema,
+    /// Serve example end-points over built-in example upstreams, and print what to try.
+    Demo(demo::Demo),
+}
+
+/// Where the configuration is.
+#[derive(clap::Args)]
+struct File {
+    /// The configuration.
+    #[arg(default_value = "crocodile-pear.yaml")]
+    file: PathBuf,
+}
+
+/// Runs the command that the process was started with. Exit codes: 0 good, 1 problems found, 2 wrong usage.
+pub fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(run) => run.execute(),
+        Command::Check(check) => check.execute(),
+        Command::Explain(explain) => explain.execute(),
+        Command::Schema => schema::execute(),
+        Command::Demo(demo) => demo.execute(),
+    }
+}
+
+/// A configuration that was read, with what was found.
+struct Loaded {
+    document: Option<Document>,
+    gateway: Option<Gateway>,
+    problems: Vec<Problem>,
+    sources: Sources,
+}
+
+impl File {
+    /// Reads and compiles it: the same way for `run`, `check`, `explain` and a reload.
+    fn load(&self) -> Loaded {
+        let (node, sources, problems) = config::load(&self.file);
+        compile(node.as_ref(), sources, problems)
+    }
+}
+
+fn compile(node: Option<&crocodile_pear::spec::Node>, sources: Sources, mut problems: Problems) -> Loaded {
+    let document = node.and_then(|node| Document::decode(node, &mut problems));
+    let gateway = document.as_ref().and_then(|document| Gateway::compile(document, &mut problems));
+    let gateway = gateway.filter(|_| !problems.fatal());
+    Loaded { document, gateway, problems: problems.into_sorted(), sources }
+}
+
+impl Loaded {
+    /// The report on the problems, empty when there are none.
+    fn report(&self, format: Format) -> String {
+        config::report(&self.problems, &self.sources, format)
+    }
+
+    /// Tells the problems; the gateway and its document if it can run.
+    fn usable(self) -> Option<(Document, Gateway)> {
+        if !self.problems.is_empty() {
+            eprint!("{}", self.report(Format::Text(Colour::of_stderr())));
+        }
+        self.document.zip(self.gateway)
+    }
+
+    fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+}
+
+/// Writes to the standard output; a reader that went away ends the command, silently.
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,44 @@
+//! `check`: every problem at once.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use super::{File, print};
+use crate::config::{Colour, Format};
+
+#[derive(Args)]
+pub struct Check {
+    #[command(flatten)]
+    file: File,
+    /// The form of the report.
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    format: Form,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// For people.
+    Text,
+    /// A JSON list, for editors.
+    Json,
+}
+
+impl Check {
+    pub fn execute(self) -> ExitCode {
+        let loaded = self.file.load();
+        let format = match self.format {
+            Form::Text => Format::Text(Colour::of_stdout()),
+            Form::Json => Format::Json,
+        };
+        print(&loaded.report(format));
+        match (&self.format, &loaded.gateway) {
+            (Form::Text, Some(gateway)) => {
+                let (endpoints, upstreams) = (gateway.endpoints().len(), gateway.upstreams().len());
+                print(&format!("{}: good ({endpoints} end-points, {upstreams} upstreams)\n", self.file.file.display()));
+            }
+            _ => {}
+        }
+        if loaded.has_errors() { ExitCode::from(1) } else { ExitCode::SUCCESS }
+    }
+}

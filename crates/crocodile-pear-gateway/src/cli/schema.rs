@@ -1,0 +1,11 @@
+//! `schema`: what editors need to check and complete a configuration.
+
+use std::process::ExitCode;
+
+use super::print;
+use crate::document::Document;
+
+pub fn execute() -> ExitCode {
+    let schema = crocodile_pear::spec::schema::<Document>("Crocodile Pear configuration");
+    print(&format!("{schema:#}\n"))
+}

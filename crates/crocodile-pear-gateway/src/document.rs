@@ -1,0 +1,111 @@
+//! The whole configuration as written: the sum of the specs.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Entries, Located, Size, Timeout};
+use crocodile_pear::steps::Written;
+use crocodile_pear::steps::request::Request;
+use crocodile_pear::upstream::UpstreamSpec;
+
+spec! {
+    /// A gateway: where it listens, what it may call, and what it answers.
+    pub struct Document {
+        /// The address for clients, `HOST:PORT`; port 0 takes a free one.
+        pub listen: Located<String> = Located::new("127.0.0.1:8080".to_owned(), Default::default()),
+        /// The address for operators: health and metrics. Nothing listens there unless it is set.
+        pub admin: Option<Located<String>>,
+        /// How many threads serve, each with its own listener and connections; as many as cores unless set.
+        pub threads: Option<NonZeroUsize>,
+        /// The APIs that may be called, by name.
+        pub upstreams: Option<Entries<UpstreamSpec>>,
+        /// What is answered, by method and path: `GET /inbox/{category}`. `{word}` is one segment, `{*word}` at the end
+        /// the rest of the path.
+        pub endpoints: Entries<EndpointSpec>,
+        /// What a client may take in time and space.
+        pub clients: Option<Clients>,
+        /// What is logged, and how.
+        pub log: Option<Log>,
+    }
+}
+
+spec! {
+    /// One end-point. Written short as `UPSTREAM /path`: the call is made with the client's method and body, and its
+    /// answer is handed on as it comes.
+    pub struct EndpointSpec {
+        /// The steps, in order.
+        pub pipeline: Vec<Written>,
+        /// How long the whole request may take, to the last byte of its answer.
+        pub timeout: Timeout = Timeout::After(Duration::from_secs(3600)),
+        /// The most bytes of a client's body that are read whole where an expression uses `$body`.
+        pub max_body: Size = Size(1 << 20),
+    }
+    short(proxy)
+}
+
+fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec> {
+    let request = Request::short(text, problems)?;
+    Some(EndpointSpec {
+        pipeline: vec![Written::Request(request)],
+        timeout: Timeout::After(Duration::from_secs(3600)),
+        max_body: Size(1 << 20),
+    })
+}
+
+spec! {
+    /// What a client may take in time and space.
+    pub struct Clients {
+        /// Until the head of a request is whole, from its first byte or from the connection on.
+        pub head: Duration = Duration::from_secs(10),
+        /// Between two requests of a connection.
+        pub keep: Duration = Duration::from_secs(75),
+        /// Without a byte of a request's body that is waited for.
+        pub body: Duration = Duration::from_secs(30),
+        /// Without progress in taking an answer.
+        pub write: Duration = Duration::from_secs(30),
+        /// The most bytes of a request's head.
+        pub max_head: Size = Size(32 << 10),
+        /// The most bytes of a request's target; a longer one is refused with 414.
+        pub max_target: Size = Size(8 << 10),
+        /// How long requests may go on after the order to stop.
+        pub drain: Duration = Duration::from_secs(30),
+    }
+}
+
+spec! {
+    /// What is logged, and how. The log goes to the standard error stream.
+    pub struct Log {
+        /// The least severe lines that are written.
+        pub level: Level = Level::Info,
+        /// The form of a line.
+        pub format: LogFormat = LogFormat::Text,
+        /// Whether each request has a line of its own.
+        pub access: bool = false,
+    }
+}
+
+crocodile_pear::choice! {
+    /// The least severe lines that are written.
+    pub enum Level {
+        /// Failures of the gateway itself.
+        Error = "error",
+        /// What an operator should look at.
+        Warn = "warn",
+        /// Starts, stops, timers and, if wanted, requests.
+        Info = "info",
+        /// What fails at upstreams and clients.
+        Debug = "debug",
+    }
+}
+
+crocodile_pear::choice! {
+    /// The form of a log line.
+    pub enum LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}

@@ -1,0 +1,174 @@
+//! From a document to a gateway, and the whole life of a request.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::plan::Plan;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Located, Timeout};
+use crocodile_pear::step::{Compile, Shape};
+use crocodile_pear::upstream::Upstream;
+use http::{Method, Response};
+use indexmap::IndexMap;
+
+use crate::deadline;
+use crate::document::{Document, EndpointSpec};
+use crate::respond;
+use crate::route::{Found, Rest, Route, Routes};
+
+/// Everything that serves requests, immutable: a reload makes another one.
+pub struct Gateway {
+    routes: Routes<Endpoint>,
+    endpoints: Vec<Arc<Endpoint>>,
+    upstreams: IndexMap<String, Arc<Upstream>>,
+}
+
+/// One end-point, ready.
+pub struct Endpoint {
+    /// `METHOD /path` as written.
+    pub name: String,
+    /// What it runs.
+    pub plan: Arc<Plan>,
+    /// How long a request may take.
+    timeout: Timeout,
+    /// The most bytes of a client's body that are read whole.
+    max_body: usize,
+    /// Whether its answers carry `Server-Timing`.
+    timed: bool,
+    rest: Option<String>,
+}
+
+impl Rest for Endpoint {
+    fn rest(&self) -> Option<&str> {
+        self.rest.as_deref()
+    }
+}
+
+impl Gateway {
+    /// Compiles a document; every problem is noted, and none stops it.
+    pub fn compile(document: &Document, problems: &mut Problems) -> Option<Self> {
+        let mut upstreams = IndexMap::new();
+        let mut sound = true;
+        for (name, (_, spec)) in document.upstreams.iter().flatten() {
+            match spec.compile(name, problems) {
+                Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
+                None => sound = false,
+            }
+        }
+        // What a broken upstream is called is no problem of the calls to it.
+        let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
+        let broken: Vec<&str> = named.filter(|name| !upstreams.contains_key(*name)).collect();
+        let mut gateway = Gateway { routes: Routes::new(), endpoints: Vec::new(), upstreams };
+        for (name, (span, spec)) in &document.endpoints {
+            let written = Located::new(name.clone(), *span);
+            sound &= gateway.add(&written, spec, &broken, problems).is_some();
+        }
+        sound.then_some(gateway)
+    }
+
+    fn add(
+        &mut self,
+        written: &Located<String>,
+        spec: &EndpointSpec,
+        broken: &[&str],
+        problems: &mut Problems,
+    ) -> Option<()> {
+        let route = Route::parse(written, problems);
+        let unknown = Route { method: Method::GET, path: String::new(), params: Vec::new(), rest: None };
+        let plan = self.plan(written, spec, route.as_ref().unwrap_or(&unknown), broken, problems);
+        let (route, plan) = (route?, plan?);
+        let timed = spec.pipeline.iter().any(|step| matches!(step, crocodile_pear::steps::Written::Timer(_)));
+        let endpoint = Arc::new(Endpoint {
+            name: written.value.clone(),
+            plan: Arc::new(plan),
+            timeout: spec.timeout,
+            max_body: spec.max_body.bytes(),
+            timed,
+            rest: route.rest.clone(),
+        });
+        if let Err(with) = self.routes.add(&route, endpoint.clone()) {
+            let message = format!("`{}` cannot be told from `{with}`", route.path);
+            return problems.error(written.span, message, "give the parameters of the same place the same names");
+        }
+        self.endpoints.push(endpoint);
+        Some(())
+    }
+
+    fn plan(
+        &self,
+        written: &Located<String>,
+        spec: &EndpointSpec,
+        route: &Route,
+        broken: &[&str],
+        problems: &mut Problems,
+    ) -> Option<Plan> {
+        if spec.pipeline.is_empty() {
+            return problems.error(written.span, "the pipeline has no steps", "begin it with `- request: UPSTREAM /path`");
+        }
+        let mut cx = Compile {
+            upstreams: &self.upstreams,
+            broken,
+            params: &route.params,
+            method: &route.method,
+            problems,
+            names: Vec::new(),
+            pending: Vec::new(),
+            shape: Shape::One,
+            first: true,
+            reads_body: false,
+            streams_body: false,
+            outline: Vec::new(),
+        };
+        Plan::compile(spec.pipeline.clone(), &mut cx)
+    }
+
+    /// The end-points, in the order of the document.
+    pub fn endpoints(&self) -> &[Arc<Endpoint>] {
+        &self.endpoints
+    }
+
+    /// The upstreams, by name.
+    pub fn upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
+        &self.upstreams
+    }
+
+    /// A request's whole life.
+    pub async fn handle(&self, head: http::request::Parts, body: Body) -> Response<Pulled> {
+        let found = match self.routes.find(&head.method, head.uri.path()) {
+            Ok(found) => found,
+            Err(error) => return respond::fail(&error),
+        };
+        let (endpoint, params) = match found {
+            Found::Endpoint(endpoint, params) => (endpoint, params),
+            Found::Methods(methods) => return respond::other_method(&head.method, &methods),
+            Found::Nothing => return respond::not_found(),
+        };
+        // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
+        let head_only = head.method == Method::HEAD;
+        let method = if head_only && !endpoint.plan.is_proxy() { Method::GET } else { head.method };
+        let query = head.uri.query().map(str::to_owned);
+        let scope = Arc::new(Scope::new(method, query, head.headers, body).with_params(params));
+        let answer = endpoint.plan.clone().answer(scope.clone(), endpoint.max_body);
+        let (outcome, deadline) = deadline::within(endpoint.timeout, answer).await;
+        let outcome = outcome.unwrap_or_else(|| Some(Err(late())));
+        deadline::bound(respond::respond(outcome, &scope, endpoint.timed), deadline)
+    }
+}
+
+fn late() -> Error {
+    Error::new(Kind::Timeout, "the request took longer than it may")
+}
+
+/// An address as written.
+pub fn address(written: &Located<String>, problems: &mut Problems) -> Option<SocketAddr> {
+    let text = written.as_str();
+    let spelled = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let spelled = spelled.or_else(|| text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}")));
+    match spelled.as_deref().unwrap_or(text).parse() {
+        Ok(address) => Some(address),
+        Err(_) => problems.error(written.span, format!("`{text}` is no address"), "write `127.0.0.1:8080` or `[::1]:8080`"),
+    }
+}

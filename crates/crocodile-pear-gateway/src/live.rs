@@ -1,0 +1,86 @@
+//! The gateway that serves now: swapped whole by a reload, seen by each core without a lock.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crocodile_pear::flow::{Body, Pulled};
+use http::{Request, Response};
+use http_body::Body as _;
+
+use crate::gateway::Gateway;
+use crate::metrics::Metrics;
+use crate::server::{Handler, RequestBody};
+
+/// The gateway that serves now, and what is counted over all of them.
+pub struct Live {
+    generation: AtomicU64,
+    current: Mutex<Arc<Gateway>>,
+    metrics: Metrics,
+}
+
+impl Live {
+    /// The first gateway.
+    pub fn new(gateway: Gateway) -> Self {
+        Live { generation: AtomicU64::new(1), current: Mutex::new(Arc::new(gateway)), metrics: Metrics::default() }
+    }
+
+    /// Serves new requests with another gateway; those in flight end with theirs.
+    pub fn replace(&self, gateway: Gateway) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gateway);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The gateway that serves now.
+    pub fn current(&self) -> Arc<Gateway> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
+
+thread_local! {
+    /// This core's copy, and its generation. The lock of `Live` is taken once a reload, not once a request.
+    static SEEN: RefCell<Option<(u64, Arc<Gateway>)>> = const { RefCell::new(None) };
+}
+
+/// The handler of one core.
+pub struct Core {
+    live: Arc<Live>,
+    index: usize,
+    access: bool,
+}
+
+impl Core {
+    /// The handler of the core with this index; `access` writes a line for each request.
+    pub fn new(live: Arc<Live>, index: usize, access: bool) -> Self {
+        Core { live, index, access }
+    }
+
+    fn gateway(&self) -> Arc<Gateway> {
+        let generation = self.live.generation.load(Ordering::Acquire);
+        SEEN.with_borrow_mut(|seen| match seen {
+            Some((known, gateway)) if *known == generation => gateway.clone(),
+            _ => seen.insert((generation, self.live.current())).1.clone(),
+        })
+    }
+}
+
+impl Handler for Core {
+    async fn handle(&self, request: Request<RequestBody>) -> Response<Pulled> {
+        let gateway = self.gateway();
+        let (head, body) = request.into_parts();
+        let line = self.access.then(|| (std::time::Instant::now(), head.method.clone(), head.uri.path().to_owned()));
+        let body = if body.is_end_stream() { Body::empty() } else { Body::Pulled(Box::pin(body)) };
+        let response = gateway.handle(head, body).await;
+        self.live.metrics.count(self.index, response.status());
+        if let Some((began, method, path)) = line {
+            let (status, ms) = (response.status().as_u16(), began.elapsed().as_secs_f64() * 1000.0);
+            tracing::info!(target: "crocodile_pear::access", %method, path, status, head_ms = ms);
+        }
+        response
+    }
+}

@@ -1,0 +1,82 @@
+//! What is counted: by each core for itself, summed when it is asked for.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::StatusCode;
+
+use crate::gateway::Gateway;
+
+/// Cores beyond this share a counter with another one.
+const CORES: usize = 64;
+
+/// Responses by the class of their status, a line of the cache a core.
+#[repr(align(64))]
+#[derive(Default)]
+struct Classes([AtomicU64; 6]);
+
+/// The counters.
+pub struct Metrics {
+    responses: Vec<Classes>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics { responses: (0..CORES).map(|_| Classes::default()).collect() }
+    }
+}
+
+impl Metrics {
+    /// Counts a response whose head is ready.
+    pub fn count(&self, core: usize, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).min(5);
+        self.responses[core % CORES].0[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The Prometheus text format, version 0.0.4.
+    pub fn render(&self, gateway: &Gateway) -> String {
+        let mut out = String::new();
+        out.push_str("# HELP crocodile_pear_responses_total Responses to clients, by the class of their status.\n");
+        out.push_str("# TYPE crocodile_pear_responses_total counter\n");
+        for class in 1..6 {
+            let sum: u64 = self.responses.iter().map(|core| core.0[class].load(Ordering::Relaxed)).sum();
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "crocodile_pear_responses_total{{status=\"{class}xx\"}} {sum}");
+        }
+        for (metric, kind, help, read) in UPSTREAM {
+            let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+            for (name, upstream) in gateway.upstreams() {
+                let name = name.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+                let _ = writeln!(out, "{metric}{{upstream=\"{name}\"}} {}", read(upstream));
+            }
+        }
+        out
+    }
+}
+
+type Read = fn(&crocodile_pear::upstream::Upstream) -> u64;
+
+const UPSTREAM: [(&str, &str, &str, Read); 5] = [
+    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| upstream.counters().calls()),
+    (
+        "crocodile_pear_upstream_connections_opened_total",
+        "counter",
+        "Connections opened to an upstream.",
+        |upstream| upstream.counters().opened(),
+    ),
+    (
+        "crocodile_pear_upstream_connections_reused_total",
+        "counter",
+        "Calls on a kept connection.",
+        |upstream| upstream.counters().reused(),
+    ),
+    (
+        "crocodile_pear_upstream_retries_total",
+        "counter",
+        "Calls repeated because a kept connection had been closed.",
+        |upstream| upstream.counters().retried(),
+    ),
+    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| {
+        upstream.counters().in_flight()
+    }),
+];

@@ -1,0 +1,154 @@
+//! The steps of a pipeline in order, each noted on the way: what a request runs through.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::stream::StreamExt;
+use http::HeaderMap;
+use http_body::Frame;
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
+use crate::format::json;
+use crate::scope::Scope;
+use crate::step::{Compile, Outline, Shape, Step};
+use crate::steps::Written;
+
+/// A pipeline, ready.
+pub struct Plan {
+    steps: Vec<(Arc<str>, Box<dyn Step>)>,
+    shape: Shape,
+    reads_body: bool,
+    outline: Vec<Outline>,
+}
+
+impl Plan {
+    /// Compiles the steps in order; every problem of every step is noted.
+    pub fn compile(written: Vec<Written>, cx: &mut Compile<'_>) -> Option<Self> {
+        let mut steps = Some(Vec::new());
+        for written in written {
+            let step = written.compile(cx);
+            cx.first = false;
+            steps = match (steps, step) {
+                (Some(mut steps), Some(step)) => {
+                    steps.push(step);
+                    Some(steps)
+                }
+                _ => None,
+            };
+        }
+        let outline = std::mem::take(&mut cx.outline);
+        Some(Plan { steps: steps?, shape: cx.shape, reads_body: cx.reads_body, outline })
+    }
+
+    /// The lines of `explain`.
+    pub fn outline(&self) -> &[Outline] {
+        &self.outline
+    }
+
+    /// At most so many upstream calls for one request.
+    pub fn calls(&self) -> u64 {
+        self.outline.iter().fold(0, |sum, line| sum.saturating_add(line.calls))
+    }
+
+    /// Whether it is one call, handed on as it comes.
+    pub fn is_proxy(&self) -> bool {
+        self.steps.len() == 1 && self.shape == Shape::One
+    }
+
+    /// Runs it for one request. `bound` limits the client's body where an expression reads it.
+    ///
+    /// # Errors
+    /// What fails before the first part of an answer is there.
+    pub async fn answer(self: Arc<Self>, scope: Arc<Scope>, bound: usize) -> Outcome {
+        if self.reads_body
+            && let Err(error) = read_body(&scope, bound).await
+        {
+            return Some(Err(error));
+        }
+        let mut steps = self.steps.iter();
+        let (name, first) = steps.next()?;
+        let mut flow = named(first.begin(&scope), name);
+        for (name, step) in steps {
+            flow = named(step.run(flow, &scope), name);
+        }
+        match self.shape {
+            Shape::One => flow.next().await?.outcome.await,
+            Shape::Many(_) => first_come(flow).await,
+        }
+    }
+}
+
+/// Names the step in the errors that begin in it.
+fn named(flow: Flow, step: &Arc<str>) -> Flow {
+    let step = step.clone();
+    flow.map(move |mut producer| {
+        let (step, outcome) = (step.clone(), producer.outcome);
+        producer.outcome = Box::pin(async move { Some(outcome.await?.map_err(|error| error.at_step(&step))) });
+        producer
+    })
+}
+
+/// Reads the client's body for `$body`; the bytes stay there for a call that sends them on.
+async fn read_body(scope: &Scope, bound: usize) -> Result<(), Error> {
+    let Some(body) = scope.take_body() else { return Ok(()) };
+    let bytes = body.collect(bound).await.map_err(|error| match error.kind() {
+        Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
+        _ => error,
+    })?;
+    if !bytes.is_empty() {
+        let value = json::read(&bytes).map_err(|error| Error::new(Kind::BadRequest, error.detail().to_owned()))?;
+        scope.set_body_value(value);
+    }
+    scope.put_body(Body::Bytes(bytes));
+    Ok(())
+}
+
+/// Several answers as one: whichever comes first goes first, and goes whole before the next.
+pub(crate) async fn first_come(flow: Flow) -> Outcome {
+    let mut answers = Box::pin(flow.drive(Order::Arrival, |producer| producer.outcome)).filter_map(std::future::ready);
+    let first = match answers.next().await? {
+        Ok(first) => first,
+        Err(error) => return Some(Err(error)),
+    };
+    let body = match first.body.into_pulled() {
+        Ok(body) => body,
+        Err(error) => return Some(Err(error)),
+    };
+    let headers = first.headers.get(http::header::CONTENT_TYPE).cloned();
+    let headers = HeaderMap::from_iter(headers.map(|media| (http::header::CONTENT_TYPE, media)));
+    let body = Sequence { current: Some(body), rest: answers };
+    Some(Ok(Answer { status: first.status, headers, body: Body::Pulled(Box::pin(body)), names: first.names }))
+}
+
+/// The bodies of several answers, one after another; chunks of two are never mixed.
+struct Sequence<S> {
+    current: Option<Pulled>,
+    rest: S,
+}
+
+impl<S: futures_util::Stream<Item = Result<Answer, Error>> + Unpin> http_body::Body for Sequence<S> {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        loop {
+            if let Some(current) = &mut self.current {
+                match std::task::ready!(current.as_mut().poll_frame(cx)) {
+                    Some(Ok(frame)) if frame.is_trailers() => continue,
+                    Some(frame) => return Poll::Ready(Some(frame)),
+                    None => self.current = None,
+                }
+            }
+            match std::task::ready!(self.rest.poll_next_unpin(cx)) {
+                None => return Poll::Ready(None),
+                Some(next) => match next.and_then(|answer| answer.body.into_pulled()) {
+                    Ok(body) => self.current = Some(body),
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                },
+            }
+        }
+    }
+}

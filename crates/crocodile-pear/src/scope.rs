@@ -1,0 +1,158 @@
+//! What a request brings with it: the client's words, as expressions and templates see them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use http::{HeaderMap, Method};
+
+use crate::flow::{Body, Names};
+use crate::jq::{self, Value};
+use crate::timeline::Timeline;
+
+/// The variables that every expression may use, without `$`.
+pub const VARIABLES: [&str; 4] = ["path", "query", "headers", "body"];
+
+/// One request of a client, while it is served.
+pub struct Scope {
+    method: Method,
+    params: Vec<(Arc<str>, String)>,
+    query: Option<String>,
+    headers: HeaderMap,
+    body: Mutex<Option<Body>>,
+    timeline: Timeline,
+    producers: AtomicU32,
+    values: Values,
+}
+
+/// The variables as values, each made when an expression first asks for it.
+#[derive(Default)]
+struct Values {
+    path: OnceLock<Value>,
+    query: OnceLock<Value>,
+    headers: OnceLock<Value>,
+    body: OnceLock<Value>,
+}
+
+impl Scope {
+    /// A scope for a request; `query` is the part after `?`, still percent-encoded.
+    pub fn new(method: Method, query: Option<String>, headers: HeaderMap, body: Body) -> Self {
+        Scope {
+            method,
+            params: Vec::new(),
+            query,
+            headers,
+            body: Mutex::new(Some(body)),
+            timeline: Timeline::begin(),
+            producers: AtomicU32::new(0),
+            values: Values::default(),
+        }
+    }
+
+    /// The same with path parameters, percent-decoded.
+    #[must_use]
+    pub fn with_params(mut self, params: Vec<(Arc<str>, String)>) -> Self {
+        self.params = params;
+        self
+    }
+
+    /// The client's method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// A path parameter, percent-decoded.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.params.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.as_str())
+    }
+
+    /// The query as it came, without `?`.
+    pub fn query(&self) -> Option<&str> {
+        self.query.as_deref()
+    }
+
+    /// The client's header fields.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The marks of the timers.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// The client's body; there once, for the first who asks.
+    pub fn take_body(&self) -> Option<Body> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Puts the client's body back after it was read.
+    pub fn put_body(&self, body: Body) {
+        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    }
+
+    /// Sets `$body`, read before the first step because an expression of the plan uses it.
+    pub fn set_body_value(&self, value: Value) {
+        // A second setting would be a fault of the plan; the first one stands.
+        let _ = self.values.body.set(value);
+    }
+
+    /// A number for the next producer of this request.
+    pub fn next_producer(&self) -> u32 {
+        self.producers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The value of a variable; null for one that is not there.
+    pub fn variable(&self, name: &str, names: &Names) -> Value {
+        match name {
+            "path" => self.values.path.get_or_init(|| self.path_value()).clone(),
+            "query" => self.values.query.get_or_init(|| self.query_value()).clone(),
+            "headers" => self.values.headers.get_or_init(|| header_value(&self.headers)).clone(),
+            "body" => self.values.body.get().cloned().unwrap_or_else(jq::null),
+            name => named(names, name),
+        }
+    }
+
+    fn path_value(&self) -> Value {
+        jq::object(self.params.iter().map(|(name, value)| (&**name, jq::string(value))))
+    }
+
+    fn query_value(&self) -> Value {
+        let pairs = self.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        gather(pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (form_decode(name), form_decode(value))
+        }))
+    }
+}
+
+fn named(names: &Names, name: &str) -> Value {
+    let names = names.iter().flat_map(|names| names.iter());
+    names.filter(|(known, _)| **known == *name).map(|(_, value)| value.clone()).next().unwrap_or_else(jq::null)
+}
+
+/// Header fields as an object: names in lower case, a field that came several times as a list of strings.
+pub fn header_value(headers: &HeaderMap) -> Value {
+    gather(headers.iter().map(|(name, value)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    }))
+}
+
+/// An object of strings; a name that comes several times has a list of strings.
+fn gather(pairs: impl Iterator<Item = (String, String)>) -> Value {
+    let mut grouped: indexmap::IndexMap<String, Vec<Value>> = indexmap::IndexMap::new();
+    for (name, value) in pairs {
+        grouped.entry(name).or_default().push(jq::string(&value));
+    }
+    let single = |mut values: Vec<Value>| match values.len() {
+        1 => values.remove(0),
+        _ => jq::list(values),
+    };
+    let fields: Vec<_> = grouped.into_iter().map(|(name, values)| (name, single(values))).collect();
+    jq::object(fields.iter().map(|(name, value)| (name.as_str(), value.clone())))
+}
+
+/// Decodes one name or value of a query (WHATWG URL, application/x-www-form-urlencoded).
+fn form_decode(text: &str) -> String {
+    let spaced = text.replace('+', " ");
+    percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+}

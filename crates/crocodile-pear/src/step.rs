@@ -1,0 +1,224 @@
+//! The contract of a step: a `Spec`, as written, compiles into a `Step`, ready.
+
+use std::sync::Arc;
+
+use http::Method;
+use indexmap::IndexMap;
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Flow, Names};
+use crate::jq::{Filter, Value};
+use crate::problem::Problems;
+use crate::scope::{Scope, VARIABLES};
+use crate::spec::{Decode, Expression, Located, suggest};
+use crate::template::{self, Piece, Template, TemplateKind};
+use crate::upstream::Upstream;
+
+/// A step as written.
+pub trait Spec: Decode {
+    /// Checks it against what is known and makes it ready; every problem is noted.
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>>;
+}
+
+/// A step, ready: shared by all requests, immutable.
+pub trait Step: Send + Sync + 'static {
+    /// Takes the producers of the step before and gives those of this one. Nothing runs before it is asked for.
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow;
+
+    /// The same for the first step of a pipeline, which has no producers before it but one null.
+    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+        let unit = Answer::of_value(crate::jq::null());
+        self.run(Flow::one(scope.next_producer(), std::future::ready(Some(Ok(unit)))), scope)
+    }
+}
+
+/// How many producers leave a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Exactly one.
+    One,
+    /// Several, at most so many.
+    Many(u64),
+}
+
+impl Shape {
+    /// At most so many producers.
+    pub fn most(self) -> u64 {
+        match self {
+            Shape::One => 1,
+            Shape::Many(most) => most,
+        }
+    }
+}
+
+/// One line of `explain`.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// What the step does.
+    pub text: String,
+    /// Why something must wait here; `None` when all of it streams.
+    pub waits: Option<String>,
+    /// At most so many upstream calls.
+    pub calls: u64,
+}
+
+/// What a step may refer to while it is compiled, and what is found on the way.
+pub struct Compile<'a> {
+    /// The upstreams by name.
+    pub upstreams: &'a IndexMap<String, Arc<Upstream>>,
+    /// Upstreams that are named and have problems of their own.
+    pub broken: &'a [&'a str],
+    /// The path parameters of the end-point.
+    pub params: &'a [String],
+    /// The client's method.
+    pub method: &'a Method,
+    /// Where problems go.
+    pub problems: &'a mut Problems,
+    /// Named results that expressions may use from here on.
+    pub names: Vec<String>,
+    /// Named results that only `merge` makes known.
+    pub pending: Vec<String>,
+    /// How many producers arrive at the step.
+    pub shape: Shape,
+    /// Whether no step stands before.
+    pub first: bool,
+    /// Whether an expression uses `$body`.
+    pub reads_body: bool,
+    /// Whether the client's body is handed on as it comes.
+    pub streams_body: bool,
+    /// The lines of `explain` so far.
+    pub outline: Vec<Outline>,
+}
+
+impl Compile<'_> {
+    /// Compiles an expression.
+    pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
+        self.filter_at(&expression.0, 0, &expression.0.value)
+    }
+
+    fn filter_at(&mut self, written: &Located<String>, offset: usize, source: &str) -> Option<Filter> {
+        let names: Vec<&str> = VARIABLES.iter().copied().chain(self.names.iter().map(String::as_str)).collect();
+        match Filter::compile(source, &names) {
+            Ok(filter) => {
+                self.reads_body |= filter.uses().iter().any(|name| name == "body");
+                Some(filter)
+            }
+            Err(faults) => {
+                for fault in faults {
+                    let place = written.at(offset + fault.offset, fault.length);
+                    let remedy = match self.pending.iter().find(|name| fault.message.contains(&format!("`${name}`"))) {
+                        Some(name) => format!("`${name}` is known after a `merge`, not before"),
+                        None => fault.remedy,
+                    };
+                    self.problems.error::<()>(place, fault.message, remedy);
+                }
+                None
+            }
+        }
+    }
+
+    /// Compiles a template.
+    pub fn template(&mut self, written: &Located<String>, kind: TemplateKind) -> Option<Template> {
+        let pieces = match template::split(&written.value) {
+            Ok(pieces) => pieces,
+            Err(at) => {
+                let remedy = "close it with `}`, or write a literal brace as `%7B` or `%7D`";
+                return self.problems.error(written.at(at, 1), "this brace has no partner", remedy);
+            }
+        };
+        let mut sound = true;
+        for (at, piece) in &pieces {
+            sound &= self.check_piece(written, *at, piece, kind);
+        }
+        let template = Template::compile(pieces, kind, |at, source| self.filter_at(written, at, source));
+        template.filter(|_| sound)
+    }
+
+    fn check_piece(&mut self, written: &Located<String>, at: usize, piece: &Piece<'_>, kind: TemplateKind) -> bool {
+        match piece {
+            Piece::Param(name) | Piece::Rest(name) => {
+                if self.params.iter().any(|known| known == name) {
+                    return true;
+                }
+                let remedy = match suggest(name, self.params.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean `{{{near}}}`?"),
+                    None => format!("name it in the end-point's path, or write `{{$query.{name}}}` for the query"),
+                };
+                let place = written.at(at, name.len());
+                self.problems.error::<()>(place, format!("no path parameter is named `{name}`"), remedy);
+                false
+            }
+            Piece::Text(text) if kind == TemplateKind::Target => self.check_target(written, at, text),
+            _ => true,
+        }
+    }
+
+    fn check_target(&mut self, written: &Located<String>, at: usize, text: &str) -> bool {
+        let wrong = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() || "\"#<>\\^`|".contains(*c));
+        let Some((offset, c)) = wrong else { return true };
+        let mut encoded = String::new();
+        for byte in c.to_string().bytes() {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+        let place = written.at(at + offset, 1);
+        self.problems.error::<()>(place, format!("{c:?} cannot stand in a URL"), format!("write it as `{encoded}`"));
+        false
+    }
+
+    /// The upstream of this name.
+    pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
+        if let Some(upstream) = self.upstreams.get(&name.value) {
+            return Some(upstream.clone());
+        }
+        if self.broken.contains(&name.as_str()) {
+            return None;
+        }
+        let known: Vec<&str> = self.upstreams.keys().map(String::as_str).collect();
+        let remedy = match suggest(&name.value, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => "add it under `upstreams`".to_owned(),
+            None => format!("the upstreams are {}", known.join(", ")),
+        };
+        self.problems.error(name.span, format!("no upstream is named `{}`", name.value), remedy)
+    }
+
+    /// Adds a line to `explain`.
+    pub fn explain(&mut self, text: impl Into<String>, waits: Option<&str>, calls: u64) {
+        self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls });
+    }
+}
+
+/// Evaluates an expression for an item.
+///
+/// # Errors
+/// What the expression fails with; `BadRequest` when only the client's request can be the cause.
+pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Value>, Error> {
+    filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| blame.lay(error))
+}
+
+/// Whose fault a failing expression is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// It reads only what the client sent.
+    Client,
+    /// It reads what an upstream sent.
+    Upstream,
+}
+
+impl Blame {
+    /// Of an expression in a step that reads `item` from an upstream unless the step is `first`.
+    pub fn of(filter: &Filter, first: bool) -> Self {
+        let named = filter.uses().iter().any(|name| !VARIABLES.contains(&name.as_str()));
+        if named || (!first && filter.reads_item()) { Blame::Upstream } else { Blame::Client }
+    }
+
+    /// The error, with the kind that says so.
+    pub fn lay(self, error: Error) -> Error {
+        match self {
+            Blame::Client if error.kind() == Kind::Expression => {
+                Error::new(Kind::BadRequest, error.detail().to_owned())
+            }
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! `concatenate`: one answer of many, item by item, streamed as they come.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{Stream, StreamExt};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http_body::Frame;
+
+use crate::choice;
+use crate::error::Error;
+use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
+use crate::format::{self, Lines, json};
+use crate::scope::Scope;
+use crate::spec::{Size};
+use crate::spec;
+use crate::step::{Compile, Shape, Spec, Step};
+
+spec! {
+    /// Makes one answer of all items, each sent on as soon as it is whole. The head of the answer is held until the
+    /// first item that did not fail; when all fail, the answer has the status of the first failure.
+    /// An item is read whole, within `max_body`, before it is sent: one upstream cannot write into another's item.
+    pub struct Concatenate {
+        /// The form of the answer.
+        #[name = "as"]
+        pub form: As = As::Json,
+        /// Whether an item is its body alone; otherwise it is `{"status", "headers", "body"}`.
+        pub body_only: bool = false,
+        /// The order of the items.
+        pub order: ItemOrder = ItemOrder::Arrival,
+        /// What becomes of an item whose call failed.
+        pub on_error: OnError = OnError::Keep,
+        /// The most bytes of one item's body.
+        pub max_body: Size = Size(16 << 20),
+    }
+}
+
+choice! {
+    /// The form of a concatenated answer.
+    pub enum As {
+        /// A JSON list, `application/json`.
+        Json = "json",
+        /// One JSON value a line, `application/x-ndjson`.
+        Ndjson = "ndjson",
+        /// One event an item, `text/event-stream`.
+        Sse = "sse",
+    }
+}
+
+choice! {
+    /// The order of the items of a concatenated answer.
+    pub enum ItemOrder {
+        /// As they are ready.
+        Arrival = "arrival",
+        /// As they were asked for.
+        Request = "request",
+    }
+}
+
+choice! {
+    /// What becomes of an item whose call failed.
+    pub enum OnError {
+        /// It is an item that says what went wrong: a problem document (RFC 9457) as its body.
+        Keep = "keep",
+        /// It is left out.
+        Skip = "skip",
+        /// It is null.
+        Null = "null",
+        /// The whole answer fails: with a real status before its first item, broken off after it.
+        Fail = "fail",
+    }
+}
+
+impl Spec for Concatenate {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        cx.shape = Shape::One;
+        let waits = match self.order {
+            ItemOrder::Arrival => "each item is read whole before it is sent on",
+            ItemOrder::Request => "each item is read whole, and waits for those before it",
+        };
+        let order = self.order.word();
+        cx.explain(format!("concatenate as {}, in order of {order}", self.form.word()), Some(waits), 0);
+        Some(Box::new(Concatenating(Arc::new(self))))
+    }
+}
+
+struct Concatenating(Arc<Concatenate>);
+
+impl Step for Concatenating {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        Flow::one(scope.next_producer(), concatenate(flow, self.0.clone()))
+    }
+}
+
+/// Starts the flow and answers when its first item is there.
+pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
+    let order = match spec.order {
+        ItemOrder::Arrival => Order::Arrival,
+        ItemOrder::Request => Order::Request,
+    };
+    let form = spec.clone();
+    let take: Take = Box::new(move |producer| Box::pin(item(producer, form.clone())));
+    let mut items = flow.drive(order, take);
+    let (mut held, mut failure) = (Vec::new(), None);
+    let status = loop {
+        match items.next().await {
+            None => break failure.as_ref().map_or(http::StatusCode::OK, Error::status),
+            Some(Item { failure: Some(error), .. }) if spec.on_error == OnError::Fail => return Some(Err(error)),
+            Some(Item { failure: None, text: Some(text) }) => {
+                held.push(text);
+                break http::StatusCode::OK;
+            }
+            Some(item) => {
+                held.extend(item.text);
+                failure = failure.or(item.failure);
+            }
+        }
+    };
+    let headers = spec.headers();
+    let body = Concatenation { held: held.into_iter(), items, spec, state: State::Empty };
+    Some(Ok(Answer { status, headers, body: Body::Pulled(Box::pin(body)), names: None }))
+}
+
+impl Concatenate {
+    fn headers(&self) -> HeaderMap {
+        let media = match self.form {
+            As::Json => "application/json",
+            As::Ndjson => "application/x-ndjson",
+            As::Sse => "text/event-stream",
+        };
+        let mut headers = HeaderMap::with_capacity(2);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        if self.form == As::Sse {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        }
+        headers
+    }
+
+    fn lines(&self) -> Lines {
+        if self.form == As::Json { Lines::Kept } else { Lines::Joined }
+    }
+
+    /// What stands before an item's text. A list's first byte is set when its place in the list is known.
+    fn opening(&self) -> &'static [u8] {
+        match self.form {
+            As::Json => b",",
+            As::Ndjson => b"",
+            As::Sse => b"data: ",
+        }
+    }
+
+    fn closing(&self) -> &'static [u8] {
+        match self.form {
+            As::Json => b"",
+            As::Ndjson => b"\n",
+            As::Sse => b"\n\n",
+        }
+    }
+}
+
+type Take = Box<dyn FnMut(Producer) -> BoxFuture<'static, Item> + Send>;
+
+/// One item, ready to be sent. Without a text, it is left out.
+struct Item {
+    text: Option<Vec<u8>>,
+    failure: Option<Error>,
+}
+
+/// Reads one producer to its end.
+async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
+    let mut text = spec.opening().to_vec();
+    let written = match producer.outcome.await {
+        None => return Item { text: None, failure: None },
+        Some(Ok(answer)) => write(answer, &spec, &mut text).await,
+        Some(Err(error)) => Err(error),
+    };
+    let Err(error) = written else {
+        text.extend_from_slice(spec.closing());
+        return Item { text: Some(text), failure: None };
+    };
+    tracing::debug!(%error, "an item failed");
+    text.truncate(spec.opening().len());
+    match spec.on_error {
+        OnError::Keep => problem(&error, &spec, &mut text),
+        OnError::Null => text.extend_from_slice(b"null"),
+        OnError::Skip | OnError::Fail => return Item { text: None, failure: Some(error) },
+    }
+    text.extend_from_slice(spec.closing());
+    Item { text: Some(text), failure: Some(error) }
+}
+
+async fn write(answer: Answer, spec: &Concatenate, out: &mut Vec<u8>) -> Result<(), Error> {
+    if spec.body_only {
+        return format::splice(answer, spec.max_body.bytes(), spec.lines(), out).await;
+    }
+    out.extend_from_slice(b"{\"status\":");
+    out.extend_from_slice(answer.status.as_str().as_bytes());
+    out.extend_from_slice(b",\"headers\":");
+    json::write(&crate::scope::header_value(&answer.headers), out)?;
+    out.extend_from_slice(b",\"body\":");
+    format::splice(answer, spec.max_body.bytes(), spec.lines(), out).await?;
+    out.push(b'}');
+    Ok(())
+}
+
+fn problem(error: &Error, spec: &Concatenate, out: &mut Vec<u8>) {
+    if spec.body_only {
+        return out.extend_from_slice(&error.document());
+    }
+    out.extend_from_slice(b"{\"status\":");
+    out.extend_from_slice(error.status().as_str().as_bytes());
+    out.extend_from_slice(b",\"headers\":{},\"body\":");
+    out.extend_from_slice(&error.document());
+    out.push(b'}');
+}
+
+/// How far a concatenation has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No item has been sent.
+    Empty,
+    /// Some have.
+    Open,
+    /// All have.
+    Closed,
+}
+
+/// The body: one chunk an item. It never ends cleanly unless all items were sent.
+struct Concatenation<S> {
+    held: std::vec::IntoIter<Vec<u8>>,
+    items: S,
+    spec: Arc<Concatenate>,
+    state: State,
+}
+
+impl<S> Concatenation<S> {
+    fn chunk(&mut self, mut text: Vec<u8>) -> Frame<Bytes> {
+        if let (As::Json, State::Empty, Some(first)) = (self.spec.form, self.state, text.first_mut()) {
+            *first = b'[';
+        }
+        self.state = State::Open;
+        Frame::data(text.into())
+    }
+
+    fn close(&mut self) -> Option<Frame<Bytes>> {
+        let end: &'static [u8] = match (self.spec.form, self.state) {
+            (_, State::Closed) | (As::Ndjson | As::Sse, _) => b"",
+            (As::Json, State::Empty) => b"[]",
+            (As::Json, State::Open) => b"]",
+        };
+        self.state = State::Closed;
+        Some(end).filter(|end| !end.is_empty()).map(|end| Frame::data(Bytes::from_static(end)))
+    }
+}
+
+impl<S: Stream<Item = Item> + Unpin> http_body::Body for Concatenation<S> {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let this = &mut *self;
+        if let Some(text) = this.held.next() {
+            return Poll::Ready(Some(Ok(this.chunk(text))));
+        }
+        if this.state == State::Closed {
+            return Poll::Ready(None);
+        }
+        loop {
+            match ready!(this.items.poll_next_unpin(cx)) {
+                None => return Poll::Ready(this.close().map(Ok)),
+                Some(Item { failure: Some(error), .. }) if this.spec.on_error == OnError::Fail => {
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Some(Item { text: Some(text), .. }) => return Poll::Ready(Some(Ok(this.chunk(text)))),
+                Some(Item { text: None, .. }) => {}
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.state == State::Closed
+    }
+}

@@ -1,0 +1,131 @@
+//! `merge`: one value of all answers.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Flow, Names, Order, Outcome, Producer};
+use crate::format;
+use crate::jq::{self, Filter, Value};
+use crate::problem::Problems;
+use crate::scope::Scope;
+use crate::spec::{Expression, Located, Size};
+use crate::spec;
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate};
+
+spec! {
+    /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
+    /// the requests. Written short as the expression alone.
+    /// Every body is read whole, within `max_body`. A call that fails or is answered by another status than 2xx, and
+    /// has no `otherwise`, fails the whole: there is no half truth in a merged value.
+    pub struct Merge {
+        /// The expression.
+        pub jq: Expression,
+        /// The most bytes of one body that are read.
+        pub max_body: Size = Size(16 << 20),
+    }
+    short(short)
+}
+
+fn short(text: Located<String>, _: &mut Problems) -> Option<Merge> {
+    Some(Merge { jq: Expression(text), max_body: Size(16 << 20) })
+}
+
+impl Spec for Merge {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let named = std::mem::take(&mut cx.pending);
+        cx.names.extend(named);
+        cx.shape = Shape::One;
+        let filter = cx.filter(&self.jq)?;
+        cx.explain("merge all answers into one value", Some("every answer is read whole before they are merged"), 0);
+        let blame = Blame::of(&filter, cx.first);
+        Some(Box::new(Merging(Arc::new(Ready { filter, blame, max_body: self.max_body.bytes() }))))
+    }
+}
+
+struct Merging(Arc<Ready>);
+
+struct Ready {
+    filter: Filter,
+    blame: Blame,
+    max_body: usize,
+}
+
+impl Step for Merging {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        Flow::one(scope.next_producer(), merge(self.0.clone(), flow, scope.clone()))
+    }
+}
+
+/// One answer, read.
+struct Part {
+    at: usize,
+    name: Option<Arc<str>>,
+    value: Value,
+    names: Names,
+}
+
+async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
+    let parts = match gather(flow, ready.max_body).await {
+        Ok(parts) => parts,
+        Err(error) => return Some(Err(error)),
+    };
+    let mut names: Vec<(Arc<str>, Value)> = Vec::new();
+    for part in &parts {
+        names.extend(part.names.iter().flat_map(|names| names.iter().cloned()));
+        names.extend(part.name.iter().map(|name| (name.clone(), part.value.clone())));
+    }
+    let names = Some(Arc::new(names));
+    let list = match ready.filter.reads_item() {
+        true => jq::list(parts.into_iter().map(|part| part.value).collect()),
+        false => jq::null(),
+    };
+    let merged = evaluate(&ready.filter, list, &names, &scope, ready.blame).and_then(single);
+    merged.map(|value| value.map(|value| Answer { names, ..Answer::of_value(value) })).transpose()
+}
+
+fn single(mut outputs: Vec<Value>) -> Result<Option<Value>, Error> {
+    match outputs.len() {
+        0 | 1 => Ok(outputs.pop()),
+        more => Err(Error::new(Kind::Expression, format!("the expression gives {more} values where one is needed"))),
+    }
+}
+
+/// All answers, in the order of their requests; the first failure ends it, and with it the calls still running.
+async fn gather(flow: Flow, bound: usize) -> Result<Vec<Part>, Error> {
+    let mut started = 0;
+    let mut running = flow.drive(Order::Arrival, |producer| {
+        started += 1;
+        part(started, producer, bound)
+    });
+    let mut parts = Vec::new();
+    while let Some(part) = running.next().await {
+        parts.extend(part?);
+    }
+    parts.sort_unstable_by_key(|part: &Part| part.at);
+    Ok(parts)
+}
+
+async fn part(at: usize, producer: Producer, bound: usize) -> Result<Option<Part>, Error> {
+    let name = producer.name;
+    let answer = match producer.outcome.await {
+        None => return Ok(None),
+        Some(answer) => answer.map_err(|error| named(error, name.as_deref()))?,
+    };
+    if !answer.status.is_success() {
+        let detail = format!("the upstream answered {}", answer.status);
+        return Err(named(Error::new(Kind::Unusable, detail), name.as_deref()));
+    }
+    let names = answer.names.clone();
+    let value = format::value(answer, bound).await.map_err(|error| named(error, name.as_deref()))?;
+    Ok(Some(Part { at, name, value, names }))
+}
+
+/// Says which of the named calls it was.
+fn named(error: Error, name: Option<&str>) -> Error {
+    match name {
+        Some(name) => error.at_step(&format!("requests.{name}").into()),
+        None => error,
+    }
+}

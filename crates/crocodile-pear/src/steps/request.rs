@@ -1,0 +1,471 @@
+//! `request`: calls an upstream, once for each item or for each value of a list.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body, Flow, Names, Outcome, Producer};
+use crate::format::{self, json};
+use crate::jq::{self, Filter, Value};
+use crate::scope::Scope;
+use crate::spec::{Entries, Expression, Literal, Located, Size};
+use crate::problem::Problems;
+use crate::spec;
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate};
+use crate::template::{Source, Template, TemplateKind};
+use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream};
+
+/// However many values there are, so many calls of one request run side by side behind other steps.
+const MOST_AT_ONCE: usize = 1024;
+
+spec! {
+    /// Calls an upstream: once for each item that flows, or once for each value of `for_each`.
+    /// Written short as `UPSTREAM /path`.
+    pub struct Request {
+        /// The upstream, by its name.
+        pub to: Located<String>,
+        /// Path and query. `{word}` is a path parameter, `{*word}` the rest of the path, any other `{…}` an
+        /// expression; each is percent-encoded as one segment or one query value. A path that ends in `?*` hands on
+        /// the client's query as it came.
+        pub path: Located<String>,
+        /// The method. Left out, it is the client's own where this is the pipeline's first step and makes one call
+        /// (the client's body then goes along, streamed), and otherwise GET, or POST with a `body`.
+        pub method: Option<Located<String>>,
+        /// Header fields to send, each a text with `{}` as in `path`. They win over forwarded ones.
+        pub headers: Option<Entries<Located<String>>>,
+        /// An expression whose value is sent as a JSON body.
+        pub body: Option<Expression>,
+        /// An expression that gives the values to call for, each `.` in `path`, `headers` and `body`. All calls start
+        /// at once.
+        pub for_each: Option<Expression>,
+        /// At most this many calls for `for_each`; one more value is an error.
+        pub limit: u64 = 100,
+        /// How long the call may take: a time for the whole of it, or a time for each phase.
+        pub timeout: Option<TimeoutSpec>,
+        /// What stands for the answer when the call fails or is answered by another status than 2xx. The body is then
+        /// read whole, within `max_body`, before anything flows on.
+        pub otherwise: Option<Literal>,
+        /// The most bytes of a body that are read whole for `otherwise` or for an expression.
+        pub max_body: Size = Size(16 << 20),
+    }
+    short(short)
+}
+
+impl Request {
+    /// Reads the short form, `UPSTREAM /path`.
+    pub fn short(text: Located<String>, problems: &mut Problems) -> Option<Self> {
+        short(text, problems)
+    }
+}
+
+/// `UPSTREAM /path`
+fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
+    let Some((to, path)) = text.value.split_once(char::is_whitespace) else {
+        let remedy = "write the upstream's name, a space, and a path that begins with `/`";
+        return problems.error(text.span, "a call in short form is `UPSTREAM /path`", remedy);
+    };
+    let path_at = text.value.len() - path.trim_start().len();
+    let located = |at: usize, value: &str| text.part(at, value.len());
+    Some(Request {
+        to: located(0, to),
+        path: located(path_at, path.trim()),
+        method: None,
+        headers: None,
+        body: None,
+        for_each: None,
+        limit: 100,
+        timeout: None,
+        otherwise: None,
+        max_body: Size(16 << 20),
+    })
+}
+
+/// One call, ready to be made for any item.
+pub(crate) struct Calling {
+    upstream: Arc<Upstream>,
+    target: Template,
+    client_query: bool,
+    method: Verb,
+    headers: Vec<(HeaderName, Template)>,
+    body: Sent,
+    timeouts: Option<Arc<Timeouts>>,
+    otherwise: Option<Value>,
+    max_body: usize,
+    reads_item: bool,
+    blame: Blame,
+}
+
+/// The method of a call.
+enum Verb {
+    /// The client's own.
+    Clients,
+    Fixed(Method),
+}
+
+/// The body of a call.
+enum Sent {
+    Nothing,
+    /// The client's own, as it comes.
+    Clients,
+    Json(Filter),
+}
+
+impl Spec for Request {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let for_each = match &self.for_each {
+            Some(expression) => Some((cx.filter(expression)?, self.limit)),
+            None => None,
+        };
+        let each = for_each.is_some();
+        let (limit, text) = (self.limit, self.describe());
+        let calling = self.calling(cx, each)?;
+        let most = if each { cx.shape.most().saturating_mul(limit) } else { cx.shape.most() };
+        if each {
+            cx.shape = Shape::Many(most);
+        }
+        cx.explain(text, calling.waits(), most);
+        let first = cx.first;
+        Some(Box::new(Calls { calling: Arc::new(calling), for_each: for_each.map(|(filter, limit)| {
+            let blame = Blame::of(&filter, first);
+            Arc::new(ForEach { filter, limit, blame })
+        }) }))
+    }
+}
+
+impl Request {
+    /// The call itself, without `for_each`; `each` says that its `.` is a value of one.
+    pub(crate) fn calling(self, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
+        let upstream = cx.upstream(&self.to);
+        let (path, client_query) = self.target();
+        let starts_right = path.value.starts_with('/');
+        if !starts_right {
+            let remedy = "begin it with `/`; the upstream's own path stands before it";
+            cx.problems.error::<()>(path.span, "a path begins with `/`", remedy);
+        }
+        let target = cx.template(&path, TemplateKind::Target);
+        let own = cx.first && !each;
+        let method = method(&self, own, cx);
+        let headers = headers(self.headers.as_ref(), cx);
+        let body = body(&self, own, cx);
+        let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
+        let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
+        let filters: Vec<&Filter> =
+            templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
+        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.first)).collect();
+        let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
+        let reads_item = filters.iter().any(|filter| filter.reads_item());
+        let literal = |literal: Literal| json::read(&literal.0.to_string().into());
+        // What YAML can say, JSON can: a literal was read as JSON's own types.
+        let otherwise = self.otherwise.map(literal).transpose().ok()?;
+        let timeouts = self.timeout.map(|spec| Arc::new(spec.over(upstream.timeouts())));
+        Some(Calling {
+            upstream,
+            target,
+            client_query,
+            method,
+            headers,
+            body,
+            timeouts,
+            otherwise: otherwise,
+            max_body: self.max_body.bytes(),
+            reads_item,
+            blame,
+        }).filter(|_| starts_right)
+    }
+
+    /// The path without a `?*` at its end, and whether it had one.
+    fn target(&self) -> (Located<String>, bool) {
+        match self.path.value.strip_suffix("?*") {
+            Some(path) => (self.path.part(0, path.len()), true),
+            None => (self.path.clone(), false),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let each = match &self.for_each {
+            Some(expression) => format!(", for each of {}", expression.0.value),
+            None => String::new(),
+        };
+        format!("request {} {}{each}", self.to.value, self.path.value)
+    }
+}
+
+fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
+    let Some(written) = &spec.method else {
+        return Some(match &spec.body {
+            Some(_) => Verb::Fixed(Method::POST),
+            None if own => Verb::Clients,
+            None => Verb::Fixed(Method::GET),
+        });
+    };
+    match Method::from_bytes(written.value.as_bytes()) {
+        Ok(method) if written.value.bytes().all(|byte| byte.is_ascii_uppercase()) && method != Method::CONNECT => {
+            Some(Verb::Fixed(method))
+        }
+        _ => cx.problems.error(
+            written.span,
+            format!("`{}` is no method for a call", written.value),
+            "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals",
+        ),
+    }
+}
+
+fn headers(
+    written: Option<&Entries<Located<String>>>,
+    cx: &mut Compile<'_>,
+) -> Option<Vec<(HeaderName, Template)>> {
+    let mut headers = Some(Vec::new());
+    for (name, (span, text)) in written.into_iter().flatten() {
+        let template = cx.template(text, TemplateKind::Field);
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().filter(crate::upstream::may_send);
+        if parsed.is_none() {
+            let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own";
+            cx.problems.error::<()>(*span, format!("`{name}` cannot be set as a header field"), remedy);
+        }
+        headers = match (headers, parsed, template) {
+            (Some(mut headers), Some(name), Some(template)) => {
+                headers.push((name, template));
+                Some(headers)
+            }
+            _ => None,
+        };
+    }
+    headers
+}
+
+fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
+    if let Some(expression) = &spec.body {
+        return cx.filter(expression).map(Sent::Json);
+    }
+    let takes_body = matches!(*cx.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
+    if own && takes_body && spec.method.as_ref().is_none_or(|method| method.value == cx.method.as_str()) {
+        cx.streams_body = true;
+        return Some(Sent::Clients);
+    }
+    Some(Sent::Nothing)
+}
+
+fn body_filter(body: &Sent) -> Option<&Filter> {
+    match body {
+        Sent::Json(filter) => Some(filter),
+        Sent::Nothing | Sent::Clients => None,
+    }
+}
+
+/// What the templates of one call see.
+struct View<'a> {
+    item: &'a Value,
+    names: &'a Names,
+    scope: &'a Scope,
+    blame: Blame,
+}
+
+impl Source for View<'_> {
+    fn param(&self, name: &str) -> Option<&str> {
+        self.scope.param(name)
+    }
+
+    fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
+        let outputs = evaluate(filter, self.item.clone(), self.names, self.scope, self.blame)?;
+        one(outputs)
+    }
+}
+
+fn one(mut outputs: Vec<Value>) -> Result<Value, Error> {
+    match outputs.len() {
+        0 => Ok(jq::null()),
+        1 => Ok(outputs.remove(0)),
+        more => Err(Error::new(Kind::Expression, format!("the expression gives {more} values where one is needed"))),
+    }
+}
+
+impl Calling {
+    /// Why a call must wait for something before it can begin or end.
+    pub(crate) fn waits(&self) -> Option<&'static str> {
+        match (self.reads_item, &self.otherwise) {
+            (_, Some(_)) => Some("the answer is read whole, for `otherwise`"),
+            _ => None,
+        }
+    }
+
+    /// The upstream's name.
+    pub(crate) fn upstream(&self) -> &str {
+        self.upstream.name()
+    }
+
+    /// Makes the call for an item.
+    pub(crate) async fn make(self: Arc<Self>, item: Value, names: Names, scope: Arc<Scope>) -> Outcome {
+        let called = match self.prepare(&item, &names, &scope) {
+            Ok(call) => self.upstream.call(call).await,
+            Err(error) => return Some(Err(self.blame.lay(error).of_upstream(self.upstream.name()))),
+        };
+        let answer = match &self.otherwise {
+            None => called,
+            Some(otherwise) => Ok(self.settle(called).await.unwrap_or_else(|| Answer::of_value(otherwise.clone()))),
+        };
+        Some(answer.map(|answer| Answer { names, ..answer }))
+    }
+
+    fn prepare(&self, item: &Value, names: &Names, scope: &Scope) -> Result<Call, Error> {
+        let view = View { item, names, scope, blame: self.blame };
+        let mut target = self.target.render(&view)?;
+        if let (true, Some(query)) = (self.client_query, scope.query()) {
+            target.push('?');
+            target.push_str(query);
+        }
+        let mut headers = HeaderMap::with_capacity(self.headers.len() + self.upstream.forward().len());
+        for name in self.upstream.forward() {
+            for value in scope.headers().get_all(name) {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        for (name, template) in &self.headers {
+            let value = HeaderValue::from_str(&template.render(&view)?);
+            let value = value.map_err(|_| Error::new(Kind::Expression, format!("the value for `{name}` cannot stand in a header")))?;
+            headers.insert(name.clone(), value);
+        }
+        let body = self.body(&view, &mut headers)?;
+        let timeouts = self.timeouts.clone();
+        let method = match &self.method {
+            Verb::Clients => scope.method().clone(),
+            Verb::Fixed(method) => method.clone(),
+        };
+        Ok(Call { method, target, headers, body, timeouts })
+    }
+
+    fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {
+        match &self.body {
+            Sent::Nothing => Ok(None),
+            Sent::Json(filter) => {
+                headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+                Ok(Some(Body::Value(view.evaluate(filter)?)))
+            }
+            Sent::Clients => {
+                for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+                    if let (Some(value), false) = (view.scope.headers().get(&name), headers.contains_key(&name)) {
+                        headers.insert(name, value.clone());
+                    }
+                }
+                Ok(view.scope.take_body())
+            }
+        }
+    }
+
+    /// The whole answer as a value, if it is one that can be used.
+    async fn settle(&self, called: Result<Answer, Error>) -> Option<Answer> {
+        let answer = called.ok().filter(|answer| answer.status.is_success())?;
+        let (status, headers) = (answer.status, answer.headers.clone());
+        let value = format::value(answer, self.max_body).await.ok()?;
+        Some(Answer { status, headers, body: Body::Value(value), names: None })
+    }
+}
+
+/// The step.
+struct Calls {
+    calling: Arc<Calling>,
+    for_each: Option<Arc<ForEach>>,
+}
+
+struct ForEach {
+    filter: Filter,
+    limit: u64,
+    blame: Blame,
+}
+
+impl ForEach {
+    fn values(&self, item: Value, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
+        let values = evaluate(&self.filter, item, names, scope, self.blame)?;
+        if values.len() as u64 > self.limit {
+            let detail = format!("`for_each` gives {} values; the limit is {}", values.len(), self.limit);
+            return Err(self.blame.lay(Error::new(Kind::Expression, detail)));
+        }
+        Ok(values)
+    }
+}
+
+impl Step for Calls {
+    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+        match &self.for_each {
+            None => self.call(scope, jq::null(), None),
+            Some(each) => match each.values(jq::null(), &None, scope) {
+                Ok(values) => Flow::of(self.producers(values, None, scope)),
+                Err(error) => Flow::one(scope.next_producer(), ready(Some(Err(error)))),
+            },
+        }
+    }
+
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        match &self.for_each {
+            None => {
+                let (calling, scope) = (self.calling.clone(), scope.clone());
+                flow.map(move |producer| {
+                    let (calling, scope) = (calling.clone(), scope.clone());
+                    producer.then(move |outcome| follow(calling, outcome, scope))
+                })
+            }
+            Some(each) => self.spread(each, flow, scope),
+        }
+    }
+}
+
+/// Calls for the item that a producer yields.
+async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+    let answer = match outcome? {
+        Ok(answer) => answer,
+        Err(error) => return Some(Err(error)),
+    };
+    let names = answer.names.clone();
+    let item = match calling.reads_item {
+        true => match format::value(answer, calling.max_body).await {
+            Ok(item) => item,
+            Err(error) => return Some(Err(error)),
+        },
+        false => jq::null(),
+    };
+    calling.make(item, names, scope).await
+}
+
+impl Calls {
+    fn call(&self, scope: &Arc<Scope>, item: Value, names: Names) -> Flow {
+        Flow::one(scope.next_producer(), self.calling.clone().make(item, names, scope.clone()))
+    }
+
+    fn producers(&self, values: Vec<Value>, names: Names, scope: &Arc<Scope>) -> Vec<Producer> {
+        let producer = |item| Producer {
+            id: scope.next_producer(),
+            name: None,
+            outcome: Box::pin(self.calling.clone().make(item, names.clone(), scope.clone())),
+        };
+        values.into_iter().map(producer).collect()
+    }
+
+    /// `for_each` behind other steps: the items are read side by side, in order, and each becomes its calls.
+    fn spread(&self, each: &Arc<ForEach>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let items = flow.at_once();
+        let limit = usize::try_from(each.limit).unwrap_or(usize::MAX);
+        let (each, scope) = (each.clone(), scope.clone());
+        let calls = Arc::new(Calls { calling: self.calling.clone(), for_each: None });
+        let spread = move |producer: Producer| calls.clone().spread_one(each.clone(), producer, scope.clone());
+        let producers = StreamExt::map(flow, spread).buffered(items).flat_map(futures_util::stream::iter);
+        Flow::stream(producers, items.saturating_mul(limit).min(MOST_AT_ONCE))
+    }
+
+    async fn spread_one(self: Arc<Self>, each: Arc<ForEach>, producer: Producer, scope: Arc<Scope>) -> Vec<Producer> {
+        let failed = |error| vec![Producer { id: producer.id, name: None, outcome: Box::pin(ready(Some(Err(error)))) }];
+        let answer = match producer.outcome.await {
+            None => return Vec::new(),
+            Some(Err(error)) => return failed(error),
+            Some(Ok(answer)) => answer,
+        };
+        let names = answer.names.clone();
+        let item = format::value(answer, self.calling.max_body).await;
+        match item.and_then(|item| each.values(item, &names, &scope)) {
+            Ok(values) => self.producers(values, names, &scope),
+            Err(error) => failed(error),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Text with `{}` in it: URL targets and header values. Text outside is literal; `{word}` is a path parameter,
+//! `{*word}` the rest of the path, anything else in braces is an expression.
+
+use crate::error::{Error, Kind};
+use crate::jq::{self, Filter, Value};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A template, compiled.
+#[derive(Debug)]
+pub struct Template {
+    parts: Vec<Part>,
+    kind: TemplateKind,
+}
+
+/// What a template's text is for, and so how values are written into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateKind {
+    /// Path and query of a URL: values are percent-encoded.
+    Target,
+    /// A header value: values are written as they are.
+    Field,
+}
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Param(String),
+    Rest(String),
+    Jq(Filter),
+}
+
+/// A piece of a template as it is written, before names and expressions are resolved.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Literal text.
+    Text(&'a str),
+    /// `{word}`
+    Param(&'a str),
+    /// `{*word}`
+    Rest(&'a str),
+    /// `{expression}`
+    Jq(&'a str),
+}
+
+/// What gives a template its values.
+pub trait Source {
+    /// A path parameter, decoded.
+    fn param(&self, name: &str) -> Option<&str>;
+    /// The one value of an expression, or null.
+    fn evaluate(&self, filter: &Filter) -> Result<Value, Error>;
+}
+
+/// Splits a template into its pieces, each with its byte offset.
+///
+/// # Errors
+/// The offset of a brace that has no partner.
+pub fn split(text: &str) -> Result<Vec<(usize, Piece<'_>)>, usize> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let open = text[at..].find(['{', '}']).map_or(text.len(), |found| at + found);
+        if open > at {
+            pieces.push((at, Piece::Text(&text[at..open])));
+        }
+        if open == text.len() {
+            break;
+        }
+        if text.as_bytes()[open] == b'}' {
+            return Err(open);
+        }
+        let close = open + partner(&text[open..]).ok_or(open)?;
+        pieces.push((open + 1, inner(&text[open + 1..close])));
+        at = close + 1;
+    }
+    Ok(pieces)
+}
+
+fn inner(text: &str) -> Piece<'_> {
+    let word = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    match text.strip_prefix('*') {
+        Some(rest) if word(rest) => Piece::Rest(rest),
+        _ if word(text) => Piece::Param(text),
+        _ => Piece::Jq(text),
+    }
+}
+
+/// The offset of the brace that closes the one at the start; braces in strings do not count.
+fn partner(text: &str) -> Option<usize> {
+    let (mut depth, mut quoted, mut escaped) = (0, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => depth += 1,
+            b'}' if !quoted => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+impl Template {
+    /// A template from its pieces; `filter` compiles an expression, given its offset.
+    pub fn compile(
+        pieces: Vec<(usize, Piece<'_>)>,
+        kind: TemplateKind,
+        mut filter: impl FnMut(usize, &str) -> Option<Filter>,
+    ) -> Option<Self> {
+        let parts: Vec<Option<Part>> = pieces
+            .into_iter()
+            .map(|(at, piece)| match piece {
+                Piece::Text(text) => Some(Part::Text(text.to_owned())),
+                Piece::Param(name) => Some(Part::Param(name.to_owned())),
+                Piece::Rest(name) => Some(Part::Rest(name.to_owned())),
+                Piece::Jq(source) => filter(at, source).map(Part::Jq),
+            })
+            .collect();
+        Some(Template { parts: parts.into_iter().collect::<Option<_>>()?, kind })
+    }
+
+    /// The expressions in it.
+    pub fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Jq(filter) => Some(filter),
+            _ => None,
+        })
+    }
+
+    /// The text with its values.
+    ///
+    /// # Errors
+    /// `Expression` where a value is null, a list or an object, or would change the shape of the path.
+    pub fn render(&self, source: &impl Source) -> Result<String, Error> {
+        let mut out = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::Param(name) => self.append(source.param(name).unwrap_or_default(), name, &mut out)?,
+                Part::Rest(name) => self.append_rest(source.param(name).unwrap_or_default(), &mut out)?,
+                Part::Jq(filter) => {
+                    let value = source.evaluate(filter)?;
+                    let text = scalar(&value).ok_or_else(|| not_text(&value))?;
+                    self.append(&text, "the expression", &mut out)?;
+                }
+            }
+        }
+        match self.kind {
+            TemplateKind::Target if self.parts.len() > 1 => shape(&out).map(|()| out),
+            _ => Ok(out),
+        }
+    }
+
+    fn append(&self, value: &str, name: &str, out: &mut String) -> Result<(), Error> {
+        match self.kind {
+            TemplateKind::Field => out.push_str(value),
+            TemplateKind::Target if value.is_empty() && !out.contains('?') => {
+                return Err(Error::new(Kind::Expression, format!("{name} is empty where a path segment is needed")));
+            }
+            TemplateKind::Target => out.extend(utf8_percent_encode(value, RESERVED)),
+        }
+        Ok(())
+    }
+
+    fn append_rest(&self, value: &str, out: &mut String) -> Result<(), Error> {
+        for (at, segment) in value.split('/').enumerate() {
+            if at > 0 {
+                out.push('/');
+            }
+            out.extend(utf8_percent_encode(segment, RESERVED));
+        }
+        Ok(())
+    }
+}
+
+/// The text of a string, number or boolean.
+fn scalar(value: &Value) -> Option<String> {
+    match jq::kind(value) {
+        "string" => jq::as_str(value).map(str::to_owned),
+        "number" | "boolean" => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+fn not_text(value: &Value) -> Error {
+    Error::new(Kind::Expression, format!("a URL or header takes a string, a number or a boolean, not {}", jq::kind(value)))
+}
+
+/// Refuses a path in which a value made a dot segment, which servers resolve (RFC 3986, 5.2.4).
+fn shape(target: &str) -> Result<(), Error> {
+    let path = target.split('?').next().unwrap_or_default();
+    match path.split('/').find(|segment| matches!(*segment, "." | "..")) {
+        Some(_) => Err(Error::new(Kind::Expression, "a value would be a dot segment of the path")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(&'static str);
+
+    impl Source for Fixed {
+        fn param(&self, _: &str) -> Option<&str> {
+            Some(self.0)
+        }
+        fn evaluate(&self, _: &Filter) -> Result<Value, Error> {
+            Ok(jq::string(self.0))
+        }
+    }
+
+    fn render(template: &str, value: &'static str) -> Result<String, Error> {
+        let pieces = split(template).expect("braces match");
+        Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions").render(&Fixed(value))
+    }
+
+    #[test]
+    fn braces_in_strings_and_objects_do_not_end_an_expression() {
+        let pieces = split(r#"/a/{id}?x={$query["}"] // {a: 1}.a}&{*rest}"#).expect("braces match");
+        let words: Vec<_> = pieces.into_iter().map(|(_, piece)| piece).collect();
+        assert_eq!(words[1], Piece::Param("id"));
+        assert_eq!(words[3], Piece::Jq(r#"$query["}"] // {a: 1}.a"#));
+        assert_eq!(words[5], Piece::Rest("rest"));
+        assert_eq!(split("/a/{b").unwrap_err(), 3);
+        assert_eq!(split("/a}").unwrap_err(), 2);
+    }
+
+    #[test]
+    fn a_value_stays_one_segment_or_one_query_value() {
+        assert_eq!(render("/c/{x}/d?q={x}", "a/b?c#d e&f=%2f\r\n@\\").expect("renders"),
+            "/c/a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C/d?q=a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C");
+        assert_eq!(render("/c?q={x}", "Lund,SE").expect("renders"), "/c?q=Lund%2CSE");
+        assert_eq!(render("/f/{*x}", "a/b c").expect("renders"), "/f/a/b%20c");
+    }
+
+    #[test]
+    fn a_value_cannot_change_the_shape_of_the_path() {
+        for value in ["..", ".", ""] {
+            assert!(render("/a/{x}/b", value).is_err(), "{value:?}");
+        }
+        assert!(render("/f/{*x}", "a/../../b").is_err());
+        assert_eq!(render("/c?q={x}", "..").expect("a query has no segments"), "/c?q=..");
+    }
+}

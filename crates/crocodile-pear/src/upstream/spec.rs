@@ -1,0 +1,126 @@
+//! An upstream as written.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, Uri};
+
+use super::{Settings, Timeouts, Upstream, may_send};
+use crate::problem::Problems;
+use crate::spec;
+use crate::spec::{Decode, Located, Node, NodeKind, Timeout};
+
+spec! {
+    /// Where an API is, and what may be sent to it. Written short as the URL alone.
+    pub struct UpstreamSpec {
+        /// Scheme, host, port and the path that stands before every call's own: `http://127.0.0.1:8000/api`.
+        pub url: Located<String>,
+        /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
+        pub timeout: Option<TimeoutSpec>,
+        /// The client's header fields that are sent on. No other leaves.
+        pub forward: Vec<Located<String>> = Vec::new(),
+        /// At most this many calls at once, over all cores; one more waits as long as it may wait for a connection,
+        /// and then fails with 503.
+        pub in_flight: Option<NonZeroUsize>,
+        /// How long a connection is kept without a call.
+        pub keep: Duration = Duration::from_secs(30),
+    }
+    short(short)
+}
+
+fn short(url: Located<String>, _: &mut Problems) -> Option<UpstreamSpec> {
+    Some(UpstreamSpec { url, timeout: None, forward: Vec::new(), in_flight: None, keep: Duration::from_secs(30) })
+}
+
+spec! {
+    /// How long the phases of a call may take. Time in which the client does not read is not counted.
+    /// Written short as one time for the whole call.
+    pub struct TimeoutSpec {
+        /// Until there is a connection; 3s unless set.
+        pub connect: Option<Timeout>,
+        /// Until the head of the answer is there, from when the request was sent; 30s unless set.
+        pub first_byte: Option<Timeout>,
+        /// Between two pieces of the body; 30s unless set.
+        pub idle: Option<Timeout>,
+        /// The whole call; 5m unless set.
+        pub call: Option<Timeout>,
+    }
+    short(whole)
+}
+
+fn whole(text: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> {
+    let kind = NodeKind::Scalar { text: text.value, quoted: false, runs: text.runs };
+    let call = Timeout::decode(&Node { span: text.span, kind }, problems)?;
+    Some(TimeoutSpec { connect: None, first_byte: None, idle: None, call: Some(call) })
+}
+
+impl TimeoutSpec {
+    /// These times, and `others` where none is written.
+    pub fn over(&self, others: &Timeouts) -> Timeouts {
+        Timeouts {
+            connect: self.connect.unwrap_or(others.connect),
+            first_byte: self.first_byte.unwrap_or(others.first_byte),
+            idle: self.idle.unwrap_or(others.idle),
+            call: self.call.unwrap_or(others.call),
+        }
+    }
+}
+
+impl UpstreamSpec {
+    /// Makes it ready; every problem is noted.
+    pub fn compile(&self, name: &str, problems: &mut Problems) -> Option<Arc<Upstream>> {
+        let url = url(&self.url, problems);
+        let forward = forward(&self.forward, problems);
+        let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
+        let settings = Settings {
+            timeouts,
+            forward: forward?,
+            in_flight: self.in_flight.map(NonZeroUsize::get),
+            idle: self.keep,
+            ..Settings::new(name, url?)
+        };
+        match Upstream::new(settings) {
+            Ok(upstream) => Some(upstream),
+            Err(error) => problems.error(self.url.span, error.detail().to_owned(), ""),
+        }
+    }
+}
+
+fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
+    let wrong = |message: &str, remedy: &str, problems: &mut Problems| {
+        problems.error(written.span, message.to_owned(), remedy.to_owned())
+    };
+    let remedy = "write it as `http://host:port/path`";
+    let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is no URL", remedy, problems) };
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => {
+            return wrong("TLS to upstreams is not built yet", "write `http://`, or let a local proxy speak TLS", problems);
+        }
+        Some(_) => return wrong("only http URLs can be called", remedy, problems),
+        None => return wrong("the URL has no scheme", remedy, problems),
+    }
+    match uri.authority() {
+        Some(authority) if authority.as_str().contains('@') => {
+            wrong("a URL in a configuration holds no credentials", "send them as a header of the call", problems)
+        }
+        Some(authority) if authority.host().is_empty() => wrong("the URL has no host", remedy, problems),
+        _ if uri.query().is_some() => wrong("an upstream's URL has no query", "put it into the path of the call", problems),
+        Some(_) => Some(uri),
+        None => wrong("the URL has no host", remedy, problems),
+    }
+}
+
+fn forward(written: &[Located<String>], problems: &mut Problems) -> Option<Vec<HeaderName>> {
+    let name = |written: &Located<String>| {
+        let name = HeaderName::from_bytes(written.value.as_bytes()).ok().filter(may_send);
+        if name.is_none() {
+            let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are never sent on";
+            problems.error::<()>(written.span, format!("`{written}` cannot be forwarded"), remedy);
+        }
+        name
+    };
+    let names: Vec<Option<HeaderName>> = written.iter().map(name).collect();
+    names.into_iter().collect()
+}
