@@ -22,6 +22,8 @@ pub struct Load {
     pub expected: Expected,
     pub requests: usize,
     pub connections: usize,
+    /// All of it must be done in this time.
+    pub within: Duration,
 }
 
 /// How it went. Every answer was right, or there would be none.
@@ -46,6 +48,11 @@ impl Pace {
 impl Load {
     /// Runs the load to its end, or to the first wrong answer.
     pub async fn run(self) -> Result<Pace> {
+        let within = self.within;
+        tokio::time::timeout(within, self.drive()).await.map_err(|_| format!("not done within {within:?}"))?
+    }
+
+    async fn drive(self) -> Result<Pace> {
         let (connections, requests) = (self.connections, self.requests);
         let load = Rc::new(self);
         let left = Rc::new(Cell::new(requests));
@@ -98,8 +105,8 @@ mod tests {
     use crate::upstream;
 
     fn load(address: SocketAddr, expected: Vec<u8>) -> Load {
-        let request = get("/item?n=3", "up");
-        Load { address, request, expected: Expected::Exactly(expected), requests: 100, connections: 8 }
+        let (request, expected) = (get("/item?n=3", "up"), Expected::Exactly(expected));
+        Load { address, request, expected, requests: 100, connections: 8, within: PATIENCE }
     }
 
     #[tokio::test]

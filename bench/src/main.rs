@@ -15,6 +15,7 @@ mod wire;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What goes wrong in a bench is told to the person who runs it, and ends the run.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -37,22 +38,39 @@ enum Bench {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let done =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Into::into).and_then(|runtime| {
-            runtime.block_on(async {
-                match options.bench {
-                    Bench::Table(options) => table::run(options).await,
-                    Bench::Wire(options) => wire::run(options).await,
-                    Bench::Loop(options) => repeat::run(options).await,
-                }
-            })
-        });
-    match done {
+    match start(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn start(options: Options) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // A signal drops the bench, and with it the processes that it started.
+        tokio::select! {
+            done = run(options.bench) => done,
+            stopped = stopped() => stopped.and(Err("stopped".into())),
+        }
+    })
+}
+
+async fn run(bench: Bench) -> Result<()> {
+    match bench {
+        Bench::Table(options) => table::run(options).await,
+        Bench::Wire(options) => wire::run(options).await,
+        Bench::Loop(options) => repeat::run(options).await,
+    }
+}
+
+async fn stopped() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
+    Ok(())
 }

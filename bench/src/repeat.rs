@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -25,10 +26,15 @@ pub struct Options {
     /// Take the body for a JSON list whose items may come in any order
     #[arg(long)]
     any_order: bool,
+    /// How often
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     requests: u32,
+    /// Over how many connections, each with one request at a time
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     connections: u32,
+    /// The most seconds that all of it may take
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    within: u64,
 }
 
 pub async fn run(options: Options) -> Result<()> {
@@ -46,7 +52,9 @@ pub async fn run(options: Options) -> Result<()> {
     };
     let (address, request) = request(&options.url)?;
     let (requests, connections) = (options.requests as usize, options.connections as usize);
-    let pace = Load { address, request, expected, requests, connections }.run().await?;
+    let pace = Load { address, request, expected, requests, connections, within: Duration::from_secs(options.within) }
+        .run()
+        .await?;
     say(&format!(
         "{requests} right answers over {connections} connections in {:.2?}: {:.0}/s, p50 {:.2?}, p99 {:.2?}",
         pace.took,

@@ -14,6 +14,9 @@ use crate::peers::{self, Peer};
 use crate::report::{Sheet, Style, median, say};
 use crate::{product, upstream};
 
+/// A round that takes longer than this is stuck.
+const LONGEST: Duration = Duration::from_secs(300);
+
 #[derive(Args)]
 pub struct Options {
     /// Proxied requests a round; half as many merges, a quarter as many concatenations
@@ -103,6 +106,7 @@ async fn measure(shape: Shape, peer: Peer, binary: &Path, upstream: SocketAddr, 
         expected: shape.expected(),
         requests,
         connections: options.connections as usize,
+        within: LONGEST,
     };
     // Connections opened, memory touched: what is measured is the gateway at work.
     load(requests.div_ceil(10)).run().await?;
@@ -212,7 +216,7 @@ impl Entry {
             return [shape, peer, excuse, "".into(), "".into(), "".into(), "".into(), "".into()];
         }
         let cpu = self.median(|sample| sample.cpu);
-        let ratio = if base.is_nan() { "-".to_owned() } else { format!("{:.2}", cpu / base) };
+        let ratio = if base.is_normal() { format!("{:.2}", cpu / base) } else { "-".to_owned() };
         [
             shape,
             peer,
