@@ -1,0 +1,76 @@
+//! Measures the gateway beside its peers, in one run and on the same upstream.
+
+mod client;
+mod expected;
+mod load;
+mod peers;
+mod process;
+mod product;
+mod repeat;
+mod report;
+mod table;
+mod upstream;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What goes wrong in a bench is told to the person who runs it, and ends the run.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+#[derive(Parser)]
+#[command(about = "Measures the gateway beside its peers, in one run and on the same upstream")]
+struct Options {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// CPU, throughput, memory and latency of a proxied answer, a merge of three, a concatenation of ten
+    Table(table::Options),
+    /// Header and payload bytes of ten users, in ten requests and in one
+    Wire(wire::Options),
+    /// The same request many times over many connections, each answer compared byte by byte
+    Loop(repeat::Options),
+}
+
+fn main() -> ExitCode {
+    match start(Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(options: Options) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // A signal drops the bench, and with it the processes that it started.
+        tokio::select! {
+            done = run(options.bench) => done,
+            stopped = stopped() => stopped.and(Err("stopped".into())),
+        }
+    })
+}
+
+async fn run(bench: Bench) -> Result<()> {
+    match bench {
+        Bench::Table(options) => table::run(options).await,
+        Bench::Wire(options) => wire::run(options).await,
+        Bench::Loop(options) => repeat::run(options).await,
+    }
+}
+
+async fn stopped() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! A process under measurement, with its children: started, read from `/proc`, stopped.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// How long a process may take to listen, and to stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Linux counts CPU time for `/proc` in hundredths of a second, whatever its own tick.
+const TICK: Duration = Duration::from_millis(10);
+
+pub struct Process {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Removed after it has stopped.
+    _folder: Folder,
+}
+
+/// A folder for configurations and logs, removed at the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("crocodile-pear-bench-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An address that nobody listens on at the moment.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+impl Process {
+    /// Starts the command and returns once it accepts connections. What it says goes to a file in the folder,
+    /// and into the error when it ends instead.
+    pub fn start(mut command: Command, address: SocketAddr, folder: Folder) -> Result<Self> {
+        let said = folder.path().join("output.log");
+        let output = File::create(&said)?;
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let mut process = Self { child: command.spawn()?, address, _folder: folder };
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            let ended = process.child.try_wait()?;
+            if ended.is_some() || begun.elapsed() > PATIENCE {
+                let how = ended.map_or("does not listen".to_owned(), |status| format!("ended: {status}"));
+                return Err(format!("{how}\n{}", fs::read_to_string(&said)?.trim_end()).into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(process)
+    }
+
+    /// CPU time in user and kernel mode, of the process and its children, all threads.
+    pub fn cpu(&self) -> Result<Duration> {
+        let mut ticks = 0;
+        for id in self.family()? {
+            let stat = stat(id)?;
+            // Fields 14 and 15 of proc(5); the third is the first after the name.
+            ticks += stat[11].parse::<u32>()? + stat[12].parse::<u32>()?;
+        }
+        Ok(TICK * ticks)
+    }
+
+    /// The most memory that was ever resident, in bytes, summed over the process and its children.
+    pub fn peak(&self) -> Result<u64> {
+        let mut kibibytes = 0;
+        for id in self.family()? {
+            let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc")?;
+            kibibytes += line.trim().trim_end_matches(" kB").parse::<u64>()?;
+        }
+        Ok(kibibytes << 10)
+    }
+
+    /// The process and its children.
+    fn family(&self) -> Result<Vec<u32>> {
+        let own = self.child.id();
+        let mut family = vec![own];
+        for entry in fs::read_dir("/proc")? {
+            let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // A process may end while the list is read.
+            if stat(id).is_ok_and(|stat| stat[1] == own.to_string()) {
+                family.push(id);
+            }
+        }
+        Ok(family)
+    }
+}
+
+impl Drop for Process {
+    /// Asks it to stop, so that it stops its own children; kills it, and them, when it does not.
+    fn drop(&mut self) {
+        let family = self.family().unwrap_or_default();
+        signal("-TERM", &[self.child.id()]);
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() > PATIENCE {
+                signal("-KILL", &family);
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn signal(name: &str, ids: &[u32]) {
+    let ids = ids.iter().map(ToString::to_string);
+    let _ = Command::new("kill").arg(name).args(ids).stderr(Stdio::null()).status();
+}
+
+/// The fields of `/proc/ID/stat` after the name, which may itself hold spaces and brackets.
+fn stat(id: u32) -> Result<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
+    let (_, fields) = text.rsplit_once(") ").ok_or("no name in /proc/ID/stat")?;
+    Ok(fields.split(' ').map(str::to_owned).collect())
+}

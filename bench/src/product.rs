@@ -1,0 +1,68 @@
+//! This product as a process: where its binary is, and what it is told. All configurations of the bench are here.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Result;
+use crate::process::{Folder, Process, free_address};
+
+/// The binary that was named, or the one built beside the bench.
+pub fn find(named: Option<PathBuf>) -> Result<PathBuf> {
+    let path = match named {
+        Some(path) => path,
+        None => std::env::current_exe()?.with_file_name("crocodile-pear"),
+    };
+    if path.is_file() {
+        return Ok(path);
+    }
+    let how = "build it with: cargo build --release -p crocodile-pear-gateway";
+    Err(format!("there is no {}; {how}, or name one with --binary", path.display()).into())
+}
+
+/// Starts the gateway with these upstreams and endpoints.
+pub fn start(binary: &Path, name: &str, told: impl FnOnce(SocketAddr) -> String) -> Result<Process> {
+    let folder = Folder::new(name)?;
+    let address = free_address()?;
+    let file = folder.write("gateway.yaml", &told(address))?;
+    let mut command = Command::new(binary);
+    command.arg("run").arg(file).env("RUST_LOG", "warn");
+    Process::start(command, address, folder).map_err(|error| format!("{}: {error}", binary.display()).into())
+}
+
+/// What the table measures: a proxy, a merge of three, a concatenation of ten.
+pub fn shapes(listen: SocketAddr, upstream: SocketAddr) -> String {
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  up: {{ url: 'http://{upstream}' }}
+endpoints:
+  GET /proxy: up /item
+  GET /merge:
+    pipeline:
+      - requests: {{ a: 'up /item?n=1', b: 'up /item?n=2', c: 'up /item?n=3' }}
+      - merge: '{{a: $a, b: $b, c: $c}}'
+  GET /ten:
+    pipeline:
+      - request: {{ to: up, path: '/item?n={{.}}', for_each: '1,2,3,4,5,6,7,8,9,10' }}
+      - concatenate: {{ as: json, body_only: true }}
+"
+    )
+}
+
+/// What is measured on the wire: users one by one, and as many as the query names.
+pub fn users(listen: SocketAddr, upstream: SocketAddr) -> String {
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  users: {{ url: 'http://{upstream}/users/api' }}
+endpoints:
+  GET /users:
+    pipeline:
+      - request: {{ to: users, path: '/users/{{.}}', for_each: '$query.ids / \",\" | .[]' }}
+      - concatenate: {{ as: json, body_only: true, order: request }}
+"
+    )
+}

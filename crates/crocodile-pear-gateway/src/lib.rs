@@ -1,0 +1,3 @@
+//! The gateway, as a library for its binary and its bench.
+
+pub mod demo;
