@@ -2,7 +2,8 @@
 
 use std::{
     collections::HashSet,
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -151,11 +152,11 @@ impl Loader<'_> {
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    let length = fs::metadata(path)?.len();
-    if length > LONGEST {
+    let mut text = String::new();
+    let length = File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if length as u64 > LONGEST {
         return Err(io::Error::other("it is longer than 16 MiB"));
     }
-    let text = fs::read_to_string(path)?;
     Ok(match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_owned(),
         None => text,
@@ -169,5 +170,121 @@ fn reason(fault: &io::Error) -> String {
         io::ErrorKind::InvalidData => "it is not UTF-8".to_owned(),
         io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
         _ => fault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use super::load;
+    use crate::config::{Colour, Format, report};
+
+    /// A folder with these files, gone with the value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let path = std::env::temp_dir().join(format!("crocodile-pear-{}-{name}", std::process::id()));
+            for (file, text) in files {
+                let file = path.join(file);
+                fs::create_dir_all(file.parent().expect("a folder")).expect("a folder to write in");
+                fs::write(file, text).expect("a file to write");
+            }
+            Self(path)
+        }
+
+        /// The keys of the merged tree with the lines they stand in, and what is reported.
+        fn load(&self) -> (Option<String>, String) {
+            let (node, sources, problems) = load(&self.0.join("a.yaml"), &|_| None);
+            let keys = node.map(|node| {
+                let top = node.as_map().unwrap_or_default().iter();
+                let line = top.map(|(key, value)| {
+                    let inner = value.as_map().unwrap_or_default().iter();
+                    let inner: Vec<_> = inner.map(|(key, _)| format!("{key}@{}", key.span.file)).collect();
+                    format!("{key}({})", inner.join(" "))
+                });
+                line.collect::<Vec<_>>().join(" ")
+            });
+            let told = report(&problems.into_sorted(), &sources, Format::Text(Colour::Never));
+            (keys, told.replace(&format!("{}/", self.0.display()), ""))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn files_add_to_the_same_maps() {
+        let folder = Folder::new(
+            "add",
+            &[
+                ("a.yaml", "include: [parts/b.yaml, c.yaml]\nlisten: x\nupstreams:\n  one: u\n"),
+                ("parts/b.yaml", "include: ../c.yaml\nupstreams:\n  two: u\nendpoints:\n  GET /: two /\n"),
+                ("c.yaml", "\u{feff}upstreams:\nadmin: y\n"),
+            ],
+        );
+        let (keys, told) = folder.load();
+        assert_eq!(told, "");
+        assert_eq!(keys.as_deref(), Some("listen() upstreams(one@0 two@1) endpoints(GET /@1) admin()"));
+    }
+
+    #[test]
+    fn what_two_files_say_is_told_with_both_places() {
+        let folder = Folder::new(
+            "twice",
+            &[
+                ("a.yaml", "include: b.yaml\nlisten: x\nupstreams:\n  one: u\n"),
+                ("b.yaml", "listen: x\nupstreams:\n  one: u\n"),
+            ],
+        );
+        let wanted = "\
+error: `listen` is set already, in a.yaml, line 2
+ --> b.yaml:1:1
+  |
+1 | listen: x
+  | ^^^^^^ keep one of the two
+
+error: `one` is set already, in a.yaml, line 4
+ --> b.yaml:3:3
+  |
+3 |   one: u
+  |   ^^^ keep one of the two
+
+2 problems
+";
+        assert_eq!(folder.load().1, wanted);
+    }
+
+    #[test]
+    fn circles_and_missing_files_are_told() {
+        let folder = Folder::new(
+            "circle",
+            &[("a.yaml", "include:\n  - b.yaml\n  - none.yaml\n"), ("b.yaml", "include: ./a.yaml\n")],
+        );
+        let (keys, told) = folder.load();
+        assert_eq!(keys, None);
+        let wanted = "\
+error: cannot read `none.yaml`: there is no such file
+ --> a.yaml:3:5
+  |
+3 |   - none.yaml
+  |     ^^^^^^^^^
+
+error: this file includes itself, here or by way of another
+ --> b.yaml:1:10
+  |
+1 | include: ./a.yaml
+  |          ^^^^^^^^ leave it out
+
+2 problems
+";
+        assert_eq!(told, wanted);
+        let empty = Folder::new("empty", &[]);
+        let wanted = "error: cannot read `a.yaml`: there is no such file\n --> a.yaml\n\n1 problem\n";
+        assert_eq!(empty.load(), (None, wanted.to_owned()));
     }
 }

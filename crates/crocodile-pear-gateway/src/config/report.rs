@@ -77,7 +77,7 @@ fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
         usize::try_from(problem.span.line).unwrap_or(0).checked_sub(1).and_then(|line| source.text.lines().nth(line));
     let Some(line) = line else {
         let remedy = if remedy.is_empty() { remedy } else { format!("  {remedy}\n") };
-        return format!("{heading}  {} {path}\n{remedy}", colour.paint(BLUE, "-->"));
+        return format!("{heading} {} {path}\n{remedy}", colour.paint(BLUE, "-->"));
     };
     let number = problem.span.line.to_string();
     let margin = " ".repeat(number.len());
@@ -89,7 +89,7 @@ fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
     let mut text = heading;
     let place = format!("{path}:{number}:{}", problem.span.column);
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{margin} {} {place}", colour.paint(BLUE, "-->"));
+    let _ = writeln!(text, "{margin}{} {place}", colour.paint(BLUE, "-->"));
     let _ = writeln!(text, "{margin} {bar}");
     let _ = writeln!(text, "{} {bar} {}", colour.paint(BLUE, &number), printable(line));
     let _ = writeln!(text, "{margin} {bar} {before}{pointer}");
@@ -130,4 +130,71 @@ fn list(problems: &[Problem], sources: &Sources) -> String {
     };
     let list = problems.iter().map(object).collect::<Vec<_>>();
     format!("{:#}\n", serde_json::Value::from(list))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use crocodile_pear::problem::{Problem, Problems, Span};
+
+    use super::{Colour, Format, report};
+    use crate::config::Sources;
+
+    fn faults() -> (Vec<Problem>, Sources) {
+        let mut sources = Sources::default();
+        let lines = "\n".repeat(6) + "  é:\ttiemout: 2s\n";
+        let file = sources.add(PathBuf::from("gateway.yaml"), lines);
+        let mut problems = Problems::default();
+        let span = Span { file, line: 7, column: 6, length: 7 };
+        problems.error::<()>(span, "unknown field `tiemout`", "did you mean `timeout`?");
+        problems.warning(Span { column: 15, length: 90, ..span }, "long\u{1b}", "");
+        (problems.into_sorted(), sources)
+    }
+
+    #[test]
+    fn a_problem_is_shown_with_its_line() {
+        let (problems, sources) = faults();
+        let wanted = "\
+error: unknown field `tiemout`
+ --> gateway.yaml:7:6
+  |
+7 |   é: tiemout: 2s
+  |      ^^^^^^^ did you mean `timeout`?
+
+warning: long\u{fffd}
+ --> gateway.yaml:7:15
+  |
+7 |   é: tiemout: 2s
+  |               ^^
+
+1 problem, 1 warning
+";
+        assert_eq!(report(&problems, &sources, Format::Text(Colour::Never)), wanted);
+        assert_eq!(report(&[], &sources, Format::Text(Colour::Never)), "");
+    }
+
+    #[test]
+    fn colours_change_nothing_else() {
+        let (problems, sources) = faults();
+        let plain = report(&problems, &sources, Format::Text(Colour::Never));
+        let mut painted = report(&problems, &sources, Format::Text(Colour::Always));
+        assert!(painted.contains("\u{1b}[1;31merror\u{1b}[0m"));
+        for style in ["1;31", "1;33", "1;34", "1", "0"] {
+            painted = painted.replace(&format!("\u{1b}[{style}m"), "");
+        }
+        assert_eq!(painted, plain);
+    }
+
+    #[test]
+    fn editors_get_a_list() {
+        let (problems, sources) = faults();
+        let list: serde_json::Value = serde_json::from_str(&report(&problems, &sources, Format::Json)).expect("JSON");
+        assert_eq!(list[0]["remedy"], "did you mean `timeout`?");
+        assert_eq!(
+            (&list[0]["file"], &list[0]["column"], &list[1]["severity"]),
+            (&"gateway.yaml".into(), &6.into(), &"warning".into())
+        );
+        assert_eq!(report(&[], &sources, Format::Json), "[]\n");
+    }
 }
