@@ -67,7 +67,7 @@ impl Problems {
     pub fn into_sorted(mut self) -> Vec<Problem> {
         self.0.sort_by_key(|problem| problem.span);
         let mut told = HashSet::new();
-        self.0.retain(|problem| told.insert((problem.span, problem.message.clone())));
+        self.0.retain(|problem| told.insert((problem.span, problem.message.clone())) || problem.span.line == 0);
         self.0
     }
 }

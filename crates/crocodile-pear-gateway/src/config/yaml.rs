@@ -128,12 +128,15 @@ impl Reader<'_> {
 
     fn refuse(&mut self, tag: Option<&Tag>, range: Range) {
         let Some(tag) = tag else { return };
-        let span = self.span(range);
+        let rest = self.source.get(range.start.index()..).unwrap_or_default();
+        let begin = rest.iter().position(|letter| *letter == '!').unwrap_or(0);
+        let written: String = rest[begin..].iter().take_while(|letter| !letter.is_whitespace()).collect();
+        let span = self.place(range.start.line(), range.start.col() + begin, written.chars().count());
         let remedy = match tag.is_yaml_core_schema() && tag.suffix == "str" {
             true => "leave it out, and put the text in quotes",
             false => "leave it out",
         };
-        self.problems.error::<()>(span, format!("tags mean nothing here: `{tag}`"), remedy);
+        self.problems.error::<()>(span, format!("tags mean nothing here: `{written}`"), remedy);
     }
 
     fn begin(&mut self, items: Items, anchor: usize, range: Range) -> Result<(), Stop> {
@@ -406,7 +409,7 @@ mod tests {
         assert_eq!(
             told(text),
             [
-                "1:4+4 tags mean nothing here: `!t`",
+                "1:4+2 tags mean nothing here: `!t`",
                 "2:3+1 found a list, wanted a key",
                 "6:1+1 `b` is written twice in this map",
                 "7:1+1 found nothing, wanted a key",
@@ -466,5 +469,41 @@ mod tests {
         assert_eq!((escape.column, escape.length), (6, 2));
         let end = value("a: .b +\n").at(4, 1);
         assert_eq!((end.line, end.column, end.length), (1, 8, 1));
+    }
+
+    #[test]
+    fn no_text_stops_the_reader() {
+        let seed = "a: &x {b: 'c''d', e: [\"f\\n\\u00e9 ${PORT:-1}\", *x]}\n<<: *x\ng: !t |2-\n   h\n\n  i\n? j\n: >\n k\n - l\r\n";
+        let seed: Vec<char> = seed.chars().collect();
+        // A fixed sequence (Knuth's MMIX constants), so that a failure comes again.
+        let mut state = 1_u64;
+        let mut pick = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..200_000 {
+            let mut text = seed.clone();
+            for _ in 0..=pick(6) {
+                let (at, from) = (pick(text.len()), seed[pick(seed.len())]);
+                match pick(3) {
+                    0 => drop(text.remove(at)),
+                    1 => text.insert(at, from),
+                    _ => text[at] = from,
+                }
+            }
+            let text: String = text.into_iter().collect();
+            let (node, told) = parse(&text);
+            assert!(node.is_some() || !told.is_empty(), "{text:?}");
+            node.iter().for_each(walk);
+        }
+    }
+
+    /// Asks for every place there is.
+    fn walk(node: &Node) {
+        if let Some(text) = node.as_text() {
+            (0..=text.value.len() + 1).for_each(|at| assert!(text.at(at, 2).length > 0 && text.at(at, 0).line > 0));
+        }
+        node.as_list().unwrap_or_default().iter().for_each(walk);
+        node.as_map().unwrap_or_default().iter().for_each(|(_, value)| walk(value));
     }
 }
