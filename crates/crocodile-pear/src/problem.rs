@@ -1,5 +1,7 @@
 //! A fault in what the operator wrote: where it stands, what is wrong, what would be right.
 
+use std::collections::HashSet;
+
 /// A place in a configuration file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
@@ -61,9 +63,11 @@ impl Problems {
         self.0.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// All of them, in the order of the files.
+    /// All of them, in the order of the files; what an alias brings in several times is told once.
     pub fn into_sorted(mut self) -> Vec<Problem> {
         self.0.sort_by_key(|problem| problem.span);
+        let mut told = HashSet::new();
+        self.0.retain(|problem| told.insert((problem.span, problem.message.clone())) || problem.span.line == 0);
         self.0
     }
 }

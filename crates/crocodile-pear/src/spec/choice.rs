@@ -85,13 +85,14 @@ pub fn choices<T>(
     choices: &[(T, record::Field)],
     definitions: &mut Definitions,
 ) -> Value {
-    definitions.define(identity, |_| {
+    definitions.define(identity, |definitions| {
         let word = |(_, field): &(T, record::Field)| {
             let mut word = json!({"const": field.name});
             record::describe(&mut word, field.doc);
             word
         };
-        let mut schema = json!({"oneOf": choices.iter().map(word).collect::<Vec<_>>()});
+        let words = json!({"oneOf": choices.iter().map(word).collect::<Vec<_>>()});
+        let mut schema = definitions.or_variable(words);
         record::describe(&mut schema, doc);
         schema
     })

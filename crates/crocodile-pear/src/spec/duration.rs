@@ -38,8 +38,11 @@ impl Decode for Duration {
         node.wrong(WANTED, remedy, problems)
     }
 
-    fn schema(_: &mut Definitions) -> Value {
-        json!({"type": "string", "pattern": PATTERN, "examples": ["500ms", "2s", "1h30m"]})
+    fn schema(definitions: &mut Definitions) -> Value {
+        definitions.define("Duration", |definitions| {
+            let duration = json!({"type": "string", "pattern": PATTERN, "examples": ["500ms", "2s", "1h30m"]});
+            definitions.or_variable(duration)
+        })
     }
 
     fn written(&self) -> Option<Value> {
@@ -126,5 +129,60 @@ impl Decode for Timeout {
 
     fn written(&self) -> Option<Value> {
         self.duration().map_or(Some("never".into()), |duration| duration.written())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::Timeout;
+    use crate::{
+        problem::Problems,
+        spec::{Decode, Node},
+    };
+
+    fn read<T: Decode>(text: &str) -> Result<T, String> {
+        let mut problems = Problems::default();
+        let value = T::decode(&Node::from_json(&json!(text)), &mut problems);
+        value.ok_or_else(|| problems.into_sorted().remove(0).remedy.unwrap_or_default())
+    }
+
+    #[test]
+    fn durations_are_exact() {
+        for (text, millis) in [
+            ("2s", 2_000),
+            ("500ms", 500),
+            ("1m", 60_000),
+            ("1h30m", 5_400_000),
+            ("0.25s", 250),
+            ("0s", 0),
+            ("1d", 86_400_000),
+        ] {
+            assert_eq!(read(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert_eq!(read("0.000000001s"), Ok(Duration::from_nanos(1)));
+    }
+
+    #[test]
+    fn what_has_no_unit_is_refused_with_the_remedy() {
+        assert_eq!(read::<Duration>("30"), Err("add the unit: `30s` or `30ms`".to_owned()));
+        for text in ["", "s", "-1s", "1 s", "1S", "1s2", ".5s", "1.s", "1..2s", "é", "NaN", "inf", "5w", "never"] {
+            assert_eq!(read::<Duration>(text), Err("write it as `500ms`, `2s`, `1m` or `1h30m`".to_owned()), "{text}");
+        }
+        assert_eq!(read::<Duration>("4000d"), Err(String::new()));
+        assert_eq!(read::<Duration>("99999999999999999999999h"), Err(String::new()));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for millis in [0, 1, 1_500, 5_400_000, 90_061_001] {
+            let duration = Duration::from_millis(millis);
+            let written = duration.written().expect("a text");
+            assert_eq!(read(written.as_str().expect("a text")), Ok(duration));
+        }
+        assert_eq!(Timeout::After(Duration::from_secs(60)).written(), Some(json!("1m")));
     }
 }

@@ -101,6 +101,7 @@ impl Located<String> {
 
     /// Line and column of the character at an offset, and how many characters are written for it.
     fn place(&self, offset: usize) -> (u32, u32, u32) {
+        let offset = (0..=offset.min(self.value.len())).rev().find(|at| self.value.is_char_boundary(*at)).unwrap_or(0);
         let own = [Run { offset: 0, line: self.span.line, column: self.span.column, written: 0 }];
         let runs = self.runs.as_deref().unwrap_or(&own);
         let index = runs.partition_point(|run| run.offset <= offset).saturating_sub(1);
@@ -119,12 +120,9 @@ impl Located<String> {
         (last + width).saturating_sub(column)
     }
 
-    /// How many characters begin between two offsets; offsets inside a character or past the end are taken as they come.
     fn characters(&self, from: usize, to: usize) -> u32 {
-        let bytes = self.value.as_bytes();
-        let to = to.min(bytes.len());
-        let begun = bytes.get(from..to).unwrap_or_default().iter().filter(|byte| (**byte as i8) >= -0x40).count();
-        u32::try_from(begun).unwrap_or(u32::MAX)
+        let between = self.value.get(from..to).unwrap_or_default();
+        u32::try_from(between.chars().count()).unwrap_or(u32::MAX)
     }
 }
 

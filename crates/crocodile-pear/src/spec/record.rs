@@ -393,6 +393,9 @@ mod tests {
         assert_eq!(fields["wait"]["default"], "1s500ms");
         assert_eq!(fields["largest"]["default"], "64KiB");
         assert_eq!(fields["inner"], json!({"$ref": "#/$defs/Call"}));
-        assert_eq!(schema["$defs"]["Order"]["oneOf"][1], json!({"const": "request", "description": "As asked for."}));
+        assert_eq!(
+            schema["$defs"]["Order"]["anyOf"][0]["oneOf"][1],
+            json!({"const": "request", "description": "As asked for."})
+        );
     }
 }

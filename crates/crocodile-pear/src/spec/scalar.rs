@@ -18,8 +18,8 @@ impl Decode for bool {
         }
     }
 
-    fn schema(_: &mut Definitions) -> Value {
-        json!({"type": "boolean"})
+    fn schema(definitions: &mut Definitions) -> Value {
+        definitions.or_variable(json!({"type": "boolean"}))
     }
 
     fn written(&self) -> Option<Value> {
@@ -63,8 +63,8 @@ macro_rules! whole {
                 whole(node, $least, u64::try_from($most).unwrap_or(u64::MAX), problems).and_then($make)
             }
 
-            fn schema(_: &mut Definitions) -> Value {
-                json!({"type": "integer", "minimum": $least})
+            fn schema(definitions: &mut Definitions) -> Value {
+                definitions.or_variable(json!({"type": "integer", "minimum": $least}))
             }
 
             fn written(&self) -> Option<Value> {
@@ -93,8 +93,8 @@ impl Decode for f64 {
         }
     }
 
-    fn schema(_: &mut Definitions) -> Value {
-        json!({"type": "number"})
+    fn schema(definitions: &mut Definitions) -> Value {
+        definitions.or_variable(json!({"type": "number"}))
     }
 
     fn written(&self) -> Option<Value> {

@@ -21,6 +21,18 @@ impl Definitions {
         json!({"$ref": format!("#/$defs/{}", self.0[identity].0)})
     }
 
+    /// What may also be written as a variable of the environment, and so as a text.
+    pub fn or_variable(&mut self, schema: Value) -> Value {
+        let variable = self.define("Variable", |_| {
+            json!({
+                "type": "string",
+                "pattern": r"\$\{[A-Z_][A-Z0-9_]*(:-[^}]*)?\}",
+                "description": "A variable of the environment: `${NAME}`, or `${NAME:-default}`.",
+            })
+        });
+        json!({"anyOf": [schema, variable]})
+    }
+
     /// The last word of the type's path, with as many words before it as make it the only one.
     fn name(&self, identity: &str) -> String {
         let words: Vec<&str> = identity.split("::").collect();

@@ -44,14 +44,15 @@ impl Decode for Size {
         }
     }
 
-    fn schema(_: &mut Definitions) -> Value {
-        json!({
+    fn schema(definitions: &mut Definitions) -> Value {
+        let size = json!({
             "anyOf": [
                 {"type": "integer", "minimum": 0},
                 {"type": "string", "pattern": "^[0-9]+ ?([KMG]iB|[kKMG]?B)?$"},
             ],
             "examples": ["64KiB", "10MB", 512],
-        })
+        });
+        definitions.define("Size", |definitions| definitions.or_variable(size))
     }
 
     fn written(&self) -> Option<Value> {
@@ -70,5 +71,39 @@ fn meant(number: u64, unit: &str) -> String {
             format!("write `{number}{letter}iB` (powers of 1024) or `{number}{letter}B`")
         }
         _ => "the units are B, KiB, MiB, GiB, KB, MB and GB".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Size;
+    use crate::{
+        problem::Problems,
+        spec::{Decode, Node},
+    };
+
+    fn read(text: &str) -> Result<u64, Option<String>> {
+        let mut problems = Problems::default();
+        let size = Size::decode(&Node::from_json(&json!(text)), &mut problems);
+        size.map(|size| size.0).ok_or_else(|| problems.into_sorted().remove(0).remedy)
+    }
+
+    #[test]
+    fn sizes_have_clear_units() {
+        for (text, bytes) in
+            [("512", 512), ("64KiB", 65_536), ("10MB", 10_000_000), ("1 GiB", 1 << 30), ("0", 0), ("3B", 3)]
+        {
+            assert_eq!(read(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn unclear_sizes_are_refused_with_the_remedy() {
+        assert_eq!(read("10m"), Err(Some("write `10MiB` (powers of 1024) or `10MB`".to_owned())));
+        assert_eq!(read("1TB"), Err(Some("the units are B, KiB, MiB, GiB, KB, MB and GB".to_owned())));
+        assert_eq!(read("-1"), Err(Some("write it as `512`, `64KiB` or `10MB`".to_owned())));
+        assert_eq!(read("99999999999GiB"), Err(None));
     }
 }

@@ -1,0 +1,160 @@
+//! The configuration as text: read from its files into one tree, with every problem told.
+
+mod include;
+mod report;
+mod variable;
+mod yaml;
+
+use std::path::{Path, PathBuf};
+
+use crocodile_pear::{problem::Problems, spec::Node};
+
+pub use report::{Colour, Format, report};
+
+/// A file that was read.
+#[derive(Debug)]
+pub struct Source {
+    /// Its path, as the operator would write it.
+    pub path: PathBuf,
+    /// What it holds.
+    pub text: String,
+}
+
+/// The files that were read; a `Span` names its file by its place here.
+#[derive(Debug, Default)]
+pub struct Sources(pub Vec<Source>);
+
+impl Sources {
+    /// The file of a span.
+    pub fn file(&self, file: u32) -> Option<&Source> {
+        self.0.get(usize::try_from(file).ok()?)
+    }
+
+    /// Adds a file; answers the number that its spans carry.
+    fn add(&mut self, path: PathBuf, text: String) -> u32 {
+        self.0.push(Source { path, text });
+        u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
+/// Reads a configuration with all that it includes, and the environment's variables put in. There is no tree if a
+/// file cannot be read or is no YAML; a tree may come with problems that stop it from running.
+pub fn load(path: &Path) -> (Option<Node>, Sources, Problems) {
+    include::load(path, &|name| std::env::var(name).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
+
+    use crocodile_pear::{
+        problem::Problems,
+        spec,
+        spec::{Decode, Entries, Expression, Located, Node},
+    };
+
+    use super::{Colour, Format, Source, Sources, load, report, yaml};
+
+    spec! {
+        /// A pipeline's worth of fields.
+        struct Pipeline {
+            /// The upstream.
+            to: Located<String>,
+            /// How long to wait.
+            timeout: Option<std::time::Duration>,
+            /// What is made of it.
+            transform: Option<Expression>,
+        }
+    }
+
+    /// Reads a text as pipelines by name, and reports what is wrong, with `wrong` taken for a fault of each expression.
+    fn told(text: &str, wrong: &str) -> String {
+        let mut problems = Problems::default();
+        let node = yaml::read(0, text, &|_| None, &mut problems);
+        let read = node.and_then(|node| Entries::<Pipeline>::decode(&node, &mut problems));
+        for Expression(text) in read.iter().flatten().filter_map(|(_, (_, pipeline))| pipeline.transform.as_ref()) {
+            let offset = text.value.find(wrong).expect("the wrong part");
+            problems.error::<()>(text.at(offset, wrong.len()), "jq: unexpected token", "");
+        }
+        let sources = Sources(vec![Source { path: PathBuf::from("gateway.yaml"), text: text.to_owned() }]);
+        report(&problems.into_sorted(), &sources, Format::Text(Colour::Never))
+    }
+
+    #[test]
+    fn every_problem_is_shown_where_it_stands() {
+        let text = "one:\n  ot: shop\n  timeout: 2\ntwo: [1]\nthree:\n  timeout: 1s\n  zzz: 1\n";
+        let wanted = "\
+error: unknown field `ot`
+ --> gateway.yaml:2:3
+  |
+2 |   ot: shop
+  |   ^^ did you mean `to`?
+
+error: found `2`, wanted a duration
+ --> gateway.yaml:3:12
+  |
+3 |   timeout: 2
+  |            ^ add the unit: `2s` or `2ms`
+
+error: found a list, wanted a map with `to`, `timeout`, `transform`
+ --> gateway.yaml:4:6
+  |
+4 | two: [1]
+  |      ^ write a map: `key: value` lines, indented
+
+error: missing field `to`
+ --> gateway.yaml:6:3
+  |
+6 |   timeout: 1s
+  |   ^^^^^^^ add `to`: The upstream.
+
+error: unknown field `zzz`
+ --> gateway.yaml:7:3
+  |
+7 |   zzz: 1
+  |   ^^^ known here: `to`, `timeout`, `transform`
+
+5 problems
+";
+        assert_eq!(told(text, ""), wanted);
+    }
+
+    #[test]
+    fn a_fault_in_a_long_expression_is_shown_in_its_line() {
+        let text = "x:\n  to: shop\n  transform: '{id,  it''s: 1,\n     priority: (.p as $p | .levels[)}'\n";
+        let wanted = "\
+error: jq: unexpected token
+ --> gateway.yaml:4:36
+  |
+4 |      priority: (.p as $p | .levels[)}'
+  |                                    ^^
+
+1 problem
+";
+        assert_eq!(told(text, ")}"), wanted);
+    }
+
+    /// Each file in `tests/problems` with what must be said about it; `BLESS=1` writes what is said.
+    #[test]
+    fn faulty_files_are_told_exactly() {
+        let faulty = fs::read_dir("tests/problems").expect("the folder").map(|entry| entry.expect("an entry").path());
+        for path in faulty.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")) {
+            let (_, sources, problems) = load(&path);
+            let told = report(&problems.into_sorted(), &sources, Format::Text(Colour::Never));
+            let wanted = path.with_extension("report");
+            if std::env::var_os("BLESS").is_some() {
+                fs::write(&wanted, &told).expect("a report to write");
+            }
+            assert_eq!(told, fs::read_to_string(&wanted).expect("a report"), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_faultless_file_has_no_problems() {
+        let (node, _, problems) = load(Path::new("tests/problems/parts/shop.yaml"));
+        assert!(node.as_ref().and_then(Node::as_map).is_some_and(|entries| entries.len() == 1) && !problems.fatal());
+    }
+}

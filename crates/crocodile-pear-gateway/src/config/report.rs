@@ -1,0 +1,200 @@
+//! Problems as the operator reads them: with the line they stand in, or as JSON for an editor.
+
+use std::{
+    fmt::Write,
+    io::{IsTerminal, stderr},
+};
+
+use crocodile_pear::problem::{Problem, Severity};
+use serde_json::json;
+
+use super::Sources;
+
+/// How problems are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text(Colour),
+    /// A list of objects, for editors.
+    Json,
+}
+
+/// Whether a text has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// It has.
+    Always,
+    /// It has none.
+    Never,
+}
+
+impl Colour {
+    /// Colours on a terminal, unless the environment says no (no-color.org).
+    pub fn of_stderr() -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if stderr().is_terminal() && !refused { Self::Always } else { Self::Never }
+    }
+
+    fn paint(self, style: &str, text: &str) -> String {
+        match self {
+            Self::Always => format!("\x1b[{style}m{text}\x1b[0m"),
+            Self::Never => text.to_owned(),
+        }
+    }
+}
+
+const RED: &str = "1;31";
+const YELLOW: &str = "1;33";
+const BLUE: &str = "1;34";
+const BOLD: &str = "1";
+
+/// Tells all problems; nothing, or an empty list, if there are none.
+pub fn report(problems: &[Problem], sources: &Sources, format: Format) -> String {
+    match format {
+        Format::Json => list(problems, sources),
+        Format::Text(_) if problems.is_empty() => String::new(),
+        Format::Text(colour) => {
+            let mut text = String::new();
+            for problem in problems {
+                text.push_str(&tell(problem, sources, colour));
+                text.push('\n');
+            }
+            text + &summary(problems) + "\n"
+        }
+    }
+}
+
+fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
+    let (word, style) = match problem.severity {
+        Severity::Error => ("error", RED),
+        Severity::Warning => ("warning", YELLOW),
+    };
+    let heading = format!("{}: {}\n", colour.paint(style, word), colour.paint(BOLD, &printable(&problem.message)));
+    let remedy = printable(problem.remedy.as_deref().unwrap_or_default());
+    let Some(source) = sources.file(problem.span.file) else { return heading + &remedy };
+    let path = source.path.display();
+    let line =
+        usize::try_from(problem.span.line).unwrap_or(0).checked_sub(1).and_then(|line| source.text.lines().nth(line));
+    let Some(line) = line else {
+        let remedy = if remedy.is_empty() { remedy } else { format!("  {remedy}\n") };
+        return format!("{heading} {} {path}\n{remedy}", colour.paint(BLUE, "-->"));
+    };
+    let number = problem.span.line.to_string();
+    let margin = " ".repeat(number.len());
+    let bar = colour.paint(BLUE, "|");
+    let before = " ".repeat(problem.span.column.saturating_sub(1) as usize);
+    let room = line.chars().count().saturating_sub(before.len()).max(1);
+    let carets = "^".repeat((problem.span.length as usize).clamp(1, room));
+    let pointer = colour.paint(style, format!("{carets} {remedy}").trim_end());
+    let mut text = heading;
+    let place = format!("{path}:{number}:{}", problem.span.column);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{margin}{} {place}", colour.paint(BLUE, "-->"));
+    let _ = writeln!(text, "{margin} {bar}");
+    let _ = writeln!(text, "{} {bar} {}", colour.paint(BLUE, &number), printable(line));
+    let _ = writeln!(text, "{margin} {bar} {before}{pointer}");
+    text
+}
+
+/// A text that does nothing to a terminal; as many characters as before.
+fn printable(text: &str) -> String {
+    let shown = |letter: char| match letter {
+        '\t' => ' ',
+        letter if letter.is_control() => '\u{fffd}',
+        letter => letter,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// "2 problems, 1 warning".
+fn summary(problems: &[Problem]) -> String {
+    let count = |severity, word| {
+        let count = problems.iter().filter(|problem| problem.severity == severity).count();
+        (count > 0).then(|| format!("{count} {word}{}", if count == 1 { "" } else { "s" }))
+    };
+    let parts = [count(Severity::Error, "problem"), count(Severity::Warning, "warning")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn list(problems: &[Problem], sources: &Sources) -> String {
+    let object = |problem: &Problem| {
+        json!({
+            "file": sources.file(problem.span.file).map(|source| source.path.display().to_string()),
+            "line": problem.span.line,
+            "column": problem.span.column,
+            "length": problem.span.length,
+            "severity": match problem.severity { Severity::Error => "error", Severity::Warning => "warning" },
+            "message": problem.message,
+            "remedy": problem.remedy,
+        })
+    };
+    let list = problems.iter().map(object).collect::<Vec<_>>();
+    format!("{:#}\n", serde_json::Value::from(list))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use crocodile_pear::problem::{Problem, Problems, Span};
+
+    use super::{Colour, Format, report};
+    use crate::config::Sources;
+
+    fn faults() -> (Vec<Problem>, Sources) {
+        let mut sources = Sources::default();
+        let lines = "\n".repeat(6) + "  é:\ttiemout: 2s\n";
+        let file = sources.add(PathBuf::from("gateway.yaml"), lines);
+        let mut problems = Problems::default();
+        let span = Span { file, line: 7, column: 6, length: 7 };
+        problems.error::<()>(span, "unknown field `tiemout`", "did you mean `timeout`?");
+        problems.warning(Span { column: 15, length: 90, ..span }, "long\u{1b}", "");
+        (problems.into_sorted(), sources)
+    }
+
+    #[test]
+    fn a_problem_is_shown_with_its_line() {
+        let (problems, sources) = faults();
+        let wanted = "\
+error: unknown field `tiemout`
+ --> gateway.yaml:7:6
+  |
+7 |   é: tiemout: 2s
+  |      ^^^^^^^ did you mean `timeout`?
+
+warning: long\u{fffd}
+ --> gateway.yaml:7:15
+  |
+7 |   é: tiemout: 2s
+  |               ^^
+
+1 problem, 1 warning
+";
+        assert_eq!(report(&problems, &sources, Format::Text(Colour::Never)), wanted);
+        assert_eq!(report(&[], &sources, Format::Text(Colour::Never)), "");
+    }
+
+    #[test]
+    fn colours_change_nothing_else() {
+        let (problems, sources) = faults();
+        let plain = report(&problems, &sources, Format::Text(Colour::Never));
+        let mut painted = report(&problems, &sources, Format::Text(Colour::Always));
+        assert!(painted.contains("\u{1b}[1;31merror\u{1b}[0m"));
+        for style in ["1;31", "1;33", "1;34", "1", "0"] {
+            painted = painted.replace(&format!("\u{1b}[{style}m"), "");
+        }
+        assert_eq!(painted, plain);
+    }
+
+    #[test]
+    fn editors_get_a_list() {
+        let (problems, sources) = faults();
+        let list: serde_json::Value = serde_json::from_str(&report(&problems, &sources, Format::Json)).expect("JSON");
+        assert_eq!(list[0]["remedy"], "did you mean `timeout`?");
+        assert_eq!(
+            (&list[0]["file"], &list[0]["column"], &list[1]["severity"]),
+            (&"gateway.yaml".into(), &6.into(), &"warning".into())
+        );
+        assert_eq!(report(&[], &sources, Format::Json), "[]\n");
+    }
+}
