@@ -54,29 +54,33 @@ impl Metrics {
     }
 }
 
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
 type Read = fn(&crocodile_pear::upstream::Upstream) -> u64;
 
 const UPSTREAM: [(&str, &str, &str, Read); 5] = [
-    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| upstream.counters().calls()),
+    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| load(&upstream.counters().calls)),
     (
         "crocodile_pear_upstream_connections_opened_total",
         "counter",
         "Connections opened to an upstream.",
-        |upstream| upstream.counters().opened(),
+        |upstream| load(&upstream.counters().opened),
     ),
     (
         "crocodile_pear_upstream_connections_reused_total",
         "counter",
         "Calls on a kept connection.",
-        |upstream| upstream.counters().reused(),
+        |upstream| load(&upstream.counters().reused),
     ),
     (
         "crocodile_pear_upstream_retries_total",
         "counter",
         "Calls repeated because a kept connection had been closed.",
-        |upstream| upstream.counters().retried(),
+        |upstream| load(&upstream.counters().retried),
     ),
     ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| {
-        upstream.counters().in_flight()
+        load(&upstream.counters().in_flight)
     }),
 ];

@@ -93,13 +93,13 @@ fn scale(number: &str, by: u64) -> Option<u64> {
     Some(whole.saturating_add(part))
 }
 
-/// How long to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long to wait. The lesser of two is the tighter one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timeout {
-    /// As long as it takes; written `never`.
-    Never,
     /// This long.
     After(Duration),
+    /// As long as it takes; written `never`.
+    Never,
 }
 
 impl Timeout {

@@ -1,0 +1,144 @@
+//! How long one call may wait for its upstream. Time in which nobody waits for it does not count.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+use super::{Limit, Timeouts};
+use crate::error::{Error, Kind};
+
+/// One call's clock: one timer at most, made when there first is something to wait for.
+pub(super) struct Clock {
+    timer: Option<Pin<Box<Sleep>>>,
+    /// When the present wait began.
+    since: Option<Instant>,
+    /// What remains for the whole call.
+    call: Limit,
+    first_byte: Limit,
+    idle: Limit,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+pub(super) enum Phase {
+    FirstByte,
+    Body,
+}
+
+impl Clock {
+    pub(super) fn new(timeouts: &Timeouts) -> Self {
+        Clock { timer: None, since: None, call: timeouts.call, first_byte: timeouts.first_byte, idle: timeouts.idle }
+    }
+
+    /// The tighter of `limit` and what remains for the call.
+    pub(super) fn within(&self, limit: Limit) -> Limit {
+        limit.min(self.call)
+    }
+
+    /// Takes `spent` off what remains for the call.
+    pub(super) fn charge(&mut self, spent: Duration) {
+        if let Limit::After(left) = &mut self.call {
+            *left = left.saturating_sub(spent);
+        }
+    }
+
+    /// The upstream is waited for no longer: it moved, or it is someone else's turn.
+    pub(super) fn pause(&mut self) {
+        let Some(since) = self.since.take() else { return };
+        let waited = since.elapsed();
+        // Who waits is woken at the deadline. Past it, nobody waited: the consumer pulled late.
+        if matches!(self.call, Limit::After(left) if waited < left) {
+            self.charge(waited);
+        }
+    }
+
+    /// Waits on; to be called when the upstream was asked and has nothing, so that data always beats the clock.
+    pub(super) fn poll_expired(&mut self, phase: Phase, cx: &mut Context<'_>) -> Poll<Error> {
+        let limit = match phase {
+            Phase::FirstByte => self.first_byte,
+            Phase::Body => self.idle,
+        };
+        let Limit::After(limit) = self.within(limit) else { return Poll::Pending };
+        let deadline = *self.since.get_or_insert_with(Instant::now) + limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        // A timer that fires early is set again then: most deadlines only ever move away.
+        if timer.deadline() > deadline {
+            timer.as_mut().reset(deadline);
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if timer.deadline() >= deadline {
+                return Poll::Ready(self.expired(phase, limit));
+            }
+            timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+
+    fn expired(&self, phase: Phase, limit: Duration) -> Error {
+        let detail = match phase {
+            _ if self.call == Limit::After(limit) => "the call took too long",
+            Phase::FirstByte => "the upstream did not answer in time",
+            Phase::Body => "the upstream stopped in the middle of its answer",
+        };
+        Error::new(Kind::Timeout, detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    fn clock(first_byte: u64, idle: u64, call: u64) -> Clock {
+        let limit = |seconds| Limit::After(Duration::from_secs(seconds));
+        Clock::new(&Timeouts {
+            connect: Limit::Never,
+            first_byte: limit(first_byte),
+            idle: limit(idle),
+            call: limit(call),
+        })
+    }
+
+    async fn expire(clock: &mut Clock, phase: Phase) -> Duration {
+        let start = Instant::now();
+        poll_fn(|cx| clock.poll_expired(phase, cx)).await;
+        start.elapsed()
+    }
+
+    async fn wait(clock: &mut Clock, phase: Phase, seconds: u64) {
+        let waiting = tokio::time::timeout(Duration::from_secs(seconds), expire(clock, phase));
+        assert!(waiting.await.is_err());
+        clock.pause();
+    }
+
+    // The timer counts whole milliseconds and rounds up.
+    fn about(waited: Duration, seconds: u64) {
+        assert_eq!(waited.as_millis() / 10, u128::from(seconds) * 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_phase_has_its_own_limit() {
+        about(expire(&mut clock(2, 5, 60), Phase::FirstByte).await, 2);
+        about(expire(&mut clock(2, 5, 60), Phase::Body).await, 5);
+        about(expire(&mut clock(90, 90, 60), Phase::Body).await, 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_starts_the_wait_anew() {
+        let mut clock = clock(9, 5, 60);
+        wait(&mut clock, Phase::FirstByte, 8).await;
+        wait(&mut clock, Phase::Body, 4).await;
+        about(expire(&mut clock, Phase::Body).await, 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_waiting_for_the_upstream_counts() {
+        let mut clock = clock(9, 9, 10);
+        wait(&mut clock, Phase::Body, 6).await;
+        tokio::time::advance(Duration::from_secs(600)).await;
+        about(expire(&mut clock, Phase::Body).await, 4);
+    }
+}

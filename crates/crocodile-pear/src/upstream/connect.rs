@@ -1,0 +1,88 @@
+//! A new connection to where the upstream is.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use tokio::net::{TcpStream, lookup_host};
+
+use super::Limit;
+use super::io::Io;
+use crate::error::{Error, Kind};
+
+/// Where an upstream listens.
+pub(super) enum Place {
+    /// An address, nothing to resolve.
+    Address(SocketAddr),
+    /// A name, resolved for every new connection.
+    Name(Box<str>, u16),
+}
+
+impl Place {
+    /// `host` as it stands in a URL: a name, or an address, in brackets if it is IPv6.
+    pub(super) fn new(host: &str, port: u16) -> Self {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        match bare.parse::<IpAddr>() {
+            Ok(address) => Place::Address(SocketAddr::new(address, port)),
+            Err(_) => Place::Name(host.into(), port),
+        }
+    }
+
+    /// Connects, all addresses of a name together within `limit`.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Timeout`, or `Busy` when this machine has no socket left.
+    pub(super) async fn connect(&self, limit: Limit) -> Result<Io, Error> {
+        let connecting = async {
+            match self {
+                Place::Address(address) => dial(*address).await,
+                Place::Name(name, port) => resolve(name, *port).await,
+            }
+        };
+        match limit {
+            Limit::Never => connecting.await,
+            Limit::After(limit) => tokio::time::timeout(limit, connecting).await.map_err(|_| late())?,
+        }
+    }
+}
+
+async fn resolve(name: &str, port: u16) -> Result<Io, Error> {
+    let none = || Error::new(Kind::Unreachable, "no address");
+    let addresses = lookup_host((name, port)).await.map_err(|_| none())?;
+    let mut failure = none();
+    for address in addresses {
+        match dial(address).await {
+            Ok(io) => return Ok(io),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+async fn dial(address: SocketAddr) -> Result<Io, Error> {
+    let stream = TcpStream::connect(address).await.map_err(|error| explain(&error))?;
+    // A head is written whole; waiting for more to fill a segment only delays it. Failing to say so changes nothing.
+    let _ = stream.set_nodelay(true);
+    Ok(Io::Tcp(stream))
+}
+
+/// The cause in words for the client: never an address.
+fn explain(error: &io::Error) -> Error {
+    /// Too many open files, in the process and in the system: the same on Linux, macOS and the BSDs.
+    const EXHAUSTED: [i32; 2] = [24, 23];
+    if error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code)) {
+        return Error::new(Kind::Busy, "no further connection can be opened");
+    }
+    match error.kind() {
+        io::ErrorKind::TimedOut => late(),
+        io::ErrorKind::AddrNotAvailable => Error::new(Kind::Busy, "no further connection can be opened"),
+        io::ErrorKind::ConnectionRefused => Error::new(Kind::Unreachable, "connection refused"),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            Error::new(Kind::Unreachable, "no route to the upstream")
+        }
+        _ => Error::new(Kind::Unreachable, "connection failed"),
+    }
+}
+
+fn late() -> Error {
+    Error::new(Kind::Timeout, "connecting timed out")
+}

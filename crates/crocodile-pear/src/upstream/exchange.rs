@@ -1,0 +1,408 @@
+//! One request and its answer on one connection, driven by the future that wants the answer.
+//!
+//! No task and no buffer stand behind it: while it waits it is a socket, the head of its request and one timer.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use http_body::{Frame, SizeHint};
+
+use super::clock::{Clock, Phase};
+use super::framing::{Decoder, Framing, cut};
+use super::head::{self, Head, Reuse, malformed};
+use super::io::Io;
+use super::request::{Request, Sent};
+use super::{Admission, Upstream};
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body};
+
+/// Interim answers before the final one; 100, 102 and 103 may repeat, but not for ever.
+const MAX_INTERIM: u8 = 16;
+/// What may be read after the consumer has left, so that the connection can be kept.
+const DRAIN: u64 = 4 * 1024;
+
+/// A call on its way; after its head the body of its answer.
+pub(super) struct Exchange {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) admission: Option<Admission>,
+    pub(super) request: Request,
+    pub(super) clock: Clock,
+    io: Option<Io>,
+    origin: Origin,
+    sending: Sending,
+    reading: Reading,
+    reuse: Reuse,
+}
+
+/// Where a connection came from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    Kept,
+    Fresh,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Busy,
+    Done,
+    /// It ended early; the connection cannot be kept.
+    Broken,
+}
+
+enum Reading {
+    /// What has come of the head, if it came in pieces; how much of it was searched; interim answers so far.
+    Head {
+        partial: Vec<u8>,
+        seen: usize,
+        interim: u8,
+    },
+    Body(Arriving),
+}
+
+struct Arriving {
+    decoder: Decoder,
+    /// Read, and not yet pulled.
+    ready: Bytes,
+}
+
+/// Why a connection gave no answer.
+pub(super) enum Failure {
+    /// It had been kept, was closed meanwhile, and the request may be sent again.
+    Stale,
+    /// The call has failed.
+    Final(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Final(error)
+    }
+}
+
+/// Status and fields of the final answer.
+type Parts = (StatusCode, HeaderMap);
+
+impl Exchange {
+    pub(super) fn new(upstream: Arc<Upstream>, request: Request, clock: Clock) -> Self {
+        Exchange {
+            upstream,
+            admission: None,
+            request,
+            clock,
+            io: None,
+            origin: Origin::Fresh,
+            sending: Sending::Busy,
+            reading: Reading::start(),
+            reuse: Reuse::Close,
+        }
+    }
+
+    /// Puts the exchange on a connection.
+    pub(super) fn attach(&mut self, io: Io, origin: Origin) {
+        self.io = Some(io);
+        self.origin = origin;
+        self.sending = Sending::Busy;
+        self.reading = Reading::start();
+    }
+
+    /// Sends the request and waits for the head of the answer, both at once.
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
+        loop {
+            let starved = match self.poll_send(cx) {
+                Ok(starved) => starved,
+                Err(error) => return Poll::Ready(Err(error.into())),
+            };
+            let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
+            let asked = self.request.method.asked;
+            let most = self.upstream.max_head;
+            let Reading::Head { partial, seen, interim } = &mut self.reading else {
+                return Poll::Ready(Err(gone().into()));
+            };
+            let read = io.poll_read(cx, |bytes| match bytes {
+                [] => Ok::<_, Error>(Came::End),
+                bytes if partial.is_empty() => {
+                    let came = heads(bytes, seen, interim, asked, most)?;
+                    if let Came::Part(used) = came {
+                        partial.extend_from_slice(&bytes[used..]);
+                    }
+                    Ok(came)
+                }
+                bytes => {
+                    partial.extend_from_slice(bytes);
+                    let came = heads(partial, seen, interim, asked, most)?;
+                    if let Came::Part(used) = came {
+                        partial.drain(..used);
+                    }
+                    Ok(came)
+                }
+            });
+            match read {
+                Poll::Pending => return self.wait(Phase::FirstByte, starved, cx).map(|error| Err(error.into())),
+                Poll::Ready(Ok(Ok(Came::Part(_)))) => self.begun(),
+                Poll::Ready(Ok(Ok(Came::Answer(head, opened)))) => {
+                    self.begun();
+                    return Poll::Ready(Ok(self.open(head, opened)));
+                }
+                Poll::Ready(Ok(Err(error))) => return Poll::Ready(Err(error.into())),
+                Poll::Ready(Ok(Ok(Came::End)) | Err(_)) => return Poll::Ready(Err(self.ended())),
+            }
+        }
+    }
+
+    /// The answer, once its head is there.
+    pub(super) fn into_answer(mut self: Box<Self>, (status, headers): Parts) -> Answer {
+        let body = match &mut self.reading {
+            // All of it came with the head: the connection has gone back already.
+            Reading::Body(Arriving { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
+                Body::Bytes(std::mem::take(ready))
+            }
+            _ => Body::Pulled(Pin::from(self)),
+        };
+        Answer { status, headers, body, names: None }
+    }
+
+    /// Sends on; whether it is the request's body that is waited for.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<Starved, Error> {
+        let Some(io) = &mut self.io else { return Ok(Starved::No) };
+        if self.sending != Sending::Busy {
+            return Ok(Starved::No);
+        }
+        let before = self.request.written();
+        let sent = self.request.poll_send(io, cx);
+        if self.request.written() != before {
+            self.clock.pause();
+        }
+        match sent {
+            Sent::All => self.sending = Sending::Done,
+            Sent::Blocked => {}
+            Sent::Starved => return Ok(Starved::Yes),
+            Sent::Refused => self.sending = Sending::Broken,
+            Sent::Failed(error) => return Err(error),
+        }
+        Ok(Starved::No)
+    }
+
+    /// Nothing came: whose turn it is decides whether the clock runs.
+    fn wait(&mut self, phase: Phase, starved: Starved, cx: &mut Context<'_>) -> Poll<Error> {
+        match starved {
+            Starved::Yes => {
+                self.clock.pause();
+                Poll::Pending
+            }
+            Starved::No => self.clock.poll_expired(phase, cx),
+        }
+    }
+
+    /// Part of the answer is here.
+    fn begun(&mut self) {
+        self.clock.pause();
+        self.origin = Origin::Fresh;
+        self.request.settle();
+    }
+
+    /// The connection ended inside or before the head.
+    fn ended(&mut self) -> Failure {
+        self.io = None;
+        let partly =
+            matches!(&self.reading, Reading::Head { partial, interim, .. } if !partial.is_empty() || *interim > 0);
+        if partly {
+            return Failure::Final(cut());
+        }
+        if self.origin == Origin::Kept && self.request.rewind() {
+            return Failure::Stale;
+        }
+        Failure::Final(Error::new(Kind::Reset, "the upstream closed the connection before it answered"))
+    }
+
+    /// From the head to the body, of which a part may have come already.
+    fn open(&mut self, head: Head, opened: Opened) -> Parts {
+        let Opened { decoder, ready, surplus } = opened;
+        self.reuse = if surplus { Reuse::Close } else { head.reuse };
+        // A refusal is final: what remains of the request is of no use to anyone.
+        if self.sending == Sending::Busy && head.status.as_u16() >= 300 {
+            self.request.stop();
+            self.sending = Sending::Broken;
+        }
+        self.reading = Reading::Body(Arriving { decoder, ready });
+        self.finish();
+        (head.status, head.headers)
+    }
+
+    /// Reads once; what came lies in `ready`.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let starved = self.poll_send(cx)?;
+        let (Some(io), Reading::Body(Arriving { decoder, ready })) = (&mut self.io, &mut self.reading) else {
+            return Poll::Ready(Err(gone()));
+        };
+        let read = io.poll_read(cx, |bytes| {
+            if bytes.is_empty() {
+                return decoder.end().map(|()| Reuse::Close);
+            }
+            let found = decoder.decode(bytes)?;
+            *ready = Bytes::copy_from_slice(&bytes[found.data]);
+            Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
+        });
+        let reuse = match read {
+            Poll::Pending => return self.wait(Phase::Body, starved, cx).map(Err),
+            Poll::Ready(read) => read.unwrap_or_else(|_: io::Error| Err(cut()))?,
+        };
+        self.clock.pause();
+        if reuse == Reuse::Close {
+            self.reuse = Reuse::Close;
+        }
+        self.finish();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Lets go of connection and admission when the answer is whole.
+    fn finish(&mut self) {
+        if !self.done() {
+            return;
+        }
+        if let Some(io) = self.io.take()
+            && self.reuse == Reuse::Keep
+            && self.sending == Sending::Done
+        {
+            self.upstream.pool.put(io);
+        }
+        self.request.stop();
+        self.admission = None;
+    }
+
+    fn done(&self) -> bool {
+        matches!(&self.reading, Reading::Body(Arriving { decoder, .. }) if decoder.done())
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.io = None;
+        self.admission = None;
+        self.request.stop();
+        self.reading = Reading::Body(Arriving { decoder: Decoder::new(Framing::Empty), ready: Bytes::new() });
+        error.of_upstream(&self.upstream.name)
+    }
+
+    /// Whether so little can be left that reading it costs less than a new connection.
+    fn worth_draining(&self) -> bool {
+        let Reading::Body(Arriving { decoder, .. }) = &self.reading else { return false };
+        let small = decoder.left().map_or_else(|| decoder.delimited(), |left| left <= DRAIN);
+        small && !decoder.done() && self.reuse == Reuse::Keep && self.sending == Sending::Done
+    }
+}
+
+impl http_body::Body for Exchange {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        loop {
+            let Reading::Body(Arriving { decoder, ready }) = &mut self.reading else { return Poll::Ready(None) };
+            if !ready.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(ready)))));
+            }
+            if decoder.done() {
+                let trailers = decoder.trailers.take();
+                return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(*trailers))));
+            }
+            if let Err(error) = ready!(self.poll_fill(cx)) {
+                return Poll::Ready(Some(Err(self.fail(error))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let Reading::Body(Arriving { decoder, ready }) = &self.reading else { return false };
+        ready.is_empty() && decoder.done() && decoder.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let Reading::Body(Arriving { decoder, ready }) = &self.reading else { return SizeHint::default() };
+        decoder.left().map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + ready.len() as u64))
+    }
+}
+
+impl Drop for Exchange {
+    /// A consumer that has all it wants often leaves before the last chunk: that one is fetched if it is there.
+    fn drop(&mut self) {
+        if self.worth_draining() {
+            // The connection is kept by `finish` if that was the end, and closed if not.
+            let _ = self.poll_fill(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Starved {
+    Yes,
+    No,
+}
+
+impl Reading {
+    fn start() -> Self {
+        Reading::Head { partial: Vec::new(), seen: 0, interim: 0 }
+    }
+}
+
+/// What one read brought while the head was waited for.
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment on the stack")]
+enum Came {
+    /// The connection's end.
+    End,
+    /// A part of a head, behind so many bytes of interim answers.
+    Part(usize),
+    /// The final head, and the body behind it as far as it came along.
+    Answer(Head, Opened),
+}
+
+/// A body as it was found behind its head.
+struct Opened {
+    decoder: Decoder,
+    ready: Bytes,
+    surplus: bool,
+}
+
+impl Opened {
+    fn new(framing: Framing, bytes: &mut [u8]) -> Result<Self, Error> {
+        let mut decoder = Decoder::new(framing);
+        let found = decoder.decode(bytes)?;
+        let ready = Bytes::copy_from_slice(&bytes[found.data]);
+        Ok(Opened { decoder, ready, surplus: found.used < bytes.len() })
+    }
+}
+
+/// Reads the heads in `bytes` up to the final one.
+fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, asked: head::Asked, most: usize) -> Result<Came, Error> {
+    let mut start = 0;
+    loop {
+        let rest = &mut bytes[start..];
+        let Some(end) = head::end(rest, *seen).filter(|&end| end <= most) else {
+            if rest.len() > most {
+                return Err(malformed("the head of the answer is too large"));
+            }
+            *seen = rest.len();
+            return Ok(Came::Part(start));
+        };
+        let (raw, body) = rest.split_at_mut(end);
+        let head = head::parse(raw, asked)?;
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(malformed("the upstream switched protocols unasked"));
+        }
+        if !head.status.is_informational() {
+            let opened = Opened::new(head.framing, body)?;
+            return Ok(Came::Answer(head, opened));
+        }
+        *interim += 1;
+        if *interim > MAX_INTERIM {
+            return Err(malformed("the upstream sent too many interim answers"));
+        }
+        *seen = 0;
+        start += end;
+    }
+}
+
+fn gone() -> Error {
+    Error::new(Kind::Internal, "the call was asked for after its end")
+}

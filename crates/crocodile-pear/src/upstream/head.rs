@@ -1,0 +1,273 @@
+//! The head of an answer: where it ends, what it says, and how the body behind it is framed (RFC 9112, 4 to 6).
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::fields::hop_by_hop;
+use super::framing::Framing;
+use crate::error::{Error, Kind};
+
+/// Fields one head may have; what hyper and Apache allow is of the same order.
+const MAX_FIELDS: usize = 128;
+
+/// An answer's head, hop-by-hop fields already gone.
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) framing: Framing,
+    pub(super) reuse: Reuse,
+}
+
+/// Whether the connection may serve another call once the answer is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reuse {
+    Keep,
+    Close,
+}
+
+/// What was asked, as far as it decides whether the answer has a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Head,
+    Other,
+}
+
+/// Where the head in `buf` ends, if it does; the bytes before `seen` were looked at before.
+pub(super) fn end(buf: &[u8], seen: usize) -> Option<usize> {
+    // The empty line may have begun in the two bytes before.
+    let from = seen.saturating_sub(2);
+    memchr::memchr_iter(b'\n', &buf[from..]).find_map(|at| {
+        let next = from + at + 1;
+        match &buf[next..] {
+            [b'\n', ..] => Some(next + 1),
+            [b'\r', b'\n', ..] => Some(next + 2),
+            _ => None,
+        }
+    })
+}
+
+/// Reads a complete head.
+///
+/// # Errors
+/// `Malformed`, also where RFC 9112 only allows to refuse: ambiguous framing is never guessed at.
+pub(super) fn parse(raw: &[u8], asked: Asked) -> Result<Head, Error> {
+    // Copied once; every value is a slice of it.
+    let raw = Bytes::copy_from_slice(raw);
+    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut parsed = httparse::Response::new(&mut []);
+    let outcome = httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, &raw, &mut fields);
+    match outcome {
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(httparse::Error::TooManyHeaders) => return Err(malformed("the answer has too many header fields")),
+        _ => return Err(malformed("the head of the answer is not HTTP")),
+    }
+
+    let (Some(code), Some(version)) = (parsed.code, parsed.version) else {
+        return Err(malformed("the head of the answer is not HTTP"));
+    };
+    let status = StatusCode::from_u16(code).map_err(|_| malformed("the answer's status is not one of HTTP"))?;
+
+    let mut gathered = Gathered::with_capacity(parsed.headers.len());
+    for field in parsed.headers.iter() {
+        gathered.add(field.name, raw.slice_ref(field.value))?;
+    }
+    gathered.decide(status, version, asked)
+}
+
+/// What the fields of a head say together.
+struct Gathered {
+    headers: HeaderMap,
+    length: Option<(u64, HeaderValue)>,
+    coding: Option<HeaderValue>,
+    connection: Vec<HeaderValue>,
+}
+
+impl Gathered {
+    fn with_capacity(fields: usize) -> Self {
+        Gathered { headers: HeaderMap::with_capacity(fields), length: None, coding: None, connection: Vec::new() }
+    }
+
+    fn add(&mut self, name: &str, value: Bytes) -> Result<(), Error> {
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| malformed("a header field of the answer has no valid name"))?;
+        let value = HeaderValue::from_maybe_shared(value)
+            .map_err(|_| malformed("a header field of the answer has no valid value"))?;
+        if name == CONTENT_LENGTH {
+            let length = length(value.as_bytes()).ok_or_else(|| malformed("the answer's content-length is invalid"))?;
+            match &self.length {
+                Some((first, _)) if *first != length => return Err(malformed("the answer has two lengths")),
+                _ => self.length = Some((length, value)),
+            }
+        } else if name == TRANSFER_ENCODING {
+            if self.coding.replace(value).is_some() {
+                return Err(malformed("the answer has two transfer-encodings"));
+            }
+        } else if name == CONNECTION {
+            self.connection.push(value);
+        } else if !hop_by_hop(&name) {
+            self.headers.append(name, value);
+        }
+        Ok(())
+    }
+
+    fn decide(mut self, status: StatusCode, version: u8, asked: Asked) -> Result<Head, Error> {
+        let chunked = match &self.coding {
+            None => false,
+            Some(_) if self.length.is_some() => return Err(malformed("the answer has a length and a coding")),
+            // RFC 9112, 6.1: a coding in HTTP/1.0 is faulty framing.
+            Some(coding) if version == 1 && coding.as_bytes().eq_ignore_ascii_case(b"chunked") => true,
+            Some(_) => return Err(malformed("the answer's transfer-encoding is not chunked alone")),
+        };
+        let bodiless = asked == Asked::Head
+            || status.is_informational()
+            || status == StatusCode::NO_CONTENT
+            || status == StatusCode::NOT_MODIFIED;
+        let framing = match &self.length {
+            _ if bodiless => Framing::Empty,
+            _ if chunked => Framing::Chunked,
+            Some((length, _)) => Framing::Length(*length),
+            None => Framing::Close,
+        };
+        // Elsewhere the body itself knows its length, and a step that changes it need not remember the field.
+        if let Some((_, value)) = self.length
+            && (asked == Asked::Head || status == StatusCode::NOT_MODIFIED)
+        {
+            self.headers.insert(CONTENT_LENGTH, value);
+        }
+        let reuse = obey(&self.connection, version, &mut self.headers);
+        Ok(Head { status, headers: self.headers, framing, reuse })
+    }
+}
+
+/// Removes the fields that `connection` names, and says what it means for the connection.
+fn obey(connection: &[HeaderValue], version: u8, headers: &mut HeaderMap) -> Reuse {
+    let mut reuse = if version == 1 { Reuse::Keep } else { Reuse::Close };
+    let mut closes = false;
+    let options = connection.iter().flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    for option in options.map(<[u8]>::trim_ascii) {
+        if option.eq_ignore_ascii_case(b"close") {
+            closes = true;
+        } else if option.eq_ignore_ascii_case(b"keep-alive") {
+            reuse = Reuse::Keep;
+        } else if let Ok(name) = HeaderName::from_bytes(option) {
+            headers.remove(name);
+        }
+    }
+    if closes { Reuse::Close } else { reuse }
+}
+
+/// Digits only (RFC 9110, 8.6): no sign, no list, no room for a second reading.
+fn length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // Some readers count in i64: a number they would see as negative is refused.
+    std::str::from_utf8(value).ok()?.parse().ok().filter(|&length| i64::try_from(length).is_ok())
+}
+
+pub(super) fn malformed(detail: &'static str) -> Error {
+    Error::new(Kind::Malformed, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(head: &str) -> Result<Head, Error> {
+        parse(head.as_bytes(), Asked::Other)
+    }
+
+    #[test]
+    fn the_end_of_a_head_is_found_wherever_the_reads_were_split() {
+        let head = b"HTTP/1.1 200 OK\r\na: b\r\n\r\nrest";
+        for seen in 0..24 {
+            assert_eq!(end(head, seen), Some(25), "seen {seen}");
+        }
+        assert_eq!(end(&head[..24], 0), None);
+    }
+
+    #[test]
+    fn framing_is_what_the_fields_say() {
+        let framing = |fields: &str| read(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).unwrap().framing;
+        assert_eq!(framing("Content-Length: 5\r\n"), Framing::Length(5));
+        assert_eq!(framing("Content-Length: 5\r\ncontent-length: 5\r\n"), Framing::Length(5));
+        assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Framing::Chunked);
+        assert_eq!(framing("x: y\r\n"), Framing::Close);
+    }
+
+    #[test]
+    fn ambiguous_framing_is_refused() {
+        for fields in [
+            "Content-Length: 5\r\nContent-Length: 6\r\n",
+            "Content-Length: +5\r\n",
+            "Content-Length: -5\r\n",
+            "Content-Length: 5 5\r\n",
+            "Content-Length: 5, 5\r\n",
+            "Content-Length: 0x5\r\n",
+            "Content-Length: \r\n",
+            "Content-Length: 9223372036854775808\r\n",
+            "Content-Length: 18446744073709551616\r\n",
+            "Content-Length : 5\r\n",
+            "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Transfer-Encoding: identity\r\n",
+            "Transfer-Encoding: \r\n",
+            "Transfer-Encoding: chunked;q=1\r\n",
+            "a: b\r\n folded: c\r\n",
+            " a: b\r\n",
+            "a b: c\r\n",
+            ": c\r\n",
+            "a: b\0c\r\n",
+            "a: b\rc\r\n",
+        ] {
+            let error = read(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).err();
+            assert_eq!(error.map(|error| error.kind()), Some(Kind::Malformed), "{fields:?}");
+        }
+        for head in
+            ["HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/2 200 OK\r\n\r\n", "\r\n\r\n", "x\n\n"]
+        {
+            assert_eq!(read(head).err().map(|error| error.kind()), Some(Kind::Malformed), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_fields_is_bounded() {
+        let head = |fields| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(fields));
+        assert!(read(&head(MAX_FIELDS)).is_ok());
+        assert!(read(&head(MAX_FIELDS + 1)).is_err());
+    }
+
+    #[test]
+    fn fields_of_the_hop_end_here() {
+        let head = read(
+            "HTTP/1.1 200 OK\r\nConnection: x-mine, keep-alive\r\nX-Mine: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\n\
+             Trailer: a\r\nUpgrade: h2c\r\nProxy-Connection: x\r\nContent-Length: 0\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n\r\n",
+        )
+        .unwrap();
+        assert_eq!(head.headers.len(), 2);
+        assert_eq!(head.headers.get_all("set-cookie").iter().count(), 2);
+        assert_eq!(head.reuse, Reuse::Keep);
+    }
+
+    #[test]
+    fn a_length_without_a_body_stays_readable() {
+        let head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", Asked::Head).unwrap();
+        assert_eq!((head.framing, &head.headers["content-length"]), (Framing::Empty, &HeaderValue::from_static("7")));
+        let head = read("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n").unwrap();
+        assert_eq!((head.framing, &head.headers["content-length"]), (Framing::Empty, &HeaderValue::from_static("7")));
+    }
+
+    #[test]
+    fn a_connection_is_kept_as_its_version_says() {
+        let reuse = |head: &str| read(&format!("HTTP/{head}\r\n\r\n")).unwrap().reuse;
+        assert_eq!(reuse("1.1 200 OK"), Reuse::Keep);
+        assert_eq!(reuse("1.1 200 OK\r\nConnection: keep-alive, Close"), Reuse::Close);
+        assert_eq!(reuse("1.0 200 OK"), Reuse::Close);
+        assert_eq!(reuse("1.0 200 OK\r\nConnection: Keep-Alive"), Reuse::Keep);
+    }
+}

@@ -1,0 +1,64 @@
+//! The bytes of one connection to an upstream, whatever carries them.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// What one read takes at most: large enough for bulk, small enough that a slow consumer holds little.
+const READ: usize = 32 * 1024;
+
+thread_local! {
+    /// Every connection of a thread reads into the same bytes, so that one that waits holds none.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+}
+
+/// What carries a connection's bytes. TLS will be the second kind.
+pub(super) enum Io {
+    Tcp(TcpStream),
+}
+
+impl Io {
+    /// Reads once and hands what came to `then`; nothing came if the upstream has closed.
+    pub(super) fn poll_read<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        then: impl FnOnce(&mut [u8]) -> T,
+    ) -> Poll<io::Result<T>> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut buf = ReadBuf::new(scratch);
+            ready!(self.poll_into(cx, &mut buf))?;
+            Poll::Ready(Ok(then(buf.filled_mut())))
+        })
+    }
+
+    fn poll_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Io::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+
+    /// Writes what the socket takes, in one call.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match self {
+            Io::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        }
+    }
+
+    /// Whether a connection at rest still is: neither closed nor talking unasked. Costs no system call as a rule.
+    pub(super) fn at_rest(&mut self, cx: &mut Context<'_>) -> bool {
+        self.poll_into(cx, &mut ReadBuf::new(&mut [0; 1])).is_pending()
+    }
+
+    /// The same, asking the kernel: what it knows may not have been reported to us yet.
+    pub(super) fn surely_at_rest(&self) -> bool {
+        let Io::Tcp(stream) = self;
+        let peeked = SockRef::from(stream).peek(&mut [MaybeUninit::uninit(); 1]);
+        matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}

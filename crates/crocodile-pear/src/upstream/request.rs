@@ -1,0 +1,336 @@
+//! A request on its way out: its head rebuilt, never copied, its body pulled as the socket takes it.
+
+use std::cell::RefCell;
+use std::io::{IoSlice, Write};
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http::header::{CONTENT_TYPE, HeaderMap};
+use http::{HeaderValue, Method};
+use http_body::Frame;
+
+use super::fields::rebuilt;
+use super::head::Asked;
+use super::io::Io;
+use super::{Call, Upstream};
+use crate::error::{Error, Kind};
+use crate::flow::{Body, Pulled};
+use crate::jq::Value;
+
+/// RFC 9110, 7.6.3: a gateway says that it was there, and loops can be seen.
+const VIA: &str = "via: 1.1 crocodile-pear\r\n";
+
+thread_local! {
+    /// Heads are put together here, then copied at their right size.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One request, from its first byte to its last, and once more if it must be.
+pub(super) struct Request {
+    /// Head and body as far as they are at hand; what a second sending needs.
+    head: Bytes,
+    body: Bytes,
+    repeatable: Repeatable,
+    pub(super) method: Class,
+    stream: Option<Stream>,
+    out: Out,
+    begun: bool,
+    written: u64,
+}
+
+/// What a method means for the connection.
+#[derive(Clone, Copy)]
+pub(super) struct Class {
+    pub(super) asked: Asked,
+    /// Whether doing it twice is the same as doing it once (RFC 9110, 9.2.2).
+    pub(super) idempotent: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeatable {
+    Yes,
+    No,
+}
+
+/// A body that is still to come.
+struct Stream {
+    body: Pulled,
+    length: Length,
+}
+
+enum Length {
+    Left(u64),
+    Chunked,
+}
+
+/// What is next for the socket.
+#[derive(Default)]
+struct Out {
+    lead: Bytes,
+    data: Bytes,
+    tail: &'static [u8],
+}
+
+/// How far sending has come.
+pub(super) enum Sent {
+    /// Everything is written.
+    All,
+    /// The socket takes no more for now.
+    Blocked,
+    /// The body has nothing for now.
+    Starved,
+    /// The upstream takes no more, ever. It may have answered all the same.
+    Refused,
+    /// The body failed: the request can never be whole.
+    Failed(Error),
+}
+
+impl Request {
+    /// # Errors
+    /// `BadRequest` for what cannot be said in HTTP/1.1.
+    pub(super) fn new(upstream: &Upstream, call: Call) -> Result<Self, Error> {
+        check(&call)?;
+        let (body, stream, json) = match call.body {
+            None => (Bytes::new(), None, false),
+            Some(Body::Bytes(bytes)) => (bytes, None, false),
+            Some(Body::Value(value)) => (encode(&value)?, None, true),
+            Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body), false),
+        };
+        let length = match &stream {
+            Some(stream) => stream.length.announced(),
+            None if body.is_empty() && !meant_to_have_a_body(&call.method) => None,
+            None => Some(Some(body.len() as u64)),
+        };
+        let head = SCRATCH.with_borrow_mut(|out| {
+            out.clear();
+            write_line(out, &call.method, &upstream.base, &call.target, &upstream.authority);
+            write_fields(out, &call.headers);
+            if json && !call.headers.contains_key(CONTENT_TYPE) {
+                write_field(out, CONTENT_TYPE.as_str(), &HeaderValue::from_static("application/json"));
+            }
+            out.extend_from_slice(VIA.as_bytes());
+            write_length(out, length);
+            out.extend_from_slice(b"\r\n");
+            Bytes::copy_from_slice(out)
+        });
+        let method = Class {
+            asked: if call.method == Method::HEAD { Asked::Head } else { Asked::Other },
+            idempotent: call.method.is_idempotent(),
+        };
+        let repeatable = if method.idempotent && stream.is_none() { Repeatable::Yes } else { Repeatable::No };
+        let out = Out { lead: head.clone(), data: body.clone(), tail: b"" };
+        Ok(Request { head, body, repeatable, method, stream, out, begun: false, written: 0 })
+    }
+
+    /// Writes and pulls until one of the two has to be waited for.
+    pub(super) fn poll_send(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Sent {
+        loop {
+            // A first piece at hand leaves together with the head.
+            if (self.out.is_empty() || !self.begun)
+                && let Some(stream) = &mut self.stream
+            {
+                self.begun = true;
+                match stream.poll_fill(&mut self.out, cx) {
+                    Poll::Ready(Ok(More::Yes)) => {}
+                    Poll::Ready(Ok(More::No)) => self.stream = None,
+                    Poll::Ready(Err(error)) => return Sent::Failed(error),
+                    Poll::Pending if self.out.is_empty() => return Sent::Starved,
+                    Poll::Pending => {}
+                }
+            }
+            if self.out.is_empty() {
+                match self.stream {
+                    None => return Sent::All,
+                    Some(_) => continue,
+                }
+            }
+            match self.out.poll_write(io, cx) {
+                Poll::Ready(Ok(0) | Err(_)) => return Sent::Refused,
+                Poll::Ready(Ok(written)) => self.written += written as u64,
+                Poll::Pending => return Sent::Blocked,
+            }
+        }
+    }
+
+    /// How many bytes have left.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Gets ready to be sent from its beginning, if that is safe and everything is still there.
+    pub(super) fn rewind(&mut self) -> bool {
+        if self.written == 0 {
+            return true;
+        }
+        if self.repeatable == Repeatable::No {
+            return false;
+        }
+        self.out = Out { lead: self.head.clone(), data: self.body.clone(), tail: b"" };
+        self.written = 0;
+        true
+    }
+
+    /// The answer has begun: there will be no second sending.
+    pub(super) fn settle(&mut self) {
+        self.repeatable = Repeatable::No;
+        self.head = Bytes::new();
+        self.body = Bytes::new();
+    }
+
+    /// Gives up what has not been sent.
+    pub(super) fn stop(&mut self) {
+        self.stream = None;
+        self.out = Out::default();
+    }
+}
+
+impl Out {
+    fn is_empty(&self) -> bool {
+        self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
+    }
+
+    fn poll_write(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let parts = [IoSlice::new(&self.lead), IoSlice::new(&self.data), IoSlice::new(self.tail)];
+        let written = io.poll_write(cx, &parts);
+        if let Poll::Ready(Ok(written)) = written {
+            self.advance(written);
+        }
+        written
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        for part in [&mut self.lead, &mut self.data] {
+            let of_part = written.min(part.len());
+            part.advance(of_part);
+            written -= of_part;
+        }
+        self.tail = &self.tail[written..];
+    }
+
+    /// Puts `line` behind what there is.
+    fn frame(&mut self, line: &[u8]) {
+        self.lead =
+            if self.lead.is_empty() { Bytes::copy_from_slice(line) } else { [&self.lead, line].concat().into() };
+    }
+}
+
+enum More {
+    Yes,
+    No,
+}
+
+impl Stream {
+    /// Nothing, if the body is known to be empty.
+    fn new(body: Pulled) -> Option<Self> {
+        if body.is_end_stream() {
+            return None;
+        }
+        let length = body.size_hint().exact().map_or(Length::Chunked, Length::Left);
+        Some(Stream { body, length })
+    }
+
+    fn poll_fill(&mut self, out: &mut Out, cx: &mut Context<'_>) -> Poll<Result<More, Error>> {
+        if let Length::Left(0) = self.length {
+            return Poll::Ready(Ok(More::No));
+        }
+        self.body.as_mut().poll_frame(cx).map(|frame| match frame {
+            Some(frame) => self.fill(frame?, out),
+            None => self.end(None, out),
+        })
+    }
+
+    fn fill(&mut self, frame: Frame<Bytes>, out: &mut Out) -> Result<More, Error> {
+        let data = match frame.into_data() {
+            // An empty piece would be the last chunk.
+            Ok(data) if data.is_empty() => return Ok(More::Yes),
+            Ok(data) => data,
+            Err(frame) => return self.end(frame.trailers_ref(), out),
+        };
+        match &mut self.length {
+            Length::Left(left) => {
+                *left = left.checked_sub(data.len() as u64).ok_or_else(|| uneven("longer"))?;
+            }
+            Length::Chunked => {
+                out.frame(format!("{:x}\r\n", data.len()).as_bytes());
+                out.tail = b"\r\n";
+            }
+        }
+        out.data = data;
+        Ok(More::Yes)
+    }
+
+    fn end(&mut self, trailers: Option<&HeaderMap>, out: &mut Out) -> Result<More, Error> {
+        match self.length {
+            Length::Left(0) => Ok(More::No),
+            Length::Left(_) => Err(uneven("shorter")),
+            Length::Chunked => {
+                let mut last = b"0\r\n".to_vec();
+                write_fields(&mut last, trailers.unwrap_or(&HeaderMap::new()));
+                last.extend_from_slice(b"\r\n");
+                out.frame(&last);
+                Ok(More::No)
+            }
+        }
+    }
+}
+
+impl Length {
+    /// What the head says: a length, or nothing but chunks.
+    fn announced(&self) -> Option<Option<u64>> {
+        match self {
+            Length::Left(length) => Some(Some(*length)),
+            Length::Chunked => Some(None),
+        }
+    }
+}
+
+fn check(call: &Call) -> Result<(), Error> {
+    // Nothing in it may end the request line or become a second one.
+    let plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+    if !call.target.starts_with('/') || !call.target.as_bytes().iter().all(plain) {
+        return Err(Error::new(Kind::BadRequest, "the path of the call is not a valid one"));
+    }
+    if call.method == Method::CONNECT {
+        return Err(Error::new(Kind::BadRequest, "the method cannot be used for a call"));
+    }
+    Ok(())
+}
+
+/// RFC 9110, 8.6: these say that their body is empty.
+fn meant_to_have_a_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn encode(value: &Value) -> Result<Bytes, Error> {
+    Ok(value.to_string().into_bytes().into())
+}
+
+fn write_line(out: &mut Vec<u8>, method: &Method, base: &str, target: &str, authority: &str) {
+    for part in [method.as_str(), " ", base, target, " HTTP/1.1\r\nhost: ", authority, "\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
+fn write_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
+    for (name, value) in fields.iter().filter(|(name, _)| !rebuilt(name)) {
+        write_field(out, name.as_str(), value);
+    }
+}
+
+fn write_field(out: &mut Vec<u8>, name: &str, value: &HeaderValue) {
+    for part in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+fn write_length(out: &mut Vec<u8>, length: Option<Option<u64>>) {
+    match length {
+        None => {}
+        Some(None) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        Some(Some(length)) => write!(out, "content-length: {length}\r\n").expect("a Vec takes everything"),
+    }
+}
+
+fn uneven(how: &str) -> Error {
+    Error::new(Kind::BadRequest, format!("the request's body is {how} than announced"))
+}
