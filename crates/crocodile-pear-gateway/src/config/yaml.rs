@@ -481,7 +481,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % below
         };
-        for _ in 0..200_000 {
+        for _ in 0..3_000 {
             let mut text = seed.clone();
             for _ in 0..=pick(6) {
                 let (at, from) = (pick(text.len()), seed[pick(seed.len())]);
@@ -491,19 +491,25 @@ mod tests {
                     _ => text[at] = from,
                 }
             }
-            let text: String = text.into_iter().collect();
+            let text: String = text.into_iter().map(|letter| if letter == '\r' { '\n' } else { letter }).collect();
             let (node, told) = parse(&text);
             assert!(node.is_some() || !told.is_empty(), "{text:?}");
-            node.iter().for_each(walk);
+            let lines: Vec<Vec<char>> = text.split('\n').map(|line| line.chars().collect()).collect();
+            node.iter().for_each(|node| walk(node, &lines));
         }
     }
 
-    /// Asks for every place there is.
-    fn walk(node: &Node) {
+    /// Asks for every place there is; a character that stands for itself must be found at its own.
+    fn walk(node: &Node, lines: &[Vec<char>]) {
         if let Some(text) = node.as_text() {
             (0..=text.value.len() + 1).for_each(|at| assert!(text.at(at, 2).length > 0 && text.at(at, 0).line > 0));
+            for (offset, letter) in text.value.char_indices().filter(|(_, letter)| !letter.is_whitespace()) {
+                let span = text.at(offset, letter.len_utf8());
+                let found = lines[span.line as usize - 1].get(span.column as usize - 1);
+                assert!(span.length > 1 || found == Some(&letter), "{letter:?} at {span:?} of {text:?} in {lines:?}");
+            }
         }
-        node.as_list().unwrap_or_default().iter().for_each(walk);
-        node.as_map().unwrap_or_default().iter().for_each(|(_, value)| walk(value));
+        node.as_list().unwrap_or_default().iter().for_each(|node| walk(node, lines));
+        node.as_map().unwrap_or_default().iter().for_each(|(_, value)| walk(value, lines));
     }
 }

@@ -168,3 +168,37 @@ fn plain(text: &str) -> Value {
         _ => Value::String(text.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::{
+        problem::Problems,
+        spec::{Decode, Entries, Node},
+    };
+
+    fn read<T: Decode>(value: &Value) -> Option<T> {
+        T::decode(&Node::from_json(value), &mut Problems::default())
+    }
+
+    #[test]
+    fn null_is_left_out_unless_it_means_something() {
+        assert_eq!(read::<Option<u64>>(&json!(null)), Some(None));
+        assert_eq!(read::<Option<u64>>(&json!(5)), Some(Some(5)));
+        assert_eq!(read::<Option<u64>>(&json!("x")), None);
+        assert_eq!(read::<Option<Value>>(&json!(null)), Some(Some(Value::Null)));
+    }
+
+    #[test]
+    fn any_value_is_kept_as_it_is() {
+        let value = json!({"b": [1, 2.50, "3", true, "true", null, {}], "a": -1e300});
+        assert_eq!(read::<Value>(&value), Some(value));
+    }
+
+    #[test]
+    fn names_keep_their_order() {
+        let names = read::<Entries<bool>>(&json!({"z": true, "a": false})).expect("sound");
+        assert_eq!(names.keys().collect::<Vec<_>>(), ["z", "a"]);
+    }
+}
