@@ -90,7 +90,7 @@ impl Loaded {
     /// Tells the problems; the gateway and its document if it can run.
     fn usable(self) -> Option<(Document, Gateway)> {
         if !self.problems.is_empty() {
-            eprint!("{}", self.report(Format::Text(Colour::of_stderr())));
+            eprint!("{}", self.report(Format::Text(Colour::on(&std::io::stderr()))));
         }
         self.document.zip(self.gateway)
     }

@@ -43,6 +43,18 @@ pub fn load(path: &Path) -> (Option<Node>, Sources, Problems) {
     include::load(path, &|name| std::env::var(name).ok())
 }
 
+/// Reads a configuration that is at hand as text, with these variables; it includes nothing.
+pub fn parse(
+    name: &str,
+    text: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> (Option<Node>, Sources, Problems) {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
+    let file = sources.add(name.into(), text.to_owned());
+    let node = yaml::read(file, text, environment, &mut problems);
+    (node, sources, problems)
+}
+
 #[cfg(test)]
 mod tests {
     use std::{

@@ -1,3 +1,15 @@
 //! The gateway, as a library for its binary and its bench.
 
+mod admin;
+pub mod cli;
+pub mod config;
+mod deadline;
 pub mod demo;
+pub mod document;
+pub mod gateway;
+pub mod live;
+mod log;
+pub mod metrics;
+pub mod respond;
+mod route;
+pub mod server;

@@ -1,7 +1,6 @@
 //! The pipeline for Rust programs: `client.request(uris).timer(…).transform(…).concatenate_json(…).into_response()`.
 
 use std::collections::HashMap;
-use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;

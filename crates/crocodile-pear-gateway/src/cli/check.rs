@@ -28,7 +28,7 @@ impl Check {
     pub fn execute(self) -> ExitCode {
         let loaded = self.file.load();
         let format = match self.format {
-            Form::Text => Format::Text(Colour::of_stdout()),
+            Form::Text => Format::Text(Colour::on(&std::io::stdout())),
             Form::Json => Format::Json,
         };
         print(&loaded.report(format));

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write,
-    io::{IsTerminal, stderr},
+    io::IsTerminal,
 };
 
 use crocodile_pear::problem::{Problem, Severity};
@@ -30,9 +30,9 @@ pub enum Colour {
 
 impl Colour {
     /// Colours on a terminal, unless the environment says no (no-color.org).
-    pub fn of_stderr() -> Self {
+    pub fn on(stream: &impl IsTerminal) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if stderr().is_terminal() && !refused { Self::Always } else { Self::Never }
+        if stream.is_terminal() && !refused { Self::Always } else { Self::Never }
     }
 
     fn paint(self, style: &str, text: &str) -> String {

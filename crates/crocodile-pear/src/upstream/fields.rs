@@ -29,3 +29,8 @@ pub(super) fn rebuilt(name: &HeaderName) -> bool {
         || matches!(name.as_str(), "host" | "content-length" | "expect")
         || name.as_str().starts_with("proxy-")
 }
+
+/// Whether a call may carry this field by the configuration's word.
+pub fn may_send(name: &HeaderName) -> bool {
+    !rebuilt(name)
+}

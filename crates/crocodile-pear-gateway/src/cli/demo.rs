@@ -1,0 +1,97 @@
+//! `demo`: example end-points over built-in example upstreams.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use crocodile_pear::spec::Node;
+
+use super::{compile, run};
+use crate::config;
+use crate::demo;
+use crate::live::Live;
+
+const CONFIG: &str = include_str!("../../../../examples/demo.yaml");
+
+#[derive(Args)]
+pub struct Demo {
+    /// Where the gateway listens.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where the example upstreams listen; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    upstreams: SocketAddr,
+    /// How long each example upstream takes to answer, in milliseconds.
+    #[arg(long, default_value_t = 20)]
+    latency: u64,
+    /// How many cases Streamflow's inbox holds.
+    #[arg(long, default_value_t = 156)]
+    cases: usize,
+}
+
+impl Demo {
+    pub fn execute(self) -> ExitCode {
+        let upstreams = match self.upstreams() {
+            Ok(upstreams) => upstreams,
+            Err(error) => {
+                eprintln!("error: the example upstreams cannot listen on {}: {error}", self.upstreams);
+                return ExitCode::from(1);
+            }
+        };
+        let (node, sources, problems) = self.config(upstreams);
+        let Some((document, gateway)) = compile(node.as_ref(), sources, problems).usable() else {
+            return ExitCode::from(1);
+        };
+        let live = std::sync::Arc::new(Live::new(gateway));
+        run::serve(&document, &live, |address| invite(address, upstreams))
+    }
+
+    /// Starts the example upstreams on a thread of their own.
+    fn upstreams(&self) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind(self.upstreams)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let settings = demo::Demo { latency: Duration::from_millis(self.latency), cases: self.cases };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        thread::Builder::new().name("upstreams".into()).spawn(move || {
+            runtime.block_on(async {
+                match tokio::net::TcpListener::from_std(listener) {
+                    Ok(listener) => demo::upstreams(listener, settings).await,
+                    Err(error) => tracing::error!(%error, "the example upstreams cannot listen"),
+                }
+            });
+        })?;
+        Ok(address)
+    }
+
+    fn config(
+        &self,
+        upstreams: SocketAddr,
+    ) -> (Option<Node>, config::Sources, crocodile_pear::problem::Problems) {
+        config::parse("demo.yaml", CONFIG, &|name| match name {
+            "LISTEN" => Some(self.listen.to_string()),
+            "UPSTREAMS" => Some(format!("http://{upstreams}")),
+            _ => None,
+        })
+    }
+}
+
+/// Says what to try.
+fn invite(gateway: SocketAddr, upstreams: SocketAddr) {
+    eprintln!(
+        "\nThe gateway is at http://{gateway}, the example upstreams at http://{upstreams}. Try:\n
+  curl http://{gateway}/users/7
+  curl http://{gateway}/users
+  curl -i 'http://{gateway}/temperatures?q=Lund,SE|Copenhagen,DK|Oslo,NO'
+  curl -N http://{gateway}/events
+  curl http://{gateway}/dashboard/7
+  curl -s http://{gateway}/gallery | wc
+  curl -d hello http://{gateway}/echo
+  curl http://{gateway}/cases/1
+
+The configuration is examples/demo.yaml. Ctrl-C stops.\n"
+    );
+}
