@@ -19,7 +19,12 @@ pub enum NodeKind {
     /// Nothing, `null` or `~`.
     Null,
     /// A scalar, as text, and whether it was quoted (then it is never a number or a bool).
-    Scalar { /** its text */ text: String, /** quoted */ quoted: bool },
+    Scalar {
+        /** its text */
+        text: String,
+        /** quoted */
+        quoted: bool,
+    },
     /// A list.
     List(Vec<Node>),
     /// A map, in order; keys carry their own place.
