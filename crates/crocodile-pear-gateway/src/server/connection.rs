@@ -212,7 +212,7 @@ async fn answer<H: Handler>(
         return refused(Refusal { status: StatusCode::REQUEST_TIMEOUT, detail }, watch);
     };
     let mut response = frame(&method, response, watch);
-    if core.draining.load(Relaxed) {
+    if core.draining.load(Relaxed) || watch.broken.load(Relaxed) {
         response.headers_mut().insert(CONNECTION, CLOSE);
     }
     response

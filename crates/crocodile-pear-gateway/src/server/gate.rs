@@ -102,6 +102,7 @@ impl Gate {
                     }
                     Err((length, _)) => {
                         self.next = Next::Broken;
+                        self.watch.broken.store(true, Relaxed);
                         done += length;
                         break;
                     }
@@ -136,6 +137,7 @@ impl Gate {
     fn refuse(&mut self, refusal: Refusal) {
         if self.watch.refusal.set(refusal).is_ok() {
             self.watch.held.store(false, Relaxed);
+            self.watch.overdue.store(false, Relaxed);
             self.watch.serve();
             self.held = BytesMut::from(REFUSED);
             self.passed = self.held.len();

@@ -24,6 +24,8 @@ pub struct Watch {
     pub held: AtomicBool,
     /// Bytes of the request's body are still to come.
     pub unread: AtomicBool,
+    /// The request's body broke the rules.
+    pub broken: AtomicBool,
     /// A deadline of the request has passed.
     pub overdue: AtomicBool,
     /// Why the connection's last request is refused.
@@ -68,6 +70,7 @@ impl Watch {
             stalled: AtomicU64::new(0),
             held: AtomicBool::new(false),
             unread: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             overdue: AtomicBool::new(false),
             refusal: OnceLock::new(),
         }
