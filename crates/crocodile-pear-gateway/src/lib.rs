@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! The gateway, as a library for its binary and its bench.
 
 mod admin;
@@ -12,4 +13,8 @@ mod log;
 pub mod metrics;
 pub mod respond;
 mod route;
+=======
+//! The parts of the gateway, so that tests and benchmarks can run them one by one.
+
+>>>>>>> server
 pub mod server;

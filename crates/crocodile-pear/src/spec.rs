@@ -6,7 +6,6 @@ use crate::problem::Problems;
 
 mod choice;
 mod duration;
-mod literal;
 mod node;
 mod part;
 mod record;
@@ -19,7 +18,6 @@ mod suggest;
 #[doc(hidden)]
 pub use choice::{choices, choose};
 pub use duration::Timeout;
-pub use literal::Literal;
 pub use node::{Located, Node, NodeKind, Run, Runs};
 pub use record::{Field, Fields};
 #[doc(hidden)]

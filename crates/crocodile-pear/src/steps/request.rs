@@ -12,7 +12,7 @@ use crate::flow::{Answer, Body, Flow, Names, Outcome, Producer};
 use crate::format::{self, json};
 use crate::jq::{self, Filter, Value};
 use crate::scope::Scope;
-use crate::spec::{Entries, Expression, Literal, Located, Size};
+use crate::spec::{Entries, Expression, Json, Located, Size};
 use crate::problem::Problems;
 use crate::spec;
 use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate};
@@ -48,7 +48,7 @@ spec! {
         pub timeout: Option<TimeoutSpec>,
         /// What stands for the answer when the call fails or is answered by another status than 2xx. The body is then
         /// read whole, within `max_body`, before anything flows on.
-        pub otherwise: Option<Literal>,
+        pub otherwise: Option<Json>,
         /// The most bytes of a body that are read whole for `otherwise` or for an expression.
         pub max_body: Size = Size(16 << 20),
     }
@@ -158,7 +158,7 @@ impl Request {
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
-        let literal = |literal: Literal| json::read(&literal.0.to_string().into());
+        let literal = |literal: Json| json::read(&literal.to_string().into());
         // What YAML can say, JSON can: a literal was read as JSON's own types.
         let otherwise = self.otherwise.map(literal).transpose().ok()?;
         let timeouts = self.timeout.map(|spec| Arc::new(spec.over(upstream.timeouts())));

@@ -1,0 +1,110 @@
+//! One thread, one runtime, one listener for each core; they share nothing that a request touches.
+
+use std::io;
+use std::net::TcpListener as Socket;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::connection::{Core, drive};
+use super::shutdown::Phase;
+use super::{Handler, Listeners, Settings, Shutdown};
+
+/// Without file descriptors or memory for one more, accepting waits this long.
+const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// Serves until the shutdown has come to its end. `make` makes each core's handler, on that core's runtime.
+///
+/// # Errors
+/// When a core cannot begin, or panicked.
+pub fn serve<H: Handler>(
+    listeners: Listeners,
+    settings: &Settings,
+    shutdown: &Shutdown,
+    make: impl Fn(usize) -> H + Sync,
+) -> io::Result<()> {
+    let make = &make;
+    thread::scope(|scope| {
+        let mut cores = Vec::new();
+        for (index, socket) in listeners.sockets.into_iter().enumerate() {
+            let phase = shutdown.follow();
+            let run = move || runtime()?.block_on(accept(socket, settings.clone(), phase, || make(index)));
+            let thread = thread::Builder::new().name(format!("core-{index}")).stack_size(settings.stack);
+            match thread.spawn_scoped(scope, run) {
+                Ok(core) => cores.push(core),
+                Err(error) => {
+                    shutdown.end();
+                    return Err(error);
+                }
+            }
+        }
+        let ends = cores.into_iter().map(|core| core.join().map_err(|_| io::Error::other("a core panicked"))?);
+        ends.fold(Ok(()), Result::and)
+    })
+}
+
+fn runtime() -> io::Result<runtime::Runtime> {
+    runtime::Builder::new_current_thread().enable_all().build()
+}
+
+async fn accept<H: Handler>(
+    socket: Socket,
+    settings: Settings,
+    mut phase: watch::Receiver<Phase>,
+    make: impl FnOnce() -> H,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(socket)?;
+    let slots = Arc::new(Semaphore::new(settings.max_connections as usize));
+    let core = Arc::new(Core::new(settings, make()));
+    let mut warned = None;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase > Phase::Running) => break,
+            accepted = one(&listener, &slots, &core) => accepted,
+        };
+        if let Err(error) = accepted {
+            back_off(&error, &mut warned).await;
+        }
+    }
+    // Whoever is in the queue has connected, as far as it knows.
+    while let Some(Ok(())) = one(&listener, &slots, &core).now_or_never() {}
+    drop(listener);
+    core.drain();
+    let last = slots.acquire_many(core.settings.max_connections);
+    tokio::select! {
+        _ = timeout(core.settings.drain, last) => {}
+        _ = phase.wait_for(|phase| *phase == Phase::Over) => {}
+    }
+    Ok(())
+}
+
+/// Accepts one connection, as soon as there is room for it.
+async fn one<H: Handler>(listener: &TcpListener, slots: &Arc<Semaphore>, core: &Arc<Core<H>>) -> io::Result<()> {
+    let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, peer) = listener.accept().await?;
+    let core = core.clone();
+    tokio::spawn(async move {
+        drive(stream, peer, core).await;
+        drop(slot);
+    });
+    Ok(())
+}
+
+async fn back_off(error: &io::Error, warned: &mut Option<Instant>) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted) {
+        return;
+    }
+    if warned.is_none_or(|last| last.elapsed() >= Duration::from_secs(1)) {
+        *warned = Some(Instant::now());
+        tracing::warn!(%error, "cannot accept connections for now");
+    }
+    sleep(BACK_OFF).await;
+}

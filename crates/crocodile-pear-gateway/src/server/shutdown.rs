@@ -1,0 +1,80 @@
+//! How serving ends: gently at the first signal, at once at the second.
+
+use std::io;
+use std::thread;
+
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Running,
+    Draining,
+    Over,
+}
+
+/// Ends serving on every core.
+#[derive(Clone, Debug)]
+pub struct Shutdown(watch::Sender<Phase>);
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Shutdown(watch::Sender::new(Phase::Running))
+    }
+}
+
+impl Shutdown {
+    /// Accepts nothing more, and lets requests in flight end.
+    pub fn begin(&self) {
+        self.advance(Phase::Draining);
+    }
+
+    /// Ends at once; requests in flight are reset.
+    pub fn end(&self) {
+        self.advance(Phase::Over);
+    }
+
+    /// Follows SIGTERM and SIGINT: the first begins, the second ends.
+    ///
+    /// # Errors
+    /// When the signals cannot be listened to.
+    pub fn on_signals(&self) -> io::Result<()> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let (mut term, mut int) = {
+            let _within = runtime.enter();
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        };
+        let shutdown = self.clone();
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            runtime.block_on(async {
+                either(&mut term, &mut int).await;
+                tracing::info!("shutting down; a second signal ends at once");
+                shutdown.begin();
+                either(&mut term, &mut int).await;
+                shutdown.end();
+            });
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn follow(&self) -> watch::Receiver<Phase> {
+        self.0.subscribe()
+    }
+
+    fn advance(&self, phase: Phase) {
+        self.0.send_if_modified(|now| {
+            let further = phase > *now;
+            *now = phase.max(*now);
+            further
+        });
+    }
+}
+
+async fn either(term: &mut Signal, int: &mut Signal) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}

@@ -1,0 +1,13 @@
+//! The inbound side, spoken to in raw bytes.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+
+#[path = "server/answers.rs"]
+mod answers;
+#[path = "server/deadlines.rs"]
+mod deadlines;
+#[path = "server/framing.rs"]
+mod framing;
+#[path = "server/scene.rs"]
+mod scene;
