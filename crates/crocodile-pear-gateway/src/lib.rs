@@ -1,5 +1,4 @@
-<<<<<<< HEAD
-//! The gateway, as a library for its binary and its bench.
+//! The gateway, as a library for its binary, its tests and its bench.
 
 mod admin;
 pub mod cli;
@@ -13,8 +12,4 @@ mod log;
 pub mod metrics;
 pub mod respond;
 mod route;
-=======
-//! The parts of the gateway, so that tests and benchmarks can run them one by one.
-
->>>>>>> server
 pub mod server;
