@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use clap::ValueEnum;
 
@@ -11,9 +11,8 @@ use crate::process::{Folder, Process, free_address};
 use crate::product;
 use crate::table::Shape;
 
-/// What the report says of nginx, so that its row can be judged.
-pub const NGINX: &str = "nginx: worker_processes 2, reuseport, upstream keepalive 256 over HTTP/1.1, \
-                         keepalive_requests 1000000, access_log off";
+/// Where Debian puts it; not on everybody's PATH.
+const NGINX: [&str; 2] = ["nginx", "/usr/sbin/nginx"];
 
 /// One for each core of the machine that the design's tables come from.
 const WORKERS: usize = 2;
@@ -41,10 +40,22 @@ impl Peer {
 
     /// Why it cannot take part, if so.
     pub fn missing(self) -> Option<&'static str> {
-        let quiet = |program| Command::new(program).arg("-v").stderr(Stdio::null()).status();
         match self {
-            Self::Nginx if quiet("nginx").is_err() => Some("not installed"),
+            Self::Nginx if installed().is_none() => Some("not installed"),
             _ => None,
+        }
+    }
+
+    /// What the report says of it, so that its row can be judged.
+    pub fn describe(self) -> Option<String> {
+        match self {
+            Self::CrocodilePear => None,
+            Self::Nginx => installed().map(|(_, version)| {
+                format!(
+                    "{version}: worker_processes {WORKERS}, reuseport, upstream keepalive 256 over HTTP/1.1, \
+                     keepalive_requests 1000000, access_log off"
+                )
+            }),
         }
     }
 
@@ -56,11 +67,21 @@ impl Peer {
     }
 }
 
+/// The program and the version it tells, if there is one.
+fn installed() -> Option<(&'static str, String)> {
+    NGINX.into_iter().find_map(|program| {
+        let told = Command::new(program).arg("-v").output().ok()?;
+        let told = String::from_utf8_lossy(&told.stderr).trim().to_owned();
+        Some((program, told.trim_start_matches("nginx version: ").to_owned()))
+    })
+}
+
 fn nginx(upstream: SocketAddr) -> Result<Process> {
+    let (program, _) = installed().ok_or("nginx is not installed")?;
     let folder = Folder::new("nginx")?;
     let address = free_address()?;
     let file = folder.write("nginx.conf", &settings(address, upstream, folder.path()))?;
-    let mut command = Command::new("nginx");
+    let mut command = Command::new(program);
     command.arg("-p").arg(folder.path()).arg("-e").arg(folder.path().join("error.log")).arg("-c").arg(file);
     Process::start(command, address, folder).map_err(|error| format!("nginx: {error}").into())
 }

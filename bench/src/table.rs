@@ -10,7 +10,7 @@ use clap::Args;
 use crate::Result;
 use crate::expected::Expected;
 use crate::load::{self, Load};
-use crate::peers::{self, Peer};
+use crate::peers::Peer;
 use crate::report::{Sheet, Style, median, say};
 use crate::{product, upstream};
 
@@ -143,7 +143,9 @@ fn report(entries: &[Entry], options: &Options) -> Result<()> {
     ))?;
     say("CPU: user and system time of all the gateway's processes and threads for one request of a client;")?;
     say("x nginx: that, against nginx's proxied request. Peak: VmHWM, summed over processes.")?;
-    say(peers::NGINX)?;
+    for described in [Peer::CrocodilePear, Peer::Nginx].into_iter().filter_map(Peer::describe) {
+        say(&described)?;
+    }
     for entry in entries.iter().filter(|entry| entry.failed()) {
         say(&format!("\n{}, {}: {}", entry.peer.name(), entry.shape.name(), entry.excuse.as_deref().unwrap_or("")))?;
     }

@@ -39,14 +39,16 @@ pub fn paint(pixels: &[u8], hue: usize) -> Vec<u8> {
 }
 
 fn shade(x: i32, y: i32) -> u8 {
-    match () {
-        () if within(x, y, 42, 56, 4) => SHINE,
-        () if within(x, y, 49, 62, 13) => STONE,
-        () if pear(x, y, 9) => FLESH,
-        () if pear(x, y, 4) => RIM,
-        () if pear(x, y, 0) => SKIN,
-        () => ((x + y) / 33 % 3) as u8,
-    }
+    // From the top down.
+    let layers = [
+        (SHINE, within(x, y, 42, 56, 4)),
+        (STONE, within(x, y, 49, 62, 13)),
+        (FLESH, pear(x, y, 9)),
+        (RIM, pear(x, y, 4)),
+        (SKIN, pear(x, y, 0)),
+    ];
+    let background = ((x + y) / 33 % 3) as u8;
+    layers.into_iter().find(|(_, covers)| *covers).map_or(background, |(colour, _)| colour)
 }
 
 /// Circles that grow from the neck down; `inset` makes all of them smaller.
