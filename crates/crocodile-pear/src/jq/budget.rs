@@ -61,6 +61,11 @@ pub fn charge(units: usize) {
     });
 }
 
+/// Bytes of text that the work left can pay for.
+pub fn room() -> usize {
+    METER.with(|meter| TEXT.min(meter.work.get() as usize * 8))
+}
+
 /// Takes bytes.
 #[inline]
 pub fn grow(bytes: usize) {

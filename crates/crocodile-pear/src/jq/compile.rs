@@ -62,9 +62,8 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     let broken = || vec![fault(source, source, "the expression could not be compiled", "write it in a simpler way")];
     let modules = Loader::new(needed).load(&arena, File { code: MAIN, path: () }).map_err(|_| broken())?;
     let variables: Vec<String> = uses.iter().map(|name| format!("${name}")).collect();
-    let compiler = jaq_core::Compiler::default()
-        .with_funs(natives)
-        .with_global_vars(variables.iter().map(String::as_str));
+    let compiler =
+        jaq_core::Compiler::default().with_funs(natives).with_global_vars(variables.iter().map(String::as_str));
     let engine = compiler.compile(modules).map_err(|_| broken())?;
     Ok(Filter { engine, uses, reads_item })
 }
@@ -91,7 +90,8 @@ fn unlexed(source: &str, (expected, rest): &lex::Error<&str>) -> Fault {
     let message = match expected {
         lex::Expect::Delim(open) => {
             let at = if source.len() >= span(source, open).end { *open } else { first };
-            let message = format!("this {} is never closed", if *open == "\"" { "quote".into() } else { format!("`{open}`") });
+            let message =
+                format!("this {} is never closed", if *open == "\"" { "quote".into() } else { format!("`{open}`") });
             return fault(source, at, message, format!("close it: a {} is missing", expected.as_str()));
         }
         lex::Expect::Digit => "the number breaks off",
@@ -132,12 +132,18 @@ fn describe(source: &str, wrong: &Wrong<'_>, scope: &Scope<'_>, known: &[&str]) 
             let message = format!("there is no variable `{name}` here");
             fault(source, name, message, variables(name.trim_start_matches('$'), known))
         }
-        Wrong::Label(name) => {
-            fault(source, name, format!("there is no label `{name}` here"), format!("write `label {name} | …` around it"))
-        }
-        Wrong::Reserved(name) => {
-            fault(source, name, format!("`{name}` is reserved"), "names that begin with two underscores are the gateway's")
-        }
+        Wrong::Label(name) => fault(
+            source,
+            name,
+            format!("there is no label `{name}` here"),
+            format!("write `label {name} | …` around it"),
+        ),
+        Wrong::Reserved(name) => fault(
+            source,
+            name,
+            format!("`{name}` is reserved"),
+            "names that begin with two underscores are the gateway's",
+        ),
         Wrong::Recursive(name) => {
             let message = format!("`{name}` calls itself: recursive definitions are refused, nothing bounds them");
             fault(source, name, message, "use `recurse`, `reduce`, `until` or `walk`")

@@ -6,10 +6,10 @@ use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use jaq_core::Exn;
 use jaq_core::box_iter::{BoxIter, box_once};
 use jaq_core::path::Opt;
 use jaq_core::val::Range;
-use jaq_core::Exn;
 use jaq_json::{Num, Val};
 
 use super::budget::{self, Level, charge, grow};
@@ -694,14 +694,14 @@ impl jaq_core::ValT for Item {
 /// A value as the string of its JSON.
 pub fn written(value: &Val) -> Item {
     let mut out = Vec::new();
-    match crate::format::json::write_within(value, budget::TEXT, &mut out) {
+    match crate::format::json::write_within(value, budget::room(), &mut out) {
         Ok(()) => {
             // Its writing cost far more than its copying.
             charge(out.len() / 8);
             budget::text(out.len());
             Item::bounded(Val::utf8_str(out), 0)
         }
-        Err(_) => budget::exhaust("the expression makes a string of more than 16 MiB"),
+        Err(_) => budget::exhaust("the expression makes more text than its budget"),
     }
 }
 

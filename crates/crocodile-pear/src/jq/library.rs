@@ -47,8 +47,23 @@ pub const REFUSED: &[(&str, &str)] = &[
 
 /// Parts of the library that are left out together with what is refused, or are written anew below.
 const REPLACED: &[&str] = &[
-    "debug_empty", "stderr_empty", "flatten", "totype", "tonumber", "toboolean", "repeat", "while", "until", "fromjson",
-    "tojson", "length", "contains", "has", "indices", "bsearch", "tobytes",
+    "debug_empty",
+    "stderr_empty",
+    "flatten",
+    "totype",
+    "tonumber",
+    "toboolean",
+    "repeat",
+    "while",
+    "until",
+    "fromjson",
+    "tojson",
+    "length",
+    "contains",
+    "has",
+    "indices",
+    "bsearch",
+    "tobytes",
 ];
 
 /// Native functions of the engine that get a guard in front of them.
@@ -139,7 +154,8 @@ fn meters() -> [Fun<Engine>; 3] {
         update(cv.1)
     });
     let loop_ = Native::new(|cv| {
-        charge(2);
+        // A turn is some ten steps of the engine.
+        charge(8);
         // A loop's pending outputs are kept.
         budget::grow(128);
         box_once(Ok(cv.1))

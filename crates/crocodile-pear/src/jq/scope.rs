@@ -137,9 +137,9 @@ impl<'s> Scope<'s> {
             Term::IfThenElse(branches, otherwise) => {
                 // Each branch stands within the one before.
                 let depth = Depth { own: branches.len(), ..Depth::default() };
-                let depth = branches.iter_mut().fold(depth, |depth, (condition, then)| {
-                    depth.and(self.term(condition)).and(self.term(then))
-                });
+                let depth = branches
+                    .iter_mut()
+                    .fold(depth, |depth, (condition, then)| depth.and(self.term(condition)).and(self.term(then)));
                 let count = branches.len();
                 otherwise.iter_mut().fold(depth, |depth, otherwise| depth.and(self.term(otherwise))).deeper(count)
             }
@@ -198,7 +198,12 @@ impl<'s> Scope<'s> {
         depth.deeper(entries.len())
     }
 
-    fn fold(&mut self, items: &mut Term<&'s str>, pattern: &mut Pattern<&'s str>, arguments: &mut [Term<&'s str>]) -> Depth {
+    fn fold(
+        &mut self,
+        items: &mut Term<&'s str>,
+        pattern: &mut Pattern<&'s str>,
+        arguments: &mut [Term<&'s str>],
+    ) -> Depth {
         let mut depth = self.term(items).and(self.pattern(pattern));
         let Some((start, steps)) = arguments.split_first_mut() else { return depth };
         depth = depth.and(self.term(start));
@@ -214,10 +219,12 @@ impl<'s> Scope<'s> {
     fn pattern(&mut self, pattern: &mut Pattern<&'s str>) -> Depth {
         match pattern {
             Pattern::Var(_) => Depth::default(),
-            Pattern::Arr(inner) => inner.iter_mut().fold(Depth::default(), |depth, inner| depth.and(self.pattern(inner))),
-            Pattern::Obj(entries) => entries.iter_mut().fold(Depth::default(), |depth, (key, inner)| {
-                depth.and(self.term(key)).and(self.pattern(inner))
-            }),
+            Pattern::Arr(inner) => {
+                inner.iter_mut().fold(Depth::default(), |depth, inner| depth.and(self.pattern(inner)))
+            }
+            Pattern::Obj(entries) => entries
+                .iter_mut()
+                .fold(Depth::default(), |depth, (key, inner)| depth.and(self.term(key)).and(self.pattern(inner))),
         }
         .deeper(1)
     }

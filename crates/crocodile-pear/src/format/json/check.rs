@@ -166,10 +166,18 @@ impl Checker {
             (State::Hex(left), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if left > 1 => State::Hex(left - 1),
             (State::Hex(_), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => State::Text,
             (State::Character(left, low, high), _) if (low..=high).contains(&byte) => {
-                if left > 1 { State::Character(left - 1, 0x80, 0xbf) } else { State::Text }
+                if left > 1 {
+                    State::Character(left - 1, 0x80, 0xbf)
+                } else {
+                    State::Text
+                }
             }
             (State::Word([wanted, rest @ ..]), _) if byte == *wanted => {
-                if rest.is_empty() { self.after() } else { State::Word(rest) }
+                if rest.is_empty() {
+                    self.after()
+                } else {
+                    State::Word(rest)
+                }
             }
             (State::Minus, b'0') => State::Zero,
             (State::Minus, b'1'..=b'9') => State::Integer,
@@ -261,11 +269,8 @@ fn plain(bytes: &[u8]) -> usize {
         let quote = word ^ (ONES * u64::from(b'"'));
         let slash = word ^ (ONES * u64::from(b'\\'));
         // The lowest marked byte is exact; a borrow can only mark bytes above it.
-        let special = (word.wrapping_sub(ONES * 0x20)
-            | quote.wrapping_sub(ONES)
-            | slash.wrapping_sub(ONES)
-            | word)
-            & HIGH;
+        let special =
+            (word.wrapping_sub(ONES * 0x20) | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES) | word) & HIGH;
         if special != 0 {
             return skipped + special.trailing_zeros() as usize / 8;
         }

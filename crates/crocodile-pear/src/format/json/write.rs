@@ -94,7 +94,8 @@ fn room(length: usize, limit: usize, out: &[u8]) -> Result<(), Error> {
 /// Whole numbers without a fraction, as jq has it.
 fn float(number: f64, out: &mut Vec<u8>) {
     // 2^53: up to there every whole number is exact.
-    if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 && !(number == 0.0 && number.is_sign_negative()) {
+    if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 && !(number == 0.0 && number.is_sign_negative())
+    {
         out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
     } else {
         // serde_json writes the shortest digits that read back, and null for what JSON cannot say.
@@ -161,7 +162,8 @@ mod tests {
     #[test]
     fn what_json_cannot_say_is_mended() {
         let bad = Value::utf8_str(&b"a\xffb"[..]);
-        let items = vec![f64::NAN.into(), f64::INFINITY.into(), 1.5.into(), 2.0.into(), bad, Value::byte_str(&b"\x00"[..])];
+        let items =
+            vec![f64::NAN.into(), f64::INFINITY.into(), 1.5.into(), 2.0.into(), bad, Value::byte_str(&b"\x00"[..])];
         assert_eq!(written(&value::list(items)), "[null,null,1.5,2,\"a\u{fffd}b\",\"AA==\"]");
     }
 
