@@ -1,13 +1,35 @@
-//! Expressions: the only file that names the jq engine.
+//! Expressions: the only module that names the jq engine.
+//!
+//! Every expression ends: recursive definitions are refused when it is compiled, and what it does is counted against a
+//! budget of work and of memory when it is run (`jq/budget.rs`).
 
-use crate::error::Error;
+mod budget;
+mod compile;
+mod item;
+mod library;
+mod scope;
+pub mod value;
 
-/// A JSON value with its number literals kept.
-pub type Value = jaq_json::Val;
+use jaq_core::{Ctx, Exn, Vars};
+
+use crate::error::{Error, Kind};
+use item::Item;
+use library::Engine;
+
+pub use value::{Value, as_str, kind, list, null, object, string};
+
+/// Outputs of one evaluation.
+const OUTPUTS: usize = 1_000_000;
+
+/// What an error quotes of the expression's own message.
+const QUOTE: usize = 300;
 
 /// An expression, compiled once.
-#[derive(Debug)]
-pub struct Filter {}
+pub struct Filter {
+    engine: jaq_core::Filter<Engine>,
+    uses: Vec<String>,
+    reads_item: bool,
+}
 
 /// Why an expression cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,40 +44,76 @@ pub struct Fault {
     pub remedy: String,
 }
 
-/// What one evaluation may use at most.
-#[derive(Clone, Copy, Debug)]
-pub struct Budget {}
-
 impl Filter {
     /// Compiles `source`; `known` are the variables it may use, without `$`.
     ///
     /// # Errors
     /// Every fault of the expression.
-    pub fn compile(_source: &str, _known: &[&str]) -> Result<Self, Vec<Fault>> {
-        todo!()
+    pub fn compile(source: &str, known: &[&str]) -> Result<Self, Vec<Fault>> {
+        compile::compile(source, known)
     }
 
     /// The variables that the expression uses, without `$`.
     pub fn uses(&self) -> &[String] {
-        todo!()
+        &self.uses
     }
 
-    /// Whether it reads `.`, the item.
+    /// Whether it may read `.`, the item.
     pub fn reads_item(&self) -> bool {
-        todo!()
+        self.reads_item
     }
 
     /// Every output for `input`; `lookup` gives the value of each variable in `uses`.
     ///
     /// # Errors
     /// `Kind::Expression` when the expression fails or exceeds its budget.
-    pub fn run(&self, _input: Value, _lookup: &mut dyn FnMut(&str) -> Value) -> Result<Vec<Value>, Error> {
-        todo!()
+    pub fn run(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Vec<Value>, Error> {
+        self.evaluate(input, lookup, budget::WORK)
+    }
+
+    fn evaluate(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value, work: u64) -> Result<Vec<Value>, Error> {
+        let variables: Vec<Item> = self.uses.iter().map(|name| Item::incoming(lookup(name))).collect();
+        budget::within(work, || {
+            let context = Ctx::<Engine>::new(&self.engine.lut, Vars::new(variables));
+            let mut outputs = Vec::new();
+            for output in self.engine.id.run((context, Item::incoming(input))) {
+                if outputs.len() == OUTPUTS {
+                    return Err(refuse("the expression has more than a million outputs"));
+                }
+                budget::charge(1);
+                budget::grow(16);
+                let output = output.map_err(explain)?.outgoing();
+                outputs.push(output.ok_or_else(|| refuse("the expression's result nests deeper than 128 levels"))?);
+            }
+            Ok(outputs)
+        })
+    }
+
+    /// The output for `input`, if there is one.
+    ///
+    /// # Errors
+    /// As `run`, and when there are several outputs.
+    pub fn run_one(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Option<Value>, Error> {
+        let mut outputs = self.run(input, lookup)?;
+        let output = outputs.pop();
+        if outputs.is_empty() { Ok(output) } else { Err(refuse("the expression has more than one output")) }
     }
 }
-pub fn null() -> Value { Value::Null }
-pub fn string(_: &str) -> Value { todo!() }
-pub fn list(_: Vec<Value>) -> Value { todo!() }
-pub fn object<'a>(_: impl Iterator<Item = (&'a str, Value)>) -> Value { todo!() }
-pub fn as_str(_: &Value) -> Option<&str> { todo!() }
-pub fn kind(_: &Value) -> &'static str { todo!() }
+
+fn refuse(reason: &'static str) -> Error {
+    Error::new(Kind::Expression, reason)
+}
+
+/// An error of the engine in words: its own message, or what the expression gave to `error`.
+fn explain(exception: Exn<'_, Item>) -> Error {
+    let Ok(fault) = exception.get_err() else { return refuse("the expression broke off") };
+    let given = item::text_of(fault);
+    let mut message: String = given.chars().take(QUOTE).collect();
+    if message.len() < given.len() {
+        message.push('…');
+    }
+    Error::new(Kind::Expression, message)
+}
+
+#[cfg(test)]
+mod tests;

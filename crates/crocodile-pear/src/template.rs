@@ -10,7 +10,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A template, compiled.
-#[derive(Debug)]
 pub struct Template {
     parts: Vec<Part>,
     kind: TemplateKind,
@@ -25,7 +24,6 @@ pub enum TemplateKind {
     Field,
 }
 
-#[derive(Debug)]
 enum Part {
     Text(String),
     Param(String),

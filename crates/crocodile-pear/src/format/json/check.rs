@@ -1,0 +1,316 @@
+//! Whether bytes are one JSON value (RFC 8259), told piece by piece and without recursion.
+
+use super::DEPTH;
+use crate::error::{Error, Kind};
+
+/// Checks one JSON value that arrives in pieces; whitespace may surround it.
+///
+/// A leading byte order mark is refused (RFC 8259, 8.1). Escapes of lone surrogates are let through: the grammar allows them.
+#[derive(Clone, Debug)]
+pub struct Checker {
+    state: State,
+    /// One bit for each open list (0) or object (1), the innermost lowest: as wide as `DEPTH`.
+    open: u128,
+    depth: usize,
+    /// Whether the string being read is a key.
+    key: bool,
+    /// Bytes of earlier pieces.
+    before: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A value must come.
+    Value,
+    /// A value or `]`.
+    Item,
+    /// A key or `}`.
+    Field,
+    /// A key.
+    Key,
+    Colon,
+    /// A comma or the end of the list or object.
+    Next,
+    /// The value is whole.
+    Whole,
+    Text,
+    Escape,
+    /// So many hexadecimal digits must come.
+    Hex(u8),
+    /// So many bytes of a character must come, the next one within these bounds.
+    Character(u8, u8, u8),
+    /// The rest of `true`, `false` or `null`.
+    Word(&'static [u8]),
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    Sign,
+    Power,
+}
+
+/// Checks a whole document.
+///
+/// # Errors
+/// `Kind::Malformed` with the reason and the position of the byte.
+pub fn check(bytes: &[u8]) -> Result<(), Error> {
+    let mut checker = Checker::new();
+    checker.push(bytes)?;
+    checker.finish()
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Checker {
+    /// A checker that has seen nothing.
+    pub fn new() -> Self {
+        const { assert!(DEPTH <= u128::BITS as usize) };
+        Checker { state: State::Value, open: 0, depth: 0, key: false, before: 0 }
+    }
+
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// `Kind::Malformed` as soon as no continuation could be JSON.
+    pub fn push(&mut self, piece: &[u8]) -> Result<(), Error> {
+        let mut at = 0;
+        while at < piece.len() {
+            at = match self.state {
+                State::Text => self.text(piece, at)?,
+                State::Integer | State::Fraction | State::Power => self.digits(piece, at)?,
+                _ => self.byte(piece[at], at)?,
+            };
+        }
+        self.before += piece.len();
+        Ok(())
+    }
+
+    /// Says that nothing more comes.
+    ///
+    /// # Errors
+    /// `Kind::Malformed` when the value is not whole.
+    pub fn finish(self) -> Result<(), Error> {
+        let number = matches!(self.state, State::Zero | State::Integer | State::Fraction | State::Power);
+        match self.state {
+            State::Whole => Ok(()),
+            _ if number && self.depth == 0 => Ok(()),
+            State::Value if self.depth == 0 => Err(refuse("it is empty", self.before)),
+            _ => Err(refuse("it ends before it is whole", self.before)),
+        }
+    }
+
+    /// Within a string; most bytes are, so they are skipped eight at a time.
+    fn text(&mut self, piece: &[u8], from: usize) -> Result<usize, Error> {
+        let at = from + plain(&piece[from..]);
+        let Some(&byte) = piece.get(at) else { return Ok(at) };
+        self.state = match byte {
+            b'"' if self.key => State::Colon,
+            b'"' => self.after(),
+            b'\\' => State::Escape,
+            // RFC 3629, 4.
+            0xc2..=0xdf => State::Character(1, 0x80, 0xbf),
+            0xe0 => State::Character(2, 0xa0, 0xbf),
+            0xed => State::Character(2, 0x80, 0x9f),
+            0xe1..=0xef => State::Character(2, 0x80, 0xbf),
+            0xf0 => State::Character(3, 0x90, 0xbf),
+            0xf1..=0xf3 => State::Character(3, 0x80, 0xbf),
+            0xf4 => State::Character(3, 0x80, 0x8f),
+            0x80.. => return Err(self.refuse("text is not UTF-8", at)),
+            _ => return Err(self.refuse("a control character in a string", at)),
+        };
+        Ok(at + 1)
+    }
+
+    fn digits(&mut self, piece: &[u8], from: usize) -> Result<usize, Error> {
+        let count = piece[from..].iter().position(|byte| !byte.is_ascii_digit());
+        let Some(count) = count else { return Ok(piece.len()) };
+        self.byte_after_digits(piece[from + count], from + count)
+    }
+
+    fn byte_after_digits(&mut self, byte: u8, at: usize) -> Result<usize, Error> {
+        self.state = match (self.state, byte) {
+            (State::Zero | State::Integer, b'.') => State::Point,
+            (State::Zero | State::Integer | State::Fraction, b'e' | b'E') => State::Exponent,
+            (State::Zero, b'0'..=b'9') => return Err(self.refuse("a number with a leading zero", at)),
+            _ => {
+                self.state = self.after();
+                return self.byte(byte, at);
+            }
+        };
+        Ok(at + 1)
+    }
+
+    /// One byte outside the runs of text and digits.
+    fn byte(&mut self, byte: u8, at: usize) -> Result<usize, Error> {
+        self.state = match (self.state, byte) {
+            (State::Value | State::Item | State::Field | State::Key, b' ' | b'\t' | b'\n' | b'\r')
+            | (State::Colon | State::Next | State::Whole, b' ' | b'\t' | b'\n' | b'\r') => self.state,
+            (State::Next, b',') if self.open & 1 == 1 => State::Key,
+            (State::Next, b',') => State::Value,
+            (State::Colon, b':') => State::Value,
+            (State::Key | State::Field, b'"') => {
+                self.key = true;
+                State::Text
+            }
+            (State::Item | State::Next, b']') if self.open & 1 == 0 => self.close(),
+            (State::Field | State::Next, b'}') if self.open & 1 == 1 => self.close(),
+            (State::Value | State::Item, _) => self.value(byte, at)?,
+            (State::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => State::Text,
+            (State::Escape, b'u') => State::Hex(4),
+            (State::Hex(left), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if left > 1 => State::Hex(left - 1),
+            (State::Hex(_), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => State::Text,
+            (State::Character(left, low, high), _) if (low..=high).contains(&byte) => {
+                if left > 1 {
+                    State::Character(left - 1, 0x80, 0xbf)
+                } else {
+                    State::Text
+                }
+            }
+            (State::Word([wanted, rest @ ..]), _) if byte == *wanted => {
+                if rest.is_empty() {
+                    self.after()
+                } else {
+                    State::Word(rest)
+                }
+            }
+            (State::Minus, b'0') => State::Zero,
+            (State::Minus, b'1'..=b'9') => State::Integer,
+            (State::Zero | State::Integer | State::Fraction | State::Power, _) => {
+                return self.byte_after_digits(byte, at);
+            }
+            (State::Point, b'0'..=b'9') => State::Fraction,
+            (State::Exponent, b'+' | b'-') => State::Sign,
+            (State::Exponent | State::Sign, b'0'..=b'9') => State::Power,
+            (state, _) => return Err(self.refuse(state.wants(), at)),
+        };
+        Ok(at + 1)
+    }
+
+    fn value(&mut self, byte: u8, at: usize) -> Result<State, Error> {
+        Ok(match byte {
+            b'"' => {
+                self.key = false;
+                State::Text
+            }
+            b'{' => self.nest(1, at)?,
+            b'[' => self.nest(0, at)?,
+            b'-' => State::Minus,
+            b'0' => State::Zero,
+            b'1'..=b'9' => State::Integer,
+            b't' => State::Word(b"rue"),
+            b'f' => State::Word(b"alse"),
+            b'n' => State::Word(b"ull"),
+            0xef if self.before + at == 0 => return Err(self.refuse("it begins with a byte order mark", at)),
+            _ => return Err(self.refuse("no value begins so", at)),
+        })
+    }
+
+    fn nest(&mut self, object: u128, at: usize) -> Result<State, Error> {
+        if self.depth == DEPTH {
+            return Err(self.refuse("it nests deeper than 128 levels", at));
+        }
+        self.depth += 1;
+        self.open = self.open << 1 | object;
+        Ok(if object == 1 { State::Field } else { State::Item })
+    }
+
+    fn close(&mut self) -> State {
+        self.depth -= 1;
+        self.open >>= 1;
+        self.after()
+    }
+
+    /// What may come after a value.
+    fn after(&self) -> State {
+        if self.depth == 0 { State::Whole } else { State::Next }
+    }
+
+    fn refuse(&self, reason: &str, at: usize) -> Error {
+        refuse(reason, self.before + at)
+    }
+}
+
+impl State {
+    /// What a byte that does not fit leaves unsaid.
+    fn wants(self) -> &'static str {
+        match self {
+            State::Field | State::Key => "a key in quotes is missing",
+            State::Colon => "a colon is missing",
+            State::Next => "a comma or the closing bracket is missing",
+            State::Whole => "something follows the value",
+            State::Escape | State::Hex(_) => "an escape that JSON does not have",
+            State::Character(..) => "text is not UTF-8",
+            State::Word(_) => "a word that is not true, false or null",
+            _ => "a number without its digits",
+        }
+    }
+}
+
+fn refuse(reason: &str, at: usize) -> Error {
+    Error::new(Kind::Malformed, format!("not valid JSON: {reason} (byte {at})"))
+}
+
+/// How many bytes can stand in a string as they are, ASCII and no quote, backslash or control.
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let mut chunks = bytes.chunks_exact(8);
+    let mut skipped = 0;
+    for chunk in &mut chunks {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        let word = u64::from_le_bytes(word);
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let slash = word ^ (ONES * u64::from(b'\\'));
+        // The lowest marked byte is exact; a borrow can only mark bytes above it.
+        let special =
+            (word.wrapping_sub(ONES * 0x20) | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES) | word) & HIGH;
+        if special != 0 {
+            return skipped + special.trailing_zeros() as usize / 8;
+        }
+        skipped += 8;
+    }
+    let rest = chunks.remainder();
+    let end = rest.iter().position(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\' | 0x80..));
+    skipped + end.unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_the_byte() {
+        let detail = |text: &str| check(text.as_bytes()).expect_err("refused").detail().to_owned();
+        assert_eq!(detail("[1,]"), "not valid JSON: no value begins so (byte 3)");
+        assert_eq!(detail("{\"a\":01}"), "not valid JSON: a number with a leading zero (byte 6)");
+        assert_eq!(detail("\u{feff}1"), "not valid JSON: it begins with a byte order mark (byte 0)");
+        assert_eq!(detail("[\"a\""), "not valid JSON: it ends before it is whole (byte 4)");
+    }
+
+    #[test]
+    fn depth_is_counted_not_recursed() {
+        let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(check(nested(DEPTH).as_bytes()).is_ok());
+        assert!(check(nested(DEPTH + 1).as_bytes()).is_err());
+        assert!(check("{\"a\":".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn every_special_byte_is_seen_at_every_place() {
+        for special in [b'"', b'\\', 0, 0x1f, 0x80, 0xff] {
+            for place in 0..24 {
+                let mut bytes = vec![b'!'; 24];
+                bytes[place] = special;
+                assert_eq!(plain(&bytes), place);
+            }
+        }
+        assert_eq!(plain(&[0x7f; 17]), 17);
+    }
+}

@@ -1,0 +1,186 @@
+//! From bytes to a value.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memchr::memchr;
+
+use super::{check, quoted};
+use crate::error::{Error, Kind};
+use crate::jq::value::{self, Value};
+
+/// A longer number is refused: reading it as an integer costs the square of its length.
+const DIGITS: usize = 1000;
+
+/// Checks a document and parses it: number literals as they were written, keys in their order.
+///
+/// Of a key that stands twice the last value counts. Strings without escapes share the document's bytes.
+///
+/// # Errors
+/// `Kind::Malformed`, as [`check`] gives it.
+pub fn read(bytes: &Bytes) -> Result<Value, Error> {
+    check(bytes)?;
+    let mut reader = Reader { bytes, at: 0 };
+    reader.value()
+}
+
+/// Walks a checked document; its recursion is bounded by the depth that was checked.
+struct Reader<'a> {
+    bytes: &'a Bytes,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn value(&mut self) -> Result<Value, Error> {
+        Ok(match self.peek() {
+            b'{' => self.object()?,
+            b'[' => self.list()?,
+            b'"' => value::text(self.string()),
+            b't' => self.word(4, true.into()),
+            b'f' => self.word(5, false.into()),
+            b'n' => self.word(4, value::null()),
+            _ => self.number()?,
+        })
+    }
+
+    fn object(&mut self) -> Result<Value, Error> {
+        let mut fields = value::Fields::default();
+        self.at += 1;
+        while self.more(b'}') {
+            self.peek();
+            let key = self.string();
+            // The colon.
+            self.peek();
+            self.at += 1;
+            let field = self.value()?;
+            fields.insert(value::text(key), field);
+        }
+        Ok(Value::Obj(Arc::new(fields)))
+    }
+
+    fn list(&mut self) -> Result<Value, Error> {
+        let mut items = Vec::new();
+        self.at += 1;
+        while self.more(b']') {
+            items.push(self.value()?);
+        }
+        Ok(value::list(items))
+    }
+
+    /// Whether another item comes; steps over the comma or the end.
+    fn more(&mut self, end: u8) -> bool {
+        let next = self.peek();
+        if next == end || next == b',' {
+            self.at += 1;
+        }
+        next != end
+    }
+
+    fn string(&mut self) -> Bytes {
+        let length = quoted(&self.bytes[self.at..]);
+        let inner = self.bytes.slice(self.at + 1..self.at + length - 1);
+        self.at += length;
+        if memchr(b'\\', &inner).is_some() { unescape(&inner).into() } else { inner }
+    }
+
+    fn number(&mut self) -> Result<Value, Error> {
+        let rest = &self.bytes[self.at..];
+        let inside = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        let length = rest.iter().position(|byte| !inside(byte)).unwrap_or(rest.len());
+        let literal = std::str::from_utf8(&rest[..length]).unwrap_or_default();
+        if length > DIGITS {
+            let reason = format!("a number of more than {DIGITS} digits (byte {})", self.at);
+            return Err(Error::new(Kind::Malformed, reason));
+        }
+        self.at += length;
+        Ok(value::number(literal))
+    }
+
+    fn word(&mut self, length: usize, value: Value) -> Value {
+        self.at += length;
+        value
+    }
+
+    /// The next byte that is not whitespace, not stepped over.
+    fn peek(&mut self) -> u8 {
+        while let Some(byte) = self.bytes.get(self.at) {
+            if !super::is_space(*byte) {
+                return *byte;
+            }
+            self.at += 1;
+        }
+        0
+    }
+}
+
+/// Resolves the escapes of a checked string; a lone surrogate becomes U+FFFD.
+fn unescape(mut text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(slash) = memchr(b'\\', text) {
+        out.extend_from_slice(&text[..slash]);
+        let escape = text.get(slash + 1).copied().unwrap_or(b'\\');
+        text = text.get(slash + 2..).unwrap_or_default();
+        match escape {
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'u' => {
+                let (character, rest) = unit(text);
+                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                text = rest;
+            }
+            other => out.push(other),
+        }
+    }
+    out.extend_from_slice(text);
+    out
+}
+
+/// The character of one `\u` escape, or of two that form a pair, and what follows.
+fn unit(text: &[u8]) -> (char, &[u8]) {
+    let (high, rest) = hex(text);
+    if let (0xd800..=0xdbff, Some(second)) = (high, rest.strip_prefix(b"\\u")) {
+        if let (low @ 0xdc00..=0xdfff, rest) = hex(second) {
+            let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+            return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), rest);
+        }
+    }
+    (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
+}
+
+fn hex(text: &[u8]) -> (u32, &[u8]) {
+    let (digits, rest) = text.split_at(text.len().min(4));
+    let code = std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    (code.unwrap_or(0xfffd), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write;
+    use super::*;
+
+    fn round(text: &'static str) -> String {
+        let mut out = Vec::new();
+        write(&read(&Bytes::from_static(text.as_bytes())).expect("valid"), &mut out).expect("written");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn literals_and_order_survive() {
+        let text = r#"{"z":1.0,"a":[1e2,12345678901234567890,0.1000,-0,-0.0,1E+2],"m":{"":null}}"#;
+        assert_eq!(round(text), text);
+    }
+
+    #[test]
+    fn escapes_are_resolved() {
+        assert_eq!(round(r#" [ "\u0041\n\u00e9\ud83d\udc0a\/" , "\ud800x" ] "#), "[\"A\\né🐊/\",\"\u{fffd}x\"]");
+    }
+
+    #[test]
+    fn endless_numbers_are_refused() {
+        let text = Bytes::from("9".repeat(1_000_000));
+        assert_eq!(read(&text).expect_err("too long").kind(), Kind::Malformed);
+    }
+}

@@ -1,0 +1,184 @@
+//! From a value to bytes.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::DEPTH;
+use crate::error::{Error, Kind};
+use crate::jq::value::{self, Shape, Value};
+
+/// What one value may become at most: values share their parts, so a small one can be endless on paper.
+pub(crate) const SIZE: usize = 64 << 20;
+
+/// Appends a value as compact JSON.
+///
+/// Text that is not UTF-8 is mended with U+FFFD, NaN and infinities become null, byte strings base64.
+///
+/// # Errors
+/// `Kind::Expression` for what nests deeper than 256 levels (what came in, wrapped as often again), is larger than 64 MiB or has keys
+/// that are not strings. What was appended until then stays.
+pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    write_within(value, SIZE, out)
+}
+
+/// Writes with a bound of the caller's.
+pub(crate) fn write_within(value: &Value, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    let limit = out.len().saturating_add(size);
+    item(value, 0, limit, out)
+}
+
+fn item(value: &Value, depth: usize, limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    if out.len() > limit {
+        return Err(refuse("the value is too large to write"));
+    }
+    if depth > 2 * DEPTH {
+        return Err(refuse("the value nests too deep to write"));
+    }
+    match value::shape(value) {
+        Shape::Null => out.extend_from_slice(b"null"),
+        Shape::Bool(true) => out.extend_from_slice(b"true"),
+        Shape::Bool(false) => out.extend_from_slice(b"false"),
+        Shape::Integer(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        Shape::Float(number) => float(number, out),
+        Shape::Literal(literal) => out.extend_from_slice(literal.as_bytes()),
+        Shape::Text(text) => text_within(text, limit, out)?,
+        Shape::Bytes(bytes) => {
+            room(bytes.len(), limit, out)?;
+            out.push(b'"');
+            out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+            out.push(b'"');
+        }
+        Shape::List(items) => {
+            out.push(b'[');
+            for (index, inner) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                item(inner, depth + 1, limit, out)?;
+            }
+            out.push(b']');
+        }
+        Shape::Object(fields) => {
+            out.push(b'{');
+            for (index, (key, inner)) in fields.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                let Shape::Text(key) = value::shape(key) else { return Err(refuse("a key is not a string")) };
+                text_within(key, limit, out)?;
+                out.push(b':');
+                item(inner, depth + 1, limit, out)?;
+            }
+            out.push(b'}');
+        }
+    }
+    Ok(())
+}
+
+fn text_within(text: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    room(text.len(), limit, out)?;
+    match std::str::from_utf8(text) {
+        Ok(text) => write_string(text, out),
+        Err(_) => write_string(&String::from_utf8_lossy(text), out),
+    }
+    Ok(())
+}
+
+fn room(length: usize, limit: usize, out: &[u8]) -> Result<(), Error> {
+    if length > limit.saturating_sub(out.len()) {
+        return Err(refuse("the value is too large to write"));
+    }
+    Ok(())
+}
+
+/// Whole numbers without a fraction, as jq has it.
+fn float(number: f64, out: &mut Vec<u8>) {
+    // 2^53: up to there every whole number is exact.
+    if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 && !(number == 0.0 && number.is_sign_negative())
+    {
+        out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
+    } else {
+        // serde_json writes the shortest digits that read back, and null for what JSON cannot say.
+        serde_json::to_writer(out, &number).expect("a vector takes every byte");
+    }
+}
+
+/// Appends a string, quoted and escaped.
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut start = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if *byte >= 0x20 && *byte != b'"' && *byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[start..at]);
+        start = at + 1;
+        escape(*byte, out);
+    }
+    out.extend_from_slice(&bytes[start..]);
+    out.push(b'"');
+}
+
+fn escape(byte: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        8 => b'b',
+        12 => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            return out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+fn refuse(reason: &'static str) -> Error {
+    Error::new(Kind::Expression, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(value: &Value) -> String {
+        let mut out = Vec::new();
+        write(value, &mut out).expect("written");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn strings_are_escaped() {
+        let mut out = Vec::new();
+        write_string("a\"\\\n\u{1}\u{1f}é", &mut out);
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), r#""a\"\\\n\u0001\u001fé""#);
+    }
+
+    #[test]
+    fn what_json_cannot_say_is_mended() {
+        let bad = Value::utf8_str(&b"a\xffb"[..]);
+        let items =
+            vec![f64::NAN.into(), f64::INFINITY.into(), 1.5.into(), 2.0.into(), bad, Value::byte_str(&b"\x00"[..])];
+        assert_eq!(written(&value::list(items)), "[null,null,1.5,2,\"a\u{fffd}b\",\"AA==\"]");
+    }
+
+    #[test]
+    fn a_value_that_is_endless_on_paper_is_refused() {
+        let mut value = value::null();
+        for _ in 0..100 {
+            value = value::list(vec![value.clone(), value]);
+        }
+        assert_eq!(write(&value, &mut Vec::new()).expect_err("too large").kind(), Kind::Expression);
+    }
+
+    #[test]
+    fn keys_are_strings() {
+        let fields: value::Fields = [(1isize.into(), value::null())].into_iter().collect();
+        assert!(write(&Value::obj(fields), &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,477 @@
+//! What expressions give, and that none of them can hold or stop the gateway.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::format::json;
+
+fn compiled(source: &str) -> Filter {
+    match Filter::compile(source, &["query", "path", "x"]) {
+        Ok(filter) => filter,
+        Err(faults) => panic!("{source}: {faults:?}"),
+    }
+}
+
+fn read(text: &str) -> Value {
+    json::read(&Bytes::copy_from_slice(text.as_bytes())).expect("valid JSON")
+}
+
+fn outputs(source: &str, input: &str) -> Result<Vec<String>, Error> {
+    let outputs = compiled(source).run(read(input), &mut |_| read(r#"{"q":"Lund,SE|Oslo,NO"}"#))?;
+    let text = |value| {
+        let mut out = Vec::new();
+        json::write(value, &mut out).map(|()| String::from_utf8(out).expect("UTF-8"))
+    };
+    outputs.iter().map(text).collect()
+}
+
+fn faults(source: &str) -> Vec<Fault> {
+    Filter::compile(source, &["query", "path", "headers"]).err().unwrap_or_default()
+}
+
+#[test]
+fn expressions_give_what_jq_gives() {
+    let input = r#"{"id":7,"text":"a","general":{"dueOn":"2026-01-02T03:04:05","n":null},"cases":[{"a":1.0},{"a":1e2}],"k":[3,1,2]}"#;
+    let cases = [
+        (
+            "{id, text, due: .general.dueOn[:10], note: .general.note}",
+            r#"{"id":7,"text":"a","due":"2026-01-02","note":null}"#,
+        ),
+        ("{(.text): .id}", r#"{"a":7}"#),
+        ("[.cases[].a]", "[1.0,1e2]"),
+        ("$query.q / \"|\"", r#"["Lund,SE","Oslo,NO"]"#),
+        (".k | sort | map(. * 2) | add", "12"),
+        (".k | sort_by(-.) | first", "3"),
+        ("[.cases[] | select(.a == 1)] | length", "1"),
+        ("(.general.id as $p | .cases[]? | select(.a == $p).text) // \"none\"", "\"none\""),
+        (".id |= . + 1 | .id", "8"),
+        ("null | .a.b[1] = 2", r#"{"a":{"b":[null,2]}}"#),
+        ("del(.cases, .general, .k)", r#"{"id":7,"text":"a"}"#),
+        (".k | .[1:] = [9]", "[3,9]"),
+        ("[paths] | length", "14"),
+        ("with_entries(select(.key == \"id\"))", r#"{"id":7}"#),
+        ("[.. | numbers] | length", "6"),
+        (".general | keys", r#"["dueOn","n"]"#),
+        ("\"x\\(.id)y\"", "\"x7y\""),
+        (".text | @base64, @uri", "\"YQ==\"\n\"a\""),
+        ("\"a1b22\" | [match(\"[0-9]+\"; \"g\").string]", r#"["1","22"]"#),
+        ("\"abc\" | sub(\"b\"; \"x\")", "\"axc\""),
+        ("[limit(3; repeat(1))]", "[1,1,1]"),
+        ("[.[]?] | length", "5"),
+        ("try error(\"x\") catch .", "\"x\""),
+        ("reduce .k[] as $n (0; . + $n)", "6"),
+        ("[foreach .k[] as $n (0; . + $n)]", "[3,4,6]"),
+        ("\"[1,{\\\"a\\\":2.50}]\" | fromjson | tojson", r#""[1,{\"a\":2.50}]""#),
+        ("[1,[2,[3]]] | flatten, flatten(1)", "[1,2,3]\n[1,2,[3]]"),
+        ("\"12\" | tonumber + 1", "13"),
+        ("{a:{b:1}} * {a:{c:2}}", r#"{"a":{"b":1,"c":2}}"#),
+        ("[1,2,3,1] - [1]", "[2,3]"),
+        ("label $out | 1, break $out, 2", "1"),
+        ("[1,2] | (.[0], .[1]) |= . + 1", "[2,3]"),
+        ("[[1,2],[3]] | walk(if isarray then . else . + 1 end)", "[[2,3],[4]]"),
+        ("def f($a; g): $a + g; f(1; .id)", "8"),
+        ("[.k[] as $n | $n] | tostring", "\"[3,1,2]\""),
+        ("[splits(\"x\")]?", ""),
+        ("\"a,b\" | split(\",\")", r#"["a","b"]"#),
+        ("[1,2,3] | contains([2]), (index(2)), any(. > 2), (map(tostring) | join(\"-\"))", "true\n1\ntrue\n\"1-2-3\""),
+        ("to_entries[0].key", "\"id\""),
+        ("[[1,2],[3,4]] | [combinations] | length, transpose", "4"),
+        ("\"été\" | indices(\"é\"), length, (. / \"\")", "[0,2]\n3\n[\"é\",\"t\",\"é\"]"),
+        ("1700000000 | todate", "\"2023-11-14T22:13:20Z\""),
+        ("[{a:1},{a:2},{a:1}] | group_by(.a) | map(length)", "[2,1]"),
+        ("pick(.id)", r#"{"id":7}"#),
+        ("-.id, -(1.5)", "-7\n-1.5"),
+        (".missing.deeper[0]", "null"),
+    ];
+    for (source, expected) in cases {
+        match outputs(source, input) {
+            Ok(given) if source.ends_with(", transpose") => {
+                assert_eq!(given.first().map(String::as_str), Some(expected))
+            }
+            Ok(given) => assert_eq!(given.join("\n"), expected, "{source}"),
+            Err(error) => assert_eq!("", expected, "{source}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn only_the_variables_used_are_asked_for() {
+    let filter = compiled("$query.q / \"|\" | .[] | . as $y | $y + $path");
+    assert_eq!(filter.uses(), ["query", "path"]);
+    assert!(!filter.reads_item());
+}
+
+#[test]
+fn whether_the_item_is_read_is_known() {
+    for source in [
+        ".",
+        ".a",
+        "$x | .",
+        "[.]",
+        "$x[.a]",
+        "{a}",
+        "map(1)",
+        "$x as $y | .",
+        "if . then 1 else 2 end",
+        "..",
+        ".a = 1",
+    ] {
+        assert_eq!(compiled(source).reads_item(), !source.starts_with("$x |"), "{source}");
+    }
+    for source in [
+        "$x",
+        "$x.a",
+        "{$x}",
+        "{a: $x}",
+        "\"t\\($x)\"",
+        "[$x.y[] | .a]",
+        "1, 2",
+        "$x | map(.a)",
+        "reduce $x[] as $y (0; . + $y)",
+    ] {
+        assert!(!compiled(source).reads_item(), "{source}");
+    }
+}
+
+#[test]
+fn faults_name_place_and_remedy() {
+    let one = |source: &str| {
+        let fault = faults(source).into_iter().next().unwrap_or_else(|| panic!("{source} compiles"));
+        (fault.offset, fault.length, format!("{} — {}", fault.message, fault.remedy))
+    };
+    let expect = |source, offset, length, text: &str| {
+        let (at, long, message) = one(source);
+        assert_eq!((at, long), (offset, length), "{source}: {message}");
+        assert!(message.contains(text), "{source}: {message}");
+    };
+    expect(".a + $quer.x", 5, 5, "did you mean `$query`? There are $query, $path, $headers");
+    expect(".a | lenght", 5, 6, "did you mean `length`?");
+    expect(".a | map", 5, 3, "does not take 0 arguments");
+    expect(".a | [.b", 5, 1, "never closed");
+    expect("{a: }", 4, 1, "cannot stand here");
+    expect(".a | ", 5, 0, "breaks off");
+    expect("if . then 1", 11, 0, "breaks off");
+    expect(".a & .b", 3, 1, "no such character");
+    expect("\"abc", 0, 1, "never closed");
+    expect("def f: f; f", 7, 1, "calls itself");
+    expect("$ENV.HOME", 0, 4, "environment");
+    expect("env.HOME", 0, 3, "environment");
+    expect("include \"x\"; .", 0, 7, "refused");
+    expect("break $x", 6, 2, "no label");
+    expect("__tick", 0, 6, "reserved");
+    expect(". foo", 2, 3, "cannot stand here");
+    expect("", 0, 0, "breaks off");
+    assert_eq!(faults("$a + $b + foo").len(), 3);
+}
+
+#[test]
+fn what_has_no_bound_is_refused() {
+    for source in [
+        "def f: f; f",
+        "def f: 1 + f; f",
+        "def f: def g: f; g; f",
+        "def f(g): f(g); f(.)",
+        "def f($n): if $n > 0 then f($n - 1) else . end; f(3)",
+        "def a: def b: def c: a; c; b; a",
+        "env",
+        "$ENV",
+        "input",
+        "inputs",
+        "debug",
+        "debug(\"x\")",
+        "stderr",
+        "halt",
+        "halt_error",
+        "halt(1)",
+        "now",
+        "localtime",
+        "input_filename",
+        "input_line_number",
+        "import \"a\" as a; .",
+        "jn(2; 3)",
+        "$__prog_args",
+    ] {
+        assert!(!faults(source).is_empty(), "{source}");
+    }
+    // Two definitions of one name: the second calls the first.
+    assert!(faults("def f: 1; def f: f; f").len() == 1 || outputs("def f: 1; def f: f; f", "1").is_ok());
+}
+
+#[test]
+fn deep_sources_are_refused() {
+    for source in [
+        "(".repeat(10_000),
+        "[".repeat(8_000) + &"]".repeat(8_000),
+        "-".repeat(16_000) + "1",
+        "try ".repeat(4_000) + ".",
+        ". | ".repeat(4_000) + ".",
+        "1 + ".repeat(4_000) + "1",
+        "if . then ".repeat(1_000),
+        ".a".repeat(8_000),
+        "\"\\(".repeat(4_000),
+        "x".repeat(20_000),
+        "label $x | ".repeat(1_400) + ".",
+        "def f: ".repeat(2_000),
+        ". as [".repeat(2_000),
+        "{a:".repeat(4_000),
+        "1,".repeat(8_000) + "1",
+    ] {
+        assert!(!faults(&source).is_empty(), "{}", &source[..20]);
+    }
+    // Definitions that nest each other are measured expanded.
+    let mut source = "def d0(f): [f];".to_owned();
+    for level in 1..30 {
+        source += &format!("def d{level}(f): d{}(d{}(f));", level - 1, level - 1);
+    }
+    assert!(faults(&(source + "d29(.)"))[0].message.contains("too deep"));
+}
+
+/// Each of these must end, with an error or not.
+fn hostile() -> Vec<String> {
+    let mut doubling = "def d0: .;".to_owned();
+    let mut swallowing = "def d0: try (.,.) catch .;".to_owned();
+    for level in 1..60 {
+        doubling += &format!("def d{level}: d{} | d{};", level - 1, level - 1);
+        swallowing += &format!("def d{level}: try d{} catch . | try d{} catch .;", level - 1, level - 1);
+    }
+    let mut sources: Vec<String> = [
+        "[range(1e9)]",
+        "last(range(1e9))",
+        "[limit(1e9; repeat(1))]",
+        "until(false; .)",
+        "repeat(.)",
+        "last(repeat(.))",
+        "\"x\" * 1e12",
+        "\"x\" * 1000000000000",
+        "reduce range(100) as $i (\"x\"; . + .)",
+        "reduce range(100) as $i ([1]; . + .)",
+        "reduce range(1000000) as $i (0; [.])",
+        "reduce range(1000000) as $i (0; {a: .})",
+        "[recurse(. + 1)]",
+        "[0 | recurse(. + 1)]",
+        "last(0 | recurse(.))",
+        "last(recurse(1; true))",
+        "def x: .; last(0 | while(true; . + 1))",
+        "0 | while(true; .)",
+        "[.[1e9] = 1]",
+        "[] | .[1000000000] = 1",
+        "null | .[9000000000000000000] = 1",
+        "[range(1e9) | try error catch .]",
+        "last(repeat(try error(\"x\") catch .))",
+        "last(range(0; 1; 0))",
+        "[range(0; 1; 0)]",
+        "reduce range(1000000) as $i (3; . * .)",
+        "reduce range(100) as $i (0; [., .]) | tojson",
+        "reduce range(100) as $i (0; [., .])",
+        "reduce range(100) as $i (0; [., .]) as $x | $x == ($x | map(.))",
+        "reduce range(100) as $i (0; [., .]) | [..]",
+        "reduce range(100) as $i (0; [., .]) | tostring | length",
+        "reduce range(100) as $i (0; [., .]) | flatten | length",
+        "reduce range(100) as $i (0; [., .]) | [paths] | length",
+        "reduce range(100) as $i (0; [., .]) | walk(.)",
+        "reduce range(100) as $i (0; [., .]) | contains([1])",
+        "reduce range(100) as $i (0; {a: ., b: .}) | . * .",
+        "reduce range(100) as $i (0; [., .]) | [., .] | sort",
+        "reduce range(100) as $i (0; [., .]) | error",
+        "reduce range(100) as $i (0; [., .]) | try error catch .",
+        "reduce range(100) as $i (0; [., .]) | .[\"a\"]",
+        "reduce range(100) as $i (0; [., .]) | implode",
+        "(\"[\" * 100000) | fromjson",
+        "(\"[\" * 100000) + (\"]\" * 100000) | fromjson",
+        "(\"9\" * 1000000) | fromjson",
+        "(\"9\" * 1000000) | tonumber",
+        "\"x\" * 16000000 | [splits(\"\")]",
+        "\"x\" * 16000000 / \"\"",
+        "\"x\" * 1000000 | gsub(\"\"; \"yy\")",
+        "\"x\" * 1000000 | [match(\"()()()()()()()()\"; \"g\")]",
+        "\"x\" * 1000 | test(\"(x+x+)+y\")",
+        "\"x\" | test(\"((x{1000}){1000}){1000}\")",
+        "\"x\" | test(\"x{1000000000}\")",
+        "\"x\" | test(\"(\" * 100000)",
+        "\"x\" * 1000000 | test(\"x*x*x*x*x*x*x*x*y\")",
+        "[range(1000000)] as $a | [range(1000) | $a + [.]] | length",
+        "[range(100000)] | combinations(10)",
+        "[range(1000)] | [combinations(5)]",
+        "[[range(1000)], [range(1000)], [range(1000)]] | [combinations]",
+        "setpath([range(100000) | \"a\"]; 1)",
+        "reduce range(100000) as $i (.; .) |= 1",
+        "getpath([range(100000) | \"a\"])",
+        "path(getpath([range(100000) | \"a\"]))",
+        "last(path(repeat(.a)))",
+        "first(path(last(limit(1000000; repeat(.a)))))",
+        "path(last(limit(100000; null | repeat(.a))))",
+        "repeat(.) |= 1",
+        "recurse(.) |= 1",
+        "[range(100000)] | .[] |= [., .] | .[] |= [., .]",
+        ".[(range(100000))]?[(range(100000))]?[(range(100000))]?",
+        "[.[(range(100000), range(100000))]?]",
+        "{(range(100000) | tostring): range(100000)}",
+        "[range(1000000) | tostring] | join(\"\") | explode | implode",
+        "[range(1000000)] | sort_by(-.) | group_by(. % 2) | unique",
+        "[range(300000)] - [range(300000)]",
+        "\"x\" * 10000000 | [range(1000) as $i | ascii_upcase] | length",
+        "\"<\" * 16000000 | @html | @html",
+        "\"x\" * 16000000 | @base64 | @base64d",
+        "\"x\" * 16000000 | @uri | tojson | tojson",
+        "[limit(1000000000000000000; 1, 2)]",
+        "[skip(1000000000000; repeat(1))]",
+        "isempty(repeat(empty))",
+        "repeat(empty)",
+        "label $out | repeat(if . == 1 then break $out else . end)",
+        "[range(100000) | {a: ., b: ., c: ., d: .}]",
+        "[range(1000000) | {}]",
+        "reduce range(1000000) as $i ([]; . + [$i])",
+        "reduce range(1000000) as $i ([]; .[$i] = $i)",
+        "reduce range(1000000) as $i ({}; .[\"\\($i)\"] = 1)",
+        "reduce range(1000000) as $i ({}; . + {\"\\($i)\": 1})",
+        "[foreach range(1000000) as $i ([]; . + [$i])]",
+        "foreach repeat(1) as $x (0; . + 1)",
+        "reduce repeat(1) as $x (0; .)",
+        "any(repeat(false); .)",
+        "all(repeat(true); .)",
+        "nth(1000000000; repeat(1))",
+        "first(repeat(empty))",
+        "[repeat(try error catch .)]",
+        "[.[]?, repeat(1)?]",
+        "repeat(1)? // 2",
+        "[range(1000000) as $x | [$x, $x]] | transpose",
+        "input_line_numbers?",
+        "ltrimstr(\"x\" * 16000000)",
+        "\"\\(\"x\" * 16000000)\\(\"x\" * 16000000)\"",
+        "[\"x\" * 16000000, \"x\" * 16000000] | add | . + . | . + .",
+        "strftime(\"%Y\" * 1000000)",
+        "1e1000 | todate",
+        "1e18 | todate",
+        "9223372036854775807 | todate",
+        "-9223372036854775808 % -1",
+        "9223372036854775807 + 1",
+        "0 / 0 | tojson",
+        "[nan] | sort | tojson",
+        "1e1000 * 1e1000 | floor",
+        "1e308 | floor | . * . | . * .",
+        "\"a\" | .[9223372036854775807:]",
+        "[1,2] | .[-9223372036854775808:]",
+        "[1,2] | .[-9223372036854775808]",
+        "ldexp(1; 1000000000)",
+        "[., 1] | pow(.[0]; 1e300)?",
+        "\"\\u0000\" * 100 | @sh",
+        "significand",
+        "[1e18] | implode",
+        "gamma, lgamma, exp10",
+        "tojson | fromjson",
+    ]
+    .map(str::to_owned)
+    .into();
+    sources.push(format!("{doubling} d59"));
+    sources.push(format!("{swallowing} d59"));
+    sources.push(vec!["(.,.)"; 100].join(" | "));
+    sources.push(format!("{} | empty", vec!["(.,.)"; 100].join(" | ")));
+    sources.push(vec!["(try (.,.) catch (.,.))"; 80].join(" | "));
+    sources.push(vec!["(try error catch .)"; 80].join(" | "));
+    sources.push(format!("[.{}]", "[(0,0)]?".repeat(60)));
+    sources.push(format!("{{{}}}", (0..60).map(|i| format!("(\"a{i}\",\"b{i}\"): 1")).collect::<Vec<_>>().join(",")));
+    sources.push(format!("def t(f): f | f; {}.{}", "t(".repeat(60), ")".repeat(60)));
+    sources
+}
+
+#[test]
+fn no_expression_hangs_or_aborts() {
+    let hostile = hostile();
+    assert!(hostile.len() >= 60);
+    // A debug build is some twenty times slower, so it gets less to do.
+    let work = if cfg!(debug_assertions) { budget::WORK / 100 } else { budget::WORK };
+    let mut slowest = (Duration::ZERO, String::new());
+    for source in hostile {
+        let Ok(filter) = Filter::compile(&source, &[]) else { continue };
+        let start = Instant::now();
+        if let Err(error) = filter.evaluate(value::list(vec![1isize.into()]), &mut |_| value::null(), work) {
+            assert_eq!(error.kind(), Kind::Expression, "{source}");
+        }
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(4), "{source} took {took:?}");
+        if took > Duration::from_millis(300) {
+            show(&source, took);
+        }
+        slowest = slowest.max((took, source));
+    }
+    show(&slowest.1, slowest.0);
+}
+
+/// Shown by `cargo test -- --nocapture`.
+fn show(source: &str, took: Duration) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{took:>9.1?} {}", &source[..source.len().min(80)]);
+}
+
+#[test]
+fn what_is_over_its_budget_cannot_be_caught() {
+    for source in [
+        "[range(1e9)]? // 1",
+        "try last(range(1e9)) catch 1",
+        "first(try [repeat(1)] catch 1)",
+        "[.[]?, (try [repeat(1)] catch 2)]",
+    ] {
+        let error = compiled(source).evaluate(read("[]"), &mut |_| value::null(), 100_000).expect_err(source);
+        assert!(error.detail().contains("budget"), "{source}: {error}");
+    }
+}
+
+#[test]
+fn large_but_honest_work_is_done() {
+    let list =
+        format!("[{}]", vec![r#"{"id":1,"text":"abc","general":{"dueOn":"2026-01-02T03:04"}}"#; 50_000].join(","));
+    let given = outputs("[.[] | {id, text, due: .general.dueOn[:10]}] | length", &list);
+    assert_eq!(given.expect("done"), ["50000"]);
+    assert_eq!(outputs("reduce .[] as $x ([]; . + [$x.id]) | length", &list).expect("done"), ["50000"]);
+    assert_eq!(outputs("map(.id) | add", &list).expect("done"), ["50000"]);
+}
+
+#[test]
+fn errors_say_what_and_where_without_the_data() {
+    let detail = |source, input| outputs(source, input).expect_err(source).detail().to_owned();
+    assert_eq!(detail(".a.b", r#"{"a":"secret"}"#), "cannot index string with \"b\"");
+    assert_eq!(detail(".a + 1", r#"{"a":"secret"}"#), "cannot add string and number");
+    assert_eq!(detail(".[]", "5"), "cannot iterate over number");
+    assert_eq!(detail("error(\"no such case\")", "5"), "no such case");
+    assert_eq!(detail("{(.a): 1}", r#"{"a":1}"#), "an object's key is a string, not number");
+}
+
+/// `cargo test --release -p crocodile-pear --lib jq::tests::speed -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    use std::io::Write as _;
+    let text = Bytes::from_static(br#"{"id":4711,"text":"Assessment of an application for a building permit","created":"2026-01-02T03:04:05Z","general":{"dueOn":"2026-03-04T05:06:07","priority":{"id":3,"href":"/priorities/3"},"note":null},"resources":[{"rel":"general","href":"/cases/4711/general"},{"rel":"files","href":"/cases/4711/files"}]}"#);
+    let filter = compiled("{id, text, due: .general.dueOn[:10]}");
+    let mut out = Vec::new();
+    let mut stderr = std::io::stderr();
+    let rounds = 200_000;
+    let mut measure = |name: &str, run: &mut dyn FnMut()| {
+        let start = Instant::now();
+        (0..rounds).for_each(|_| run());
+        let _ = writeln!(stderr, "{name:>22}: {:>6} ns", start.elapsed().as_nanos() / rounds);
+    };
+    let value = json::read(&text).expect("valid");
+    measure("check", &mut || json::check(&text).expect("valid"));
+    measure("read", &mut || drop(json::read(&text).expect("valid")));
+    measure("run", &mut || drop(filter.run(value.clone(), &mut |_| value::null()).expect("runs")));
+    measure("read + run + write", &mut || {
+        out.clear();
+        let value = json::read(&text).expect("valid");
+        let outputs = filter.run(value, &mut |_| value::null()).expect("runs");
+        json::write(&outputs[0], &mut out).expect("writes");
+    });
+    // The engine bare, with its own values and definitions.
+    let arena = jaq_core::load::Arena::default();
+    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let file = jaq_core::load::File { code: "{id, text, due: .general.dueOn[:10]}", path: () };
+    let modules = jaq_core::load::Loader::new(definitions).load(&arena, file).expect("loads");
+    let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+    let bare = jaq_core::Compiler::default().with_funs(functions).compile(modules).expect("compiles");
+    measure("run, engine bare", &mut || {
+        let context = Ctx::<jaq_core::data::JustLut<Value>>::new(&bare.lut, Vars::new([]));
+        bare.id.run((context, value.clone())).for_each(drop);
+    });
+}

@@ -1,0 +1,123 @@
+//! The values that expressions take and give, made and looked into without naming the engine.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jaq_json::{Map, Num, Val};
+
+/// A JSON value with its number literals kept. Cheap to clone: lists, objects and text are shared.
+pub type Value = Val;
+
+/// The fields of an object, in their order; keys are strings.
+pub type Fields = Map;
+
+/// A value as a writer sees it.
+pub enum Shape<'a> {
+    /// null.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A whole number that fits the machine.
+    Integer(isize),
+    /// A number that an expression computed.
+    Float(f64),
+    /// A number as it was written, or too large for the machine.
+    Literal(std::borrow::Cow<'a, str>),
+    /// Text; UTF-8 unless an expression cut it.
+    Text(&'a [u8]),
+    /// Bytes that are no text.
+    Bytes(&'a [u8]),
+    /// A list.
+    List(&'a [Value]),
+    /// An object.
+    Object(&'a Fields),
+}
+
+/// null.
+pub fn null() -> Value {
+    Val::Null
+}
+
+/// A string, copied.
+pub fn string(text: &str) -> Value {
+    Val::utf8_str(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// A string that shares its bytes.
+pub fn text(bytes: Bytes) -> Value {
+    Val::utf8_str(bytes)
+}
+
+/// A list.
+pub fn list(items: Vec<Value>) -> Value {
+    Val::Arr(Arc::new(items))
+}
+
+/// An object; of a name that comes twice the last value counts.
+pub fn object<N: AsRef<str>>(fields: impl IntoIterator<Item = (N, Value)>) -> Value {
+    fields_of(fields.into_iter().map(|(name, value)| (string(name.as_ref()), value)).collect())
+}
+
+/// An object of fields at hand.
+pub fn fields_of(fields: Fields) -> Value {
+    Val::Obj(Arc::new(fields))
+}
+
+/// A number from a JSON literal, kept as written where a machine's number would not print the same.
+pub fn number(literal: &str) -> Value {
+    let whole = literal != "-0" && !literal.contains(['.', 'e', 'E']);
+    let number = whole.then(|| Num::from_str_radix(literal, 10)).flatten();
+    Val::Num(number.unwrap_or_else(|| Num::Dec(Arc::new(literal.to_owned()))))
+}
+
+/// The text of a string that is UTF-8.
+pub fn as_str(value: &Value) -> Option<&str> {
+    match value {
+        Val::TStr(bytes) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// The items of a list.
+pub fn as_list(value: &Value) -> Option<&[Value]> {
+    match value {
+        Val::Arr(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// The fields of an object.
+pub fn as_object(value: &Value) -> Option<&Fields> {
+    match value {
+        Val::Obj(fields) => Some(fields),
+        _ => None,
+    }
+}
+
+/// The name of a value's type, as jq's `type` gives it.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Val::Null => "null",
+        Val::Bool(_) => "boolean",
+        Val::Num(_) => "number",
+        Val::TStr(_) | Val::BStr(_) => "string",
+        Val::Arr(_) => "array",
+        Val::Obj(_) => "object",
+    }
+}
+
+/// What a value is, for writers.
+pub fn shape(value: &Value) -> Shape<'_> {
+    match value {
+        Val::Null => Shape::Null,
+        Val::Bool(truth) => Shape::Bool(*truth),
+        Val::Num(Num::Int(number)) => Shape::Integer(*number),
+        Val::Num(Num::Float(number)) => Shape::Float(*number),
+        Val::Num(Num::Dec(literal)) => Shape::Literal(literal.as_str().into()),
+        Val::Num(Num::BigInt(number)) => Shape::Literal(number.to_string().into()),
+        Val::TStr(text) => Shape::Text(text),
+        Val::BStr(bytes) => Shape::Bytes(bytes),
+        Val::Arr(items) => Shape::List(items),
+        Val::Obj(fields) => Shape::Object(fields),
+    }
+}
