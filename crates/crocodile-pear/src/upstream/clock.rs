@@ -9,15 +9,22 @@ use tokio::time::{Instant, Sleep};
 use super::{Limit, Timeouts};
 use crate::error::{Error, Kind};
 
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// One call's clock: one timer at most, made when there first is something to wait for.
 pub(super) struct Clock {
     timer: Option<Pin<Box<Sleep>>>,
-    /// When the present wait began.
-    since: Option<Instant>,
+    wait: Option<Wait>,
     /// What remains for the whole call.
     call: Limit,
     first_byte: Limit,
     idle: Limit,
+}
+
+/// The present wait.
+struct Wait {
+    since: Instant,
+    deadline: Instant,
 }
 
 /// What is waited for.
@@ -27,9 +34,17 @@ pub(super) enum Phase {
     Body,
 }
 
+impl Wait {
+    fn new(limit: Duration) -> Self {
+        let since = Instant::now();
+        // A limit beyond what a clock can say is as good as a century.
+        Wait { since, deadline: since.checked_add(limit).unwrap_or_else(|| since + CENTURY) }
+    }
+}
+
 impl Clock {
     pub(super) fn new(timeouts: &Timeouts) -> Self {
-        Clock { timer: None, since: None, call: timeouts.call, first_byte: timeouts.first_byte, idle: timeouts.idle }
+        Clock { timer: None, wait: None, call: timeouts.call, first_byte: timeouts.first_byte, idle: timeouts.idle }
     }
 
     /// The tighter of `limit` and what remains for the call.
@@ -46,11 +61,11 @@ impl Clock {
 
     /// The upstream is waited for no longer: it moved, or it is someone else's turn.
     pub(super) fn pause(&mut self) {
-        let Some(since) = self.since.take() else { return };
-        let waited = since.elapsed();
+        let Some(Wait { since, deadline }) = self.wait.take() else { return };
+        let now = Instant::now();
         // Who waits is woken at the deadline. Past it, nobody waited: the consumer pulled late.
-        if matches!(self.call, Limit::After(left) if waited < left) {
-            self.charge(waited);
+        if now <= deadline {
+            self.charge(now - since);
         }
     }
 
@@ -61,7 +76,7 @@ impl Clock {
             Phase::Body => self.idle,
         };
         let Limit::After(limit) = self.within(limit) else { return Poll::Pending };
-        let deadline = *self.since.get_or_insert_with(Instant::now) + limit;
+        let deadline = self.wait.get_or_insert_with(|| Wait::new(limit)).deadline;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         // A timer that fires early is set again then: most deadlines only ever move away.
         if timer.deadline() > deadline {
@@ -140,5 +155,14 @@ mod tests {
         wait(&mut clock, Phase::Body, 6).await;
         tokio::time::advance(Duration::from_secs(600)).await;
         about(expire(&mut clock, Phase::Body).await, 4);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_consumer_that_comes_back_late_is_not_charged() {
+        let mut clock = clock(9, 5, 60);
+        let asked = poll_fn(|cx| Poll::Ready(clock.poll_expired(Phase::Body, cx).is_pending()));
+        assert!(asked.await);
+        tokio::time::advance(Duration::from_secs(59)).await;
+        clock.pause();
+        about(expire(&mut clock, Phase::Body).await, 5);
     }
 }

@@ -232,26 +232,32 @@ impl Exchange {
         (head.status, head.headers)
     }
 
-    /// Reads once; what came lies in `ready`.
+    /// Sends on, and reads once; what came lies in `ready`.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let starved = self.poll_send(cx)?;
+        match self.poll_part(cx) {
+            Poll::Pending => self.wait(Phase::Body, starved, cx).map(Err),
+            came => {
+                self.clock.pause();
+                came
+            }
+        }
+    }
+
+    /// Reads once, without regard to clock and request.
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let (Some(io), Reading::Body(Arriving { decoder, ready })) = (&mut self.io, &mut self.reading) else {
             return Poll::Ready(Err(gone()));
         };
-        let read = io.poll_read(cx, |bytes| {
+        let read = ready!(io.poll_read(cx, |bytes| {
             if bytes.is_empty() {
                 return decoder.end().map(|()| Reuse::Close);
             }
             let found = decoder.decode(bytes)?;
             *ready = Bytes::copy_from_slice(&bytes[found.data]);
             Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
-        });
-        let reuse = match read {
-            Poll::Pending => return self.wait(Phase::Body, starved, cx).map(Err),
-            Poll::Ready(read) => read.unwrap_or_else(|_: io::Error| Err(cut()))?,
-        };
-        self.clock.pause();
-        if reuse == Reuse::Close {
+        }));
+        if read.unwrap_or_else(|_: io::Error| Err(cut()))? == Reuse::Close {
             self.reuse = Reuse::Close;
         }
         self.finish();
@@ -329,7 +335,7 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         if self.worth_draining() {
             // The connection is kept by `finish` if that was the end, and closed if not.
-            let _ = self.poll_fill(&mut Context::from_waker(Waker::noop()));
+            let _ = self.poll_part(&mut Context::from_waker(Waker::noop()));
         }
     }
 }

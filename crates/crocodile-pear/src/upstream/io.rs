@@ -45,8 +45,9 @@ impl Io {
 
     /// Writes what the socket takes, in one call.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        match self {
-            Io::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+        match (self, parts) {
+            (Io::Tcp(stream), [part]) => Pin::new(stream).poll_write(cx, part),
+            (Io::Tcp(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
         }
     }
 

@@ -191,7 +191,9 @@ impl Out {
 
     fn poll_write(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
         let parts = [IoSlice::new(&self.lead), IoSlice::new(&self.data), IoSlice::new(self.tail)];
-        let written = io.poll_write(cx, &parts);
+        // One part alone, as a head mostly is, takes the cheaper system call.
+        let used = if self.data.is_empty() && self.tail.is_empty() { 1 } else { 3 };
+        let written = io.poll_write(cx, &parts[..used]);
         if let Poll::Ready(Ok(written)) = written {
             self.advance(written);
         }
