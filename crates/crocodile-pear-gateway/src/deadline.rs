@@ -38,7 +38,9 @@ pub async fn within<F: Future>(timeout: Timeout, future: F) -> (Option<F::Output
 /// The response with the clock on its body: a body that is late is broken off.
 pub fn bound(response: Response<Pulled>, deadline: Deadline) -> Response<Pulled> {
     match deadline {
-        Some(clock) if !response.body().is_end_stream() => response.map(|body| Box::pin(Bound { body, clock }) as Pulled),
+        Some(clock) if !response.body().is_end_stream() => {
+            response.map(|body| Box::pin(Bound { body, clock }) as Pulled)
+        }
         _ => response,
     }
 }

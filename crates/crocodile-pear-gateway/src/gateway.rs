@@ -106,7 +106,11 @@ impl Gateway {
         problems: &mut Problems,
     ) -> Option<Plan> {
         if spec.pipeline.is_empty() {
-            return problems.error(written.span, "the pipeline has no steps", "begin it with `- request: UPSTREAM /path`");
+            return problems.error(
+                written.span,
+                "the pipeline has no steps",
+                "begin it with `- request: UPSTREAM /path`",
+            );
         }
         let mut cx = Compile {
             upstreams: &self.upstreams,
@@ -169,6 +173,8 @@ pub fn address(written: &Located<String>, problems: &mut Problems) -> Option<Soc
     let spelled = spelled.or_else(|| text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}")));
     match spelled.as_deref().unwrap_or(text).parse() {
         Ok(address) => Some(address),
-        Err(_) => problems.error(written.span, format!("`{text}` is no address"), "write `127.0.0.1:8080` or `[::1]:8080`"),
+        Err(_) => {
+            problems.error(written.span, format!("`{text}` is no address"), "write `127.0.0.1:8080` or `[::1]:8080`")
+        }
     }
 }

@@ -61,19 +61,15 @@ fn load(counter: &AtomicU64) -> u64 {
 type Read = fn(&crocodile_pear::upstream::Upstream) -> u64;
 
 const UPSTREAM: [(&str, &str, &str, Read); 5] = [
-    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| load(&upstream.counters().calls)),
-    (
-        "crocodile_pear_upstream_connections_opened_total",
-        "counter",
-        "Connections opened to an upstream.",
-        |upstream| load(&upstream.counters().opened),
-    ),
-    (
-        "crocodile_pear_upstream_connections_reused_total",
-        "counter",
-        "Calls on a kept connection.",
-        |upstream| load(&upstream.counters().reused),
-    ),
+    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| {
+        load(&upstream.counters().calls)
+    }),
+    ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened to an upstream.", |upstream| {
+        load(&upstream.counters().opened)
+    }),
+    ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls on a kept connection.", |upstream| {
+        load(&upstream.counters().reused)
+    }),
     (
         "crocodile_pear_upstream_retries_total",
         "counter",

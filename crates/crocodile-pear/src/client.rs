@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Outcome, Producer, Pulled};
 use crate::scope::Scope;
+use crate::spec::Size;
 use crate::steps::concatenate::{As, Concatenate, ItemOrder, OnError, concatenate};
 use crate::steps::timer;
-use crate::spec::Size;
 use crate::upstream::{Call, Settings, Upstream};
 
 /// The most bytes of a body that `transform` and `concatenate_json` read whole.

@@ -132,9 +132,11 @@ fn named(names: &Names, name: &str) -> Value {
 
 /// Header fields as an object: names in lower case, a field that came several times as a list of strings.
 pub fn header_value(headers: &HeaderMap) -> Value {
-    gather(headers.iter().map(|(name, value)| {
-        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    }))
+    gather(
+        headers
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())),
+    )
 }
 
 /// An object of strings; a name that comes several times has a list of strings.

@@ -193,7 +193,10 @@ fn scalar(value: &Value) -> Option<String> {
 }
 
 fn not_text(value: &Value) -> Error {
-    Error::new(Kind::Expression, format!("a URL or header takes a string, a number or a boolean, not {}", jq::kind(value)))
+    Error::new(
+        Kind::Expression,
+        format!("a URL or header takes a string, a number or a boolean, not {}", jq::kind(value)),
+    )
 }
 
 /// Refuses a path in which a value made a dot segment, which servers resolve (RFC 3986, 5.2.4).
@@ -238,8 +241,10 @@ mod tests {
 
     #[test]
     fn a_value_stays_one_segment_or_one_query_value() {
-        assert_eq!(render("/c/{x}/d?q={x}", "a/b?c#d e&f=%2f\r\n@\\").expect("renders"),
-            "/c/a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C/d?q=a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C");
+        assert_eq!(
+            render("/c/{x}/d?q={x}", "a/b?c#d e&f=%2f\r\n@\\").expect("renders"),
+            "/c/a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C/d?q=a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C"
+        );
         assert_eq!(render("/c?q={x}", "Lund,SE").expect("renders"), "/c?q=Lund%2CSE");
         assert_eq!(render("/f/{*x}", "a/b c").expect("renders"), "/f/a/b%20c");
     }

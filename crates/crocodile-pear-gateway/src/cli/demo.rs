@@ -67,10 +67,7 @@ impl Demo {
         Ok(address)
     }
 
-    fn config(
-        &self,
-        upstreams: SocketAddr,
-    ) -> (Option<Node>, config::Sources, crocodile_pear::problem::Problems) {
+    fn config(&self, upstreams: SocketAddr) -> (Option<Node>, config::Sources, crocodile_pear::problem::Problems) {
         config::parse("demo.yaml", CONFIG, &|name| match name {
             "LISTEN" => Some(self.listen.to_string()),
             "UPSTREAMS" => Some(format!("http://{upstreams}")),

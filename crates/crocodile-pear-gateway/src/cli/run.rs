@@ -117,4 +117,3 @@ fn reload(file: &File, live: &Live) {
         None => tracing::error!("the configuration has problems; the old one goes on"),
     }
 }
-

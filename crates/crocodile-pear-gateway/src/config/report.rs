@@ -1,9 +1,6 @@
 //! Problems as the operator reads them: with the line they stand in, or as JSON for an editor.
 
-use std::{
-    fmt::Write,
-    io::IsTerminal,
-};
+use std::{fmt::Write, io::IsTerminal};
 
 use crocodile_pear::problem::{Problem, Severity};
 use serde_json::json;

@@ -9,9 +9,9 @@ pub use read::read;
 pub(crate) use write::write_within;
 pub use write::{write, write_string};
 
-use bytes::Bytes;
 use crate::error::Error;
 use crate::jq::Value;
+use bytes::Bytes;
 use memchr::memchr2;
 
 /// How deep lists and objects may nest: serde_json's bound, far above what APIs send.

@@ -96,7 +96,11 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     match uri.scheme_str() {
         Some("http") => {}
         Some("https") => {
-            return wrong("TLS to upstreams is not built yet", "write `http://`, or let a local proxy speak TLS", problems);
+            return wrong(
+                "TLS to upstreams is not built yet",
+                "write `http://`, or let a local proxy speak TLS",
+                problems,
+            );
         }
         Some(_) => return wrong("only http URLs can be called", remedy, problems),
         None => return wrong("the URL has no scheme", remedy, problems),
@@ -106,7 +110,9 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
             wrong("a URL in a configuration holds no credentials", "send them as a header of the call", problems)
         }
         Some(authority) if authority.host().is_empty() => wrong("the URL has no host", remedy, problems),
-        _ if uri.query().is_some() => wrong("an upstream's URL has no query", "put it into the path of the call", problems),
+        _ if uri.query().is_some() => {
+            wrong("an upstream's URL has no query", "put it into the path of the call", problems)
+        }
         Some(_) => Some(uri),
         None => wrong("the URL has no host", remedy, problems),
     }
