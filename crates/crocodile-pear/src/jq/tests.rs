@@ -452,7 +452,7 @@ fn speed() {
     };
     let value = json::read(&text).expect("valid");
     measure("check", &mut || json::check(&text).expect("valid"));
-    let page = [b"[", &[&text[..]; 1000].join(&b','')[..], b"]"].concat();
+    let page = [b"[", &[&text[..]; 1000].join(&b',')[..], b"]"].concat();
     let start = Instant::now();
     (0..100).for_each(|_| json::check(&page).expect("valid"));
     let speed = page.len() as f64 * 100.0 / start.elapsed().as_secs_f64() / 1e9;
