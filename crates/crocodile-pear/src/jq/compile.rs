@@ -78,9 +78,9 @@ fn read(source: &str) -> Result<Term<&str>, Vec<Fault>> {
     }
     let lexed = Lexer::new(source).lex();
     let tokens = lexed.map_err(|errors| errors.iter().map(|error| unlexed(source, error)).collect::<Vec<_>>())?;
-    let parsed = Parser::new(&tokens).parse(|parser| parser.term());
+    let parsed = Parser::new(&tokens).parse(Parser::term);
     parsed.map_err(|errors| {
-        let found = errors.into_iter().map(|(expected, token)| (expected, token.map(|token| token.as_str())));
+        let found = errors.into_iter().map(|(expected, token)| (expected, token.map(lex::Token::as_str)));
         found.map(|(expected, found)| unparsed(source, &expected, found)).collect()
     })
 }
@@ -106,7 +106,7 @@ fn unlexed(source: &str, (expected, rest): &lex::Error<&str>) -> Fault {
 fn unparsed(source: &str, expected: &parse::Expect<&str>, found: Option<&str>) -> Fault {
     let end = &source[source.len()..];
     let wanted = match expected {
-        parse::Expect::Just(token) if token.is_empty() => "the end".to_owned(),
+        parse::Expect::Just("") => "the end".to_owned(),
         parse::Expect::Just(token) => format!("`{token}`"),
         parse::Expect::Nothing => "an operator such as `|` or the end".to_owned(),
         parse::Expect::Term => "a term such as `.name`, `$variable` or a string".to_owned(),

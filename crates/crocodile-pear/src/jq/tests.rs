@@ -77,7 +77,7 @@ fn expressions_give_what_jq_gives() {
         ("\"a,b\" | split(\",\")", r#"["a","b"]"#),
         ("[1,2,3] | contains([2]), (index(2)), any(. > 2), (map(tostring) | join(\"-\"))", "true\n1\ntrue\n\"1-2-3\""),
         ("to_entries[0].key", "\"id\""),
-        ("[[1,2],[3,4]] | [combinations] | length, transpose", "4"),
+        ("[[1,2],[3,4]] | ([combinations] | length), transpose", "4\n[[1,3],[2,4]]"),
         ("\"été\" | indices(\"é\"), length, (. / \"\")", "[0,2]\n3\n[\"é\",\"t\",\"é\"]"),
         ("1700000000 | todate", "\"2023-11-14T22:13:20Z\""),
         ("[{a:1},{a:2},{a:1}] | group_by(.a) | map(length)", "[2,1]"),
@@ -87,9 +87,6 @@ fn expressions_give_what_jq_gives() {
     ];
     for (source, expected) in cases {
         match outputs(source, input) {
-            Ok(given) if source.ends_with(", transpose") => {
-                assert_eq!(given.first().map(String::as_str), Some(expected))
-            }
             Ok(given) => assert_eq!(given.join("\n"), expected, "{source}"),
             Err(error) => assert_eq!("", expected, "{source}: {error}"),
         }
@@ -455,6 +452,10 @@ fn speed() {
     };
     let value = json::read(&text).expect("valid");
     measure("check", &mut || json::check(&text).expect("valid"));
+    let page = [b"[", &[&text[..]; 1000].join(&b',')[..], b"]"].concat();
+    let start = Instant::now();
+    (0..100).for_each(|_| json::check(&page).expect("valid"));
+    let speed = page.len() as f64 * 100.0 / start.elapsed().as_secs_f64() / 1e9;
     measure("read", &mut || drop(json::read(&text).expect("valid")));
     measure("run", &mut || drop(filter.run(value.clone(), &mut |_| value::null()).expect("runs")));
     measure("read + run + write", &mut || {
@@ -463,6 +464,7 @@ fn speed() {
         let outputs = filter.run(value, &mut |_| value::null()).expect("runs");
         json::write(&outputs[0], &mut out).expect("writes");
     });
+    let _ = writeln!(std::io::stderr(), "check: {speed:.2} GB/s");
     // The engine bare, with its own values and definitions.
     let arena = jaq_core::load::Arena::default();
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
