@@ -9,7 +9,7 @@ use jaq_core::load::{Arena, File, Loader, span};
 
 use super::library::{self, REFUSED};
 use super::scope::{self, NESTING, Scope, Wrong};
-use super::{Fault, Filter};
+use super::{Fault, Filter, budget};
 
 /// Bytes of an expression: more is a program.
 const SOURCE: usize = 16 << 10;
@@ -65,7 +65,9 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     let compiler =
         jaq_core::Compiler::default().with_funs(natives).with_global_vars(variables.iter().map(String::as_str));
     let engine = compiler.compile(modules).map_err(|_| broken())?;
-    Ok(Filter { engine, uses, reads_item })
+    // Each output passes every level of the expression on its way out.
+    let work = budget::WORK / (1 + depth as u64 / 32);
+    Ok(Filter { engine, uses, reads_item, work })
 }
 
 fn read(source: &str) -> Result<Term<&str>, Vec<Fault>> {

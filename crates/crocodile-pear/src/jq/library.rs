@@ -199,7 +199,7 @@ fn meters() -> [Fun<Engine>; 4] {
 /// Refuses what a regular expression would make too much work of: the engine bounds neither repetitions nor matches.
 fn weigh(text: Item, pattern: Item) -> Result<Item, Fault> {
     const STATES: usize = 2_000;
-    const MATCHES: usize = 1 << 20;
+    const MATCHES: usize = 1 << 18;
     let (Val::TStr(bytes), Val::TStr(source)) = (&text.value, &pattern.value) else {
         return fail(format!("cannot match {} with {}", kind(&text.value), kind(&pattern.value)));
     };
