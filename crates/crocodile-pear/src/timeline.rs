@@ -67,6 +67,11 @@ impl Timeline {
         Timeline { began: Instant::now(), marks: Mutex::new(Vec::new()) }
     }
 
+    /// When the request began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Time since the request began.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()

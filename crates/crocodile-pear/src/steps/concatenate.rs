@@ -121,7 +121,7 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     };
     let headers = spec.headers();
     let body = Concatenation { held: held.into_iter(), items, spec, state: State::Empty };
-    Some(Ok(Answer { status, headers, body: Body::Pulled(Box::pin(body)), names: None }))
+    Some(Ok(Answer { status, headers, body: Body::Pulled(Box::pin(body)), names: None, upstream: None }))
 }
 
 impl Concatenate {
@@ -178,7 +178,7 @@ async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
         Some(Ok(answer)) => write(answer, &spec, &mut text).await.map_err(|error| error.at_step(&"concatenate".into())),
         Some(Err(error)) => Err(error),
     };
-    let Err(error) = written else {
+    let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
         text.extend_from_slice(spec.closing());
         return Item { text: Some(text), failure: None };
     };
