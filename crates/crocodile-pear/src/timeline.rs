@@ -91,7 +91,7 @@ impl Timeline {
         drop(marks);
         tracing::info!(
             target: "crocodile_pear::timer",
-            at_ms = at.as_secs_f64() * 1000.0,
+            at_ms = at.as_micros() as f64 / 1000.0,
             label = label.as_ref(),
             producer,
             message = message.name(),

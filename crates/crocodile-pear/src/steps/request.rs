@@ -5,7 +5,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
@@ -318,7 +318,7 @@ impl Calling {
             target.push_str(query);
         }
         let mut headers = HeaderMap::with_capacity(self.headers.len() + self.upstream.forward().len());
-        for name in self.upstream.forward() {
+        for name in self.upstream.forward().iter().filter(|name| !of_this_hop(name, scope.headers())) {
             for value in scope.headers().get_all(name) {
                 headers.append(name.clone(), value.clone());
             }
@@ -362,6 +362,12 @@ impl Calling {
         let value = format::value(answer, self.max_body).await.ok()?;
         Some(Answer { headers, ..Answer::of_value(value) }).map(|answer| Answer { status, ..answer })
     }
+}
+
+/// Whether the client says of a field that it ends at the gateway (RFC 9110, 7.6.1).
+fn of_this_hop(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let options = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    options.map(<[u8]>::trim_ascii).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
 /// The step.
