@@ -29,6 +29,8 @@ pub struct Filter {
     engine: jaq_core::Filter<Engine>,
     uses: Vec<String>,
     reads_item: bool,
+    /// Units of work for one evaluation.
+    work: u64,
 }
 
 /// Why an expression cannot be compiled.
@@ -68,7 +70,7 @@ impl Filter {
     /// # Errors
     /// `Kind::Expression` when the expression fails or exceeds its budget.
     pub fn run(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Vec<Value>, Error> {
-        self.evaluate(input, lookup, budget::WORK)
+        self.evaluate(input, lookup, self.work)
     }
 
     fn evaluate(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value, work: u64) -> Result<Vec<Value>, Error> {

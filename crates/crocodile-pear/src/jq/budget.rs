@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Kind};
 
-/// Units of work, each some 10 to 100 ns: an evaluation ends within a second.
-pub const WORK: u64 = 8_000_000;
+/// Units of work, each some 20 to 200 ns: an evaluation ends within a second.
+pub const WORK: u64 = 4_000_000;
 
 /// Bytes that may be made in all, freed ones included.
-const GROWTH: u64 = 192 << 20;
+const GROWTH: u64 = 128 << 20;
 
 /// Levels of updates within updates (`.a.b |= …` has two): each is a few frames of the thread's stack.
 const NEST: u32 = 256;

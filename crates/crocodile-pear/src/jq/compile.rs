@@ -9,7 +9,7 @@ use jaq_core::load::{Arena, File, Loader, span};
 
 use super::library::{self, REFUSED};
 use super::scope::{self, NESTING, Scope, Wrong};
-use super::{Fault, Filter};
+use super::{Fault, Filter, budget};
 
 /// Bytes of an expression: more is a program.
 const SOURCE: usize = 16 << 10;
@@ -65,7 +65,9 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     let compiler =
         jaq_core::Compiler::default().with_funs(natives).with_global_vars(variables.iter().map(String::as_str));
     let engine = compiler.compile(modules).map_err(|_| broken())?;
-    Ok(Filter { engine, uses, reads_item })
+    // Each output passes every level of the expression on its way out.
+    let work = budget::WORK / (1 + depth as u64 / 32);
+    Ok(Filter { engine, uses, reads_item, work })
 }
 
 fn read(source: &str) -> Result<Term<&str>, Vec<Fault>> {
@@ -78,9 +80,9 @@ fn read(source: &str) -> Result<Term<&str>, Vec<Fault>> {
     }
     let lexed = Lexer::new(source).lex();
     let tokens = lexed.map_err(|errors| errors.iter().map(|error| unlexed(source, error)).collect::<Vec<_>>())?;
-    let parsed = Parser::new(&tokens).parse(|parser| parser.term());
+    let parsed = Parser::new(&tokens).parse(Parser::term);
     parsed.map_err(|errors| {
-        let found = errors.into_iter().map(|(expected, token)| (expected, token.map(|token| token.as_str())));
+        let found = errors.into_iter().map(|(expected, token)| (expected, token.map(lex::Token::as_str)));
         found.map(|(expected, found)| unparsed(source, &expected, found)).collect()
     })
 }
@@ -106,7 +108,7 @@ fn unlexed(source: &str, (expected, rest): &lex::Error<&str>) -> Fault {
 fn unparsed(source: &str, expected: &parse::Expect<&str>, found: Option<&str>) -> Fault {
     let end = &source[source.len()..];
     let wanted = match expected {
-        parse::Expect::Just(token) if token.is_empty() => "the end".to_owned(),
+        parse::Expect::Just("") => "the end".to_owned(),
         parse::Expect::Just(token) => format!("`{token}`"),
         parse::Expect::Nothing => "an operator such as `|` or the end".to_owned(),
         parse::Expect::Term => "a term such as `.name`, `$variable` or a string".to_owned(),

@@ -560,7 +560,7 @@ impl jaq_core::ValT for Item {
         match self.value {
             Val::Arr(items) => {
                 let items = (0..items.len()).map(move |at| Item::bounded(items[at].clone(), depth));
-                items.flat_map(|item| update(item)).collect()
+                items.flat_map(&update).collect()
             }
             Val::Obj(fields) => {
                 let fields = Arc::try_unwrap(fields).unwrap_or_else(|shared| {

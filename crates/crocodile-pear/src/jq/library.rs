@@ -27,6 +27,9 @@ pub const LOOP: &str = "__loop";
 /// Stands in folds: counts, and bounds how deep updates through a fold recurse.
 pub const FOLD: &str = "__fold";
 
+/// Stands behind `..`: the engine takes each output through every level above it.
+pub const NODE: &str = "__node";
+
 /// Functions that are not there, and why.
 pub const REFUSED: &[(&str, &str)] = &[
     ("env", "it reads the gateway's environment"),
@@ -140,7 +143,7 @@ pub fn natives() -> Vec<Fun<Engine>> {
     theirs.chain(ours.into_iter().map(|(name, arity, f)| run::<Engine>((name, v(arity), f)))).chain(meters()).collect()
 }
 
-fn meters() -> [Fun<Engine>; 3] {
+fn meters() -> [Fun<Engine>; 4] {
     let tick = Native::new(|cv| {
         charge(1);
         box_once(Ok(cv.1))
@@ -178,13 +181,25 @@ fn meters() -> [Fun<Engine>; 3] {
         let outputs: Vec<Result<Item, Exn<'_, Item>>> = update(cv.1).collect();
         Box::new(outputs.into_iter())
     });
-    [(TICK, v(0), tick), (LOOP, v(0), loop_), (FOLD, v(0), fold)]
+    let node = Native::new(|cv| {
+        charge(16);
+        box_once(Ok(cv.1))
+    });
+    let node = node.with_paths(|cv| {
+        charge(16);
+        box_once(Ok(cv.1))
+    });
+    let node = node.with_update(|cv, update| {
+        charge(16);
+        update(cv.1)
+    });
+    [(NODE, v(0), node), (TICK, v(0), tick), (LOOP, v(0), loop_), (FOLD, v(0), fold)]
 }
 
 /// Refuses what a regular expression would make too much work of: the engine bounds neither repetitions nor matches.
 fn weigh(text: Item, pattern: Item) -> Result<Item, Fault> {
     const STATES: usize = 2_000;
-    const MATCHES: usize = 1 << 20;
+    const MATCHES: usize = 1 << 18;
     let (Val::TStr(bytes), Val::TStr(source)) = (&text.value, &pattern.value) else {
         return fail(format!("cannot match {} with {}", kind(&text.value), kind(&pattern.value)));
     };

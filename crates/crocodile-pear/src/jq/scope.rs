@@ -6,7 +6,7 @@ use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::path::Part;
 
-use super::library::{FOLD, LOOP, TICK};
+use super::library::{FOLD, NODE, TICK};
 
 /// Levels that an evaluation may nest, definitions expanded: each costs up to 2 KiB of stack.
 pub const NESTING: usize = 400;
@@ -165,6 +165,10 @@ impl<'s> Scope<'s> {
                 })
             }
         };
+        if let Term::Recurse = term {
+            let node = Term::Call(NODE, Vec::new());
+            *term = Term::BinOp(Box::new(Term::Recurse), BinaryOp::Pipe(None), Box::new(node));
+        }
         // Branches multiply without doing anything else: (.,.) | (.,.) | …
         if self.author == Author::Operator && matches!(term, Term::BinOp(_, BinaryOp::Comma, _)) {
             meter(TICK, term);
@@ -307,8 +311,7 @@ impl<'s> Scope<'s> {
 }
 
 /// Puts a meter before a term.
-fn meter<'s>(name: &'static str, term: &mut Term<&'s str>) {
-    debug_assert_ne!(name, LOOP);
+fn meter(name: &'static str, term: &mut Term<&str>) {
     let inner = std::mem::take(term);
     *term = Term::BinOp(Box::new(Term::Call(name, Vec::new())), BinaryOp::Pipe(None), Box::new(inner));
 }

@@ -15,7 +15,7 @@ use super::io::Io;
 use super::{Call, Upstream};
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Pulled};
-use crate::jq::Value;
+use crate::format::json;
 
 /// RFC 9110, 7.6.3: a gateway says that it was there, and loops can be seen.
 const VIA: &str = "via: 1.1 crocodile-pear\r\n";
@@ -93,7 +93,7 @@ impl Request {
         let (body, stream, json) = match call.body {
             None => (Bytes::new(), None, false),
             Some(Body::Bytes(bytes)) => (bytes, None, false),
-            Some(Body::Value(value)) => (encode(&value)?, None, true),
+            Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
             Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body), false),
         };
         let length = match &stream {
@@ -301,10 +301,6 @@ fn check(call: &Call) -> Result<(), Error> {
 /// RFC 9110, 8.6: these say that their body is empty.
 fn meant_to_have_a_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
-}
-
-fn encode(value: &Value) -> Result<Bytes, Error> {
-    Ok(value.to_string().into_bytes().into())
 }
 
 fn write_line(out: &mut Vec<u8>, method: &Method, base: &str, target: &str, authority: &str) {

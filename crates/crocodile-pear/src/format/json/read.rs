@@ -1,7 +1,5 @@
 //! From bytes to a value.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use memchr::memchr;
 
@@ -55,7 +53,7 @@ impl Reader<'_> {
             let field = self.value()?;
             fields.insert(value::text(key), field);
         }
-        Ok(Value::Obj(Arc::new(fields)))
+        Ok(value::fields_of(fields))
     }
 
     fn list(&mut self) -> Result<Value, Error> {
@@ -141,11 +139,11 @@ fn unescape(mut text: &[u8]) -> Vec<u8> {
 /// The character of one `\u` escape, or of two that form a pair, and what follows.
 fn unit(text: &[u8]) -> (char, &[u8]) {
     let (high, rest) = hex(text);
-    if let (0xd800..=0xdbff, Some(second)) = (high, rest.strip_prefix(b"\\u")) {
-        if let (low @ 0xdc00..=0xdfff, rest) = hex(second) {
-            let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-            return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), rest);
-        }
+    if let (0xd800..=0xdbff, Some(second)) = (high, rest.strip_prefix(b"\\u"))
+        && let (low @ 0xdc00..=0xdfff, rest) = hex(second)
+    {
+        let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), rest);
     }
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
 }
