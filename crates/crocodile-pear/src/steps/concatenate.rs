@@ -175,7 +175,7 @@ async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
     let written = match producer.outcome.await {
         None => return Item { text: None, failure: None },
         // A body fails while it is read here, whatever step it came from.
-        Some(Ok(answer)) => write(answer, &spec, &mut text).await.map_err(|error| error.at_step(&"concatenate".into())),
+        Some(Ok(answer)) => write(answer, &spec, &mut text).await,
         Some(Err(error)) => Err(error),
     };
     let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
