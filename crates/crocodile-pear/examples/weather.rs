@@ -1,42 +1,51 @@
 //! The thesis's weather end-point in axum: `/temperatures?q=Lund,SE|Copenhagen,DK`.
 //!
-//! `cargo run --example weather -- http://127.0.0.1:9000/weather` with the demo's upstreams, or any server of the same API.
+//! `cargo run -p crocodile-pear --example weather -- http://127.0.0.1:9000/weather`, with the API's address; the one
+//! here is where `crocodile-pear demo --upstreams 127.0.0.1:9000` serves one.
 
-use axum::{Router, body::Body, extract::Query, response::Response, routing::get};
-use crocodile_pear::{Client, Parts, Whole, error::Error};
+use std::collections::HashMap;
 
-/// `{name: main.temp}` of a city's weather.
+use axum::extract::{Query, State};
+use axum::{Router, routing::get};
+use crocodile_pear::{Client, Parts, Whole, error::Error, flow::Pulled};
+use http::Response;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// `{name: main.temp}` of a city's weather; what is no weather passes as it is.
 fn temperature(answer: Whole) -> Result<Whole, Error> {
+    if !answer.status.is_success() {
+        return Ok(answer);
+    }
     let weather = answer.json()?;
-    let name = weather["name"].as_str().unwrap_or("unknown").to_owned();
+    let name = weather["name"].as_str().unwrap_or_default();
     Ok(answer.with_json(&serde_json::json!({ name: weather["main"]["temp"] })))
 }
 
-async fn temperatures(client: Client, api: String, cities: String) -> Response {
-    let uris = cities.split('|').map(|city| format!("{api}/data/2.5/weather?q={city}"));
-    let answer = client
-        .request(uris)
+async fn temperatures(
+    State((client, api)): State<(Client, String)>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response<Pulled> {
+    let cities = query.get("q").map_or("Lund,SE", String::as_str).split('|');
+    let encoded = cities.map(|city| utf8_percent_encode(city, NON_ALPHANUMERIC));
+    client
+        .request(encoded.map(|city| format!("{api}/data/2.5/weather?q={city}")))
         .timer("created requests")
         .transform(temperature)
         .concatenate_json(Parts::BodyOnly)
-        .into_response();
-    answer.await.map(axum_body)
+        .into_response()
+        .await
 }
 
-fn axum_body(body: crocodile_pear::flow::Pulled) -> Body {
-    Body::new(body)
+/// The end-point over a weather API; connections to it are kept for as long as the router lives.
+pub fn router(api: String) -> Router {
+    Router::new().route("/temperatures", get(temperatures)).with_state((Client::new(), api))
 }
 
+#[allow(dead_code, reason = "the tests serve the router themselves")]
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let api = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:9000/weather".to_owned());
-    let client = Client::new();
-    let handler = move |Query(query): Query<Vec<(String, String)>>| {
-        let cities = query.into_iter().find(|(name, _)| name == "q").map(|(_, cities)| cities).unwrap_or_default();
-        temperatures(client.clone(), api.clone(), cities)
-    };
-    let router = Router::new().route("/temperatures", get(handler));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
-    axum::serve(listener, router).await?;
+    axum::serve(listener, router(api)).await?;
     Ok(())
 }

@@ -135,7 +135,9 @@ impl Client {
             loop {
                 match self.line()? {
                     None => return Ok(self.broken("the trailer is cut".to_owned())),
-                    Some(line) if line.is_empty() => return fields(trailers.iter().map(String::as_str)).map(|trailers| self.end(trailers)),
+                    Some(line) if line.is_empty() => {
+                        return fields(trailers.iter().map(String::as_str)).map(|trailers| self.end(trailers));
+                    }
                     Some(line) => trailers.push(line),
                 }
             }

@@ -159,7 +159,9 @@ impl Part {
             notes.calls.push(Noted { call: call.clone(), fields, body: Vec::new() });
             notes.calls.len() - 1
         });
-        let Some(acts) = self.acts(&call) else { return Err(Over::Fault(format!("nobody said what `{call}` answers"))) };
+        let Some(acts) = self.acts(&call) else {
+            return Err(Over::Fault(format!("nobody said what `{call}` answers")));
+        };
         for act in &acts.0 {
             self.act(act, &call, index, &mut rest, reader)?;
         }
@@ -198,7 +200,9 @@ impl Part {
         if let Some(gate) = &act.open {
             self.gates.open(gate);
         }
-        if act.reads.is_none() && (act.status.is_some() || act.raw.is_some() || act.body.is_some() || act.chunks.is_some()) {
+        if act.reads.is_none()
+            && (act.status.is_some() || act.raw.is_some() || act.body.is_some() || act.chunks.is_some())
+        {
             hear(usize::MAX, reader)?;
         }
         if act.status.is_some() || act.body.is_some() || act.chunks.is_some() || act.headers.is_some() {

@@ -1,0 +1,26 @@
+//! Every command, configuration and answer in the documents, tried; and the pages that are generated, compared.
+//!
+//! `BLESS=1` writes the generated ones anew.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+
+#[path = "documents/examples.rs"]
+mod examples;
+#[path = "documents/generated.rs"]
+mod generated;
+#[path = "documents/page.rs"]
+mod page;
+#[path = "documents/pages.rs"]
+mod pages;
+#[path = "documents/reference.rs"]
+mod reference;
+#[path = "documents/stage.rs"]
+mod stage;
+
+use std::path::PathBuf;
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}

@@ -1,0 +1,175 @@
+//! The pages are true: every command says what is written below it, every configuration is good, every link leads on.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::page::{self, Block, Command, agrees, blocks};
+use crate::root;
+use crate::stage::{Demo, Served, shell};
+
+/// Where the documents say that things are. On a page, the demo is at the first two, the page's own gateway
+/// at the others.
+const DEMO: &str = "127.0.0.1:8080";
+const UPSTREAMS: &str = "127.0.0.1:9000";
+const GATEWAY: &str = "127.0.0.1:8081";
+const ADMIN: &str = "127.0.0.1:9090";
+
+/// The name under which pages save the configuration that they show.
+const CONFIG: &str = "crocodile-pear.yaml";
+
+/// What only the reader's own machine can run; a block of these is `sh`, without output.
+const READER_S: [&str; 8] = ["cargo", "sudo", "systemctl", "journalctl", "kill", "git", "crocodile-pear", ".ci/run"];
+
+#[test]
+fn every_page_says_what_happens() {
+    let demo = Demo::begin();
+    let wrong: Vec<String> = page::all().iter().flat_map(|path| Page::read(path, &demo).wrong()).collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
+}
+
+/// A page while it is tried, from its top to its end.
+struct Page<'a> {
+    path: &'a Path,
+    demo: &'a Demo,
+    folder: PathBuf,
+    /// The gateway with the configuration shown last.
+    served: OnceLock<Gateway>,
+}
+
+struct Gateway {
+    address: String,
+    admin: Option<String>,
+    _served: Served,
+}
+
+impl<'a> Page<'a> {
+    fn read(path: &'a Path, demo: &'a Demo) -> Self {
+        let name = path.file_stem().unwrap();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Page { path, demo, folder, served: OnceLock::new() }
+    }
+
+    fn wrong(mut self) -> Vec<String> {
+        let text = fs::read_to_string(self.path).unwrap();
+        let mut wrong = links(self.path, &text);
+        for block in blocks(&text) {
+            if let Err(problem) = self.try_block(&block) {
+                wrong.push(format!("{}:{}: {problem}", self.path.display(), block.line));
+            }
+        }
+        wrong
+    }
+
+    fn try_block(&mut self, block: &Block) -> Result<(), String> {
+        match block.kind.as_str() {
+            "yaml" => self.save(&block.text),
+            "console" => page::commands(&block.text).iter().try_for_each(|command| self.run(command)),
+            "sh" => block.text.lines().try_for_each(reader_s),
+            "rust" => compiled(&block.text),
+            // A diagram or a unit of systemd promises nothing that could be tried here.
+            "text" | "ini" => Ok(()),
+            other => Err(format!("nobody tries a `{other}` block")),
+        }
+    }
+
+    /// A configuration must be good, and is what the page's gateway serves from here on.
+    fn save(&mut self, text: &str) -> Result<(), String> {
+        fs::write(self.folder.join(CONFIG), text).unwrap();
+        self.served = OnceLock::new();
+        let report = shell(&format!("crocodile-pear check {CONFIG}"), &self.folder);
+        let told = String::from_utf8_lossy(&report.stdout).into_owned();
+        if report.status.success() { Ok(()) } else { Err(told) }
+    }
+
+    fn run(&self, command: &Command) -> Result<(), String> {
+        // These run until they are stopped; they have been started on other ports.
+        if ["crocodile-pear run", "crocodile-pear demo", "cargo run"].iter().any(|long| command.line.starts_with(long))
+        {
+            return Ok(());
+        }
+        let output = shell(&self.placed(&command.line), &self.folder);
+        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        match agrees(&told, &self.placed(&command.output)) {
+            true => Ok(()),
+            false => Err(format!("`{}` says\n{told}\nand should say\n{}", command.line, command.output)),
+        }
+    }
+
+    /// The text with the addresses where things are now.
+    fn placed(&self, text: &str) -> String {
+        let mut text = text.replace(DEMO, &self.demo.gateway).replace(UPSTREAMS, &self.demo.upstreams);
+        if text.contains(GATEWAY) || text.contains(ADMIN) {
+            let gateway = self.served.get_or_init(|| self.serve());
+            text = text.replace(GATEWAY, &gateway.address);
+            text = text.replace(ADMIN, gateway.admin.as_deref().unwrap_or(ADMIN));
+        }
+        text
+    }
+
+    /// Serves the configuration shown last, with the demo's upstreams and on free ports.
+    fn serve(&self) -> Gateway {
+        let text = fs::read_to_string(self.folder.join(CONFIG)).unwrap();
+        let free = |text: String, address| text.replace(address, "127.0.0.1:0");
+        let placed = free(free(text, GATEWAY), ADMIN).replace(UPSTREAMS, &self.demo.upstreams);
+        fs::write(self.folder.join("served.yaml"), &placed).unwrap();
+        let served = Served::begin(&["run", "served.yaml"], &[], &self.folder);
+        let admin = placed.contains("admin:").then(|| served.address("health and metrics on http://"));
+        Gateway { address: served.address("listening on http://"), admin, _served: served }
+    }
+}
+
+fn reader_s(line: &str) -> Result<(), String> {
+    let word = line.split_whitespace().next().unwrap_or_default();
+    let known = word.is_empty() || word.starts_with('#') || READER_S.contains(&word);
+    if known { Ok(()) } else { Err(format!("`{word}` is no command that a reader is known to have")) }
+}
+
+/// Files that the tests compile; a `rust` block is a part of one of them.
+const COMPILED: [&str; 2] = ["crates/crocodile-pear/examples/weather.rs", "docs/steps/first.rs"];
+
+fn compiled(text: &str) -> Result<(), String> {
+    let whole = |file: &&str| fs::read_to_string(root().join(file)).unwrap().contains(text);
+    if COMPILED.iter().any(whole) { Ok(()) } else { Err("this is in no file that is compiled".to_owned()) }
+}
+
+/// The links of a page that lead nowhere.
+fn links(path: &Path, text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let inner = targets.filter(|target| !target.starts_with("http") && !target.contains(' '));
+    let leads = |target: &str| {
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let file = if file.is_empty() { path.to_owned() } else { path.parent().unwrap().join(file) };
+        file.exists() && (heading.is_empty() || headings(&file).contains(heading))
+    };
+    inner
+        .filter(|target| !leads(target))
+        .map(|target| format!("{}: `{target}` leads nowhere", path.display()))
+        .collect()
+}
+
+/// The headings of a page as the ends of links.
+fn headings(file: &Path) -> HashSet<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let heading = |line: &str| line.starts_with('#').then(|| line.trim_start_matches('#').trim().to_lowercase());
+    let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    text.lines()
+        .filter_map(heading)
+        .map(|line| line.chars().filter(kept).collect::<String>().replace(' ', "-"))
+        .collect()
+}
+
+#[test]
+fn the_readme_s_two_commands_are_the_ones_that_are_run() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
+    let blocks = blocks(&readme);
+    let lines: Vec<&str> =
+        blocks.iter().filter(|block| block.kind == "sh").flat_map(|block| block.text.lines()).collect();
+    // `demo` is started by the page's own test, by the same name.
+    assert!(lines.iter().any(|line| line.starts_with("cargo run --release -- demo")), "{lines:?}");
+    let test = lines.iter().find(|line| line.starts_with("cargo test")).unwrap().split('#').next().unwrap().trim();
+    assert!(ci.lines().any(|line| line.trim() == test), "`.ci/run` does not run `{test}`");
+}

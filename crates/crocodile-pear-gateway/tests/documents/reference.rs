@@ -1,0 +1,217 @@
+//! `docs/reference.md`, made of the schema, the binary's own help, the kinds of error and a scrape of the metrics.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::spec::Json;
+
+use crate::root;
+use crate::stage::{Demo, Served, shell};
+
+/// What no code says, with a mark for each part that the code does say.
+const FRAME: &str = include_str!("reference.md");
+
+/// The definitions that have a section, in its order, with its heading.
+const SECTIONS: [(&str, &str); 6] = [
+    ("Document", "The document"),
+    ("UpstreamSpec", "An upstream"),
+    ("TimeoutSpec", "The times of a call"),
+    ("EndpointSpec", "An end-point"),
+    ("Clients", "Clients"),
+    ("Log", "Log"),
+];
+
+const KINDS: [Kind; 12] = [
+    Kind::BadRequest,
+    Kind::BodyTooLarge,
+    Kind::Unreachable,
+    Kind::Reset,
+    Kind::Malformed,
+    Kind::Cut,
+    Kind::Oversized,
+    Kind::Unusable,
+    Kind::Timeout,
+    Kind::Busy,
+    Kind::Expression,
+    Kind::Internal,
+];
+
+const COMMANDS: [&str; 5] = ["run", "check", "explain", "schema", "demo"];
+
+/// The whole page.
+pub fn write(schema: &Json) -> String {
+    let reference = Reference { definitions: &schema["$defs"] };
+    FRAME
+        .replace("<!-- sections -->", &reference.sections())
+        .replace("<!-- steps -->", &reference.steps())
+        .replace("<!-- commands -->", &commands())
+        .replace("<!-- kinds -->", &kinds())
+        .replace("<!-- metrics -->", &metrics())
+}
+
+struct Reference<'a> {
+    definitions: &'a Json,
+}
+
+impl Reference<'_> {
+    fn sections(&self) -> String {
+        let section =
+            |(name, heading): &(&str, &str)| format!("### {heading}\n\n{}", self.part(&self.definitions[name]));
+        SECTIONS.iter().map(section).collect::<Vec<_>>().join("\n")
+    }
+
+    fn steps(&self) -> String {
+        let steps = &object(&self.definitions["EndpointSpec"])["properties"]["pipeline"]["items"]["oneOf"];
+        let steps = steps.as_array().unwrap().iter().flat_map(|step| step["properties"].as_object().unwrap());
+        let section = |(name, schema): (&String, &Json)| format!("### {name}\n\n{}", self.part(self.follow(schema)));
+        steps.map(section).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What it is, and its fields.
+    fn part(&self, schema: &Json) -> String {
+        let mut text = format!("{}\n", doc(schema));
+        let object = object(schema);
+        let Some(fields) = object["properties"].as_object() else {
+            let _ = writeln!(text, "\nIt is written as {}.", self.kind(schema));
+            return text;
+        };
+        text += "\n| field | value | default | |\n|---|---|---|---|\n";
+        let required =
+            |name: &String| object["required"].as_array().is_some_and(|list| list.contains(&name.as_str().into()));
+        for (name, field) in fields {
+            let default = match (&field["default"], required(name)) {
+                (_, true) => "required".to_owned(),
+                (Json::Null, false) => String::new(),
+                (Json::String(default), _) => format!("`{default}`"),
+                (default, _) => format!("`{default}`"),
+            };
+            let doc = cell(&(doc(field) + &self.words(field)));
+            let _ = writeln!(text, "| `{name}` | {} | {default} | {doc} |", cell(&self.kind(field)));
+        }
+        text
+    }
+
+    /// The words of a choice, each with its meaning.
+    fn words(&self, field: &Json) -> String {
+        let words = self.choices(self.follow(field));
+        let word = |word: &Json| format!(" `{}`: {}", word["const"].as_str().unwrap(), doc(word));
+        words.into_iter().flatten().map(word).collect()
+    }
+
+    fn choices<'s>(&self, schema: &'s Json) -> Option<&'s Vec<Json>> {
+        schema["oneOf"]
+            .as_array()
+            .or_else(|| schema["anyOf"].as_array()?.iter().find_map(|one| one["oneOf"].as_array()))
+    }
+
+    /// What may be written.
+    fn kind(&self, schema: &Json) -> String {
+        if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+            return self.named(name);
+        }
+        if let Some(any) = schema["anyOf"].as_array() {
+            let other = |one: &&Json| one["$ref"] != "#/$defs/Variable";
+            return any.iter().filter(other).map(|one| self.kind(one)).collect::<Vec<_>>().join(" or ");
+        }
+        match (schema["type"].as_str(), &schema["const"]) {
+            (_, Json::String(word)) => format!("`{word}`"),
+            (Some("string"), _) if schema["contentMediaType"] == "application/jq" => "[jq](#expressions)".to_owned(),
+            (Some("string"), _) => "text".to_owned(),
+            (Some("integer"), _) => "whole number".to_owned(),
+            (Some("number"), _) => "number".to_owned(),
+            (Some("boolean"), _) => "`true` or `false`".to_owned(),
+            (Some("array"), _) if schema["items"]["oneOf"].is_array() => "list of [steps](#steps)".to_owned(),
+            (Some("array"), _) => format!("list of {}", self.kind(&schema["items"])),
+            (Some("object"), _) => format!("map of names, each with {}", self.kind(&schema["additionalProperties"])),
+            _ => "any value".to_owned(),
+        }
+    }
+
+    fn named(&self, name: &str) -> String {
+        if let Some((_, heading)) = SECTIONS.iter().find(|(known, _)| *known == name) {
+            return format!("[{}](#{})", heading.to_lowercase(), heading.to_lowercase().replace(' ', "-"));
+        }
+        match (self.choices(&self.definitions[name]), name) {
+            (Some(words), _) => {
+                let words = words.iter().map(|word| format!("`{}`", word["const"].as_str().unwrap()));
+                words.collect::<Vec<_>>().join(" or ")
+            }
+            (None, "Duration" | "Size") => format!("[{0}](#durations-and-sizes)", name.to_lowercase()),
+            (None, _) => format!("[{0}](#{0})", name.to_lowercase()),
+        }
+    }
+
+    fn follow<'s>(&'s self, schema: &'s Json) -> &'s Json {
+        match schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+            Some(name) => &self.definitions[name],
+            None => schema,
+        }
+    }
+}
+
+/// The map of a part that may also be written short.
+fn object(schema: &Json) -> &Json {
+    let alternatives = schema["anyOf"].as_array();
+    alternatives.and_then(|any| any.iter().find(|one| one["type"] == "object")).unwrap_or(schema)
+}
+
+fn doc(schema: &Json) -> String {
+    schema["description"].as_str().unwrap_or_default().to_owned()
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn commands() -> String {
+    let help = |name: &&str| {
+        let told = shell(&format!("crocodile-pear {name} --help"), &root());
+        let told = String::from_utf8(told.stdout).unwrap();
+        let lines: Vec<&str> = told.lines().map(str::trim_end).collect();
+        format!("### {name}\n\n```text\n{}\n```\n", lines.join("\n"))
+    };
+    COMMANDS.iter().map(help).collect::<Vec<_>>().join("\n")
+}
+
+/// A row for each kind, described by the source.
+fn kinds() -> String {
+    let source = fs::read_to_string(root().join("crates/crocodile-pear/src/error.rs")).unwrap();
+    let body = source.split("pub enum Kind {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
+    let lines: Vec<&str> = body.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let described: Vec<_> = lines.chunks(2).map(|pair| (pair[0].trim_start_matches("/// "), pair[1])).collect();
+    assert_eq!(described.len(), KINDS.len(), "a kind of error is not in the reference");
+    let mut table = "| kind | status | fault | |\n|---|---|---|---|\n".to_owned();
+    for (kind, (doc, variant)) in KINDS.into_iter().zip(described) {
+        assert_eq!(format!("{kind:?},"), variant);
+        let (status, fault) = (Error::new(kind, "").status().as_u16(), format!("{:?}", kind.fault()).to_lowercase());
+        let _ = writeln!(table, "| `{}` | {status} | {fault} | {doc} |", kind.name());
+    }
+    table
+}
+
+/// A row for each metric that a gateway shows.
+fn metrics() -> String {
+    let demo = Demo::begin();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let config = format!(
+        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstreams: {{ users: 'http://{}' }}\nendpoints: {{ GET /: users / }}\n",
+        demo.upstreams
+    );
+    fs::write(folder.join("metrics.yaml"), config).unwrap();
+    let served = Served::begin(&["run", "metrics.yaml"], &[], folder);
+    let admin = served.address("health and metrics on http://");
+    let scraped = String::from_utf8(shell(&format!("curl -sS http://{admin}/metrics"), folder).stdout).unwrap();
+    let mut table = "| metric | kind | |\n|---|---|---|\n".to_owned();
+    let mut help = ("", "");
+    for line in scraped.lines() {
+        if let Some(about) = line.strip_prefix("# HELP ") {
+            help = about.split_once(' ').unwrap();
+        }
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let _ = writeln!(table, "| `{}` | {} | {} |", help.0, kind.rsplit(' ').next().unwrap(), help.1);
+        }
+    }
+    table
+}

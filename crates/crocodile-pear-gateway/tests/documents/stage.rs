@@ -1,0 +1,87 @@
+//! What the documents are tried on: the real binary, on free ports in the place of those that the documents name.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_crocodile-pear");
+
+/// Longer than any start, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is kept of a log: its start, where the addresses are.
+const LINES: usize = 1000;
+
+/// A gateway, or the demo, until it is dropped.
+pub struct Served {
+    process: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Served {
+    /// Starts the binary.
+    pub fn begin(arguments: &[&str], environment: &[(&str, &str)], folder: &Path) -> Self {
+        let mut command = Command::new(BINARY);
+        command.args(arguments).envs(environment.iter().copied()).current_dir(folder);
+        let mut process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let told = BufReader::new(process.stderr.take().unwrap());
+        let (sender, lines) = mpsc::sync_channel(LINES);
+        // It reads on when nobody listens any more, and drops what it cannot keep: a full pipe would stop the process.
+        thread::spawn(move || told.lines().map_while(Result::ok).for_each(|line| drop(sender.try_send(line))));
+        Served { process, lines }
+    }
+
+    /// The address behind `words` in what it says at its start.
+    pub fn address(&self, words: &str) -> String {
+        let mut told = String::new();
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no `{words}` in:\n{told}"));
+            if let Some((_, rest)) = line.split_once(words) {
+                let end = rest.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
+                return rest[..end.unwrap_or(rest.len())].trim_end_matches('.').to_owned();
+            }
+            told += &(line + "\n");
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The demo, and where it is.
+pub struct Demo {
+    /// Its gateway.
+    pub gateway: String,
+    /// Its example upstreams.
+    pub upstreams: String,
+    _served: Served,
+}
+
+impl Demo {
+    /// Starts the demo as anyone would, on free ports.
+    pub fn begin() -> Self {
+        let served = Served::begin(&["demo", "--listen", "127.0.0.1:0"], &[], &std::env::temp_dir());
+        // One line tells both.
+        let line = served.lines.iter().find(|line| line.contains("The gateway is at")).unwrap();
+        let mut addresses = line.split("http://").skip(1).map(|rest| rest.split([',', ' ']).next().unwrap());
+        let mut next = || addresses.next().unwrap().trim_end_matches('.').to_owned();
+        Demo { gateway: next(), upstreams: next(), _served: served }
+    }
+}
+
+/// Runs a line of a shell; `crocodile-pear` is the binary, and curl shows no progress.
+pub fn shell(line: &str, folder: &Path) -> Output {
+    let line = line.replace("curl ", "curl -sS ");
+    let binary = Path::new(BINARY).parent().unwrap().display();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).current_dir(folder).env("PATH", format!("{binary}:{path}")).env("NO_COLOR", "1");
+    command.stdin(Stdio::null()).output().unwrap()
+}
