@@ -40,7 +40,8 @@ impl Document {
         let address = |name| field(node, name).and_then(read);
         let listen = address("listen").unwrap_or_else(|| Located::new("127.0.0.1:8080".to_owned(), node.span));
         let upstreams = Some(upstreams);
-        let document = Document { listen, admin: address("admin"), threads: None, upstreams, endpoints, clients: None, log: None };
+        let document =
+            Document { listen, admin: address("admin"), threads: None, upstreams, endpoints, clients: None, log: None };
         (document, broken)
     }
 }

@@ -52,7 +52,8 @@ impl Gateway {
     pub fn compile(document: &Document, unread: &[String], problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
         let addresses = [Some(&document.listen), document.admin.as_ref()];
-        let mut sound = addresses.into_iter().flatten().fold(true, |sound, written| address(written, problems).is_some() && sound);
+        let mut sound =
+            addresses.into_iter().flatten().fold(true, |sound, written| address(written, problems).is_some() && sound);
         for (name, (_, spec)) in document.upstreams.iter().flatten() {
             match spec.compile(name, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
@@ -93,7 +94,11 @@ impl Gateway {
         });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {
             if with == route.path {
-                return problems.error(written.span, format!("`{} {with}` is written twice", route.method), "leave out one");
+                return problems.error(
+                    written.span,
+                    format!("`{} {with}` is written twice", route.method),
+                    "leave out one",
+                );
             }
             let message = format!("`{}` cannot be told from `{with}`", route.path);
             return problems.error(written.span, message, "give the parameters of the same place the same names");

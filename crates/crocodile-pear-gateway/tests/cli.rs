@@ -44,7 +44,9 @@ fn text(bytes: &[u8]) -> &str {
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
-    for arguments in [&["serve"][..], &[], &["check", "--format", "xml"], &["check", "a", "b"], &["demo", "--listen", "x"]] {
+    for arguments in
+        [&["serve"][..], &[], &["check", "--format", "xml"], &["check", "a", "b"], &["demo", "--listen", "x"]]
+    {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains("--help"), "{arguments:?}: {}", text(&output.stderr));
@@ -55,7 +57,10 @@ fn wrong_usage_is_exit_code_2() {
 fn a_good_file_is_called_good() {
     file("good.yaml", GOOD);
     let output = run(&["check", "good.yaml"]);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "good.yaml: good (2 end-points, 2 upstreams)\n"));
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(0), "good.yaml: good (2 end-points, 2 upstreams)\n")
+    );
     let output = run(&["check", "good.yaml", "--format", "json"]);
     assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(0), "[]"));
 }

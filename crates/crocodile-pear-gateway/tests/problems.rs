@@ -11,7 +11,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() -> ExitCode {
     let files = std::fs::read_dir("tests/problems").unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).collect();
+    let mut files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).collect();
     files.sort();
     let trial = |path: PathBuf| {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();

@@ -27,8 +27,8 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
-    "config", "document", "log", "route", "deadline", "respond", "server", "demo", "gateway", "metrics", "live", "admin",
-    "cli",
+    "config", "document", "log", "route", "deadline", "respond", "server", "demo", "gateway", "metrics", "live",
+    "admin", "cli",
 ];
 
 /// Macros live at the root of their crate, wherever they are written.
@@ -49,7 +49,8 @@ fn the_gateway_knows_only_what_stands_before() {
 fn only_the_expressions_name_their_engine() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let named = files(&source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
-    let outside: Vec<String> = named.map(|file| module(&source, &file)).filter(|name| !name.starts_with("jq")).collect();
+    let outside: Vec<String> =
+        named.map(|file| module(&source, &file)).filter(|name| !name.starts_with("jq")).collect();
     assert_eq!(outside, Vec::<String>::new());
 }
 
@@ -118,7 +119,9 @@ fn named(line: &str) -> Vec<String> {
     let rests = after.map(|(at, word)| &line[at + word.len()..]);
     rests
         .flat_map(|rest| match rest.strip_prefix('{') {
-            Some(group) => group.split('}').next().unwrap_or_default().split(',').map(|part| path(part.trim())).collect(),
+            Some(group) => {
+                group.split('}').next().unwrap_or_default().split(',').map(|part| path(part.trim())).collect()
+            }
             None => vec![path(rest)],
         })
         .filter(|name| !name.is_empty())
