@@ -155,7 +155,7 @@ fn post(body: Body) -> Call {
 }
 
 fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    Call { method, target: target.into(), headers: HeaderMap::new(), body, timeouts: None }
+    Call { method, target: target.into(), headers: HeaderMap::new(), body, timeouts: None, deadline: None }
 }
 
 fn text(text: &'static str) -> Body {

@@ -263,6 +263,9 @@ impl Gate {
     }
 }
 
+/// Pieces of so many bytes together are copied into one: a plain write costs the kernel less than a vectored one.
+const JOINED: usize = 2048;
+
 impl AsyncWrite for Gate {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -274,8 +277,18 @@ impl AsyncWrite for Gate {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
-        self.note(written)
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if length > JOINED {
+            let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+            return self.note(written);
+        }
+        let mut joined = [0; JOINED];
+        let mut at = 0;
+        for piece in pieces {
+            joined[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        self.poll_write(cx, &joined[..at])
     }
 
     fn is_write_vectored(&self) -> bool {
