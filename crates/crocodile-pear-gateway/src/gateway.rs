@@ -51,9 +51,8 @@ impl Gateway {
     /// are not in the document because they cannot be read.
     pub fn compile(document: &Document, unread: &[String], problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
-        let addresses = [Some(&document.listen), document.admin.as_ref()];
-        let mut sound =
-            addresses.into_iter().flatten().fold(true, |sound, written| address(written, problems).is_some() && sound);
+        let mut sound = address(&document.listen, problems).is_some();
+        sound &= document.admin.as_ref().is_none_or(|written| address(written, problems).is_some());
         for (name, (_, spec)) in document.upstreams.iter().flatten() {
             match spec.compile(name, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
