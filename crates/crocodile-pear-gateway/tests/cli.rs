@@ -3,7 +3,7 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -125,6 +125,38 @@ fn explain_shows_what_streams_and_what_waits() {
     assert_eq!(text(&none.stderr), "error: no end-point is `GET /lisp`; did you mean `GET /list`?\n");
 }
 
+#[test]
+fn operators_see_health_and_metrics() {
+    let path = file("admin.yaml", &format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{GOOD}"));
+    let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let line = gateway.logged("*health and metrics on http://*").unwrap();
+    let admin = line.rsplit("http://").next().unwrap().parse().unwrap();
+    for (target, wanted) in [("/health", "ok"), ("/metrics", "crocodile_pear")] {
+        let body = fetch(admin, "GET", target, "").unwrap();
+        assert!(body.contains(wanted), "{target}: {body}");
+    }
+    assert!(fetch(admin, "GET", "/list", "").is_err(), "clients' end-points are not the operators'");
+    assert!(fetch(gateway.address, "GET", "/metrics", "").is_err(), "operators' pages are not the clients'");
+}
+
+/// The body of a good answer, or what it was instead.
+fn fetch(address: SocketAddr, method: &str, target: &str, body: &str) -> Result<String, String> {
+    let length = body.len();
+    let mut client = Client::connect(address)?;
+    let request = format!("{method} {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}");
+    client.ask(method, request.as_bytes())?;
+    let status = client.head()?.status;
+    let mut bytes = Vec::new();
+    loop {
+        match client.piece()? {
+            Piece::Data(data) => bytes.extend(data),
+            Piece::End(_) if status == 200 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Piece::End(_) => return Err(format!("{status}")),
+            Piece::Broken(how) => return Err(how),
+        }
+    }
+}
+
 fn schema() -> Schema {
     let output = run(&["schema"]);
     assert_eq!(output.status.code(), Some(0));
@@ -177,20 +209,8 @@ fn every_line_that_the_demo_prints_works() {
         let prefix = format!("http://{}", gateway.address);
         let target = words.iter().find_map(|word| word.strip_prefix(&prefix)).unwrap();
         let body = words.iter().position(|word| *word == "-d").map(|at| words[at + 1]);
-        let (method, body) = (if body.is_some() { "POST" } else { "GET" }, body.unwrap_or_default());
-        let length = body.len();
-        let mut client = Client::connect(gateway.address).unwrap();
-        let request = format!("{method} {target} HTTP/1.1\r\nhost: demo\r\ncontent-length: {length}\r\n\r\n{body}");
-        client.ask(method, request.as_bytes()).unwrap();
-        let status = client.head().unwrap().status;
-        let mut bytes = 0;
-        loop {
-            match client.piece().unwrap() {
-                Piece::Data(data) => bytes += data.len(),
-                Piece::End(_) => break,
-                Piece::Broken(how) => panic!("{line}: {how}"),
-            }
-        }
-        assert!(status == 200 && bytes > 0, "{line}: {status}, {bytes} bytes");
+        let method = if body.is_some() { "POST" } else { "GET" };
+        let answer = fetch(gateway.address, method, target, body.unwrap_or_default());
+        assert!(answer.as_ref().is_ok_and(|body| !body.is_empty()), "{line}: {answer:?}");
     }
 }
