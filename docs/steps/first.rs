@@ -22,7 +22,8 @@ impl Decode for First {
 
     fn schema(definitions: &mut Definitions) -> Json {
         let mut schema = NonZeroUsize::schema(definitions);
-        schema["description"] = "Keeps so many items, in the order of their calls; the other calls are not made.".into();
+        schema["description"] =
+            "Keeps so many items, in the order of their calls; the other calls are not made.".into();
         schema
     }
 }

@@ -5,10 +5,10 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
-#[path = "documents/generated.rs"]
-mod generated;
 #[path = "documents/examples.rs"]
 mod examples;
+#[path = "documents/generated.rs"]
+mod generated;
 #[path = "documents/page.rs"]
 mod page;
 #[path = "documents/pages.rs"]

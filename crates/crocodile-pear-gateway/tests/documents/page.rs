@@ -33,7 +33,8 @@ pub fn all() -> Vec<PathBuf> {
 
 fn markdown(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut pages: Vec<_> = entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    let mut pages: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     pages.sort();
     pages
 }

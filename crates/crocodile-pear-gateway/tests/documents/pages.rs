@@ -86,7 +86,8 @@ impl<'a> Page<'a> {
 
     fn run(&self, command: &Command) -> Result<(), String> {
         // These run until they are stopped; they have been started on other ports.
-        if ["crocodile-pear run", "crocodile-pear demo", "cargo run"].iter().any(|long| command.line.starts_with(long)) {
+        if ["crocodile-pear run", "crocodile-pear demo", "cargo run"].iter().any(|long| command.line.starts_with(long))
+        {
             return Ok(());
         }
         let output = shell(&self.placed(&command.line), &self.folder);
@@ -143,7 +144,10 @@ fn links(path: &Path, text: &str) -> Vec<String> {
         let file = if file.is_empty() { path.to_owned() } else { path.parent().unwrap().join(file) };
         file.exists() && (heading.is_empty() || headings(&file).contains(heading))
     };
-    inner.filter(|target| !leads(target)).map(|target| format!("{}: `{target}` leads nowhere", path.display())).collect()
+    inner
+        .filter(|target| !leads(target))
+        .map(|target| format!("{}: `{target}` leads nowhere", path.display()))
+        .collect()
 }
 
 /// The headings of a page as the ends of links.
@@ -151,7 +155,10 @@ fn headings(file: &Path) -> HashSet<String> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let heading = |line: &str| line.starts_with('#').then(|| line.trim_start_matches('#').trim().to_lowercase());
     let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
-    text.lines().filter_map(heading).map(|line| line.chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+    text.lines()
+        .filter_map(heading)
+        .map(|line| line.chars().filter(kept).collect::<String>().replace(' ', "-"))
+        .collect()
 }
 
 #[test]
@@ -159,7 +166,8 @@ fn the_readme_s_two_commands_are_the_ones_that_are_run() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
     let blocks = blocks(&readme);
-    let lines: Vec<&str> = blocks.iter().filter(|block| block.kind == "sh").flat_map(|block| block.text.lines()).collect();
+    let lines: Vec<&str> =
+        blocks.iter().filter(|block| block.kind == "sh").flat_map(|block| block.text.lines()).collect();
     // `demo` is started by the page's own test, by the same name.
     assert!(lines.iter().any(|line| line.starts_with("cargo run --release -- demo")), "{lines:?}");
     let test = lines.iter().find(|line| line.starts_with("cargo test")).unwrap().split('#').next().unwrap().trim();

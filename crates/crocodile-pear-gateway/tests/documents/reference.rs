@@ -57,7 +57,8 @@ struct Reference<'a> {
 
 impl Reference<'_> {
     fn sections(&self) -> String {
-        let section = |(name, heading): &(&str, &str)| format!("### {heading}\n\n{}", self.part(&self.definitions[name]));
+        let section =
+            |(name, heading): &(&str, &str)| format!("### {heading}\n\n{}", self.part(&self.definitions[name]));
         SECTIONS.iter().map(section).collect::<Vec<_>>().join("\n")
     }
 
@@ -77,7 +78,8 @@ impl Reference<'_> {
             return text;
         };
         text += "\n| field | value | default | |\n|---|---|---|---|\n";
-        let required = |name: &String| object["required"].as_array().is_some_and(|list| list.contains(&name.as_str().into()));
+        let required =
+            |name: &String| object["required"].as_array().is_some_and(|list| list.contains(&name.as_str().into()));
         for (name, field) in fields {
             let default = match (&field["default"], required(name)) {
                 (_, true) => "required".to_owned(),
@@ -99,7 +101,9 @@ impl Reference<'_> {
     }
 
     fn choices<'s>(&self, schema: &'s Json) -> Option<&'s Vec<Json>> {
-        schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array()?.iter().find_map(|one| one["oneOf"].as_array()))
+        schema["oneOf"]
+            .as_array()
+            .or_else(|| schema["anyOf"].as_array()?.iter().find_map(|one| one["oneOf"].as_array()))
     }
 
     /// What may be written.
