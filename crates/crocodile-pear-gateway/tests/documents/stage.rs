@@ -83,5 +83,7 @@ pub fn shell(line: &str, folder: &Path) -> Output {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("sh");
     command.args(["-c", &line]).current_dir(folder).env("PATH", format!("{binary}:{path}")).env("NO_COLOR", "1");
+    // Help is wrapped for the reader of the reference, not for this terminal.
+    command.env_remove("COLUMNS");
     command.stdin(Stdio::null()).output().unwrap()
 }
