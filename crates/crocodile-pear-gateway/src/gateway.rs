@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Body, Pulled};
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
@@ -154,16 +153,11 @@ impl Gateway {
         let head_only = head.method == Method::HEAD;
         let method = if head_only && !endpoint.plan.is_proxy() { Method::GET } else { head.method };
         let query = head.uri.query().map(str::to_owned);
-        let scope = Arc::new(Scope::new(method, query, head.headers, body).with_params(params));
-        let answer = endpoint.plan.clone().answer(scope.clone(), endpoint.max_body);
-        let (outcome, deadline) = deadline::within(endpoint.timeout, answer).await;
-        let outcome = outcome.unwrap_or_else(|| Some(Err(late())));
-        deadline::bound(respond::respond(outcome, &scope, endpoint.timed), deadline)
+        let scope = Scope::new(method, query, head.headers, body).with_params(params);
+        let scope = Arc::new(scope.with_deadline(endpoint.timeout));
+        let outcome = endpoint.plan.answer(&scope, endpoint.max_body).await;
+        deadline::bound(respond::respond(outcome, &scope, endpoint.timed), scope.deadline())
     }
-}
-
-fn late() -> Error {
-    Error::new(Kind::Timeout, "the request took longer than it may")
 }
 
 /// An address as written.

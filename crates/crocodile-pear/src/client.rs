@@ -104,7 +104,7 @@ impl Client {
         let target = uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let upstream = self.upstream(&uri)?;
         let (method, headers, body) = (request.method, request.headers, request.body);
-        upstream.call(Call { method, target, headers, body, timeouts: None }).await
+        upstream.call(Call { method, target, headers, body, timeouts: None, deadline: None }).await
     }
 
     /// The upstream of the URI's authority; its name in errors is the host.
@@ -184,9 +184,9 @@ where
     F: Fn(Whole) -> Result<Whole, Error>,
 {
     let transformed = async {
-        let Answer { status, headers, body, names } = outcome?;
+        let Answer { status, headers, body, names, upstream } = outcome?;
         let whole = transform(Whole { status, headers, body: body.collect(MAX_BODY).await? })?;
-        Ok(Answer { status: whole.status, headers: whole.headers, body: Body::Bytes(whole.body), names })
+        Ok(Answer { status: whole.status, headers: whole.headers, body: Body::Bytes(whole.body), names, upstream })
     };
     Some(transformed.await)
 }

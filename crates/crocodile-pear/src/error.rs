@@ -14,7 +14,7 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: Kind,
     detail: Cow<'static, str>,
-    step: Option<Arc<str>>,
+    step: Option<Cow<'static, str>>,
     upstream: Option<Arc<str>>,
 }
 
@@ -109,9 +109,10 @@ impl Error {
     }
 
     /// Names the step in which it happened, if an inner one has not been named.
-    pub fn at_step(mut self, step: &Arc<str>) -> Self {
+    #[must_use]
+    pub fn at_step(mut self, step: impl Into<Cow<'static, str>>) -> Self {
         let inner = Arc::make_mut(&mut self.0);
-        inner.step.get_or_insert_with(|| step.clone());
+        inner.step.get_or_insert_with(|| step.into());
         self
     }
 

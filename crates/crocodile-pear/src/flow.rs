@@ -38,6 +38,8 @@ pub struct Answer {
     pub body: Body,
     /// Named results that expressions further on may use.
     pub names: Names,
+    /// The upstream that gave it, for errors in its body.
+    pub upstream: Option<Arc<str>>,
 }
 
 /// Named results: `$name` in expressions. Few, so a list.
@@ -63,6 +65,8 @@ pub struct Flow {
 }
 
 enum Source {
+    /// The usual flow, without a list's allocation.
+    One(Option<Producer>),
     List(std::vec::IntoIter<Producer>),
     Stream(BoxStream<'static, Producer>),
 }
@@ -70,7 +74,13 @@ enum Source {
 impl Answer {
     /// An answer that a step made of a value.
     pub fn of_value(value: Value) -> Self {
-        Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: Body::Value(value), names: None }
+        Answer {
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: Body::Value(value),
+            names: None,
+            upstream: None,
+        }
     }
 }
 
@@ -94,7 +104,8 @@ impl Flow {
 
     /// A flow of one producer.
     pub fn one(id: u32, outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
-        Flow::of(vec![Producer { id, name: None, outcome: Box::pin(outcome) }])
+        let producer = Producer { id, name: None, outcome: Box::pin(outcome) };
+        Flow { source: Source::One(Some(producer)), at_once: 1 }
     }
 
     /// A flow whose producers become known one after another; at most `at_once` run side by side.
@@ -105,6 +116,7 @@ impl Flow {
     /// The one producer of a flow that has just one; otherwise the flow again.
     pub fn only(mut self) -> Result<Producer, Self> {
         match &mut self.source {
+            Source::One(producer) => producer.take().ok_or(self),
             Source::List(list) if list.len() == 1 => list.next().ok_or(self),
             _ => Err(self),
         }
@@ -119,6 +131,7 @@ impl Flow {
     #[must_use]
     pub fn map(self, mut map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
         let source = match self.source {
+            Source::One(producer) => Source::One(producer.map(map)),
             Source::List(list) => Source::List(list.map(map).collect::<Vec<_>>().into_iter()),
             Source::Stream(stream) => {
                 Source::Stream(Box::pin(futures_util::StreamExt::map(stream, move |producer| map(producer))))
@@ -218,6 +231,7 @@ impl Stream for Flow {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
         match &mut self.source {
+            Source::One(producer) => Poll::Ready(producer.take()),
             Source::List(list) => Poll::Ready(list.next()),
             Source::Stream(stream) => stream.as_mut().poll_next(cx),
         }

@@ -2,6 +2,8 @@
 
 pub mod json;
 
+use std::sync::Arc;
+
 use base64::Engine;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -37,6 +39,18 @@ fn declared(headers: &HeaderMap) -> Declared {
 /// # Errors
 /// `Malformed` for JSON that is none, `Oversized`, and whatever ends the body before its end.
 pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
+    let upstream = answer.upstream.clone();
+    read(answer, bound).await.map_err(|error| of(error, upstream.as_ref()))
+}
+
+fn of(error: Error, upstream: Option<&Arc<str>>) -> Error {
+    match upstream {
+        Some(upstream) => error.of_upstream(upstream),
+        None => error,
+    }
+}
+
+async fn read(answer: Answer, bound: usize) -> Result<Value, Error> {
     plain(&answer.headers)?;
     if let crate::flow::Body::Value(value) = answer.body {
         return Ok(value);
@@ -55,6 +69,11 @@ pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
 /// # Errors
 /// As [`value`].
 pub async fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Result<(), Error> {
+    let upstream = answer.upstream.clone();
+    append(answer, bound, lines, out).await.map_err(|error| of(error, upstream.as_ref()))
+}
+
+async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Result<(), Error> {
     plain(&answer.headers)?;
     if let crate::flow::Body::Value(value) = &answer.body {
         return json::write(value, out);

@@ -18,7 +18,7 @@ use crate::steps::Written;
 
 /// A pipeline, ready.
 pub struct Plan {
-    steps: Vec<(Arc<str>, Box<dyn Step>)>,
+    steps: Vec<Box<dyn Step>>,
     shape: Shape,
     reads_body: bool,
     outline: Vec<Outline>,
@@ -62,17 +62,17 @@ impl Plan {
     ///
     /// # Errors
     /// What fails before the first part of an answer is there.
-    pub async fn answer(self: Arc<Self>, scope: Arc<Scope>, bound: usize) -> Outcome {
+    pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
         if self.reads_body
-            && let Err(error) = read_body(&scope, bound).await
+            && let Err(error) = read_body(scope, bound).await
         {
             return Some(Err(error));
         }
         let mut steps = self.steps.iter();
-        let (name, first) = steps.next()?;
-        let mut flow = named(first.begin(&scope), name);
-        for (name, step) in steps {
-            flow = named(step.run(flow, &scope), name);
+        let first = steps.next()?;
+        let mut flow = first.begin(scope);
+        for step in steps {
+            flow = step.run(flow, scope);
         }
         match self.shape {
             Shape::One => flow.next().await?.outcome.await,
@@ -81,20 +81,16 @@ impl Plan {
     }
 }
 
-/// Names the step in the errors that begin in it.
-fn named(flow: Flow, step: &Arc<str>) -> Flow {
-    let step = step.clone();
-    flow.map(move |mut producer| {
-        let (step, outcome) = (step.clone(), producer.outcome);
-        producer.outcome = Box::pin(async move { Some(outcome.await?.map_err(|error| error.at_step(&step))) });
-        producer
-    })
-}
-
 /// Reads the client's body for `$body`; the bytes stay there for a call that sends them on.
 async fn read_body(scope: &Scope, bound: usize) -> Result<(), Error> {
     let Some(body) = scope.take_body() else { return Ok(()) };
-    let bytes = body.collect(bound).await.map_err(|error| match error.kind() {
+    let whole = async {
+        match scope.deadline() {
+            None => body.collect(bound).await,
+            Some(end) => tokio::time::timeout_at(end, body.collect(bound)).await.unwrap_or_else(|_| Err(late())),
+        }
+    };
+    let bytes = whole.await.map_err(|error| match error.kind() {
         Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
         _ => error,
     })?;
@@ -104,6 +100,10 @@ async fn read_body(scope: &Scope, bound: usize) -> Result<(), Error> {
     }
     scope.put_body(Body::Bytes(bytes));
     Ok(())
+}
+
+fn late() -> Error {
+    Error::new(Kind::BadRequest, "the request's body took longer than the request may")
 }
 
 /// Several answers as one: whichever comes first goes first, and goes whole before the next.
@@ -120,7 +120,13 @@ pub(crate) async fn first_come(flow: Flow) -> Outcome {
     let headers = first.headers.get(http::header::CONTENT_TYPE).cloned();
     let headers = HeaderMap::from_iter(headers.map(|media| (http::header::CONTENT_TYPE, media)));
     let body = Sequence { current: Some(body), rest: answers };
-    Some(Ok(Answer { status: first.status, headers, body: Body::Pulled(Box::pin(body)), names: first.names }))
+    Some(Ok(Answer {
+        status: first.status,
+        headers,
+        body: Body::Pulled(Box::pin(body)),
+        names: first.names,
+        upstream: None,
+    }))
 }
 
 /// The bodies of several answers, one after another; chunks of two are never mixed.

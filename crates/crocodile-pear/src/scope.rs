@@ -7,7 +7,9 @@ use http::{HeaderMap, Method};
 
 use crate::flow::{Body, Names};
 use crate::jq::{self, Value};
+use crate::spec::Timeout;
 use crate::timeline::Timeline;
+use tokio::time::Instant;
 
 /// The variables that every expression may use, without `$`.
 pub const VARIABLES: [&str; 4] = ["path", "query", "headers", "body"];
@@ -20,6 +22,7 @@ pub struct Scope {
     headers: HeaderMap,
     body: Mutex<Option<Body>>,
     timeline: Timeline,
+    deadline: Option<Instant>,
     producers: AtomicU32,
     values: Values,
 }
@@ -43,6 +46,7 @@ impl Scope {
             headers,
             body: Mutex::new(Some(body)),
             timeline: Timeline::begin(),
+            deadline: None,
             producers: AtomicU32::new(0),
             values: Values::default(),
         }
@@ -53,6 +57,21 @@ impl Scope {
     pub fn with_params(mut self, params: Vec<(Arc<str>, String)>) -> Self {
         self.params = params;
         self
+    }
+
+    /// The same with a time at which the whole request is over.
+    #[must_use]
+    pub fn with_deadline(mut self, timeout: Timeout) -> Self {
+        self.deadline = match timeout {
+            Timeout::After(duration) => self.timeline.began().checked_add(duration),
+            Timeout::Never => None,
+        };
+        self
+    }
+
+    /// When the whole request is over.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// The client's method.

@@ -1,7 +1,5 @@
 //! The steps: one file each, and one line here.
 
-use std::sync::Arc;
-
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Node, NodeKind, suggest};
 use crate::step::{Compile, Spec, Step};
@@ -32,10 +30,10 @@ macro_rules! steps {
         }
 
         impl Written {
-            /// Makes it ready; its name stands in errors.
-            pub fn compile(self, cx: &mut Compile<'_>) -> Option<(Arc<str>, Box<dyn Step>)> {
+            /// Makes it ready.
+            pub fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
                 match self {
-                    $(Written::$spec(spec) => spec.compile(cx).map(|step| (stringify!($name).into(), step)),)*
+                    $(Written::$spec(spec) => spec.compile(cx),)*
                 }
             }
         }

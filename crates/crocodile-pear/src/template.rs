@@ -4,7 +4,7 @@
 use crate::error::{Error, Kind};
 use crate::jq::{self, Filter, Value};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 
 /// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -177,7 +177,9 @@ impl Template {
             if at > 0 {
                 out.push('/');
             }
-            out.extend(utf8_percent_encode(segment, RESERVED));
+            // The rest is as the client wrote it; encoded once more it would be another path.
+            let bytes: Vec<u8> = percent_decode_str(segment).collect();
+            out.extend(percent_encode(&bytes, RESERVED));
         }
         Ok(())
     }
@@ -199,12 +201,13 @@ fn not_text(value: &Value) -> Error {
     )
 }
 
-/// Refuses a path in which a value made a dot segment, which servers resolve (RFC 3986, 5.2.4).
+/// Refuses a path in which a value made a dot segment, which servers resolve (RFC 3986, 5.2.4), some of them after
+/// they have decoded the path.
 fn shape(target: &str) -> Result<(), Error> {
-    let path = target.split('?').next().unwrap_or_default();
-    match path.split('/').find(|segment| matches!(*segment, "." | "..")) {
-        Some(_) => Err(Error::new(Kind::Expression, "a value would be a dot segment of the path")),
-        None => Ok(()),
+    let path: Vec<u8> = percent_decode_str(target.split('?').next().unwrap_or_default()).collect();
+    match path.split(|byte| matches!(byte, b'/' | b'\\')).any(|segment| matches!(segment, b"." | b"..")) {
+        true => Err(Error::new(Kind::Expression, "a value would be a dot segment of the path")),
+        false => Ok(()),
     }
 }
 
@@ -246,7 +249,7 @@ mod tests {
             "/c/a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C/d?q=a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C"
         );
         assert_eq!(render("/c?q={x}", "Lund,SE").expect("renders"), "/c?q=Lund%2CSE");
-        assert_eq!(render("/f/{*x}", "a/b c").expect("renders"), "/f/a/b%20c");
+        assert_eq!(render("/f/{*x}", "a/b%20c%2Fd").expect("renders"), "/f/a/b%20c%2Fd");
     }
 
     #[test]
@@ -254,7 +257,10 @@ mod tests {
         for value in ["..", ".", ""] {
             assert!(render("/a/{x}/b", value).is_err(), "{value:?}");
         }
-        assert!(render("/f/{*x}", "a/../../b").is_err());
+        for value in ["a/../../b", "a/%2e%2e/b", "a/%2E%2e%2Fb", "..%5cb"] {
+            assert!(render("/f/{*x}", value).is_err(), "{value:?}");
+        }
+        assert!(render("/a/{x}", "../b").is_err());
         assert_eq!(render("/c?q={x}", "..").expect("a query has no segments"), "/c?q=..");
     }
 }

@@ -67,6 +67,11 @@ impl Timeline {
         Timeline { began: Instant::now(), marks: Mutex::new(Vec::new()) }
     }
 
+    /// When the request began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Time since the request began.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
@@ -86,7 +91,7 @@ impl Timeline {
         drop(marks);
         tracing::info!(
             target: "crocodile_pear::timer",
-            at_ms = at.as_secs_f64() * 1000.0,
+            at_ms = at.as_micros() as f64 / 1000.0,
             label = label.as_ref(),
             producer,
             message = message.name(),

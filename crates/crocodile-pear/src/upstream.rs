@@ -64,7 +64,8 @@ impl Settings {
             in_flight: None,
             // nginx's default on the other side is 75 s: who closes first loses no request.
             idle: Duration::from_secs(60),
-            max_idle: 256,
+            // A fan-out of ten for a hundred clients at once finds all of its connections again.
+            max_idle: 1024,
             max_head: 64 * 1024,
         }
     }
@@ -133,6 +134,8 @@ pub struct Call {
     pub body: Option<Body>,
     /// Instead of the upstream's own.
     pub timeouts: Option<Arc<Timeouts>>,
+    /// When the client's whole request is over.
+    pub deadline: Option<Instant>,
 }
 
 impl Upstream {
@@ -204,10 +207,10 @@ impl Upstream {
     }
 
     fn prepare(self: &Arc<Self>, call: Call) -> Result<(Box<Exchange>, Limit), Error> {
-        let timeouts = call.timeouts.clone();
+        let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
         let request = Request::new(self, call)?;
-        Ok((Box::new(Exchange::new(self.clone(), request, Clock::new(timeouts))), timeouts.connect))
+        Ok((Box::new(Exchange::new(self.clone(), request, Clock::new(timeouts, deadline))), timeouts.connect))
     }
 }
 

@@ -120,7 +120,8 @@ fn a_connection_serves_many_requests() {
 
 #[test]
 fn a_shutdown_lets_a_request_end_and_closes_the_rest() {
-    let scene = Scene::new(Settings::default());
+    // No other deadline may close what the shutdown should.
+    let scene = Scene::new(Settings { header: 2 * PATIENCE, ..Settings::default() });
     let mut idle = scene.connect();
     idle.send("GET /a HTTP/1.1\r\nhost: h\r\n\r\n");
     idle.until("[]");

@@ -121,7 +121,7 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     };
     let headers = spec.headers();
     let body = Concatenation { held: held.into_iter(), items, spec, state: State::Empty };
-    Some(Ok(Answer { status, headers, body: Body::Pulled(Box::pin(body)), names: None }))
+    Some(Ok(Answer { status, headers, body: Body::Pulled(Box::pin(body)), names: None, upstream: None }))
 }
 
 impl Concatenate {
@@ -174,10 +174,11 @@ async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
     let mut text = spec.opening().to_vec();
     let written = match producer.outcome.await {
         None => return Item { text: None, failure: None },
+        // A body fails while it is read here, whatever step it came from.
         Some(Ok(answer)) => write(answer, &spec, &mut text).await,
         Some(Err(error)) => Err(error),
     };
-    let Err(error) = written else {
+    let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
         text.extend_from_slice(spec.closing());
         return Item { text: Some(text), failure: None };
     };

@@ -82,6 +82,7 @@ async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
         false => jq::null(),
     };
     let merged = evaluate(&ready.filter, list, &names, &scope, ready.blame).and_then(single);
+    let merged = merged.map_err(|error| error.at_step("merge"));
     merged.map(|value| value.map(|value| Answer { names, ..Answer::of_value(value) })).transpose()
 }
 
@@ -125,7 +126,7 @@ async fn part(at: usize, producer: Producer, bound: usize) -> Result<Option<Part
 /// Says which of the named calls it was.
 fn named(error: Error, name: Option<&str>) -> Error {
     match name {
-        Some(name) => error.at_step(&format!("requests.{name}").into()),
-        None => error,
+        Some(name) => error.at_step(format!("requests.{name}")),
+        None => error.at_step("merge"),
     }
 }

@@ -1,10 +1,11 @@
 //! `request`: calls an upstream, once for each item or for each value of a list.
 
+use std::borrow::Cow;
 use std::future::ready;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
@@ -86,6 +87,8 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
 
 /// One call, ready to be made for any item.
 pub(crate) struct Calling {
+    /// For errors: `request`, or `requests.NAME`.
+    step: Cow<'static, str>,
     upstream: Arc<Upstream>,
     target: Template,
     client_query: bool,
@@ -122,7 +125,7 @@ impl Spec for Request {
         };
         let each = for_each.is_some();
         let (limit, text) = (self.limit, self.describe());
-        let calling = self.calling(cx, each)?;
+        let calling = self.calling("request".into(), cx, each)?;
         let most = if each { cx.shape.most().saturating_mul(limit) } else { cx.shape.most() };
         if each {
             cx.shape = Shape::Many(most);
@@ -138,7 +141,7 @@ impl Spec for Request {
 
 impl Request {
     /// The call itself, without `for_each`; `each` says that its `.` is a value of one.
-    pub(crate) fn calling(self, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
+    pub(crate) fn calling(self, step: Cow<'static, str>, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
         let upstream = cx.upstream(&self.to);
         let (path, client_query) = self.target();
         let starts_right = path.value.starts_with('/');
@@ -163,6 +166,7 @@ impl Request {
         let otherwise = self.otherwise.map(literal).transpose().ok()?;
         let timeouts = self.timeout.map(|spec| Arc::new(spec.over(upstream.timeouts())));
         Some(Calling {
+            step,
             upstream,
             target,
             client_query,
@@ -292,17 +296,13 @@ impl Calling {
         }
     }
 
-    /// The upstream's name.
-    pub(crate) fn upstream(&self) -> &str {
-        self.upstream.name()
-    }
-
     /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Value, names: Names, scope: Arc<Scope>) -> Outcome {
         let called = match self.prepare(&item, &names, &scope) {
             Ok(call) => self.upstream.call(call).await,
-            Err(error) => return Some(Err(self.blame.lay(error).of_upstream(self.upstream.name()))),
+            Err(error) => Err(self.blame.lay(error).of_upstream(self.upstream.name())),
         };
+        let called = called.map_err(|error| error.at_step(self.step.clone()));
         let answer = match &self.otherwise {
             None => called,
             Some(otherwise) => Ok(self.settle(called).await.unwrap_or_else(|| Answer::of_value(otherwise.clone()))),
@@ -318,7 +318,7 @@ impl Calling {
             target.push_str(query);
         }
         let mut headers = HeaderMap::with_capacity(self.headers.len() + self.upstream.forward().len());
-        for name in self.upstream.forward() {
+        for name in self.upstream.forward().iter().filter(|name| !of_this_hop(name, scope.headers())) {
             for value in scope.headers().get_all(name) {
                 headers.append(name.clone(), value.clone());
             }
@@ -329,12 +329,12 @@ impl Calling {
             headers.insert(name.clone(), value);
         }
         let body = self.body(&view, &mut headers)?;
-        let timeouts = self.timeouts.clone();
+        let (timeouts, deadline) = (self.timeouts.clone(), scope.deadline());
         let method = match &self.method {
             Verb::Clients => scope.method().clone(),
             Verb::Fixed(method) => method.clone(),
         };
-        Ok(Call { method, target, headers, body, timeouts })
+        Ok(Call { method, target, headers, body, timeouts, deadline })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {
@@ -360,8 +360,14 @@ impl Calling {
         let answer = called.ok().filter(|answer| answer.status.is_success())?;
         let (status, headers) = (answer.status, answer.headers.clone());
         let value = format::value(answer, self.max_body).await.ok()?;
-        Some(Answer { status, headers, body: Body::Value(value), names: None })
+        Some(Answer { headers, ..Answer::of_value(value) }).map(|answer| Answer { status, ..answer })
     }
+}
+
+/// Whether the client says of a field that it ends at the gateway (RFC 9110, 7.6.1).
+fn of_this_hop(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let options = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    options.map(<[u8]>::trim_ascii).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
 /// The step.
@@ -378,10 +384,11 @@ struct ForEach {
 
 impl ForEach {
     fn values(&self, item: Value, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
-        let values = evaluate(&self.filter, item, names, scope, self.blame)?;
+        let values = evaluate(&self.filter, item, names, scope, self.blame);
+        let values = values.map_err(|error| error.at_step("request"))?;
         if values.len() as u64 > self.limit {
             let detail = format!("`for_each` gives {} values; the limit is {}", values.len(), self.limit);
-            return Err(self.blame.lay(Error::new(Kind::Expression, detail)));
+            return Err(self.blame.lay(Error::new(Kind::Expression, detail)).at_step("request"));
         }
         Ok(values)
     }

@@ -49,7 +49,7 @@ impl Spec for Requests {
                 calls = None;
             }
             lines.push(format!("{name} = {} {}", request.to.value, request.path.value));
-            let calling = request.calling(cx, true);
+            let calling = request.calling(format!("requests.{name}").into(), cx, true);
             cx.pending.push(name.clone());
             calls = match (calls, calling) {
                 (Some(mut calls), Some(calling)) => {

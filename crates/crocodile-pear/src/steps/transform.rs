@@ -61,7 +61,9 @@ impl Step for Transforming {
 
 async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
-        Ok(answer) if answer.status.is_success() => ready.apply(answer, &scope).await.transpose(),
+        Ok(answer) if answer.status.is_success() => {
+            ready.apply(answer, &scope).await.map_err(|error| error.at_step("transform")).transpose()
+        },
         other => Some(other),
     }
 }
@@ -69,6 +71,7 @@ async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Ou
 impl Ready {
     async fn apply(&self, answer: Answer, scope: &Scope) -> Result<Option<Answer>, Error> {
         let (status, names, mut headers) = (answer.status, answer.names.clone(), answer.headers.clone());
+        let upstream = answer.upstream.clone();
         let item = format::value(answer, self.max_body).await?;
         let mut outputs = evaluate(&self.filter, item, &names, scope, self.blame)?;
         if outputs.len() > 1 {
@@ -79,6 +82,6 @@ impl Ready {
         for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
             headers.remove(name);
         }
-        Ok(outputs.pop().map(|value| Answer { status, headers, body: Body::Value(value), names }))
+        Ok(outputs.pop().map(|value| Answer { status, headers, body: Body::Value(value), names, upstream }))
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Clock {
     call: Limit,
     first_byte: Limit,
     idle: Limit,
+    /// When the client's whole request is over, whoever is waited for.
+    end: Option<Instant>,
 }
 
 /// The present wait.
@@ -43,13 +45,18 @@ impl Wait {
 }
 
 impl Clock {
-    pub(super) fn new(timeouts: &Timeouts) -> Self {
-        Clock { timer: None, wait: None, call: timeouts.call, first_byte: timeouts.first_byte, idle: timeouts.idle }
+    pub(super) fn new(timeouts: &Timeouts, end: Option<Instant>) -> Self {
+        let Timeouts { call, first_byte, idle, .. } = *timeouts;
+        Clock { timer: None, wait: None, call, first_byte, idle, end }
     }
 
-    /// The tighter of `limit` and what remains for the call.
+    /// The tightest of `limit`, what remains for the call and what remains for the request.
     pub(super) fn within(&self, limit: Limit) -> Limit {
-        limit.min(self.call)
+        let limit = limit.min(self.call);
+        match self.end {
+            Some(end) => limit.min(Limit::After(end.saturating_duration_since(Instant::now()))),
+            None => limit,
+        }
     }
 
     /// Takes `spent` off what remains for the call.
@@ -75,8 +82,21 @@ impl Clock {
             Phase::FirstByte => self.first_byte,
             Phase::Body => self.idle,
         };
-        let Limit::After(limit) = self.within(limit) else { return Poll::Pending };
+        let Limit::After(limit) = limit.min(self.call) else { return self.poll_end(cx) };
         let deadline = self.wait.get_or_insert_with(|| Wait::new(limit)).deadline;
+        match self.end {
+            Some(end) if end < deadline => self.poll_end(cx),
+            _ => self.poll_timer(deadline, cx).map(|()| self.expired(phase, limit)),
+        }
+    }
+
+    /// Waits for someone else than the upstream: only the request's own end counts.
+    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        let Some(end) = self.end else { return Poll::Pending };
+        self.poll_timer(end, cx).map(|()| Error::new(Kind::Timeout, "the request took longer than it may"))
+    }
+
+    fn poll_timer(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         // A timer that fires early is set again then: most deadlines only ever move away.
         if timer.deadline() > deadline {
@@ -84,7 +104,7 @@ impl Clock {
         }
         while timer.as_mut().poll(cx).is_ready() {
             if timer.deadline() >= deadline {
-                return Poll::Ready(self.expired(phase, limit));
+                return Poll::Ready(());
             }
             timer.as_mut().reset(deadline);
         }
@@ -109,12 +129,10 @@ mod tests {
 
     fn clock(first_byte: u64, idle: u64, call: u64) -> Clock {
         let limit = |seconds| Limit::After(Duration::from_secs(seconds));
-        Clock::new(&Timeouts {
-            connect: Limit::Never,
-            first_byte: limit(first_byte),
-            idle: limit(idle),
-            call: limit(call),
-        })
+        Clock::new(
+            &Timeouts { connect: Limit::Never, first_byte: limit(first_byte), idle: limit(idle), call: limit(call) },
+            None,
+        )
     }
 
     async fn expire(clock: &mut Clock, phase: Phase) -> Duration {

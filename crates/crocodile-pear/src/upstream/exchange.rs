@@ -155,6 +155,7 @@ impl Exchange {
 
     /// The answer, once its head is there.
     pub(super) fn into_answer(mut self: Box<Self>, (status, headers): Parts) -> Answer {
+        let upstream = Some(self.upstream.name().clone());
         let body = match &mut self.reading {
             // All of it came with the head: the connection has gone back already.
             Reading::Body(Arriving { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
@@ -162,7 +163,7 @@ impl Exchange {
             }
             _ => Body::Pulled(Pin::from(self)),
         };
-        Answer { status, headers, body, names: None }
+        Answer { status, headers, body, names: None, upstream }
     }
 
     /// Sends on; whether it is the request's body that is waited for.
@@ -191,7 +192,7 @@ impl Exchange {
         match starved {
             Starved::Yes => {
                 self.clock.pause();
-                Poll::Pending
+                self.clock.poll_end(cx)
             }
             Starved::No => self.clock.poll_expired(phase, cx),
         }

@@ -1,0 +1,124 @@
+//! The binary, run as an operator runs it.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::PATIENCE;
+use super::script::like;
+
+/// A gateway in a process of its own, which ends with it.
+pub struct Gateway {
+    /// Where it listens.
+    pub address: SocketAddr,
+    child: Child,
+    log: Log,
+}
+
+impl Gateway {
+    /// Starts it, and waits until it listens.
+    pub fn start<A: AsRef<OsStr>>(
+        arguments: impl IntoIterator<Item = A>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, String> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"))
+            .args(arguments)
+            .envs(environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let log = Log::default();
+        if let Some(lines) = child.stderr.take() {
+            let log = log.clone();
+            thread::spawn(move || log.follow(BufReader::new(lines)));
+        }
+        let mut gateway = Gateway { address: ([127, 0, 0, 1], 0).into(), child, log };
+        let line =
+            gateway.logged("*listening on http://*").map_err(|_| format!("it does not start: {}", gateway.said()))?;
+        let address = line.rsplit("http://").next().unwrap_or_default();
+        let end = address.find(|c: char| !c.is_ascii_digit() && !".:[]".contains(c)).unwrap_or(address.len());
+        gateway.address = address[..end].parse().map_err(|_| format!("no address in {line:?}"))?;
+        Ok(gateway)
+    }
+
+    /// Waits for a line of the log; `*` is any text.
+    pub fn logged(&self, pattern: &str) -> Result<String, String> {
+        self.log.wait(pattern)
+    }
+
+    /// Everything it has said so far.
+    pub fn said(&self) -> String {
+        self.log.lines.0.lock().unwrap_or_else(PoisonError::into_inner).lines.join("\n")
+    }
+
+    /// Sends it a signal, by its name without `SIG`.
+    pub fn signal(&self, name: &str) -> Result<(), String> {
+        // The shell's own `kill`: no other program need be there.
+        let sent = Command::new("sh").args(["-c", &format!("kill -s {name} {}", self.child.id())]).status();
+        sent.ok().filter(ExitStatus::success).map(drop).ok_or_else(|| format!("SIG{name} could not be sent"))
+    }
+
+    /// Waits until it ends.
+    pub fn ended(&mut self) -> Result<ExitStatus, String> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                // The standard library cannot wait for a process with a bound.
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Err("the gateway does not end".to_owned())
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines that a gateway writes to its standard error stream.
+#[derive(Clone, Default)]
+struct Log {
+    lines: Arc<(Mutex<Lines>, Condvar)>,
+}
+
+#[derive(Default)]
+struct Lines {
+    lines: Vec<String>,
+    over: bool,
+}
+
+impl Log {
+    fn follow(&self, lines: impl BufRead) {
+        for line in lines.lines().map_while(Result::ok) {
+            self.add(|log| log.lines.push(line));
+        }
+        self.add(|log| log.over = true);
+    }
+
+    fn add(&self, change: impl FnOnce(&mut Lines)) {
+        change(&mut self.lines.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.lines.1.notify_all();
+    }
+
+    fn wait(&self, pattern: &str) -> Result<String, String> {
+        let log = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = None;
+        let missing = |log: &mut Lines| {
+            found = log.lines.iter().find(|line| like(line, pattern)).cloned();
+            found.is_none() && !log.over
+        };
+        drop(self.lines.1.wait_timeout_while(log, PATIENCE, missing));
+        found.ok_or_else(|| format!("no line of the log is like {pattern:?}"))
+    }
+}
