@@ -57,10 +57,7 @@ pub fn parse(
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs,
-        path::{Path, PathBuf},
-    };
+    use std::path::{Path, PathBuf};
 
     use crocodile_pear::{
         problem::Problems,
@@ -147,21 +144,6 @@ error: jq: unexpected token
 1 problem
 ";
         assert_eq!(told(text, ")}"), wanted);
-    }
-
-    /// Each file in `tests/problems` with what must be said about it; `BLESS=1` writes what is said.
-    #[test]
-    fn faulty_files_are_told_exactly() {
-        let faulty = fs::read_dir("tests/problems").expect("the folder").map(|entry| entry.expect("an entry").path());
-        for path in faulty.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")) {
-            let (_, sources, problems) = load(&path);
-            let told = report(&problems.into_sorted(), &sources, Format::Text(Colour::Never));
-            let wanted = path.with_extension("report");
-            if std::env::var_os("BLESS").is_some() {
-                fs::write(&wanted, &told).expect("a report to write");
-            }
-            assert_eq!(told, fs::read_to_string(&wanted).expect("a report"), "{}", path.display());
-        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Entries, Located, Size, Timeout};
+use crocodile_pear::spec::{Decode, Entries, Located, Node, Size, Timeout};
 use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::UpstreamSpec;
@@ -29,6 +29,41 @@ spec! {
         /// What is logged, and how.
         pub log: Option<Log>,
     }
+}
+
+impl Document {
+    /// What can be read of a document with faults, so that one `check` finds the others too; and the names of the
+    /// upstreams that cannot be read. The faults in what cannot be read have been told before.
+    pub fn partial(node: &Node) -> (Self, Vec<String>) {
+        let (upstreams, broken) = readable(node, "upstreams");
+        let (endpoints, _) = readable(node, "endpoints");
+        let address = |name| field(node, name).and_then(read);
+        let listen = address("listen").unwrap_or_else(|| Located::new("127.0.0.1:8080".to_owned(), node.span));
+        let upstreams = Some(upstreams);
+        let document =
+            Document { listen, admin: address("admin"), threads: None, upstreams, endpoints, clients: None, log: None };
+        (document, broken)
+    }
+}
+
+fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
+    node.as_map()?.iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
+}
+
+fn read<T: Decode>(node: &Node) -> Option<T> {
+    T::decode(node, &mut Problems::default())
+}
+
+/// The entries that can be read, and the names of those that cannot.
+fn readable<T: Decode>(node: &Node, name: &str) -> (Entries<T>, Vec<String>) {
+    let (mut entries, mut broken) = (Entries::new(), Vec::new());
+    for (key, node) in field(node, name).and_then(Node::as_map).unwrap_or_default() {
+        match read(node) {
+            Some(entry) => drop(entries.insert(key.value.clone(), (key.span, entry))),
+            None => broken.push(key.value.clone()),
+        }
+    }
+    (entries, broken)
 }
 
 spec! {

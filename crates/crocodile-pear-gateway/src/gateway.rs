@@ -47,10 +47,12 @@ impl Rest for Endpoint {
 }
 
 impl Gateway {
-    /// Compiles a document; every problem is noted, and none stops it.
-    pub fn compile(document: &Document, problems: &mut Problems) -> Option<Self> {
+    /// Compiles a document; every problem is noted, and none stops it. `unread` are upstreams that are written, and
+    /// are not in the document because they cannot be read.
+    pub fn compile(document: &Document, unread: &[String], problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
-        let mut sound = true;
+        let mut sound = address(&document.listen, problems).is_some();
+        sound &= document.admin.as_ref().is_none_or(|written| address(written, problems).is_some());
         for (name, (_, spec)) in document.upstreams.iter().flatten() {
             match spec.compile(name, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
@@ -59,7 +61,8 @@ impl Gateway {
         }
         // What a broken upstream is called is no problem of the calls to it.
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
-        let broken: Vec<&str> = named.filter(|name| !upstreams.contains_key(*name)).collect();
+        let broken = named.filter(|name| !upstreams.contains_key(*name));
+        let broken: Vec<&str> = broken.chain(unread.iter().map(String::as_str)).collect();
         let mut gateway = Gateway { routes: Routes::new(), endpoints: Vec::new(), upstreams };
         for (name, (span, spec)) in &document.endpoints {
             let written = Located::new(name.clone(), *span);
@@ -89,6 +92,13 @@ impl Gateway {
             rest: route.rest.clone(),
         });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {
+            if with == route.path {
+                return problems.error(
+                    written.span,
+                    format!("`{} {with}` is written twice", route.method),
+                    "leave out one",
+                );
+            }
             let message = format!("`{}` cannot be told from `{with}`", route.path);
             return problems.error(written.span, message, "give the parameters of the same place the same names");
         }
@@ -167,6 +177,7 @@ pub fn address(written: &Located<String>, problems: &mut Problems) -> Option<Soc
     let spelled = spelled.or_else(|| text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}")));
     match spelled.as_deref().unwrap_or(text).parse() {
         Ok(address) => Some(address),
+        Err(_) if problems.found_within(written.span) => None,
         Err(_) => {
             problems.error(written.span, format!("`{text}` is no address"), "write `127.0.0.1:8080` or `[::1]:8080`")
         }

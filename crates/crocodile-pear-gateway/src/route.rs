@@ -131,6 +131,9 @@ impl<T: Rest> Routes<T> {
     /// The path that it would be taken for.
     pub fn add(&mut self, route: &Route, endpoint: Arc<T>) -> Result<(), String> {
         if let Some(path) = self.found.iter_mut().find(|path| path.path == route.path) {
+            if path.methods.iter().any(|(method, _)| *method == route.method) {
+                return Err(route.path.clone());
+            }
             path.methods.push((route.method.clone(), endpoint));
             return Ok(());
         }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
+#[allow(dead_code, reason = "the commands' tests use the rest")]
 #[path = "stage/stage.rs"]
 mod stage;
 

@@ -173,7 +173,7 @@ impl Compile<'_> {
         if self.broken.contains(&name.as_str()) {
             return None;
         }
-        let known: Vec<&str> = self.upstreams.keys().map(String::as_str).collect();
+        let known: Vec<&str> = self.upstreams.keys().map(String::as_str).chain(self.broken.iter().copied()).collect();
         let remedy = match suggest(&name.value, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if known.is_empty() => "add it under `upstreams`".to_owned(),

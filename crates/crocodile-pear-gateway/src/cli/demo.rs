@@ -87,7 +87,7 @@ fn invite(gateway: SocketAddr, upstreams: SocketAddr) {
   curl http://{gateway}/dashboard/7
   curl -s http://{gateway}/gallery | wc
   curl -d hello http://{gateway}/echo
-  curl http://{gateway}/cases/1
+  curl http://{gateway}/cases/b35873ba-4007-40ac-9936-975eab38395a-1
 
 The configuration is examples/demo.yaml. Ctrl-C stops.\n"
     );

@@ -4,6 +4,7 @@ pub mod client;
 pub mod gates;
 pub mod gateway;
 pub mod play;
+pub mod schema;
 pub mod script;
 pub mod upstream;
 

@@ -1,7 +1,7 @@
 //! An upstream that does what its script says, and notes what it was asked.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -209,11 +209,20 @@ impl Part {
             reader.get_mut().write_all(&answer(act, call)?)?;
         }
         if let Some(raw) = &act.raw {
-            write(raw, reader.get_mut())?;
+            let written = write(raw, reader.get_mut());
+            // Who leaves while there is still something to say has left.
+            if let (Err(Over::Ended), Some(gate)) = (&written, &act.left) {
+                self.gates.open(gate);
+            }
+            written?;
         }
         match act.end.as_deref() {
             None => {}
-            Some("fin") => return Err(Over::Ended),
+            Some("fin") => {
+                reader.get_ref().shutdown(Shutdown::Both)?;
+                act.over.iter().for_each(|gate| self.gates.open(gate));
+                return Err(Over::Ended);
+            }
             Some("rst") => {
                 SockRef::from(reader.get_ref()).set_linger(Some(Duration::ZERO))?;
                 return Err(Over::Ended);

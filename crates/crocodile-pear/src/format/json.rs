@@ -10,7 +10,7 @@ pub(crate) use write::write_within;
 pub use write::{write, write_string};
 
 use crate::error::Error;
-use crate::jq::Value;
+use crate::jq::value::Value;
 use bytes::Bytes;
 use memchr::memchr2;
 

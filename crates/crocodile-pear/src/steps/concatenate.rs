@@ -174,7 +174,6 @@ async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
     let mut text = spec.opening().to_vec();
     let written = match producer.outcome.await {
         None => return Item { text: None, failure: None },
-        // A body fails while it is read here, whatever step it came from.
         Some(Ok(answer)) => write(answer, &spec, &mut text).await,
         Some(Err(error)) => Err(error),
     };

@@ -119,20 +119,19 @@ enum Sent {
 
 impl Spec for Request {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let for_each = match &self.for_each {
-            Some(expression) => Some((cx.filter(expression)?, self.limit)),
-            None => None,
-        };
+        let for_each = self.for_each.as_ref().map(|expression| cx.filter(expression));
         let each = for_each.is_some();
         let (limit, text) = (self.limit, self.describe());
-        let calling = self.calling("request".into(), cx, each)?;
+        let calling = self.calling("request".into(), cx, each);
+        // Not before the call was looked at as well: every problem is told.
+        let (for_each, calling) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, calling?);
         let most = if each { cx.shape.most().saturating_mul(limit) } else { cx.shape.most() };
         if each {
             cx.shape = Shape::Many(most);
         }
         cx.explain(text, calling.waits(), most);
         let first = cx.first;
-        Some(Box::new(Calls { calling: Arc::new(calling), for_each: for_each.map(|(filter, limit)| {
+        Some(Box::new(Calls { calling: Arc::new(calling), for_each: for_each.map(|filter| {
             let blame = Blame::of(&filter, first);
             Arc::new(ForEach { filter, limit, blame })
         }) }))

@@ -16,7 +16,11 @@ pub struct Requests(Entries<Request>);
 
 impl Decode for Requests {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        Entries::decode(node, problems).map(Requests)
+        let calls = Entries::decode(node, problems)?;
+        if calls.is_empty() {
+            return problems.error(node.span, "`requests` without a call", "write `NAME: UPSTREAM /path` for each");
+        }
+        Some(Requests(calls))
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
@@ -31,6 +35,8 @@ impl Decode for Requests {
 impl Spec for Requests {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         if !cx.first {
+            // Who uses the names later has no fault of their own.
+            cx.pending.extend(self.0.keys().cloned());
             let place = self.0.values().next().map(|(span, _)| *span).unwrap_or_default();
             let remedy = "put it first; what depends on other answers is a `request` with expressions in its path";
             return cx.problems.error(place, "`requests` begins a pipeline", remedy);
@@ -39,8 +45,9 @@ impl Spec for Requests {
         let mut lines = Vec::new();
         for (name, (span, request)) in self.0 {
             if !variable(&name) {
-                let remedy = "a name is of letters, digits and `_`, and begins with a letter";
-                cx.problems.error::<()>(span, format!("`{name}` cannot be a variable's name"), remedy);
+                let remedy = "a name is of letters, digits and `_`, begins with a letter, and is not the client's own: \
+                    `path`, `query`, `headers`, `body`";
+                cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
                 calls = None;
             }
             if let Some(each) = &request.for_each {

@@ -91,6 +91,9 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     let wrong = |message: &str, remedy: &str, problems: &mut Problems| {
         problems.error(written.span, message.to_owned(), remedy.to_owned())
     };
+    if problems.found_within(written.span) {
+        return None;
+    }
     let remedy = "write it as `http://host:port/path`";
     let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is no URL", remedy, problems) };
     match uri.scheme_str() {
@@ -110,6 +113,9 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
             wrong("a URL in a configuration holds no credentials", "send them as a header of the call", problems)
         }
         Some(authority) if authority.host().is_empty() => wrong("the URL has no host", remedy, problems),
+        Some(authority) if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() => {
+            wrong("the URL's port is no number up to 65535", remedy, problems)
+        }
         _ if uri.query().is_some() => {
             wrong("an upstream's URL has no query", "put it into the path of the call", problems)
         }

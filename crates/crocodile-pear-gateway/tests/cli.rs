@@ -1,0 +1,196 @@
+//! The commands, run as an operator runs them.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use stage::client::{Client, Piece};
+use stage::gateway::Gateway;
+use stage::schema::Schema;
+
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
+
+const GOOD: &str = "\
+upstreams: { shop: http://127.0.0.1:8000, users: http://127.0.0.1:8001 }
+endpoints:
+  GET /users/{id}: users /users/{id}
+  GET /list:
+    pipeline:
+      - request: { to: shop, path: '/{.}', for_each: '$query.q | split(\",\")[]', limit: 20 }
+      - transform: .id
+      - concatenate: { as: ndjson, order: request }
+";
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+    command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR")).output().unwrap()
+}
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    for arguments in
+        [&["serve"][..], &[], &["check", "--format", "xml"], &["check", "a", "b"], &["demo", "--listen", "x"]]
+    {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains("--help"), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_good_file_is_called_good() {
+    file("good.yaml", GOOD);
+    let output = run(&["check", "good.yaml"]);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(0), "good.yaml: good (2 end-points, 2 upstreams)\n")
+    );
+    let output = run(&["check", "good.yaml", "--format", "json"]);
+    assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(0), "[]"));
+}
+
+#[test]
+fn problems_are_told_to_editors_too() {
+    file("two.yaml", "upstreams: { shop: http://127.0.0.1:8000 }\nendpoints:\n  GET /a: shopp /a\n  GET /b: shop b\n");
+    let output = run(&["check", "two.yaml", "--format", "json"]);
+    let problems: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let first = &problems[0];
+    let place = (&first["file"], &first["line"], &first["column"], &first["length"]);
+    assert_eq!(place, (&"two.yaml".into(), &3.into(), &11.into(), &5.into()), "{problems}");
+    assert_eq!(first["message"], "no upstream is named `shopp`");
+    assert_eq!(first["remedy"], "did you mean `shop`?");
+    assert_eq!(problems.as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_by_every_command() {
+    for command in ["check", "run", "explain"] {
+        let output = run(&[command, "nowhere.yaml"]);
+        let told = [output.stdout, output.stderr].concat();
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        assert!(text(&told).contains("cannot read `nowhere.yaml`: there is no such file"), "{}", text(&told));
+    }
+}
+
+#[test]
+fn a_file_with_problems_does_not_run() {
+    file("bad.yaml", "upstreams: { shop: http://127.0.0.1:8000 }\nendpoints:\n  GET /a: shopp /a\n");
+    let output = run(&["run", "bad.yaml"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    assert!(text(&output.stderr).contains("no upstream is named `shopp`"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    file("taken.yaml", &format!("listen: {address}\n{GOOD}"));
+    let output = run(&["run", "taken.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(told.contains(&address.to_string()) && told.contains("is taken"), "{told}");
+}
+
+#[test]
+fn explain_shows_what_streams_and_what_waits() {
+    file("explained.yaml", GOOD);
+    let all = run(&["explain", "explained.yaml"]);
+    let proxy = "GET /users/{id}\n  - request users /users/{id}\n      streams\n  calls: 1\n";
+    let list = "GET /list\n  - request shop /{.}, for each of $query.q | split(\",\")[]\n      streams
+  - transform each item\n      waits: an item's body is read whole before it is transformed
+  - concatenate as ndjson, in order of request\n      waits: each item is read whole, and waits for those before it
+  calls: up to 20\n";
+    assert_eq!((all.status.code(), text(&all.stdout)), (Some(0), format!("{proxy}\n{list}").as_str()));
+    let one = run(&["explain", "explained.yaml", "GET /list"]);
+    assert_eq!((one.status.code(), text(&one.stdout)), (Some(0), list));
+    let none = run(&["explain", "explained.yaml", "GET /lisp"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert_eq!(text(&none.stderr), "error: no end-point is `GET /lisp`; did you mean `GET /list`?\n");
+}
+
+fn schema() -> Schema {
+    let output = run(&["schema"]);
+    assert_eq!(output.status.code(), Some(0));
+    Schema(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// A configuration as the JSON that an editor's YAML reader makes of it.
+fn as_json(path: &std::path::Path) -> Value {
+    use crocodile_pear::spec::Decode;
+    let text = std::fs::read_to_string(path).unwrap();
+    let kept = |name: &str| Some(format!("${{{name}}}"));
+    let (node, _, mut problems) = crocodile_pear_gateway::config::parse("example", &text, &kept);
+    Value::decode(&node.unwrap(), &mut problems).unwrap()
+}
+
+#[test]
+fn the_schema_takes_every_example() {
+    let schema = schema();
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut seen = 0;
+    for example in std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()) {
+        if example.extension().is_some_and(|extension| extension == "yaml") {
+            assert_eq!(schema.check(&as_json(&example)), Ok(()), "{}", example.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 0);
+}
+
+#[test]
+fn the_schema_refuses_what_check_refuses() {
+    let schema = schema();
+    let problems = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/problems");
+    for name in ["step_unknown", "field_unknown", "no_endpoints", "durations"] {
+        assert!(schema.check(&as_json(&problems.join(name).with_extension("yaml"))).is_err(), "{name}");
+    }
+    assert_eq!(schema.check(&as_json(&file("schema.yaml", GOOD))), Ok(()));
+}
+
+#[test]
+fn every_line_that_the_demo_prints_works() {
+    let gateway = Gateway::start(["demo", "--listen", "127.0.0.1:0", "--latency", "1"], []).unwrap();
+    gateway.logged("*Ctrl-C stops*").unwrap();
+    let said = gateway.said();
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with("curl ")).collect();
+    assert!(lines.len() >= 5, "{said}");
+    for line in lines {
+        let words = line.split(" | wc").next().unwrap().split_whitespace().map(|word| word.trim_matches('\''));
+        let words: Vec<&str> = words.collect();
+        let prefix = format!("http://{}", gateway.address);
+        let target = words.iter().find_map(|word| word.strip_prefix(&prefix)).unwrap();
+        let body = words.iter().position(|word| *word == "-d").map(|at| words[at + 1]);
+        let (method, body) = (if body.is_some() { "POST" } else { "GET" }, body.unwrap_or_default());
+        let length = body.len();
+        let mut client = Client::connect(gateway.address).unwrap();
+        let request = format!("{method} {target} HTTP/1.1\r\nhost: demo\r\ncontent-length: {length}\r\n\r\n{body}");
+        client.ask(method, request.as_bytes()).unwrap();
+        let status = client.head().unwrap().status;
+        let mut bytes = 0;
+        loop {
+            match client.piece().unwrap() {
+                Piece::Data(data) => bytes += data.len(),
+                Piece::End(_) => break,
+                Piece::Broken(how) => panic!("{line}: {how}"),
+            }
+        }
+        assert!(status == 200 && bytes > 0, "{line}: {status}, {bytes} bytes");
+    }
+}
