@@ -8,7 +8,7 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::spec::Json;
 
 use crate::root;
-use crate::stage::{Demo, Served, shell};
+use crate::stage::{Served, shell};
 
 /// What no code says, with a mark for each part that the code does say.
 const FRAME: &str = include_str!("reference.md");
@@ -48,6 +48,7 @@ pub fn write(schema: &Json) -> String {
         .replace("<!-- steps -->", &reference.steps())
         .replace("<!-- commands -->", &commands())
         .replace("<!-- kinds -->", &kinds())
+        .replace("<!-- log -->", &log())
         .replace("<!-- metrics -->", &metrics())
 }
 
@@ -191,18 +192,42 @@ fn kinds() -> String {
     table
 }
 
-/// A row for each metric that a gateway shows.
-fn metrics() -> String {
-    let demo = Demo::begin();
+/// The fields of the lines that a request leaves in the log.
+fn log() -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let served = serve("log.yaml", "log: { access: true, format: json }");
+    let address = served.address("listening on http://");
+    shell(&format!("curl http://{address}/"), folder);
+    let row = |target: &str, when: &str| {
+        let line: Json = serde_json::from_str(&served.line(target)).unwrap();
+        let own = |name: &&String| !["timestamp", "level", "target"].contains(&name.as_str());
+        let fields: Vec<String> =
+            line.as_object().unwrap().keys().filter(own).map(|name| format!("`{name}`")).collect();
+        format!("| `{target}` | {} | {when} |\n", fields.join(", "))
+    };
+    let timer = "a message passes a [timer](#timer): `status`, `headers`, `chunk`, `done` or `failed`, with the status, \
+        the number of fields or of bytes as its size; the time is since the request began";
+    row("crocodile_pear::timer", timer)
+        + &row("crocodile_pear::access", "the head of an answer is ready, if `access` is on")
+}
+
+/// A gateway with one end-point, and this line in its configuration.
+fn serve(name: &str, line: &str) -> Served {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let config = format!(
-        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstreams: {{ users: 'http://{}' }}\nendpoints: {{ GET /: users / }}\n",
-        demo.upstreams
+        "listen: 127.0.0.1:0\n{line}\nupstreams: {{ users: 'http://127.0.0.1:9' }}\n\
+         endpoints: {{ GET /: {{ pipeline: [timer: asked, request: users /] }} }}\n"
     );
-    fs::write(folder.join("metrics.yaml"), config).unwrap();
-    let served = Served::begin(&["run", "metrics.yaml"], &[], folder);
+    fs::write(folder.join(name), config).unwrap();
+    Served::begin(&["run", name], &[], folder)
+}
+
+/// A row for each metric that a gateway shows.
+fn metrics() -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let served = serve("metrics.yaml", "admin: 127.0.0.1:0");
     let admin = served.address("health and metrics on http://");
-    let scraped = String::from_utf8(shell(&format!("curl -sS http://{admin}/metrics"), folder).stdout).unwrap();
+    let scraped = String::from_utf8(shell(&format!("curl http://{admin}/metrics"), folder).stdout).unwrap();
     let mut table = "| metric | kind | |\n|---|---|---|\n".to_owned();
     let mut help = ("", "");
     for line in scraped.lines() {

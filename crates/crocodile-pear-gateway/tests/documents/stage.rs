@@ -34,17 +34,24 @@ impl Served {
         Served { process, lines }
     }
 
-    /// The address behind `words` in what it says at its start.
-    pub fn address(&self, words: &str) -> String {
+    /// The next line with `words` in what it says.
+    pub fn line(&self, words: &str) -> String {
         let mut told = String::new();
         loop {
             let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no `{words}` in:\n{told}"));
-            if let Some((_, rest)) = line.split_once(words) {
-                let end = rest.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
-                return rest[..end.unwrap_or(rest.len())].trim_end_matches('.').to_owned();
+            if line.contains(words) {
+                return line;
             }
             told += &(line + "\n");
         }
+    }
+
+    /// The address behind `words` in what it says at its start.
+    pub fn address(&self, words: &str) -> String {
+        let line = self.line(words);
+        let rest = line.split_once(words).unwrap().1;
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
+        rest[..end.unwrap_or(rest.len())].trim_end_matches('.').to_owned()
     }
 }
 
@@ -83,5 +90,7 @@ pub fn shell(line: &str, folder: &Path) -> Output {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("sh");
     command.args(["-c", &line]).current_dir(folder).env("PATH", format!("{binary}:{path}")).env("NO_COLOR", "1");
+    // Help is wrapped for the reader of the reference, not for this terminal.
+    command.env_remove("COLUMNS");
     command.stdin(Stdio::null()).output().unwrap()
 }
