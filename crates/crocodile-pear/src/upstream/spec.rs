@@ -94,7 +94,10 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     if problems.found_within(written.span) {
         return None;
     }
-    let remedy = "write it as `http://host:port/path`";
+    let remedy = match written.value.contains("${") {
+        true => "a variable is named with capitals, digits and `_`: `${HOST}`",
+        false => "write it as `http://host:port/path`",
+    };
     let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is no URL", remedy, problems) };
     match uri.scheme_str() {
         Some("http") => {}
