@@ -129,13 +129,11 @@ impl Flow {
 
     /// Maps every producer, when it becomes known.
     #[must_use]
-    pub fn map(self, mut map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
+    pub fn map(self, map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
         let source = match self.source {
             Source::One(producer) => Source::One(producer.map(map)),
             Source::List(list) => Source::List(list.map(map).collect::<Vec<_>>().into_iter()),
-            Source::Stream(stream) => {
-                Source::Stream(Box::pin(futures_util::StreamExt::map(stream, move |producer| map(producer))))
-            }
+            Source::Stream(stream) => Source::Stream(Box::pin(futures_util::StreamExt::map(stream, map))),
         };
         Flow { source, at_once: self.at_once }
     }

@@ -86,7 +86,10 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
     }
     if declared != Declared::Other {
         match json::check(&bytes) {
-            Ok(()) => return Ok(lines.append(&bytes, out)),
+            Ok(()) => {
+                lines.append(&bytes, out);
+                return Ok(());
+            }
             Err(error) if declared == Declared::Json => return Err(error),
             Err(_) => {}
         }
@@ -115,7 +118,7 @@ impl Lines {
 
 /// Refuses a body in a coding that was not asked for.
 fn plain(headers: &HeaderMap) -> Result<(), Error> {
-    match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()) {
+    match headers.get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes) {
         None | Some(b"identity" | b"") => Ok(()),
         Some(_) => Err(Error::new(Kind::Malformed, "the body is in a content coding that was not asked for")),
     }

@@ -11,6 +11,7 @@ macro_rules! steps {
 
         /// A step as written.
         #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "there are as many as steps are written, at start")]
         pub enum Written {
             $(#[doc = concat!("`", stringify!($name), "`")] $spec($name::$spec),)*
         }

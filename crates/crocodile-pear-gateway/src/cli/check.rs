@@ -32,12 +32,9 @@ impl Check {
             Form::Json => Format::Json,
         };
         print(&loaded.report(format));
-        match (&self.format, &loaded.gateway) {
-            (Form::Text, Some(gateway)) => {
-                let (endpoints, upstreams) = (gateway.endpoints().len(), gateway.upstreams().len());
-                print(&format!("{}: good ({endpoints} end-points, {upstreams} upstreams)\n", self.file.file.display()));
-            }
-            _ => {}
+        if let (Form::Text, Some(gateway)) = (&self.format, &loaded.gateway) {
+            let (endpoints, upstreams) = (gateway.endpoints().len(), gateway.upstreams().len());
+            print(&format!("{}: good ({endpoints} end-points, {upstreams} upstreams)\n", self.file.file.display()));
         }
         if loaded.has_errors() { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }

@@ -173,7 +173,7 @@ impl Request {
             headers,
             body,
             timeouts,
-            otherwise: otherwise,
+            otherwise,
             max_body: self.max_body.bytes(),
             reads_item,
             blame,
