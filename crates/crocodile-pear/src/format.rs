@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use base64::Engine;
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
 
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
@@ -24,7 +24,15 @@ enum Declared {
     Nothing,
 }
 
-fn declared(headers: &HeaderMap) -> Declared {
+/// An answer that has no body by its status (RFC 9110, 15.3.5) is not one of JSON that is missing.
+fn declared(answer: &Answer) -> Declared {
+    match answer.status {
+        StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => Declared::Nothing,
+        _ => by_type(&answer.headers),
+    }
+}
+
+fn by_type(headers: &HeaderMap) -> Declared {
     let Some(value) = headers.get(CONTENT_TYPE) else { return Declared::Nothing };
     let essence = value.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     let subtype = essence.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
@@ -55,9 +63,10 @@ async fn read(answer: Answer, bound: usize) -> Result<Value, Error> {
     if let crate::flow::Body::Value(value) = answer.body {
         return Ok(value);
     }
+    let declared = declared(&answer);
     let (headers, bytes) = (answer.headers, answer.body.collect(bound).await?);
-    match declared(&headers) {
-        _ if bytes.is_empty() => Ok(jq::null()),
+    match declared {
+        Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null()),
         Declared::Json => json::read(&bytes),
         Declared::Nothing => json::read(&bytes).or_else(|_| Ok(jq::string(&text(&headers, &bytes)))),
         Declared::Other => Ok(jq::string(&text(&headers, &bytes))),
@@ -78,9 +87,9 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
     if let crate::flow::Body::Value(value) = &answer.body {
         return json::write(value, out);
     }
+    let declared = declared(&answer);
     let (headers, bytes) = (answer.headers, answer.body.collect(bound).await?);
-    let declared = declared(&headers);
-    if bytes.is_empty() {
+    if bytes.is_empty() && declared != Declared::Json {
         out.extend_from_slice(b"null");
         return Ok(());
     }
@@ -146,12 +155,12 @@ mod tests {
     #[test]
     fn json_is_known_by_its_type_or_its_suffix() {
         for json in ["application/json", "application/json; charset=utf-8", "application/problem+json", "text/JSON"] {
-            assert_eq!(declared(&of(json)), Declared::Json, "{json}");
+            assert_eq!(by_type(&of(json)), Declared::Json, "{json}");
         }
         for other in ["text/html", "application/xml", "application/notjson", "application/json-seq"] {
-            assert_eq!(declared(&of(other)), Declared::Other, "{other}");
+            assert_eq!(by_type(&of(other)), Declared::Other, "{other}");
         }
-        assert_eq!(declared(&HeaderMap::new()), Declared::Nothing);
+        assert_eq!(by_type(&HeaderMap::new()), Declared::Nothing);
     }
 
     #[test]
