@@ -170,7 +170,9 @@ impl Compile<'_> {
         if let Some(upstream) = self.upstreams.get(&name.value) {
             return Some(upstream.clone());
         }
-        if self.broken.contains(&name.as_str()) {
+        // Without any upstream, what is wrong has been told: where they should stand, or at the first call.
+        let told = self.upstreams.is_empty() && self.broken.is_empty() && self.problems.fatal();
+        if told || self.broken.contains(&name.as_str()) {
             return None;
         }
         let known: Vec<&str> = self.upstreams.keys().map(String::as_str).chain(self.broken.iter().copied()).collect();

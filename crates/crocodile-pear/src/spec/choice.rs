@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Definitions, Node, record, suggest};
+use super::{Definitions, Node, NodeKind, record, suggest};
 use crate::problem::Problems;
 
 /// Declares what is written as one of a few words.
@@ -68,6 +68,11 @@ macro_rules! choice {
 pub fn choose<T: Copy>(node: &Node, choices: &[(T, record::Field)], problems: &mut Problems) -> Option<T> {
     let words: Vec<&str> = choices.iter().map(|(_, field)| field.name).collect();
     let wanted = format!("one of {}", record::list(&words));
+    // YAML reads the bare word as nothing; where it is a choice, it was meant.
+    let null = choices.iter().find(|(_, field)| field.name == "null");
+    if let (NodeKind::Null, Some((choice, _))) = (&node.kind, null) {
+        return Some(*choice);
+    }
     let text = node.expect_text(&wanted, problems)?;
     if let Some((choice, _)) = choices.iter().find(|(_, field)| field.name == text.value) {
         return Some(*choice);
@@ -87,7 +92,10 @@ pub fn choices<T>(
 ) -> Value {
     definitions.define(identity, |definitions| {
         let word = |(_, field): &(T, record::Field)| {
-            let mut word = json!({"const": field.name});
+            let mut word = match field.name {
+                "null" => json!({"enum": ["null", null]}),
+                name => json!({"const": name}),
+            };
             record::describe(&mut word, field.doc);
             word
         };
