@@ -97,7 +97,7 @@ impl Reference<'_> {
     /// The words of a choice, each with its meaning.
     fn words(&self, field: &Json) -> String {
         let words = self.choices(self.follow(field));
-        let word = |word: &Json| format!(" `{}`: {}", word["const"].as_str().unwrap(), doc(word));
+        let word = |word: &Json| format!(" `{}`: {}", word["const"].as_str().unwrap_or("null"), doc(word));
         words.into_iter().flatten().map(word).collect()
     }
 
