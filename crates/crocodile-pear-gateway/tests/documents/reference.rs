@@ -136,7 +136,7 @@ impl Reference<'_> {
         }
         match (self.choices(&self.definitions[name]), name) {
             (Some(words), _) => {
-                let words = words.iter().map(|word| format!("`{}`", word["const"].as_str().unwrap()));
+                let words = words.iter().map(|word| format!("`{}`", word["const"].as_str().unwrap_or("null")));
                 words.collect::<Vec<_>>().join(" or ")
             }
             (None, "Duration" | "Size") => format!("[{0}](#durations-and-sizes)", name.to_lowercase()),
