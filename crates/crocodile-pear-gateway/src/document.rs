@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Entries, Located, Node, Size, Timeout};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, Timeout};
 use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::UpstreamSpec;
@@ -28,6 +28,8 @@ spec! {
         pub clients: Option<Clients>,
         /// What is logged, and how.
         pub log: Option<Log>,
+        /// Other files to add, relative to this one: their upstreams and end-points, and settings that this one has not.
+        pub include: Option<Included>,
     }
 }
 
@@ -40,8 +42,16 @@ impl Document {
         let address = |name| field(node, name).and_then(read);
         let listen = address("listen").unwrap_or_else(|| Located::new("127.0.0.1:8080".to_owned(), node.span));
         let upstreams = Some(upstreams);
-        let document =
-            Document { listen, admin: address("admin"), threads: None, upstreams, endpoints, clients: None, log: None };
+        let document = Document {
+            listen,
+            admin: address("admin"),
+            threads: None,
+            upstreams,
+            endpoints,
+            clients: None,
+            log: None,
+            include: None,
+        };
         (document, broken)
     }
 }
@@ -64,6 +74,20 @@ fn readable<T: Decode>(node: &Node, name: &str) -> (Entries<T>, Vec<String>) {
         }
     }
     (entries, broken)
+}
+
+/// The files to add, by name. They were added when the configuration was read: nothing of it is left here.
+#[derive(Clone, Debug)]
+pub struct Included;
+
+impl Decode for Included {
+    fn decode(_: &Node, _: &mut Problems) -> Option<Self> {
+        Some(Included)
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        serde_json::json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+    }
 }
 
 spec! {
@@ -101,7 +125,7 @@ spec! {
         /// Without progress in taking an answer.
         pub write: Duration = Duration::from_secs(30),
         /// The most bytes of a request's head.
-        pub max_head: Size = Size(32 << 10),
+        pub max_head: Size = Size(16 << 10),
         /// The most bytes of a request's target; a longer one is refused with 414.
         pub max_target: Size = Size(8 << 10),
         /// How long requests may go on after the order to stop.

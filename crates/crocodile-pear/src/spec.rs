@@ -21,7 +21,7 @@ pub use duration::Timeout;
 pub use node::{Located, Node, NodeKind, Run, Runs};
 pub use record::{Field, Fields};
 #[doc(hidden)]
-pub use record::{Property, object, plain};
+pub use record::{Property, QUOTES, object, plain, unquoted};
 pub use scalar::Expression;
 pub use schema::{Definitions, schema};
 pub use several::Entries;

@@ -205,12 +205,17 @@ pub enum Blame {
     Client,
     /// It reads what an upstream sent.
     Upstream,
+    /// It reads nothing that could differ: whoever wrote it sees it fail each time.
+    Operator,
 }
 
 impl Blame {
     /// Of an expression in a step that reads `item` from an upstream unless the step is `first`.
     pub fn of(filter: &Filter, first: bool) -> Self {
         let named = filter.uses().iter().any(|name| !VARIABLES.contains(&name.as_str()));
+        if filter.uses().is_empty() && !filter.reads_item() {
+            return Blame::Operator;
+        }
         if named || (!first && filter.reads_item()) { Blame::Upstream } else { Blame::Client }
     }
 
@@ -219,6 +224,9 @@ impl Blame {
         match self {
             Blame::Client if error.kind() == Kind::Expression => {
                 Error::new(Kind::BadRequest, error.detail().to_owned())
+            }
+            Blame::Operator if error.kind() == Kind::Expression => {
+                Error::new(Kind::Internal, error.detail().to_owned())
             }
             _ => error,
         }

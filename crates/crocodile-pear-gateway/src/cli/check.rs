@@ -33,9 +33,15 @@ impl Check {
         };
         print(&loaded.report(format));
         if let (Form::Text, Some(gateway)) = (&self.format, &loaded.gateway) {
-            let (endpoints, upstreams) = (gateway.endpoints().len(), gateway.upstreams().len());
-            print(&format!("{}: good ({endpoints} end-points, {upstreams} upstreams)\n", self.file.file.display()));
+            let endpoints = count(gateway.endpoints().len(), "end-point");
+            let upstreams = count(gateway.upstreams().len(), "upstream");
+            print(&format!("{}: good ({endpoints}, {upstreams})\n", self.file.file.display()));
         }
         if loaded.has_errors() { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }
+}
+
+/// "1 upstream", "2 upstreams"
+fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

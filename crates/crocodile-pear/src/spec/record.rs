@@ -60,6 +60,9 @@ macro_rules! spec {
         if let Some(text) = $node.as_text() {
             return $short(text, $problems);
         }
+        if $crate::spec::unquoted($node, Self::FIELDS) {
+            return $node.wrong("a jq expression", $crate::spec::QUOTES, $problems);
+        }
     };
     (
         $(#[doc = $doc:literal])*
@@ -113,6 +116,18 @@ macro_rules! spec {
             }
         }
     };
+}
+
+/// The remedy for an expression that YAML took apart.
+#[doc(hidden)]
+pub const QUOTES: &str = "put it in quotes: without them `{` and `[` are YAML's own";
+
+/// Whether a map is an expression without quotes, where one could stand: none of its keys is a known field.
+#[doc(hidden)]
+pub fn unquoted(node: &Node, known: &[Field]) -> bool {
+    let Some(entries) = node.as_map() else { return false };
+    let named = |key: &str| known.iter().any(|field| field.name == key);
+    named("jq") && !entries.iter().any(|(key, _)| named(key.as_str()))
 }
 
 /// A field of a spec.

@@ -124,9 +124,7 @@ impl Decode for Expression {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         const WANTED: &str = "a jq expression";
         match &node.kind {
-            NodeKind::Map(_) | NodeKind::List(_) => {
-                node.wrong(WANTED, "put it in quotes: without them `{` and `[` are YAML's own", problems)
-            }
+            NodeKind::Map(_) | NodeKind::List(_) => node.wrong(WANTED, super::QUOTES, problems),
             NodeKind::Null => node.wrong(WANTED, "write `.` for the item as it is, `'null'` for null", problems),
             NodeKind::Scalar { .. } => node.as_text().map(Self),
         }
