@@ -1,7 +1,9 @@
 //! JSON: checked strictly, spliced as it came, parsed only for those who look inside.
 
+mod block;
 mod check;
 mod read;
+pub(crate) mod scan;
 mod write;
 
 pub use check::{Checker, check};
