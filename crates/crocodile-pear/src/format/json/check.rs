@@ -56,7 +56,7 @@ enum State {
 /// # Errors
 /// `Kind::Malformed` with the reason and the position of the byte.
 pub fn check(bytes: &[u8]) -> Result<(), Error> {
-    if scan::depth(bytes).is_some() {
+    if scan::look(bytes).is_some() {
         return Ok(());
     }
     // What is wrong, and where, is worth a second look.
@@ -254,6 +254,11 @@ impl State {
             _ => "a number without its digits",
         }
     }
+}
+
+/// The two ways to check do not agree: none is believed.
+pub fn unclear() -> Error {
+    Error::new(Kind::Malformed, "not valid JSON")
 }
 
 fn refuse(reason: &str, at: usize) -> Error {

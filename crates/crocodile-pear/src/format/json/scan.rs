@@ -5,6 +5,7 @@
 use wide::u8x16;
 
 use super::block::{Block, Carry, WIDTH, is, load, mask};
+use super::read::DIGITS;
 use super::{DEPTH, is_space};
 
 /// Kinds of tokens.
@@ -98,14 +99,23 @@ const KIND: [u8; 256] = {
     kinds
 };
 
-/// How deep a document nests, if it is one JSON value (RFC 8259) no deeper than `DEPTH`.
-pub fn depth(bytes: &[u8]) -> Option<u8> {
+/// What is seen of a document on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// How deep it nests.
+    pub depth: u8,
+    /// Whether a number in it is too long to be parsed.
+    pub endless: bool,
+}
+
+/// Looks through a document, if it is one JSON value (RFC 8259) no deeper than `DEPTH`.
+pub fn look(bytes: &[u8]) -> Option<Seen> {
     std::str::from_utf8(bytes).ok()?;
     // One bit for each open list (0) or object (1), the innermost lowest.
     let (mut open, mut depth, mut deepest) = (0u128, 0usize, 0);
     let (mut place, mut inside) = (next::VALUE, inside::NOTHING);
     let mut carry = Carry::default();
-    let mut word_before = 0;
+    let (mut word_before, mut endless) = (0, false);
     for at in (0..bytes.len()).step_by(WIDTH) {
         let block = load(bytes, at);
         let strings = Block::of(&block, &mut carry);
@@ -133,8 +143,8 @@ pub fn depth(bytes: &[u8]) -> Option<u8> {
                 let (length, plain) = ((!(words >> bit)).trailing_zeros(), (!(digits >> bit)).trailing_zeros());
                 // Digits alone, unless more of them may follow in the next block.
                 let whole = length == plain && bit + length < WIDTH as u32 && (byte != b'0' || length == 1);
-                if !whole && !word(bytes, at + bit as usize) {
-                    return None;
+                if !whole {
+                    endless |= word(bytes, at + bit as usize)? > DIGITS;
                 }
                 continue;
             }
@@ -162,7 +172,7 @@ pub fn depth(bytes: &[u8]) -> Option<u8> {
         }
     }
     let whole = place == next::WHOLE && carry.is_outside();
-    whole.then_some(deepest as u8)
+    whole.then_some(Seen { depth: deepest as u8, endless })
 }
 
 /// `[` and `{` differ in one bit, and so do `]` and `}`; no other byte becomes one of them.
@@ -176,17 +186,17 @@ fn closing(bytes: u8x16) -> u8x16 {
     is(bytes | u8x16::splat(0x20), b'}')
 }
 
-/// Whether a number or a word stands here, and nothing directly behind it.
-fn word(bytes: &[u8], at: usize) -> bool {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let end = match rest.first() {
-        Some(b't') => rest.starts_with(b"true").then_some(at + 4),
-        Some(b'f') => rest.starts_with(b"false").then_some(at + 5),
-        Some(b'n') => rest.starts_with(b"null").then_some(at + 4),
+/// The length of a number or word, if nothing stands directly behind it.
+fn word(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = bytes.get(at..)?;
+    let end = match rest.first()? {
+        b't' => rest.starts_with(b"true").then_some(at + 4),
+        b'f' => rest.starts_with(b"false").then_some(at + 5),
+        b'n' => rest.starts_with(b"null").then_some(at + 4),
         _ => number(bytes, at),
-    };
+    }?;
     let apart = |byte: &u8| is_space(*byte) || matches!(byte, b',' | b'}' | b']');
-    end.is_some_and(|end| bytes.get(end).is_none_or(apart))
+    bytes.get(end).is_none_or(apart).then_some(end - at)
 }
 
 /// Whether what is escaped in a block may be.
@@ -272,8 +282,8 @@ fn nested_end(bytes: &[u8], start: usize) -> usize {
     for at in (start..bytes.len()).step_by(WIDTH) {
         let block = load(bytes, at);
         let outside = !Block::of(&block, &mut carry).text;
-        let opens = mask(&block, |bytes| opening(bytes)) & outside;
-        let closes = mask(&block, |bytes| closing(bytes)) & outside;
+        let opens = mask(&block, opening) & outside;
+        let closes = mask(&block, closing) & outside;
         if closes.count_ones() >= open {
             let mut left = closes;
             while left != 0 {
@@ -309,6 +319,7 @@ mod tests {
 
     #[test]
     fn depth_is_told() {
+        let depth = |bytes| look(bytes).map(|seen| seen.depth);
         assert_eq!(depth(b" [1,{\"a\":[[]]},2] "), Some(4));
         assert_eq!(depth(b"\"[\""), Some(0));
         for wrong in ["[}", "{]", "1 2", "\"a", "1\"a\"", "\"a\"1", "truex", "[1\"\"]", "\\", "[1:2]", "", " "] {
