@@ -44,6 +44,7 @@ steps! {
     request: Request,
     requests: Requests,
     transform: Transform,
+    select: Select,
     timer: Timer,
     concatenate: Concatenate,
     merge: Merge,
