@@ -29,7 +29,7 @@ pub fn respond(outcome: Outcome, scope: &Arc<Scope>, timed: bool) -> Response<Pu
 }
 
 fn hand_on(answer: Answer) -> Result<Response<Pulled>, Error> {
-    let json = matches!(answer.body, Body::Value(_));
+    let json = matches!(answer.body, Body::Value(_) | Body::Json(_));
     let mut response = Response::new(answer.body.into_pulled()?);
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;

@@ -12,7 +12,8 @@ use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 
 use crate::error::{Error, Kind};
-use crate::jq::Value;
+use crate::format::json::Raw;
+use crate::jq::{Data, Value};
 
 /// A body that is pulled: who polls it asks for the next chunk, and until then nothing is read.
 /// Dropping it gives up whatever stands behind it.
@@ -26,6 +27,8 @@ pub enum Body {
     Pulled(Pulled),
     /// A value that a step made; JSON once it leaves.
     Value(Value),
+    /// JSON that a step made or checked.
+    Json(Raw),
 }
 
 /// One answer: its head is here, its body is pulled.
@@ -43,7 +46,7 @@ pub struct Answer {
 }
 
 /// Named results: `$name` in expressions. Few, so a list.
-pub type Names = Option<Arc<Vec<(Arc<str>, Value)>>>;
+pub type Names = Option<Arc<Vec<(Arc<str>, Data)>>>;
 
 /// What became of a producer: an answer, a failure, or nothing (an item dropped by a step).
 pub type Outcome = Option<Result<Answer, Error>>;
@@ -73,11 +76,11 @@ enum Source {
 
 impl Answer {
     /// An answer that a step made of a value.
-    pub fn of_value(value: Value) -> Self {
+    pub fn of_value(value: impl Into<Data>) -> Self {
         Answer {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
-            body: Body::Value(value),
+            body: value.into().into(),
             names: None,
             upstream: None,
         }
@@ -236,6 +239,15 @@ impl Stream for Flow {
     }
 }
 
+impl From<Data> for Body {
+    fn from(data: Data) -> Self {
+        match data {
+            Data::Value(value) => Body::Value(value),
+            Data::Json(raw) => Body::Json(raw),
+        }
+    }
+}
+
 impl Body {
     /// A body without bytes.
     pub fn empty() -> Self {
@@ -251,6 +263,7 @@ impl Body {
             Body::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
             Body::Bytes(bytes) => Ok(bytes),
             Body::Value(value) => crate::format::json::to_bytes(&value),
+            Body::Json(raw) => bounded(raw.bytes().clone(), bound),
             Body::Pulled(body) => collect(body, bound).await,
         }
     }
@@ -260,6 +273,7 @@ impl Body {
         match self {
             Body::Pulled(body) => Ok(body),
             Body::Bytes(bytes) => Ok(Box::pin(Whole(Some(bytes)))),
+            Body::Json(raw) => Ok(Box::pin(Whole::new(raw.bytes().clone()))),
             Body::Value(value) => Ok(Box::pin(Whole(Some(crate::format::json::to_bytes(&value)?)))),
         }
     }

@@ -10,8 +10,9 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
 use crate::error::{Error, Kind};
-use crate::flow::Answer;
-use crate::jq::{self, Value};
+use crate::flow::{Answer, Body};
+use crate::jq::{self, Data, Value};
+use json::Raw;
 
 /// What a content type says of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,14 @@ fn by_type(headers: &HeaderMap) -> Declared {
 /// # Errors
 /// `Malformed` for JSON that is none, `Oversized`, and whatever ends the body before its end.
 pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
+    data(answer, bound).await.map(Data::into_value)
+}
+
+/// The same for those who may not look inside: JSON is checked and not yet parsed.
+///
+/// # Errors
+/// As [`value`].
+pub async fn data(answer: Answer, bound: usize) -> Result<Data, Error> {
     let upstream = answer.upstream.clone();
     read(answer, bound).await.map_err(|error| of(error, upstream.as_ref()))
 }
@@ -58,18 +67,23 @@ fn of(error: Error, upstream: Option<&Arc<str>>) -> Error {
     }
 }
 
-async fn read(answer: Answer, bound: usize) -> Result<Value, Error> {
+async fn read(answer: Answer, bound: usize) -> Result<Data, Error> {
     plain(&answer.headers)?;
-    if let crate::flow::Body::Value(value) = answer.body {
-        return Ok(value);
+    match answer.body {
+        Body::Value(value) => return Ok(value.into()),
+        Body::Json(raw) => return Ok(raw.into()),
+        _ => {}
     }
     let declared = declared(&answer);
     let (headers, bytes) = (answer.headers, answer.body.collect(bound).await?);
     match declared {
-        Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null()),
-        Declared::Json => json::read(&bytes),
-        Declared::Nothing => json::read(&bytes).or_else(|_| Ok(jq::string(&text(&headers, &bytes)))),
-        Declared::Other => Ok(jq::string(&text(&headers, &bytes))),
+        Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null().into()),
+        Declared::Json => Raw::check(&bytes).map(Data::Json),
+        Declared::Nothing => match Raw::check(&bytes) {
+            Ok(raw) => Ok(raw.into()),
+            Err(_) => Ok(jq::string(&text(&headers, &bytes)).into()),
+        },
+        Declared::Other => Ok(jq::string(&text(&headers, &bytes)).into()),
     }
 }
 
@@ -84,8 +98,13 @@ pub async fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8
 
 async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Result<(), Error> {
     plain(&answer.headers)?;
-    if let crate::flow::Body::Value(value) = &answer.body {
-        return json::write(value, out);
+    match &answer.body {
+        Body::Value(value) => return json::write(value, out),
+        Body::Json(raw) => {
+            lines.append(raw.bytes(), out);
+            return Ok(());
+        }
+        _ => {}
     }
     let declared = declared(&answer);
     let (headers, bytes) = (answer.headers, answer.body.collect(bound).await?);

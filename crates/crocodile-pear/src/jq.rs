@@ -5,8 +5,10 @@
 
 mod budget;
 mod compile;
+mod data;
 mod item;
 mod library;
+mod native;
 mod scope;
 pub mod value;
 
@@ -15,7 +17,9 @@ use jaq_core::{Ctx, Exn, Vars};
 use crate::error::{Error, Kind};
 use item::Item;
 use library::Engine;
+use native::Native;
 
+pub use data::Data;
 pub use value::{Value, as_str, kind, list, null, object, string};
 
 /// Outputs of one evaluation.
@@ -27,6 +31,7 @@ const QUOTE: usize = 300;
 /// An expression, compiled once.
 pub struct Filter {
     engine: jaq_core::Filter<Engine>,
+    native: Option<Native>,
     uses: Vec<String>,
     reads_item: bool,
     /// Units of work for one evaluation.
@@ -63,6 +68,23 @@ impl Filter {
     /// Whether it may read `.`, the item.
     pub fn reads_item(&self) -> bool {
         self.reads_item
+    }
+
+    /// Whether it only takes parts and puts them together: that needs no parsed values.
+    pub fn is_native(&self) -> bool {
+        self.native.is_some()
+    }
+
+    /// Every output for `input`; JSON stays bytes where the expression only takes its parts.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn apply(&self, input: Data, lookup: &mut dyn FnMut(&str) -> Data) -> Result<Vec<Data>, Error> {
+        if let Some(made) = self.native.as_ref().and_then(|native| native.run(&input, lookup)) {
+            return Ok(vec![made.into()]);
+        }
+        let outputs = self.run(input.into_value(), &mut |name| lookup(name).into_value())?;
+        Ok(outputs.into_iter().map(Data::Value).collect())
     }
 
     /// Every output for `input`; `lookup` gives the value of each variable in `uses`.

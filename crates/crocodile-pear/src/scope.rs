@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use http::{HeaderMap, Method};
 
 use crate::flow::{Body, Names};
-use crate::jq::{self, Value};
+use crate::jq::{self, Data, Value};
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
 use tokio::time::Instant;
@@ -127,8 +127,13 @@ impl Scope {
             "query" => self.values.query.get_or_init(|| self.query_value()).clone(),
             "headers" => self.values.headers.get_or_init(|| header_value(&self.headers)).clone(),
             "body" => self.values.body.get().cloned().unwrap_or_else(jq::null),
-            name => named(names, name),
+            name => named(names, name).into_value(),
         }
+    }
+
+    /// The same, as it came: JSON need not be parsed for those who only hand it on.
+    pub fn data(&self, name: &str, names: &Names) -> Data {
+        if VARIABLES.contains(&name) { self.variable(name, names).into() } else { named(names, name) }
     }
 
     fn path_value(&self) -> Value {
@@ -144,9 +149,9 @@ impl Scope {
     }
 }
 
-fn named(names: &Names, name: &str) -> Value {
+fn named(names: &Names, name: &str) -> Data {
     let names = names.iter().flat_map(|names| names.iter());
-    names.filter(|(known, _)| **known == *name).map(|(_, value)| value.clone()).next().unwrap_or_else(jq::null)
+    names.filter(|(known, _)| **known == *name).map(|(_, value)| value.clone()).next().unwrap_or_else(|| jq::null().into())
 }
 
 /// Header fields as an object: names in lower case, a field that came several times as a list of strings.

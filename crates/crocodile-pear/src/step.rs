@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names};
-use crate::jq::{Filter, Value};
+use crate::jq::{Data, Filter, Value};
 use crate::problem::Problems;
 use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Expression, Located, suggest};
@@ -196,6 +196,14 @@ impl Compile<'_> {
 /// What the expression fails with; `BadRequest` when only the client's request can be the cause.
 pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Value>, Error> {
     filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| blame.lay(error))
+}
+
+/// The same on data that need not be parsed.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Data>, Error> {
+    filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error))
 }
 
 /// Whose fault a failing expression is.

@@ -45,6 +45,7 @@ steps! {
     request: Request,
     requests: Requests,
     transform: Transform,
+    select: Select,
     timer: Timer,
     concatenate: Concatenate,
     merge: Merge,

@@ -1,12 +1,17 @@
 //! JSON: checked strictly, spliced as it came, parsed only for those who look inside.
 
+mod block;
 mod check;
+mod raw;
 mod read;
+pub(crate) mod scan;
+pub(crate) mod walk;
 mod write;
 
 pub use check::{Checker, check};
+pub use raw::Raw;
 pub use read::read;
-pub(crate) use write::write_within;
+pub(crate) use write::{SIZE, write_within};
 pub use write::{write, write_string};
 
 use crate::error::Error;

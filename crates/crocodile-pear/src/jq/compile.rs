@@ -8,6 +8,7 @@ use jaq_core::load::parse::{self, Def, Parser, Term};
 use jaq_core::load::{Arena, File, Loader, span};
 
 use super::library::{self, REFUSED};
+use super::native::Native;
 use super::scope::{self, NESTING, Scope, Wrong};
 use super::{Fault, Filter, budget};
 
@@ -41,6 +42,7 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
         return Err(vec![deep(source)]);
     }
     let reads_item = scope::reads(&term);
+    let native = Native::of(&term);
     let natives = library::natives();
     let mut definitions: Vec<Def<&str>> = library::definitions();
     let mut scope = Scope::new(natives.iter().map(|(name, arguments, _)| (*name, arguments.len())).collect(), known);
@@ -67,7 +69,7 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     let engine = compiler.compile(modules).map_err(|_| broken())?;
     // Each output passes every level of the expression on its way out.
     let work = budget::WORK / (1 + depth as u64 / 32);
-    Ok(Filter { engine, uses, reads_item, work })
+    Ok(Filter { engine, native, uses, reads_item, work })
 }
 
 fn read(source: &str) -> Result<Term<&str>, Vec<Fault>> {

@@ -492,3 +492,81 @@ fn speed() {
         bare.id.run((context, value.clone())).for_each(drop);
     });
 }
+
+/// Both ways on the same data, as parsed values: the bytes alone, and the engine.
+fn both(source: &str, input: &str, variable: &str) -> (bool, Result<Vec<Value>, String>, Result<Vec<Value>, String>) {
+    let filter = compiled(source);
+    let raw = |text: &str| json::Raw::check(&Bytes::copy_from_slice(text.as_bytes())).expect("valid JSON");
+    let native = filter.native.as_ref().and_then(|it| it.run(&raw(input).into(), &mut |_| raw(variable).into()));
+    let ran = native.is_some();
+    let applied = filter.apply(raw(input).into(), &mut |_| raw(variable).into());
+    let applied = applied.map(|outputs| outputs.into_iter().map(Data::into_value).collect());
+    let engine = filter.run(read(input), &mut |_| read(variable));
+    (ran, applied.map_err(|error| error.to_string()), engine.map_err(|error| error.to_string()))
+}
+
+#[test]
+fn parts_taken_of_bytes_are_what_the_engine_takes() {
+    let sources = [
+        ".", ".a", ".a.b", ".[\"a\"]", ".\"a b\"", ".a[0]", ".a[-1]", ".a[1].b", ".[0]", ".[-2]", "$x", "$x.a", ".a[:2]",
+        ".a[1:]", ".a[-1:]", ".a[:-1]", ".a[1:-1]", ".a[5:2]", ".a[-9:9]", "{a}", "{a, b}", "{\"a b\"}", "{a: .b, b: .a}",
+        "{(.b): 1}", "{(.b): 1, a: 2}", "{(.a): .b, (.b): .a}", "{$x}", "{a: $x, b: $x.a}", "[.a, .b]", "[.a]", "[]", "{}",
+        "[.a[] | {b}]", "[.a[].b]", "[.a[] | .b]", ".a | map({b, x: $x})", "[.a[] | [.b[]? | .c]]", "[.a[] | [.b[] | {c}]]",
+        "[.[] | {a, l: [.b[] | .c]}]", "1", "1.50", "-3", "\"é\\n\"", "null", "true", ".a | .b", ".a | {b}", "{a: {b: .a.b, c: [.b]}}",
+        "{due: .a[:10], n: 12345678901234567890, e: 1e400}", "{a: .a, c: .a.b}", "[.a[], .b]", ".a?", "{a: .a?}", ".a // 1", "[.a[]]",
+        "{a: [.a[] | {x: .b[:2]}]}", "[.a[] | $x[:1]]",
+    ];
+    let inputs = [
+        "null", "1", "true", "\"ab\"", "[]", "{}", r#"{"a":{"b":1.0}}"#, r#" { "a" : { "b" : [1 , 2] } , "b" : "k" } "#,
+        r#"{"a":[{"b":1},{"b":[{"c":2},{"c":[]}]},{}],"b":null}"#, r#"{"a":1,"a":{"b":2},"b":"x","b":"a"}"#,
+        r#"{"a":{"b":2},"a":null}"#, r#"{"a":{"b":2},"a":{"c":1}}"#, r#"{"\u0061":"2026-01-02T03","b":"\u00e9\"z"}"#,
+        r#"{"a":"åäö🐊x","b":"","a b":-0}"#, r#"[[1,2],{"a":[[]],"b":[{"c":1}]},"x"]"#, r#"[{"a":1,"b":[]},{"b":[{"c":{}}]}]"#,
+        r#"{"a":"\ud83d\udc0a\ud800","b":12345678901234567890}"#, r#"{"a":[1.10,2e5,-0.0],"b":"a"}"#, r#"{"a":{"b":{"c":1},"d":[]}}"#,
+        r#"{"a":[{"b":"xyz"},{"b":null}]}"#, r#"{"a":{"x":{"b":1},"x":{"b":2}}}"#,
+    ];
+    let mut taken = 0;
+    for source in sources {
+        for input in inputs {
+            for variable in ["null", r#"{"a":[1,"2"]}"#, "\"text\"", "[[1],[2]]"] {
+                let (ran, native, engine) = both(source, input, variable);
+                assert_eq!(native, engine, "{source} on {input}, {variable}");
+                taken += usize::from(ran);
+            }
+        }
+    }
+    assert!(taken > 2000, "{taken}");
+}
+
+#[test]
+fn simple_expressions_need_no_parsed_values() {
+    for source in [
+        "{id, text, due: .general.dueOn[:10], (.name): .main.temp}",
+        "{a: $x, b: $path, c: $query.q}",
+        "{news: [$x.rss.channel.item[] | {title, link}]}",
+        "[.cases[] | {id: .id, labels: [.labels[].text]}]",
+        ".cases | map({id})",
+    ] {
+        assert!(compiled(source).native.is_some(), "{source}");
+    }
+    for source in [".a + 1", "{a: (.a, .b)}", ".a[]", ".. | .a", "{a, a: 1}", "[.a[] | [$x[] | .b]]", "[.a[] | $x[:1]]"] {
+        assert!(compiled(source).native.is_none(), "{source}");
+    }
+}
+
+#[test]
+fn what_is_taken_stays_as_it_was_written() {
+    let raw = json::Raw::check(&Bytes::from_static(b" {\"z\": [1.0, 1e2 ],\"a\":\"\\u0041\"} ")).expect("valid");
+    let made = compiled("{a, z, all: .}").apply(raw.into(), &mut |_| null().into()).expect("made");
+    let mut out = Vec::new();
+    made[0].write(&mut out).expect("written");
+    let expected = r#"{"a":"\u0041","z":[1.0, 1e2 ],"all":{"z": [1.0, 1e2 ],"a":"\u0041"}}"#;
+    assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
+}
+
+#[test]
+fn copies_of_copies_end_at_the_bound_of_a_document() {
+    let source = format!("[{}]", vec!["."; 200].join(","));
+    let large = json::Raw::check(&Bytes::from(format!("\"{}\"", "x".repeat(1 << 20)))).expect("valid");
+    let outputs = compiled(&source).apply(large.into(), &mut |_| null().into()).expect("shared");
+    assert!(outputs[0].write(&mut Vec::new()).is_err());
+}

@@ -7,12 +7,12 @@ use futures_util::StreamExt;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Order, Outcome, Producer};
 use crate::format;
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Data, Filter};
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec::{Expression, Located, Size};
 use crate::spec;
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate};
+use crate::step::{Blame, Compile, Shape, Spec, Step, apply};
 
 spec! {
     /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
@@ -62,7 +62,7 @@ impl Step for Merging {
 struct Part {
     at: usize,
     name: Option<Arc<str>>,
-    value: Value,
+    data: Data,
     names: Names,
 }
 
@@ -71,22 +71,22 @@ async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
         Ok(parts) => parts,
         Err(error) => return Some(Err(error)),
     };
-    let mut names: Vec<(Arc<str>, Value)> = Vec::new();
+    let mut names: Vec<(Arc<str>, Data)> = Vec::new();
     for part in &parts {
         names.extend(part.names.iter().flat_map(|names| names.iter().cloned()));
-        names.extend(part.name.iter().map(|name| (name.clone(), part.value.clone())));
+        names.extend(part.name.iter().map(|name| (name.clone(), part.data.clone())));
     }
     let names = Some(Arc::new(names));
     let list = match ready.filter.reads_item() {
-        true => jq::list(parts.into_iter().map(|part| part.value).collect()),
+        true => jq::list(parts.into_iter().map(|part| part.data.into_value()).collect()),
         false => jq::null(),
     };
-    let merged = evaluate(&ready.filter, list, &names, &scope, ready.blame).and_then(single);
+    let merged = apply(&ready.filter, list.into(), &names, &scope, ready.blame).and_then(single);
     let merged = merged.map_err(|error| error.at_step("merge"));
-    merged.map(|value| value.map(|value| Answer { names, ..Answer::of_value(value) })).transpose()
+    merged.map(|data| data.map(|data| Answer { names, ..Answer::of_value(data) })).transpose()
 }
 
-fn single(mut outputs: Vec<Value>) -> Result<Option<Value>, Error> {
+fn single(mut outputs: Vec<Data>) -> Result<Option<Data>, Error> {
     match outputs.len() {
         0 | 1 => Ok(outputs.pop()),
         more => Err(Error::new(Kind::Expression, format!("the expression gives {more} values where one is needed"))),
@@ -119,8 +119,8 @@ async fn part(at: usize, producer: Producer, bound: usize) -> Result<Option<Part
         return Err(named(Error::new(Kind::Unusable, detail), name.as_deref()));
     }
     let names = answer.names.clone();
-    let value = format::value(answer, bound).await.map_err(|error| named(error, name.as_deref()))?;
-    Ok(Some(Part { at, name, value, names }))
+    let data = format::data(answer, bound).await.map_err(|error| named(error, name.as_deref()))?;
+    Ok(Some(Part { at, name, data, names }))
 }
 
 /// Says which of the named calls it was.

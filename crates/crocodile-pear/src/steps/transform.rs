@@ -5,14 +5,14 @@ use std::sync::Arc;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Outcome};
+use crate::flow::{Answer, Flow, Outcome};
 use crate::format;
 use crate::jq::Filter;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec::{Expression, Located, Size};
 use crate::spec;
-use crate::step::{Blame, Compile, Spec, Step, evaluate};
+use crate::step::{Blame, Compile, Spec, Step, apply};
 
 spec! {
     /// Gives each item a new body. Written short as the expression alone.
@@ -35,18 +35,28 @@ impl Spec for Transform {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let filter = cx.filter(&self.jq)?;
         cx.explain("transform each item", Some("an item's body is read whole before it is transformed"), 0);
-        let blame = Blame::of(&filter, cx.first);
-        let max_body = self.max_body.bytes();
-        Some(Box::new(Transforming(Arc::new(Ready { filter, blame, max_body }))))
+        Some(Box::new(Transforming::new("transform", filter, None, self.max_body.bytes(), cx.first)))
     }
 }
 
-struct Transforming(Arc<Ready>);
+/// A step that gives each item a new body.
+pub(super) struct Transforming(Arc<Ready>);
 
 struct Ready {
+    step: &'static str,
     filter: Filter,
+    /// For a body that is a list.
+    each: Option<Filter>,
     blame: Blame,
     max_body: usize,
+}
+
+impl Transforming {
+    /// `each` is the expression for a body that is a list, if it is another.
+    pub(super) fn new(step: &'static str, filter: Filter, each: Option<Filter>, max_body: usize, first: bool) -> Self {
+        let blame = Blame::of(&filter, first);
+        Transforming(Arc::new(Ready { step, filter, each, blame, max_body }))
+    }
 }
 
 impl Step for Transforming {
@@ -62,7 +72,7 @@ impl Step for Transforming {
 async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
         Ok(answer) if answer.status.is_success() => {
-            ready.apply(answer, &scope).await.map_err(|error| error.at_step("transform")).transpose()
+            ready.apply(answer, &scope).await.map_err(|error| error.at_step(ready.step)).transpose()
         },
         other => Some(other),
     }
@@ -72,8 +82,9 @@ impl Ready {
     async fn apply(&self, answer: Answer, scope: &Scope) -> Result<Option<Answer>, Error> {
         let (status, names, mut headers) = (answer.status, answer.names.clone(), answer.headers.clone());
         let upstream = answer.upstream.clone();
-        let item = format::value(answer, self.max_body).await?;
-        let mut outputs = evaluate(&self.filter, item, &names, scope, self.blame)?;
+        let item = format::data(answer, self.max_body).await?;
+        let filter = self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter);
+        let mut outputs = apply(filter, item, &names, scope, self.blame)?;
         if outputs.len() > 1 {
             let detail = format!("the expression gives {} values where one is needed; put it in [ ]", outputs.len());
             return Err(Error::new(Kind::Expression, detail));
@@ -82,6 +93,6 @@ impl Ready {
         for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
             headers.remove(name);
         }
-        Ok(outputs.pop().map(|value| Answer { status, headers, body: Body::Value(value), names, upstream }))
+        Ok(outputs.pop().map(|data| Answer { status, headers, body: data.into(), names, upstream }))
     }
 }

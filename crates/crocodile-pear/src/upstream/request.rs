@@ -94,6 +94,7 @@ impl Request {
             None => (Bytes::new(), None, false),
             Some(Body::Bytes(bytes)) => (bytes, None, false),
             Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
+            Some(Body::Json(raw)) => (raw.bytes().clone(), None, true),
             Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body), false),
         };
         let length = match &stream {

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 use crate::jq::value::{self, Value};
 
 /// A longer number is refused: reading it as an integer costs the square of its length.
-const DIGITS: usize = 1000;
+pub const DIGITS: usize = 1000;
 
 /// Checks a document and parses it: number literals as they were written, keys in their order.
 ///
@@ -112,7 +112,7 @@ impl Reader<'_> {
 }
 
 /// Resolves the escapes of a checked string; a lone surrogate becomes U+FFFD.
-fn unescape(mut text: &[u8]) -> Vec<u8> {
+pub fn unescape(mut text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     while let Some(slash) = memchr(b'\\', text) {
         out.extend_from_slice(&text[..slash]);

@@ -1,0 +1,83 @@
+//! Through a checked document without parsing it.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+
+use super::read::unescape;
+use super::scan::{end, space, text_end};
+
+/// The items of a checked list.
+pub struct Items<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Items<'a> {
+    /// Of a list; `None` for another value.
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        (bytes.first() == Some(&b'[')).then_some(Items { bytes, at: 1 })
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = begin(self.bytes, self.at)?;
+        self.at = end(self.bytes, start);
+        self.bytes.get(start..self.at)
+    }
+}
+
+/// The fields of a checked object: the key as it is written, with its quotes, and the value.
+pub struct Entries<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Entries<'a> {
+    /// Of an object; `None` for another value.
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        (bytes.first() == Some(&b'{')).then_some(Entries { bytes, at: 1 })
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = begin(self.bytes, self.at)?;
+        let key = text_end(self.bytes, start);
+        // The colon stands between.
+        let value = space(self.bytes, space(self.bytes, key) + 1);
+        self.at = end(self.bytes, value);
+        Some((self.bytes.get(start..key)?, self.bytes.get(value..self.at)?))
+    }
+}
+
+/// Where the next item begins, if one comes.
+#[inline]
+fn begin(bytes: &[u8], at: usize) -> Option<usize> {
+    let at = space(bytes, at);
+    match bytes.get(at)? {
+        b']' | b'}' => None,
+        b',' => Some(space(bytes, at + 1)),
+        _ => Some(at),
+    }
+}
+
+/// The text that a checked string means; `None` for another value.
+pub fn text(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    Some(if memchr(b'\\', inner).is_some() { unescape(inner).into() } else { inner.into() })
+}
+
+/// Whether a key as it is written means this name.
+#[inline]
+pub fn is(key: &[u8], name: &str) -> bool {
+    let Some(inner) = key.get(1..key.len().saturating_sub(1)) else { return false };
+    inner == name.as_bytes() || (inner.len() > name.len() && memchr(b'\\', inner).is_some() && unescape(inner) == name.as_bytes())
+}

@@ -1,0 +1,558 @@
+//! Expressions that only take parts and put them together, run on the bytes of JSON.
+//!
+//! Paths, slices, objects and lists of them, literals, and the same for each item of a list (`[.items[] | {id}]`). One walk
+//! over each source finds all parts, and they are copied as they were written. What does not go smoothly, an error above all,
+//! is left to the engine: whatever comes out here is what would come out there.
+
+use jaq_core::ValT;
+use jaq_core::load::lex::StrPart;
+use jaq_core::load::parse::{BinaryOp, Term};
+use jaq_core::path::{Opt, Part};
+
+use super::data::{Data, is_small};
+use super::value::Value;
+use crate::format::json::walk::{self, Items};
+use crate::format::json::{DEPTH, Raw, SIZE, to_bytes, write_string};
+
+/// An expression, ready to run on bytes.
+pub struct Native {
+    /// The parts that are taken of each source.
+    frames: Vec<Tree>,
+    /// Which source fills which frame.
+    sources: Vec<(Source, usize)>,
+    make: Make,
+    slots: usize,
+    /// Levels that the result adds to the deepest of its parts.
+    levels: usize,
+}
+
+enum Source {
+    Item,
+    Variable(String),
+}
+
+/// The parts that are taken of a value, and of the values within it.
+#[derive(Default)]
+struct Tree {
+    slots: Vec<usize>,
+    fields: Vec<(String, Tree)>,
+    items: Vec<(isize, Tree)>,
+}
+
+/// How a result is made.
+enum Make {
+    Literal(Vec<u8>),
+    Take(Take),
+    Object(Vec<(Key, Make)>),
+    List(Vec<Make>),
+    /// A list with one result for each item of a list.
+    Each { list: usize, frame: usize, make: Box<Make> },
+}
+
+struct Take {
+    slot: usize,
+    slice: Option<Slice>,
+}
+
+type Slice = (Option<isize>, Option<isize>);
+
+enum Key {
+    /// In quotes, with its colon.
+    Text(Vec<u8>),
+    Taken(Take),
+}
+
+impl Native {
+    /// The expression, if it is one of these.
+    pub fn of(term: &Term<&str>) -> Option<Self> {
+        let mut builder = Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, deepest: 0 };
+        let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
+        let make = builder.make(term, &item, 0)?;
+        let Builder { frames, sources, slots, deepest, .. } = builder;
+        Some(Native { frames, sources, make, slots, levels: deepest })
+    }
+
+    /// The result, unless the engine has to find it.
+    pub fn run(&self, item: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Raw> {
+        let mut inputs: Vec<(usize, Raw)> = Vec::with_capacity(self.sources.len());
+        for (source, frame) in &self.sources {
+            if self.frames[*frame].is_empty() {
+                continue;
+            }
+            let data = match source {
+                Source::Item => item.clone(),
+                Source::Variable(name) => lookup(name),
+            };
+            inputs.push((*frame, raw(data)?));
+        }
+        let depth = inputs.iter().map(|(_, raw)| usize::from(raw.depth())).max().unwrap_or(0) + self.levels;
+        if depth > DEPTH {
+            return None;
+        }
+        let mut slots: Vec<&[u8]> = vec![b"null"; self.slots];
+        for (frame, raw) in &inputs {
+            self.frames[*frame].fill(raw.bytes(), &mut slots)?;
+        }
+        let mut out = Vec::with_capacity(slots.iter().map(|slot| slot.len()).sum::<usize>().min(SIZE) + 64);
+        self.put(&self.make, &mut slots, &mut out)?;
+        Some(Raw::sound(out.into(), depth as u8))
+    }
+
+    fn put(&self, make: &Make, slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<()> {
+        if out.len() > SIZE {
+            return None;
+        }
+        match make {
+            Make::Literal(text) => out.extend_from_slice(text),
+            Make::Take(take) => take.put(slots, out)?,
+            Make::Object(entries) => self.object(entries, slots, out)?,
+            Make::List(items) => {
+                out.push(b'[');
+                for (index, item) in items.iter().enumerate() {
+                    comma(index, out);
+                    self.put(item, slots, out)?;
+                }
+                out.push(b']');
+            }
+            Make::Each { list, frame, make } => {
+                out.push(b'[');
+                let frame = &self.frames[*frame];
+                for (index, item) in Items::of(slots[*list])?.enumerate() {
+                    comma(index, out);
+                    frame.clear(slots);
+                    frame.fill(item, slots)?;
+                    self.put(make, slots, out)?;
+                }
+                out.push(b']');
+            }
+        }
+        Some(())
+    }
+
+    fn object(&self, entries: &[(Key, Make)], slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<()> {
+        out.push(b'{');
+        let taken = entries.iter().any(|(key, _)| matches!(key, Key::Taken(_)));
+        let mut keys = Vec::new();
+        for (index, (key, make)) in entries.iter().enumerate() {
+            comma(index, out);
+            let start = out.len();
+            match key {
+                Key::Text(text) => out.extend_from_slice(text),
+                Key::Taken(take) => {
+                    take.put(slots, out)?;
+                    out.push(b':');
+                }
+            }
+            if taken {
+                let text = walk::text(out[start..].strip_suffix(b":")?)?.into_owned();
+                // Of a key that comes twice the last value counts, at the first one's place.
+                if keys.contains(&text) {
+                    return None;
+                }
+                keys.push(text);
+            }
+            self.put(make, slots, out)?;
+        }
+        out.push(b'}');
+        Some(())
+    }
+}
+
+fn comma(index: usize, out: &mut Vec<u8>) {
+    if index > 0 {
+        out.push(b',');
+    }
+}
+
+fn raw(data: Data) -> Option<Raw> {
+    match data {
+        Data::Json(raw) => Some(raw),
+        // Larger ones are trees already, and the engine is at home there.
+        Data::Value(value) if is_small(&value) => Some(Raw::sound(to_bytes(&value).ok()?, 1)),
+        Data::Value(_) => None,
+    }
+}
+
+impl Take {
+    fn put(&self, slots: &[&[u8]], out: &mut Vec<u8>) -> Option<()> {
+        let value = slots[self.slot];
+        match self.slice {
+            None => out.extend_from_slice(value),
+            Some(slice) => cut(value, slice, out)?,
+        }
+        Some(())
+    }
+}
+
+/// Appends a slice of a text, counted in characters, or of a list; of null null.
+fn cut(value: &[u8], (from, to): Slice, out: &mut Vec<u8>) -> Option<()> {
+    let range = |length: usize| {
+        let place = |index: isize| match usize::try_from(index) {
+            Ok(index) => index.min(length),
+            Err(_) => length.saturating_sub(index.unsigned_abs()),
+        };
+        let from = from.map_or(0, place);
+        from..to.map_or(length, place).max(from)
+    };
+    match value.first()? {
+        b'n' => out.extend_from_slice(b"null"),
+        b'"' => {
+            let text = walk::text(value)?;
+            if text.is_ascii() {
+                write_string(std::str::from_utf8(&text[range(text.len())]).ok()?, out);
+            } else {
+                let text = std::str::from_utf8(&text).ok()?;
+                let range = range(text.chars().count());
+                let at = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(at, _)| at);
+                write_string(&text[at(range.start)..at(range.end)], out);
+            }
+        }
+        b'[' => {
+            let range = range(Items::of(value)?.count());
+            out.push(b'[');
+            for (index, item) in Items::of(value)?.take(range.end).skip(range.start).enumerate() {
+                comma(index, out);
+                out.extend_from_slice(item);
+            }
+            out.push(b']');
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+impl Tree {
+    fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.fields.is_empty() && self.items.is_empty()
+    }
+
+    fn clear(&self, slots: &mut Vec<&[u8]>) {
+        self.slots.iter().for_each(|slot| slots[*slot] = b"null");
+        self.fields.iter().for_each(|(_, inner)| inner.clear(slots));
+        self.items.iter().for_each(|(_, inner)| inner.clear(slots));
+    }
+
+    /// Finds the parts in a value; `None` for a path that does not fit it.
+    fn fill<'a>(&self, value: &'a [u8], slots: &mut Vec<&'a [u8]>) -> Option<()> {
+        self.slots.iter().for_each(|slot| slots[*slot] = value);
+        if self.fields.is_empty() && self.items.is_empty() {
+            return Some(());
+        }
+        match value.first()? {
+            b'n' => {
+                self.fields.iter().for_each(|(_, inner)| inner.clear(slots));
+                self.items.iter().for_each(|(_, inner)| inner.clear(slots));
+            }
+            b'{' if self.items.is_empty() => {
+                for (key, inner) in walk::Entries::of(value)? {
+                    let wanted = |name: &str| walk::is(key, name);
+                    if let Some((_, tree)) = self.fields.iter().find(|(name, _)| wanted(name)) {
+                        // The key may have come before.
+                        tree.clear(slots);
+                        tree.fill(inner, slots)?;
+                    }
+                }
+            }
+            b'[' if self.fields.is_empty() => {
+                let negative = self.items.iter().any(|(index, _)| *index < 0);
+                let length = if negative { Items::of(value)?.count() as isize } else { 0 };
+                for (at, inner) in Items::of(value)?.enumerate() {
+                    let at = at as isize;
+                    for (_, tree) in self.items.iter().filter(|(index, _)| *index == at || *index == at - length && negative) {
+                        tree.fill(inner, slots)?;
+                    }
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn at(&mut self, steps: &[Step]) -> &mut Tree {
+        let Some((step, rest)) = steps.split_first() else { return self };
+        let inner = match step {
+            Step::Field(name) => entry(&mut self.fields, name.clone()),
+            Step::Item(index) => entry(&mut self.items, *index),
+        };
+        inner.at(rest)
+    }
+}
+
+fn entry<K: PartialEq>(list: &mut Vec<(K, Tree)>, key: K) -> &mut Tree {
+    let found = list.iter().position(|(known, _)| *known == key);
+    let index = found.unwrap_or_else(|| {
+        list.push((key, Tree::default()));
+        list.len() - 1
+    });
+    &mut list[index].1
+}
+
+#[derive(Clone)]
+enum Step {
+    Field(String),
+    Item(isize),
+}
+
+/// A part of a source.
+#[derive(Clone)]
+struct Place {
+    frame: usize,
+    steps: Vec<Step>,
+}
+
+/// What a path leads to.
+enum Reached {
+    Place(Place),
+    Slice(Place, Slice),
+}
+
+struct Builder {
+    frames: Vec<Tree>,
+    sources: Vec<(Source, usize)>,
+    slots: usize,
+    /// The frame of the items that the innermost `[]` runs over.
+    innermost: Option<usize>,
+    deepest: usize,
+}
+
+impl Builder {
+    fn source(&mut self, source: Source) -> usize {
+        let frame = self.frame();
+        self.sources.push((source, frame));
+        frame
+    }
+
+    fn frame(&mut self) -> usize {
+        self.frames.push(Tree::default());
+        self.frames.len() - 1
+    }
+
+    fn variable(&mut self, name: &str) -> Place {
+        let name = name.trim_start_matches('$');
+        let known = self.sources.iter().find(|(source, _)| matches!(source, Source::Variable(known) if known == name));
+        let frame = known.map(|(_, frame)| *frame);
+        let frame = frame.unwrap_or_else(|| self.source(Source::Variable(name.to_owned())));
+        Place { frame, steps: Vec::new() }
+    }
+
+    fn slot(&mut self, place: &Place) -> usize {
+        let tree = self.frames[place.frame].at(&place.steps);
+        if let Some(slot) = tree.slots.first() {
+            return *slot;
+        }
+        tree.slots.push(self.slots);
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    fn make(&mut self, term: &Term<&str>, base: &Place, level: usize) -> Option<Make> {
+        self.deepest = self.deepest.max(level);
+        if let Some(take) = self.take(term, base) {
+            return Some(Make::Take(take));
+        }
+        Some(match term {
+            Term::Num(_) | Term::Neg(_) | Term::Str(..) | Term::Arr(None) => {
+                self.deepest = self.deepest.max(level + 1);
+                Make::Literal(literal(term)?)
+            }
+            Term::Call(_, arguments) if arguments.is_empty() => Make::Literal(literal(term)?),
+            Term::Call("map", arguments) => match arguments.as_slice() {
+                [each] => self.each(base.clone(), each, level + 1)?,
+                _ => return None,
+            },
+            Term::BinOp(left, BinaryOp::Pipe(None), right) => match self.reach(left, base)? {
+                Reached::Place(place) => self.make(right, &place, level)?,
+                Reached::Slice(..) => return None,
+            },
+            Term::Obj(entries) => Make::Object(self.object(entries, base, level + 1)?),
+            Term::Arr(Some(inner)) => self.list(inner, base, level + 1)?,
+            _ => return None,
+        })
+    }
+
+    fn take(&mut self, term: &Term<&str>, base: &Place) -> Option<Take> {
+        match self.reach(term, base)? {
+            Reached::Place(place) => Some(Take { slot: self.slot(&place), slice: None }),
+            // To cut the same again and again could cost more than what comes of it.
+            Reached::Slice(place, _) if self.innermost.is_some_and(|frame| frame != place.frame) => None,
+            Reached::Slice(place, slice) => Some(Take { slot: self.slot(&place), slice: Some(slice) }),
+        }
+    }
+
+    fn object(
+        &mut self,
+        entries: &[(Term<&str>, Option<Term<&str>>)],
+        base: &Place,
+        level: usize,
+    ) -> Option<Vec<(Key, Make)>> {
+        self.deepest = self.deepest.max(level);
+        let mut made: Vec<(Key, Make)> = Vec::new();
+        for (key, value) in entries {
+            let (key, make) = match (key, value) {
+                (Term::Var(name), None) => {
+                    let place = self.variable(name);
+                    let make = Make::Take(Take { slot: self.slot(&place), slice: None });
+                    (Key::Text(quoted(name.trim_start_matches('$'))), make)
+                }
+                (key, value) => {
+                    let (name, written) = match string(key) {
+                        Some(name) => (Some(name.clone()), Key::Text(quoted(&name))),
+                        None => (None, Key::Taken(self.take(key, base)?)),
+                    };
+                    let make = match (value, name) {
+                        (Some(value), _) => self.make(value, base, level)?,
+                        (None, Some(name)) => {
+                            let mut place = base.clone();
+                            place.steps.push(Step::Field(name));
+                            Make::Take(Take { slot: self.slot(&place), slice: None })
+                        }
+                        (None, None) => return None,
+                    };
+                    (written, make)
+                }
+            };
+            let twice = |(known, _): &(Key, Make)| matches!((known, &key), (Key::Text(a), Key::Text(b)) if a == b);
+            if made.iter().any(twice) {
+                return None;
+            }
+            made.push((key, make));
+        }
+        Some(made)
+    }
+
+    fn list(&mut self, inner: &Term<&str>, base: &Place, level: usize) -> Option<Make> {
+        if let Some((place, body)) = self.iteration(inner, base) {
+            return self.each(place, &body, level);
+        }
+        let mut items = Vec::new();
+        self.items(inner, base, level, &mut items)?;
+        Some(Make::List(items))
+    }
+
+    fn items(&mut self, term: &Term<&str>, base: &Place, level: usize, out: &mut Vec<Make>) -> Option<()> {
+        if let Term::BinOp(left, BinaryOp::Comma, right) = term {
+            self.items(left, base, level, out)?;
+            return self.items(right, base, level, out);
+        }
+        out.push(self.make(term, base, level)?);
+        Some(())
+    }
+
+    fn each(&mut self, list: Place, body: &Term<&str>, level: usize) -> Option<Make> {
+        // As above: only what is within the item is walked for each item.
+        if self.innermost.is_some_and(|frame| frame != list.frame) {
+            return None;
+        }
+        let list = self.slot(&list);
+        let frame = self.frame();
+        let outer = self.innermost.replace(frame);
+        let make = self.make(body, &Place { frame, steps: Vec::new() }, level.max(1));
+        self.innermost = outer;
+        Some(Make::Each { list, frame, make: Box::new(make?) })
+    }
+
+    /// `PATH[] REST | BODY`: the list, and what is made of each item.
+    fn iteration<'s>(&mut self, term: &Term<&'s str>, base: &Place) -> Option<(Place, Term<&'s str>)> {
+        let (path, body) = match term {
+            Term::BinOp(path, BinaryOp::Pipe(None), body) => (&**path, Some(body)),
+            path => (path, None),
+        };
+        let Term::Path(head, parts) = path else { return None };
+        let at = parts.0.iter().position(|part| matches!(part, (Part::Range(None, None), Opt::Essential)))?;
+        let Reached::Place(mut place) = self.reach(head, base)? else { return None };
+        for part in &parts.0[..at] {
+            place.steps.push(step(part)?);
+        }
+        let mut rest = parts.clone();
+        rest.0.drain(..=at);
+        let rest = if rest.0.is_empty() { Term::Id } else { Term::Path(Box::new(Term::Id), rest) };
+        let each = match body {
+            Some(body) => Term::BinOp(Box::new(rest), BinaryOp::Pipe(None), body.clone()),
+            None => rest,
+        };
+        Some((place, each))
+    }
+
+    fn reach(&mut self, term: &Term<&str>, base: &Place) -> Option<Reached> {
+        match term {
+            Term::Id => Some(Reached::Place(base.clone())),
+            Term::Var(name) => Some(Reached::Place(self.variable(name))),
+            Term::BinOp(left, BinaryOp::Pipe(None), right) => match self.reach(left, base)? {
+                Reached::Place(place) => self.reach(right, &place),
+                Reached::Slice(..) => None,
+            },
+            Term::Path(head, parts) => {
+                let Reached::Place(mut place) = self.reach(head, base)? else { return None };
+                let (last, before) = parts.0.split_last()?;
+                for part in before {
+                    place.steps.push(step(part)?);
+                }
+                if let (Part::Range(from, to), Opt::Essential) = last {
+                    let bound = |term: &Option<Term<&str>>| match term {
+                        None => Some(None),
+                        Some(term) => integer(term).map(Some),
+                    };
+                    let slice = (bound(from)?, bound(to)?);
+                    return (slice != (None, None)).then_some(Reached::Slice(place, slice));
+                }
+                place.steps.push(step(last)?);
+                Some(Reached::Place(place))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn step((part, opt): &(Part<Term<&str>>, Opt)) -> Option<Step> {
+    match (part, opt) {
+        (Part::Index(index), Opt::Essential) => {
+            string(index).map(Step::Field).or_else(|| integer(index).map(Step::Item))
+        }
+        _ => None,
+    }
+}
+
+fn string(term: &Term<&str>) -> Option<String> {
+    let Term::Str(None, parts) = term else { return None };
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            StrPart::Str(part) => text.push_str(part),
+            StrPart::Char(part) => text.push(*part),
+            StrPart::Term(_) => return None,
+        }
+    }
+    Some(text)
+}
+
+fn integer(term: &Term<&str>) -> Option<isize> {
+    match term {
+        Term::Num(digits) => digits.parse().ok(),
+        Term::Neg(inner) => integer(inner).map(|number| -number),
+        _ => None,
+    }
+}
+
+fn literal(term: &Term<&str>) -> Option<Vec<u8>> {
+    let text = match term {
+        Term::Num(digits) => return to_bytes(&Value::from_num(digits).ok()?).ok().map(Into::into),
+        Term::Neg(_) => integer(term)?.to_string(),
+        Term::Call(word @ ("null" | "true" | "false"), _) => (*word).to_owned(),
+        Term::Arr(None) => "[]".to_owned(),
+        Term::Str(..) => {
+            let mut out = Vec::new();
+            write_string(&string(term)?, &mut out);
+            return Some(out);
+        }
+        _ => return None,
+    };
+    Some(text.into_bytes())
+}
+
+/// A key in quotes, with its colon.
+fn quoted(name: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_string(name, &mut out);
+    out.push(b':');
+    out
+}

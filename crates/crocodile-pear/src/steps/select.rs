@@ -1,0 +1,209 @@
+//! `select`: the fields that are wanted, written in the shape that they shall have.
+
+use indexmap::IndexMap;
+
+use crate::problem::Problems;
+use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind};
+use crate::step::{Compile, Spec, Step};
+use crate::steps::transform::Transforming;
+
+/// What is read of one body at most.
+const MAX_BODY: usize = 16 << 20;
+
+/// A map in the shape of the output.
+#[derive(Clone, Debug)]
+pub struct Select(Located<Fields>);
+
+type Fields = IndexMap<String, Wanted>;
+
+/// What becomes of a field.
+#[derive(Clone, Debug)]
+enum Wanted {
+    /// `true`: it is taken from where it stands.
+    Same,
+    /// `false`: it is left out of `'*'`.
+    Left,
+    /// An expression: it is taken from somewhere else.
+    Of(Expression),
+    /// A map: an object of these.
+    Object(Fields),
+}
+
+impl Decode for Select {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        fields(node, problems).map(|fields| Select(Located::new(fields, node.span)))
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        definitions.define("Select", |definitions| {
+            let expression = Expression::schema(definitions);
+            serde_json::json!({
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": { "anyOf": [{"type": "boolean"}, expression, {"type": "object"}] },
+                "description": "Gives each item the fields that are wanted, as a map in the shape of the output. \
+                    `name: true` takes the field that stands there in the item too; `name: .other.path` takes another, by an \
+                    expression whose `.` is the item; `name: {...}` makes an object; `'name[]': {...}` makes one for each item \
+                    of the list `name`, and within it `.` is that item. `'*': true` takes all other fields as they are, and then \
+                    `name: false` leaves one out. If the item itself is a list, this is done to each of its items. \
+                    Paths and slices are taken from the bytes of the body without parsing it; it is read whole, at most 16 MiB.",
+            })
+        })
+    }
+}
+
+fn fields(node: &Node, problems: &mut Problems) -> Option<Fields> {
+    let entries = node.expect_map("a map in the shape of the output", problems)?;
+    if entries.is_empty() {
+        return problems.error(node.span, "`select` without a field", "write `name: true` for each field that is wanted");
+    }
+    let mut read = Some(Fields::new());
+    for (key, inner) in entries {
+        let wanted = wanted(key, inner, problems);
+        read = match (read, wanted) {
+            (Some(mut fields), Some(wanted)) => {
+                fields.insert(key.value.clone(), wanted);
+                Some(fields)
+            }
+            _ => None,
+        };
+    }
+    let read = read?;
+    let others = read.contains_key("*");
+    let idle = |key: &str| !others && matches!(read.get(key), Some(Wanted::Left));
+    if let Some((key, _)) = entries.iter().find(|(key, _)| idle(&key.value)) {
+        let remedy = "leave it out, or write `'*': true` for all the others";
+        return problems.error(key.span, format!("`{}` is not taken anyway", key.value), remedy);
+    }
+    Some(read)
+}
+
+fn wanted(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<Wanted> {
+    let wanted = match (&node.kind, node.as_plain()) {
+        (_, Some("true")) => Wanted::Same,
+        (_, Some("false")) => Wanted::Left,
+        (NodeKind::Map(_), _) => Wanted::Object(fields(node, problems)?),
+        _ => Wanted::Of(Expression::decode(node, problems)?),
+    };
+    match (key.as_str(), &wanted) {
+        ("*", Wanted::Same) | (_, Wanted::Object(_)) => Some(wanted),
+        ("*", _) => problems.error(node.span, "`'*'` stands for all other fields", "write `'*': true`"),
+        (name, _) if name.ends_with("[]") => {
+            let remedy = format!("write a map, as in `'{name}': {{ id: true }}`");
+            problems.error(node.span, "`[]` makes an object for each item of a list", remedy)
+        }
+        _ => Some(wanted),
+    }
+}
+
+impl Spec for Select {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let mut sound = true;
+        check(&self.0.value, cx, &mut sound);
+        if !sound {
+            return None;
+        }
+        let written = |source| Expression(Located::new(source, self.0.span));
+        let one = source(&self.0.value, "");
+        let each = cx.filter(&written(format!("map({one})")))?;
+        let one = cx.filter(&written(one))?;
+        let waits = "an item's body is read whole before its fields are taken";
+        cx.explain(format!("select {}", names(&self.0.value)), Some(waits), 0);
+        Some(Box::new(Transforming::new("select", one, Some(each), MAX_BODY, cx.first)))
+    }
+}
+
+fn names(fields: &Fields) -> String {
+    fields.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Compiles each expression by itself: its faults have their places then.
+fn check(fields: &Fields, cx: &mut Compile<'_>, sound: &mut bool) {
+    for wanted in fields.values() {
+        match wanted {
+            Wanted::Of(expression) => *sound &= cx.filter(expression).is_some(),
+            Wanted::Object(inner) => check(inner, cx, sound),
+            Wanted::Same | Wanted::Left => {}
+        }
+    }
+}
+
+/// The expression that makes the object; `at` is the path of the same place in the item.
+fn source(fields: &Fields, at: &str) -> String {
+    let mut entries = Vec::new();
+    let mut left = Vec::new();
+    for (name, wanted) in fields.iter().filter(|(name, _)| *name != "*") {
+        let plain = name.strip_suffix("[]").unwrap_or(name);
+        let key = Json::from(plain).to_string();
+        let path = format!("{at}[{key}]");
+        left.push(key.clone());
+        match wanted {
+            Wanted::Left => {}
+            Wanted::Same => entries.push(format!("{key}: .{path}")),
+            // Behind a comment, the bracket needs a line of its own.
+            Wanted::Of(expression) => entries.push(format!("{key}: ({}\n)", expression.0.value)),
+            Wanted::Object(inner) if plain == name => entries.push(format!("{key}: {}", source(inner, &path))),
+            Wanted::Object(inner) => entries.push(format!("{key}: (.{path} | map({}))", source(inner, ""))),
+        }
+    }
+    let object = format!("{{{}}}", entries.join(", "));
+    if !fields.contains_key("*") {
+        return object;
+    }
+    let keys = left.iter().map(|key| format!(".[{key}]")).collect::<Vec<_>>();
+    let whole = if at.is_empty() { ".".to_owned() } else { format!(".{at}") };
+    match keys.is_empty() {
+        true => whole,
+        false => format!("(({whole} // {{}} | del({})) + {object})", keys.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jq::Filter;
+
+    fn written(map: &Json) -> Option<Select> {
+        Select::decode(&Node::from_json(map), &mut Problems::default())
+    }
+
+    fn made(map: Json, input: Json) -> (String, bool) {
+        let select = written(&map).expect("sound");
+        let filter = Filter::compile(&source(&select.0.value, ""), &[]).expect("compiles");
+        let raw = crate::format::json::Raw::check(&input.to_string().into()).expect("JSON");
+        let outputs = filter.apply(raw.into(), &mut |_| crate::jq::null().into()).expect("fits");
+        let mut out = Vec::new();
+        outputs[0].write(&mut out).expect("written");
+        (String::from_utf8(out).expect("UTF-8"), filter.is_native())
+    }
+
+    #[test]
+    fn fields_stand_in_the_shape_that_is_written() {
+        let input = serde_json::json!({"id": 1, "name": "a", "address": {"city": "Lund", "zip": 1},
+            "lines": [{"sku": "x", "n": 2}, {"sku": "y"}], "dueOn": "2026-01-02T03"});
+        let map = serde_json::json!({"id": true, "title": ".name", "due": ".dueOn[:10]", "address": {"city": true},
+            "more": {"zip": ".address.zip"}, "lines[]": {"sku": true, "count": ".n"}});
+        let expected = r#"{"id":1,"title":"a","due":"2026-01-02","address":{"city":"Lund"},"more":{"zip":1},"lines":[{"sku":"x","count":2},{"sku":"y","count":null}]}"#;
+        assert_eq!(made(map, input), (expected.to_owned(), true));
+    }
+
+    #[test]
+    fn all_other_fields_may_stay() {
+        let input = serde_json::json!({"id": 1, "secret": 2, "in": {"a": 1, "b": 2}, "last": null});
+        let map = serde_json::json!({"*": true, "secret": false, "in": {"*": true, "a": false}, "number": ".id"});
+        assert_eq!(made(map, input).0, r#"{"id":1,"last":null,"in":{"b":2},"number":1}"#);
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for map in [
+            serde_json::json!({}),
+            serde_json::json!({"a": false}),
+            serde_json::json!({"*": false}),
+            serde_json::json!({"a[]": true}),
+            serde_json::json!({"a": [1]}),
+        ] {
+            assert!(written(&map).is_none(), "{map}");
+        }
+    }
+}
