@@ -43,6 +43,7 @@ macro_rules! steps {
 steps! {
     request: Request,
     requests: Requests,
+    each: Each,
     transform: Transform,
     timer: Timer,
     concatenate: Concatenate,

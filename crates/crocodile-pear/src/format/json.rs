@@ -1,6 +1,7 @@
 //! JSON: checked strictly, spliced as it came, parsed only for those who look inside.
 
 mod check;
+pub mod items;
 mod read;
 mod write;
 
