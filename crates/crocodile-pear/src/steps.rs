@@ -44,6 +44,7 @@ steps! {
     request: Request,
     requests: Requests,
     each: Each,
+    follow: Follow,
     transform: Transform,
     timer: Timer,
     concatenate: Concatenate,

@@ -11,7 +11,7 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use crate::error::{Error, Kind};
-use crate::flow::{self, Answer, Body, Flow, Names, Order, Producer, Pulled};
+use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
 use crate::format;
 use crate::format::json::items::{Items, Path};
 use crate::jq::Filter;
@@ -19,7 +19,7 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size};
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate};
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, part};
 
 spec! {
     /// Makes one item of each item of a list. Written short as the expression alone.
@@ -63,9 +63,9 @@ impl Spec for Each {
         cx.shape = Shape::Many(cx.shape.most().saturating_mul(self.limit));
         let waits = if path.is_some() { None } else { Some("the body is read whole: this is no plain path to a list") };
         cx.explain(format!("each of {written}, at most {}", self.limit), waits, 0);
-        let blame = Blame::of(&filter, cx.first);
+        let (blame, part) = (Blame::of(&filter, cx.first), part(written.as_str()).to_owned());
         let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
-        Some(Box::new(Dividing(Arc::new(Ready { filter, path, blame, limit, at_once, max_body }))))
+        Some(Box::new(Dividing(Arc::new(Ready { filter, path, part, blame, limit, at_once, max_body }))))
     }
 }
 
@@ -75,6 +75,8 @@ struct Ready {
     filter: Filter,
     /// Where the expression is a plain path.
     path: Option<Arc<Path>>,
+    /// What of the item before the list stands in.
+    part: String,
     blame: Blame,
     limit: u64,
     at_once: usize,
@@ -118,11 +120,24 @@ impl Ready {
     }
 
     async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> List {
-        let source = Source { names: answer.names.clone(), upstream: answer.upstream.clone(), scope };
+        let source = Source { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope };
         match (&self.path, form(&answer)) {
             (Some(path), Form::Document) => self.stream(Items::at(path.clone(), self.max_body), answer, source),
             (Some(path), Form::Lines) if path.is_root() => self.stream(Items::of_lines(self.max_body), answer, source),
             _ => self.whole(answer, source).await,
+        }
+    }
+
+    /// Links in the items are relative to the document that the list stands in.
+    fn rebase(&self, names: &Names) -> Names {
+        let base = names.as_deref().and_then(|names| names.base(&self.part)).cloned();
+        match (base, names) {
+            (Some(base), Some(names)) => {
+                let mut names = Named::clone(names);
+                names.set_document(base);
+                Some(Arc::new(names))
+            }
+            _ => names.clone(),
         }
     }
 

@@ -5,18 +5,18 @@ use std::future::ready;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Names, Outcome, Producer};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
 use crate::format::{self, json};
 use crate::jq::{self, Filter, Value};
 use crate::scope::Scope;
 use crate::spec::{Entries, Expression, Json, Located, Size};
 use crate::problem::Problems;
 use crate::spec;
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate};
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, forwarded};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream};
 
@@ -100,6 +100,8 @@ pub(crate) struct Calling {
     max_body: usize,
     reads_item: bool,
     blame: Blame,
+    /// Whether its answers say where they came from.
+    notes_base: bool,
 }
 
 /// The method of a call.
@@ -177,6 +179,7 @@ impl Request {
             max_body: self.max_body.bytes(),
             reads_item,
             blame,
+            notes_base: cx.follows,
         }).filter(|_| starts_right)
     }
 
@@ -297,8 +300,12 @@ impl Calling {
 
     /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Value, names: Names, scope: Arc<Scope>) -> Outcome {
+        let mut names = names;
         let called = match self.prepare(&item, &names, &scope) {
-            Ok(call) => self.upstream.call(call).await,
+            Ok(call) => {
+                self.note(&call, &mut names);
+                self.upstream.call(call).await
+            }
             Err(error) => Err(self.blame.lay(error).of_upstream(self.upstream.name())),
         };
         let called = called.map_err(|error| error.at_step(self.step.clone()));
@@ -309,6 +316,15 @@ impl Calling {
         Some(answer.map(|answer| Answer { names, ..answer }))
     }
 
+    /// Notes where the answer comes from.
+    fn note(&self, call: &Call, names: &mut Names) {
+        if self.notes_base {
+            let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+            known.set_document(Base::At(self.upstream.name().clone(), self.upstream.url(&call.target).into()));
+            *names = Some(Arc::new(known));
+        }
+    }
+
     fn prepare(&self, item: &Value, names: &Names, scope: &Scope) -> Result<Call, Error> {
         let view = View { item, names, scope, blame: self.blame };
         let mut target = self.target.render(&view)?;
@@ -316,12 +332,7 @@ impl Calling {
             target.push('?');
             target.push_str(query);
         }
-        let mut headers = HeaderMap::with_capacity(self.headers.len() + self.upstream.forward().len());
-        for name in self.upstream.forward().iter().filter(|name| !of_this_hop(name, scope.headers())) {
-            for value in scope.headers().get_all(name) {
-                headers.append(name.clone(), value.clone());
-            }
-        }
+        let mut headers = forwarded(&self.upstream, scope);
         for (name, template) in &self.headers {
             let value = HeaderValue::from_str(&template.render(&view)?);
             let value = value.map_err(|_| Error::new(Kind::Expression, format!("the value for `{name}` cannot stand in a header")))?;
@@ -361,12 +372,6 @@ impl Calling {
         let value = format::value(answer, self.max_body).await.ok()?;
         Some(Answer { headers, ..Answer::of_value(value) }).map(|answer| Answer { status, ..answer })
     }
-}
-
-/// Whether the client says of a field that it ends at the gateway (RFC 9110, 7.6.1).
-fn of_this_hop(name: &HeaderName, headers: &HeaderMap) -> bool {
-    let options = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    options.map(<[u8]>::trim_ascii).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
 /// The step.
