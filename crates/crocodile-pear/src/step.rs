@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names};
+use crate::jq::value::{self, shape};
 use crate::jq::{Filter, Value};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
@@ -232,6 +233,15 @@ pub fn part(expression: &str) -> &str {
         },
         (None, None) => "",
     }
+}
+
+/// Whether a condition holds for an item: it gives something that is neither false nor null.
+///
+/// # Errors
+/// As `evaluate`.
+pub fn holds(condition: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<bool, Error> {
+    let said = evaluate(condition, item, names, scope, blame)?;
+    Ok(said.iter().any(|said| !matches!(shape(said), value::Shape::Null | value::Shape::Bool(false))))
 }
 
 /// Whose fault a failing expression is.

@@ -45,6 +45,7 @@ steps! {
     requests: Requests,
     each: Each,
     follow: Follow,
+    dedupe: Dedupe,
     transform: Transform,
     timer: Timer,
     concatenate: Concatenate,

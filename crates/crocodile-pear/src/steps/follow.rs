@@ -18,7 +18,7 @@ use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::spec;
 use crate::spec::{Expression, Json, Located, Size};
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, part};
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, holds, part};
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, TimeoutSpec, Upstream};
 
@@ -326,11 +326,10 @@ impl Ready {
 
     /// The links in a document; none where `when` says so.
     fn find(&self, item: &Value, headers: &HeaderMap, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
-        if let Some(when) = &self.when {
-            let said = evaluate(when, item.clone(), names, scope, Blame::of(when, self.first))?;
-            if said.iter().all(|said| matches!(value::shape(said), Kinds::Null | Kinds::Bool(false))) {
-                return Ok(Vec::new());
-            }
+        if let Some(when) = &self.when
+            && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
+        {
+            return Ok(Vec::new());
         }
         let filter = match &self.links {
             Links::Jq(filter) => filter,

@@ -16,7 +16,7 @@ use crate::scope::Scope;
 use crate::spec::{Entries, Expression, Json, Located, Size};
 use crate::problem::Problems;
 use crate::spec;
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, forwarded};
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, forwarded, holds};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream};
 
@@ -45,6 +45,8 @@ spec! {
         pub for_each: Option<Expression>,
         /// At most this many calls for `for_each`; one more value is an error.
         pub limit: u64 = 100,
+        /// An expression; where it gives false or null, the call is not made, and `otherwise` or null stands for its answer.
+        pub when: Option<Expression>,
         /// How long the call may take: a time for the whole of it, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// What stands for the answer when the call fails or is answered by another status than 2xx. The body is then
@@ -79,6 +81,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
         body: None,
         for_each: None,
         limit: 100,
+        when: None,
         timeout: None,
         otherwise: None,
         max_body: Size(16 << 20),
@@ -96,9 +99,12 @@ pub(crate) struct Calling {
     headers: Vec<(HeaderName, Template)>,
     body: Sent,
     timeouts: Option<Arc<Timeouts>>,
+    when: Option<Filter>,
     otherwise: Option<Value>,
     max_body: usize,
     reads_item: bool,
+    /// The named results that it uses.
+    uses: Vec<String>,
     blame: Blame,
     /// Whether its answers say where they came from.
     notes_base: bool,
@@ -155,13 +161,16 @@ impl Request {
         let method = method(&self, own, cx);
         let headers = headers(self.headers.as_ref(), cx);
         let body = body(&self, own, cx);
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.filter(when).map(Some));
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
+        let when = when?;
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> =
-            templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
+            templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
+        let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
         let literal = |literal: Json| json::read(&literal.to_string().into());
         // What YAML can say, JSON can: a literal was read as JSON's own types.
         let otherwise = self.otherwise.map(literal).transpose().ok()?;
@@ -175,7 +184,9 @@ impl Request {
             headers,
             body,
             timeouts,
-            otherwise: otherwise,
+            when,
+            otherwise,
+            uses,
             max_body: self.max_body.bytes(),
             reads_item,
             blame,
@@ -300,6 +311,14 @@ impl Calling {
 
     /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Value, names: Names, scope: Arc<Scope>) -> Outcome {
+        match self.wanted(&item, &names, &scope) {
+            Ok(true) => {}
+            Ok(false) => {
+                let instead = self.otherwise.clone().unwrap_or_else(jq::null);
+                return Some(Ok(Answer { names, ..Answer::of_value(instead) }));
+            }
+            Err(error) => return Some(Err(error.at_step(self.step.clone()))),
+        }
         let mut names = names;
         let called = match self.prepare(&item, &names, &scope) {
             Ok(call) => {
@@ -314,6 +333,25 @@ impl Calling {
             Some(otherwise) => Ok(self.settle(called).await.unwrap_or_else(|| Answer::of_value(otherwise.clone()))),
         };
         Some(answer.map(|answer| Answer { names, ..answer }))
+    }
+
+    fn wanted(&self, item: &Value, names: &Names, scope: &Scope) -> Result<bool, Error> {
+        self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
+    }
+
+    /// The named results that it uses.
+    pub(crate) fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    /// What stands for its answer, if something does.
+    pub(crate) fn otherwise(&self) -> Option<Answer> {
+        self.otherwise.clone().map(Answer::of_value)
+    }
+
+    /// The most bytes of its answer that are read whole.
+    pub(crate) fn max_body(&self) -> usize {
+        self.max_body
     }
 
     /// Notes where the answer comes from.
