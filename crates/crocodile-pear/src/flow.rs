@@ -45,8 +45,46 @@ pub struct Answer {
     pub upstream: Option<Arc<str>>,
 }
 
-/// Named results: `$name` in expressions. Few, so a list.
-pub type Names = Option<Arc<Vec<(Arc<str>, Data)>>>;
+/// What is known of an item besides its body; nothing for most.
+pub type Names = Option<Arc<Named>>;
+
+/// Named results, and the documents that an item is made of. Few of both, so lists.
+#[derive(Clone, Default)]
+pub struct Named {
+    /// `$name` in expressions.
+    pub values: Vec<(Arc<str>, Data)>,
+    /// Where the item came from (``), where what stands under a key of it did (`key`), where a named result did (`$name`).
+    /// Noted only where a later step follows links.
+    pub bases: Vec<(Arc<str>, Base)>,
+}
+
+/// The URL of a document: what the links in it are relative to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The upstream's name, and the whole URL.
+    At(Arc<str>, Arc<str>),
+    /// Several documents, each with its own.
+    Several,
+}
+
+impl Named {
+    /// The base of this part, if it has one of its own.
+    pub fn base(&self, part: &str) -> Option<&Base> {
+        self.bases.iter().find(|(known, _)| **known == *part).map(|(_, base)| base)
+    }
+
+    /// Sets the base of a part.
+    pub fn set_base(&mut self, part: &str, base: Base) {
+        self.bases.retain(|(known, _)| **known != *part);
+        self.bases.push((part.into(), base));
+    }
+
+    /// Forgets the bases of what the item was: it is another document now.
+    pub fn set_document(&mut self, base: Base) {
+        self.bases.retain(|(known, _)| known.starts_with('$'));
+        self.set_base("", base);
+    }
+}
 
 /// What became of a producer: an answer, a failure, or nothing (an item dropped by a step).
 pub type Outcome = Option<Result<Answer, Error>>;

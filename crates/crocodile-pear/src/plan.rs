@@ -27,6 +27,7 @@ pub struct Plan {
 impl Plan {
     /// Compiles the steps in order; every problem of every step is noted.
     pub fn compile(written: Vec<Written>, cx: &mut Compile<'_>) -> Option<Self> {
+        cx.follows = written.iter().any(|step| matches!(step, Written::Follow(_)));
         let mut steps = Some(Vec::new());
         for written in written {
             let step = written.compile(cx);

@@ -1,5 +1,7 @@
 //! What a request brings with it: the client's words, as expressions and templates see them.
 
+pub mod memo;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -9,6 +11,7 @@ use crate::flow::{Body, Names};
 use crate::jq::{self, Data, Value};
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
+use memo::Memo;
 use tokio::time::Instant;
 
 /// The variables that every expression may use, without `$`.
@@ -25,6 +28,7 @@ pub struct Scope {
     deadline: Option<Instant>,
     producers: AtomicU32,
     values: Values,
+    memo: Arc<Memo>,
 }
 
 /// The variables as values, each made when an expression first asks for it.
@@ -49,6 +53,7 @@ impl Scope {
             deadline: None,
             producers: AtomicU32::new(0),
             values: Values::default(),
+            memo: Arc::new(Memo::default()),
         }
     }
 
@@ -115,6 +120,11 @@ impl Scope {
         let _ = self.values.body.set(value);
     }
 
+    /// What was fetched for this request already.
+    pub fn memo(&self) -> &Arc<Memo> {
+        &self.memo
+    }
+
     /// A number for the next producer of this request.
     pub fn next_producer(&self) -> u32 {
         self.producers.fetch_add(1, Ordering::Relaxed)
@@ -150,8 +160,12 @@ impl Scope {
 }
 
 fn named(names: &Names, name: &str) -> Data {
-    let names = names.iter().flat_map(|names| names.iter());
-    names.filter(|(known, _)| **known == *name).map(|(_, value)| value.clone()).next().unwrap_or_else(|| jq::null().into())
+    let names = names.iter().flat_map(|names| names.values.iter());
+    names
+        .filter(|(known, _)| **known == *name)
+        .map(|(_, value)| value.clone())
+        .next()
+        .unwrap_or_else(|| jq::null().into())
 }
 
 /// Header fields as an object: names in lower case, a field that came several times as a list of strings.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use http::Method;
+use http::header::{CONNECTION, HeaderName};
+use http::{HeaderMap, Method};
 use indexmap::IndexMap;
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names};
+use crate::jq::value::{self, shape};
 use crate::jq::{Data, Filter, Value};
-use crate::problem::Problems;
+use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Expression, Located, suggest};
 use crate::template::{self, Piece, Template, TemplateKind};
@@ -80,6 +82,12 @@ pub struct Compile<'a> {
     pub pending: Vec<String>,
     /// How many producers arrive at the step.
     pub shape: Shape,
+    /// Whether a step further on follows links: then answers say where they came from.
+    pub follows: bool,
+    /// The keys under which steps before put documents that they fetched.
+    pub documents: Vec<String>,
+    /// Where the step stands.
+    pub place: Span,
     /// Whether no step stands before.
     pub first: bool,
     /// Whether an expression uses `$body`.
@@ -204,6 +212,46 @@ pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blam
 /// As [`evaluate`].
 pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Data>, Error> {
     filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error))
+}
+
+/// The header fields of the client that an upstream may see.
+pub fn forwarded(upstream: &Upstream, scope: &Scope) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(upstream.forward().len());
+    for name in upstream.forward().iter().filter(|name| !of_this_hop(name, scope.headers())) {
+        for value in scope.headers().get_all(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    headers
+}
+
+/// Whether the client says of a field that it ends at the gateway (RFC 9110, 7.6.1).
+fn of_this_hop(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let options = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    options.map(<[u8]>::trim_ascii).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
+}
+
+/// The part of an item that an expression begins with: a key of it, a named result as `$name`, or nothing.
+pub fn part(expression: &str) -> &str {
+    let text = expression.trim_start_matches(|c: char| c.is_whitespace() || c == '(' || c == '[');
+    let word = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    match (text.strip_prefix('$'), text.strip_prefix('.')) {
+        (Some(name), _) => &text[..=word(name)],
+        (None, Some(key)) => match key.strip_prefix("[\"").or_else(|| key.strip_prefix('"')) {
+            Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+            None => &key[..word(key)],
+        },
+        (None, None) => "",
+    }
+}
+
+/// Whether a condition holds for an item: it gives something that is neither false nor null.
+///
+/// # Errors
+/// As `evaluate`.
+pub fn holds(condition: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<bool, Error> {
+    let said = evaluate(condition, item, names, scope, blame)?;
+    Ok(said.iter().any(|said| !matches!(shape(said), value::Shape::Null | value::Shape::Bool(false))))
 }
 
 /// Whose fault a failing expression is.

@@ -44,6 +44,9 @@ macro_rules! steps {
 steps! {
     request: Request,
     requests: Requests,
+    each: Each,
+    follow: Follow,
+    dedupe: Dedupe,
     transform: Transform,
     select: Select,
     timer: Timer,

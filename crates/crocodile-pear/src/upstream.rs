@@ -7,6 +7,7 @@ mod fields;
 mod framing;
 mod head;
 mod io;
+pub mod link;
 mod pool;
 mod request;
 mod spec;
@@ -116,6 +117,7 @@ pub struct Upstream {
     max_head: usize,
     place: Place,
     authority: Box<str>,
+    origin: link::Origin,
     base: Box<str>,
     gate: Option<Semaphore>,
     pool: Arc<Pool>,
@@ -154,9 +156,11 @@ impl Upstream {
         if url.query().is_some() {
             return Err(wrong("the url of an upstream has no query"));
         }
+        let origin = link::Origin::of(url).ok_or_else(|| wrong("the url of an upstream names a host"))?;
         Ok(Arc::new(Upstream {
             place: Place::new(authority.host(), authority.port_u16().unwrap_or(80)),
             authority: authority.as_str().into(),
+            origin,
             base: url.path().trim_end_matches('/').into(),
             gate: settings.in_flight.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))),
             pool: Arc::new(Pool::new(settings.idle, settings.max_idle)),
@@ -183,6 +187,11 @@ impl Upstream {
         &self.timeouts
     }
 
+    /// The whole URL of a call's target.
+    pub fn url(&self, target: &str) -> String {
+        [self.origin.scheme(), "://", &self.authority, &self.base, target].concat()
+    }
+
     /// What has happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -193,10 +202,29 @@ impl Upstream {
     /// # Errors
     /// `BadRequest`, `Unreachable`, `Reset`, `Cut`, `Malformed`, `Timeout` or `Busy`, naming the upstream; the same from
     /// the answer's body.
-    pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static {
+    pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
+        self.call_below(&self.base, call)
+    }
+
+    /// The same with a target that is whole, as links have it: the upstream's own base path does not stand before it.
+    ///
+    /// # Errors
+    /// As `call`.
+    pub fn call_whole(
+        self: &Arc<Self>,
+        call: Call,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
+        self.call_below("", call)
+    }
+
+    fn call_below(
+        self: &Arc<Self>,
+        base: &str,
+        call: Call,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         let name = self.name.clone();
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        let exchange = self.prepare(call);
+        let exchange = self.prepare(base, call);
         async move {
             match exchange {
                 Ok((exchange, connect)) => chain(exchange, connect).await,
@@ -206,10 +234,10 @@ impl Upstream {
         }
     }
 
-    fn prepare(self: &Arc<Self>, call: Call) -> Result<(Box<Exchange>, Limit), Error> {
+    fn prepare(self: &Arc<Self>, base: &str, call: Call) -> Result<(Box<Exchange>, Limit), Error> {
         let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
-        let request = Request::new(self, call)?;
+        let request = Request::new(self, base, call)?;
         Ok((Box::new(Exchange::new(self.clone(), request, Clock::new(timeouts, deadline))), timeouts.connect))
     }
 }

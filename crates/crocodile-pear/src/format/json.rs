@@ -2,6 +2,7 @@
 
 mod block;
 mod check;
+pub mod items;
 mod raw;
 mod read;
 pub(crate) mod scan;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Flow, Names, Order, Outcome, Producer};
+use crate::flow::{Answer, Flow, Named, Names, Order, Outcome, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter};
 use crate::problem::Problems;
@@ -66,15 +66,30 @@ struct Part {
     names: Names,
 }
 
+impl Part {
+    /// Adds what this part makes known: its name, and where it and those before it came from.
+    fn note(&self, names: &mut Named) {
+        let own = self.names.iter().flat_map(|own| own.bases.iter());
+        for (part, base) in own {
+            match &self.name {
+                Some(name) if part.is_empty() => names.set_base(&format!("${name}"), base.clone()),
+                _ if part.starts_with('$') => names.set_base(part, base.clone()),
+                _ => {}
+            }
+        }
+        names.values.extend(self.names.iter().flat_map(|own| own.values.iter().cloned()));
+        names.values.extend(self.name.iter().map(|name| (name.clone(), self.data.clone())));
+    }
+}
+
 async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
     let parts = match gather(flow, ready.max_body).await {
         Ok(parts) => parts,
         Err(error) => return Some(Err(error)),
     };
-    let mut names: Vec<(Arc<str>, Data)> = Vec::new();
+    let mut names = Named::default();
     for part in &parts {
-        names.extend(part.names.iter().flat_map(|names| names.iter().cloned()));
-        names.extend(part.name.iter().map(|name| (name.clone(), part.data.clone())));
+        part.note(&mut names);
     }
     let names = Some(Arc::new(names));
     let list = match ready.filter.reads_item() {

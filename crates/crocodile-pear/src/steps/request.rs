@@ -5,18 +5,18 @@ use std::future::ready;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Names, Outcome, Producer};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
 use crate::format::{self, json};
 use crate::jq::{self, Filter, Value};
 use crate::scope::Scope;
 use crate::spec::{Entries, Expression, Json, Located, Size};
 use crate::problem::Problems;
 use crate::spec;
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate};
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, forwarded, holds};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream};
 
@@ -45,6 +45,8 @@ spec! {
         pub for_each: Option<Expression>,
         /// At most this many calls for `for_each`; one more value is an error.
         pub limit: u64 = 100,
+        /// An expression; where it gives false or null, the call is not made, and `otherwise` or null stands for its answer.
+        pub when: Option<Expression>,
         /// How long the call may take: a time for the whole of it, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// What stands for the answer when the call fails or is answered by another status than 2xx. The body is then
@@ -79,6 +81,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
         body: None,
         for_each: None,
         limit: 100,
+        when: None,
         timeout: None,
         otherwise: None,
         max_body: Size(16 << 20),
@@ -96,10 +99,15 @@ pub(crate) struct Calling {
     headers: Vec<(HeaderName, Template)>,
     body: Sent,
     timeouts: Option<Arc<Timeouts>>,
+    when: Option<Filter>,
     otherwise: Option<Value>,
     max_body: usize,
     reads_item: bool,
+    /// The named results that it uses.
+    uses: Vec<String>,
     blame: Blame,
+    /// Whether its answers say where they came from.
+    notes_base: bool,
 }
 
 /// The method of a call.
@@ -153,13 +161,16 @@ impl Request {
         let method = method(&self, own, cx);
         let headers = headers(self.headers.as_ref(), cx);
         let body = body(&self, own, cx);
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.filter(when).map(Some));
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
+        let when = when?;
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> =
-            templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
+            templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
+        let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
         let literal = |literal: Json| json::read(&literal.to_string().into());
         // What YAML can say, JSON can: a literal was read as JSON's own types.
         let otherwise = self.otherwise.map(literal).transpose().ok()?;
@@ -173,10 +184,13 @@ impl Request {
             headers,
             body,
             timeouts,
+            when,
             otherwise,
+            uses,
             max_body: self.max_body.bytes(),
             reads_item,
             blame,
+            notes_base: cx.follows,
         }).filter(|_| starts_right)
     }
 
@@ -297,8 +311,20 @@ impl Calling {
 
     /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Value, names: Names, scope: Arc<Scope>) -> Outcome {
+        match self.wanted(&item, &names, &scope) {
+            Ok(true) => {}
+            Ok(false) => {
+                let instead = self.otherwise.clone().unwrap_or_else(jq::null);
+                return Some(Ok(Answer { names, ..Answer::of_value(instead) }));
+            }
+            Err(error) => return Some(Err(error.at_step(self.step.clone()))),
+        }
+        let mut names = names;
         let called = match self.prepare(&item, &names, &scope) {
-            Ok(call) => self.upstream.call(call).await,
+            Ok(call) => {
+                self.note(&call, &mut names);
+                self.upstream.call(call).await
+            }
             Err(error) => Err(self.blame.lay(error).of_upstream(self.upstream.name())),
         };
         let called = called.map_err(|error| error.at_step(self.step.clone()));
@@ -309,6 +335,34 @@ impl Calling {
         Some(answer.map(|answer| Answer { names, ..answer }))
     }
 
+    fn wanted(&self, item: &Value, names: &Names, scope: &Scope) -> Result<bool, Error> {
+        self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
+    }
+
+    /// The named results that it uses.
+    pub(crate) fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    /// What stands for its answer, if something does.
+    pub(crate) fn otherwise(&self) -> Option<Answer> {
+        self.otherwise.clone().map(Answer::of_value)
+    }
+
+    /// The most bytes of its answer that are read whole.
+    pub(crate) fn max_body(&self) -> usize {
+        self.max_body
+    }
+
+    /// Notes where the answer comes from.
+    fn note(&self, call: &Call, names: &mut Names) {
+        if self.notes_base {
+            let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+            known.set_document(Base::At(self.upstream.name().clone(), self.upstream.url(&call.target).into()));
+            *names = Some(Arc::new(known));
+        }
+    }
+
     fn prepare(&self, item: &Value, names: &Names, scope: &Scope) -> Result<Call, Error> {
         let view = View { item, names, scope, blame: self.blame };
         let mut target = self.target.render(&view)?;
@@ -316,12 +370,7 @@ impl Calling {
             target.push('?');
             target.push_str(query);
         }
-        let mut headers = HeaderMap::with_capacity(self.headers.len() + self.upstream.forward().len());
-        for name in self.upstream.forward().iter().filter(|name| !of_this_hop(name, scope.headers())) {
-            for value in scope.headers().get_all(name) {
-                headers.append(name.clone(), value.clone());
-            }
-        }
+        let mut headers = forwarded(&self.upstream, scope);
         for (name, template) in &self.headers {
             let value = HeaderValue::from_str(&template.render(&view)?);
             let value = value.map_err(|_| Error::new(Kind::Expression, format!("the value for `{name}` cannot stand in a header")))?;
@@ -361,12 +410,6 @@ impl Calling {
         let value = format::value(answer, self.max_body).await.ok()?;
         Some(Answer { headers, ..Answer::of_value(value) }).map(|answer| Answer { status, ..answer })
     }
-}
-
-/// Whether the client says of a field that it ends at the gateway (RFC 9110, 7.6.1).
-fn of_this_hop(name: &HeaderName, headers: &HeaderMap) -> bool {
-    let options = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    options.map(<[u8]>::trim_ascii).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
 /// The step.

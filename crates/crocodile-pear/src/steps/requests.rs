@@ -1,16 +1,21 @@
-//! `requests`: several calls with a name each, all at once.
+//! `requests`: several calls with a name each, side by side as far as they do not need each other.
 
 use std::sync::Arc;
 
-use crate::flow::{Flow, Producer};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, join_all};
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Flow, Named, Names, Outcome, Producer};
+use crate::format;
 use crate::jq;
+use crate::problem::{Problems, Span};
 use crate::scope::Scope;
-use crate::spec::{Decode, Definitions, Json, Entries, Node};
-use crate::problem::Problems;
+use crate::spec::{Decode, Definitions, Entries, Json, Node};
 use crate::step::{Compile, Shape, Spec, Step};
 use crate::steps::request::{Calling, Request};
 
-/// Calls with a name each; the names are known to expressions after `merge`.
+/// Calls with a name each; the names are known to expressions after `merge`, and to each other's.
 #[derive(Clone, Debug)]
 pub struct Requests(Entries<Request>);
 
@@ -26,7 +31,9 @@ impl Decode for Requests {
     fn schema(definitions: &mut Definitions) -> Json {
         let mut schema = Entries::<Request>::schema(definitions);
         schema["description"] = "Several calls with a name each, all started at once. `merge` makes one value of \
-            their answers, in which each stands as `$name`; without it each is an item."
+            their answers, in which each stands as `$name`; without it each is an item. A call whose expressions use \
+            the `$name` of another waits for that one's answer, which is then read whole, within its `max_body`, and must \
+            have a status of 2xx or an `otherwise`; the order in which they are written does not matter."
             .into();
         schema
     }
@@ -41,36 +48,41 @@ impl Spec for Requests {
             let remedy = "put it first; what depends on other answers is a `request` with expressions in its path";
             return cx.problems.error(place, "`requests` begins a pipeline", remedy);
         }
-        let mut calls = Some(Vec::new());
-        let mut lines = Vec::new();
-        for (name, (span, request)) in self.0 {
-            if !variable(&name) {
-                let remedy = "a name is of letters, digits and `_`, begins with a letter, and is not the client's own: \
-                    `path`, `query`, `headers`, `body`";
-                cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
-                calls = None;
-            }
-            if let Some(each) = &request.for_each {
-                let remedy = "call once, or use `request` with `for_each`";
-                cx.problems.error::<()>(each.0.span, "a named call cannot have `for_each`", remedy);
-                calls = None;
-            }
-            lines.push(format!("{name} = {} {}", request.to.value, request.path.value));
-            let calling = request.calling(format!("requests.{name}").into(), cx, true);
-            cx.pending.push(name.clone());
-            calls = match (calls, calling) {
-                (Some(mut calls), Some(calling)) => {
-                    calls.push((Arc::from(name), Arc::new(calling)));
-                    Some(calls)
-                }
-                _ => None,
-            };
+        let before = cx.names.len();
+        cx.names.extend(self.0.keys().cloned());
+        let places: Vec<(String, Span)> = self.0.iter().map(|(name, (span, _))| (name.clone(), *span)).collect();
+        let compiled: Vec<Option<Call>> =
+            self.0.into_iter().map(|(name, (span, request))| compile(name, span, request, cx)).collect();
+        cx.names.truncate(before);
+        cx.pending.extend(places.iter().map(|(name, _)| name.clone()));
+        let mut calls = compiled.into_iter().collect::<Option<Vec<Call>>>()?;
+        for at in 0..calls.len() {
+            let needs = calls[at].calling.uses();
+            let needs = (0..calls.len()).filter(|other| needs.iter().any(|name| **name == *calls[*other].name));
+            calls[at].needs = needs.collect();
         }
-        let calls: Vec<(Arc<str>, Arc<Calling>)> = calls?;
-        cx.shape = Shape::Many(calls.len() as u64);
-        cx.explain(format!("requests, side by side: {}", lines.join("; ")), None, calls.len() as u64);
-        Some(Box::new(Named { calls }))
+        let order = order(&calls, &places, cx.problems)?;
+        explain(&calls, cx);
+        Some(Box::new(Calls { calls, order }))
     }
+}
+
+fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> Option<Call> {
+    let mut sound = true;
+    if !variable(&name) {
+        let remedy = "a name is of letters, digits and `_`, begins with a letter, and is not the client's own: \
+            `path`, `query`, `headers`, `body`";
+        cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
+        sound = false;
+    }
+    if let Some(each) = &request.for_each {
+        let remedy = "call once, or use `request` with `for_each`";
+        cx.problems.error::<()>(each.0.span, "a named call cannot have `for_each`", remedy);
+        sound = false;
+    }
+    let text = format!("{name} = {} {}", request.to.value, request.path.value);
+    let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
+    sound.then(|| Call { name: name.into(), calling: Arc::new(calling), needs: Vec::new(), text })
 }
 
 /// Whether it can stand behind `$`, and is none of the client's own.
@@ -80,22 +92,131 @@ fn variable(name: &str) -> bool {
     starts && fits && !crate::scope::VARIABLES.contains(&name)
 }
 
-struct Named {
-    calls: Vec<(Arc<str>, Arc<Calling>)>,
+/// An order in which every call stands behind those that it needs.
+fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Problems) -> Option<Vec<usize>> {
+    let mut order: Vec<usize> = Vec::new();
+    while order.len() < calls.len() {
+        let free = |at: &usize| !order.contains(at) && calls[*at].needs.iter().all(|need| order.contains(need));
+        let Some(next) = (0..calls.len()).find(free) else {
+            let stuck = (0..calls.len()).filter(|at| !order.contains(at));
+            let names: Vec<String> = stuck.clone().map(|at| format!("`{}`", calls[at].name)).collect();
+            let place = stuck.map(|at| places[at].1).next().unwrap_or_default();
+            let message = format!("{} wait for each other's answers", names.join(", "));
+            let message = if names.len() == 1 { format!("{} waits for its own answer", names[0]) } else { message };
+            return problems.error(place, message, "one of them must do without the others");
+        };
+        order.push(next);
+    }
+    Some(order)
 }
 
-impl Step for Named {
+fn explain(calls: &[Call], cx: &mut Compile<'_>) {
+    let line = |call: &Call| {
+        let needs: Vec<String> = call.needs.iter().map(|need| format!("${}", calls[*need].name)).collect();
+        if needs.is_empty() { call.text.clone() } else { format!("{}, after {}", call.text, needs.join(", ")) }
+    };
+    let lines: Vec<String> = calls.iter().map(line).collect();
+    let waits = calls.iter().any(|call| !call.needs.is_empty());
+    let waits = waits.then_some("a call that uses another's answer waits until that is read whole");
+    cx.explain(format!("requests, side by side: {}", lines.join("; ")), waits, calls.len() as u64);
+    cx.shape = Shape::Many(calls.len() as u64);
+}
+
+struct Call {
+    name: Arc<str>,
+    calling: Arc<Calling>,
+    /// The calls whose answers it uses.
+    needs: Vec<usize>,
+    /// For `explain`.
+    text: String,
+}
+
+struct Calls {
+    calls: Vec<Call>,
+    /// Each behind those that it needs.
+    order: Vec<usize>,
+}
+
+/// An answer that others use as well: read, and shared.
+#[derive(Clone)]
+struct Read {
+    status: http::StatusCode,
+    headers: http::HeaderMap,
+    value: jq::Value,
+    names: Names,
+    upstream: Option<Arc<str>>,
+}
+
+type Reading = Shared<BoxFuture<'static, Result<Option<Read>, Error>>>;
+
+impl Step for Calls {
     fn begin(&self, scope: &Arc<Scope>) -> Flow {
-        let producer = |(name, calling): &(Arc<str>, Arc<Calling>)| Producer {
-            id: scope.next_producer(),
-            name: Some(name.clone()),
-            outcome: Box::pin(calling.clone().make(jq::null(), None, scope.clone())),
+        let mut readings: Vec<Option<Reading>> = vec![None; self.calls.len()];
+        let mut outcomes: Vec<Option<BoxFuture<'static, Outcome>>> = self.calls.iter().map(|_| None).collect();
+        for &at in &self.order {
+            let call = &self.calls[at];
+            let needs =
+                call.needs.iter().filter_map(|need| Some((self.calls[*need].name.clone(), readings[*need].clone()?)));
+            let making: BoxFuture<'static, Outcome> = match call.needs.is_empty() {
+                true => Box::pin(call.calling.clone().make(jq::null(), None, scope.clone())),
+                false => Box::pin(make(call.calling.clone(), needs.collect(), scope.clone())),
+            };
+            outcomes[at] = Some(match self.calls.iter().any(|other| other.needs.contains(&at)) {
+                false => making,
+                true => {
+                    let reading = read(making, call.calling.max_body(), call.name.clone()).boxed().shared();
+                    readings[at] = Some(reading.clone());
+                    Box::pin(reading.map(|read| Some(read.transpose()?.map(Read::answer))))
+                }
+            });
+        }
+        let named = self.calls.iter().zip(outcomes);
+        let producer = |(call, outcome): (&Call, Option<BoxFuture<'static, Outcome>>)| {
+            Some(Producer { id: scope.next_producer(), name: Some(call.name.clone()), outcome: outcome? })
         };
-        Flow::of(self.calls.iter().map(producer).collect())
+        Flow::of(named.filter_map(producer).collect())
     }
 
     /// Never behind another step: `compile` refuses that.
     fn run(&self, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
+    }
+}
+
+/// Makes a call when all the answers that it uses are there.
+async fn make(calling: Arc<Calling>, needs: Vec<(Arc<str>, Reading)>, scope: Arc<Scope>) -> Outcome {
+    let mut names = Named::default();
+    let (needed, readings): (Vec<Arc<str>>, Vec<Reading>) = needs.into_iter().unzip();
+    for (name, read) in needed.into_iter().zip(join_all(readings).await) {
+        match read.and_then(|read| read.map(|read| read.usable(&name)).transpose()) {
+            Ok(read) => names.values.extend(read.map(|read| (name, read.value.into()))),
+            Err(error) => return Some(calling.otherwise().ok_or(error)),
+        }
+    }
+    calling.make(jq::null(), Some(Arc::new(names)), scope).await
+}
+
+async fn read(making: BoxFuture<'static, Outcome>, bound: usize, name: Arc<str>) -> Result<Option<Read>, Error> {
+    let Some(answer) = making.await.transpose()? else { return Ok(None) };
+    let (status, headers, names) = (answer.status, answer.headers.clone(), answer.names.clone());
+    let upstream = answer.upstream.clone();
+    let value = format::value(answer, bound).await.map_err(|error| error.at_step(format!("requests.{name}")))?;
+    Ok(Some(Read { status, headers, value, names, upstream }))
+}
+
+impl Read {
+    fn answer(self) -> Answer {
+        let (status, headers, names, upstream) = (self.status, self.headers, self.names, self.upstream);
+        Answer { status, headers, names, upstream, ..Answer::of_value(self.value) }
+    }
+
+    /// What other calls may use.
+    fn usable(self, name: &str) -> Result<Self, Error> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        let error = Error::new(Kind::Unusable, format!("the upstream answered {}", self.status));
+        let error = error.at_step(format!("requests.{name}"));
+        Err(self.upstream.iter().fold(error, |error, upstream| error.of_upstream(upstream)))
     }
 }

@@ -1,0 +1,503 @@
+//! The items of a list within a document, each handed out as soon as it is whole, while the rest still arrives.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memchr::{memchr, memchr2};
+
+use super::{Checker, check, is_space, read, trim};
+use crate::error::{Error, Kind};
+use crate::jq::value;
+
+/// Where a list stands in a document: the keys that lead to it from the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path(Vec<Box<str>>);
+
+impl Path {
+    /// The path that an expression is: `.[]`, `.cases[]`, `.a["b c"].d[]`; `None` for any other expression.
+    pub fn parse(expression: &str) -> Option<Self> {
+        let mut rest = expression.trim().strip_suffix("[]")?.strip_prefix('.')?;
+        let mut keys = Vec::new();
+        while !rest.is_empty() {
+            let (key, after) = key(rest)?;
+            keys.push(key);
+            rest = match after.strip_prefix('.') {
+                Some("") => return None,
+                Some(after) => after,
+                None if after.is_empty() || after.starts_with('[') => after,
+                None => return None,
+            };
+        }
+        Some(Path(keys))
+    }
+
+    /// Whether the document itself is the list.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The first key of a path, and what follows it.
+fn key(path: &str) -> Option<(Box<str>, &str)> {
+    if let Some(quoted) = path.strip_prefix("[\"") {
+        let (key, after) = quoted.split_once("\"]")?;
+        return (!key.contains(['\\', '"'])).then(|| (key.into(), after));
+    }
+    let end = path.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(path.len());
+    let starts = path.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts.then(|| (path[..end].into(), &path[end..]))
+}
+
+/// Reads the items of one list, or the values of one object, from a document that arrives in pieces.
+///
+/// The whole document is checked as it passes, so an item that is handed out is valid JSON. Of a list whose key stands
+/// twice the first counts. Held is the beginning of one item, at most `bound` bytes.
+pub struct Items {
+    form: Form,
+    bound: usize,
+    checker: Checker,
+    chunk: Bytes,
+    /// How much of the chunk has been looked at, and how much has been checked.
+    at: usize,
+    fed: usize,
+    /// What earlier chunks had of the item, or of the key, that is being read.
+    begun: Vec<u8>,
+    /// Where it begins in this chunk.
+    from: Option<usize>,
+    quote: Quote,
+    depth: usize,
+}
+
+enum Form {
+    /// One document.
+    Document(Place),
+    /// A document on each line.
+    Lines,
+}
+
+struct Place {
+    path: Arc<Path>,
+    stage: Stage,
+    /// Whether a key must come next in the object whose keys are looked at.
+    key: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// So many keys of the path led to the innermost object that is open on it; the flag says that the next value at
+    /// that depth is one of the path's.
+    Seeking(usize, bool),
+    /// Between the items of the list at this depth.
+    Between(usize, Nest),
+    /// Within an item.
+    Within(usize, Nest),
+    /// Behind the list.
+    Behind,
+    /// What stands there is no list.
+    Unfit,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nest {
+    List,
+    Object,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quote {
+    Outside,
+    Inside,
+    Escaped,
+}
+
+impl Items {
+    /// A reader of the list at `path`, with items of at most `bound` bytes.
+    pub fn at(path: Arc<Path>, bound: usize) -> Self {
+        Self::new(Form::Document(Place { path, stage: Stage::Seeking(0, true), key: false }), bound)
+    }
+
+    /// A reader of lines, each a document of at most `bound` bytes; empty ones are passed over.
+    pub fn of_lines(bound: usize) -> Self {
+        Self::new(Form::Lines, bound)
+    }
+
+    fn new(form: Form, bound: usize) -> Self {
+        let (chunk, begun) = (Bytes::new(), Vec::new());
+        let checker = Checker::new();
+        Items { form, bound, checker, chunk, at: 0, fed: 0, begun, from: None, quote: Quote::Outside, depth: 0 }
+    }
+
+    /// Takes the next piece of the body; the one before must have been read to its end with `next`.
+    pub fn push(&mut self, chunk: Bytes) {
+        (self.chunk, self.at, self.fed) = (chunk, 0, 0);
+        self.from = self.from.map(|_| 0);
+    }
+
+    /// The next item that is whole; `None` when more must come.
+    ///
+    /// # Errors
+    /// `Malformed` for what is no JSON and `Oversized` for an item over the bound; nothing comes after either.
+    #[allow(clippy::should_implement_trait, reason = "an iterator would end for good where more can be pushed")]
+    pub fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        match self.form {
+            Form::Lines => self.line(),
+            Form::Document(_) => self.item(),
+        }
+    }
+
+    /// Says that nothing more comes; the last line may lack its end.
+    ///
+    /// # Errors
+    /// `Malformed` when the document is not whole, or has no list where one must be.
+    pub fn finish(&mut self) -> Result<Option<Bytes>, Error> {
+        let Form::Document(place) = &self.form else {
+            let rest = Bytes::from(std::mem::take(&mut self.begun));
+            return whole_line(rest);
+        };
+        let stage = place.stage;
+        std::mem::take(&mut self.checker).finish()?;
+        match stage {
+            Stage::Behind => Ok(None),
+            _ => Err(Error::new(Kind::Malformed, "there is no list where one is looked for")),
+        }
+    }
+
+    fn line(&mut self) -> Result<Option<Bytes>, Error> {
+        while let Some(length) = memchr(b'\n', &self.chunk[self.at..]) {
+            let piece = self.chunk.slice(self.at..self.at + length);
+            self.at += length + 1;
+            let line = self.join(piece)?;
+            if let Some(line) = whole_line(line)? {
+                return Ok(Some(line));
+            }
+        }
+        let rest = self.chunk.slice(self.at..);
+        self.at = self.chunk.len();
+        self.keep(&rest).map(|()| None)
+    }
+
+    fn item(&mut self) -> Result<Option<Bytes>, Error> {
+        while self.at < self.chunk.len() {
+            let before = self.at;
+            let whole = match self.quote {
+                Quote::Outside => self.byte(),
+                _ => self.text(),
+            };
+            if whole {
+                // Only the byte behind it shows that a number or a word is whole.
+                let checked = if self.at == before { self.at + 1 } else { self.at };
+                return self.hand(checked).map(Some);
+            }
+        }
+        self.feed(self.chunk.len())?;
+        if let Some(from) = self.from {
+            let rest = self.chunk.slice(from..);
+            self.keep(&rest)?;
+        }
+        Ok(None)
+    }
+
+    /// The item that ends here, checked up to `end`.
+    fn hand(&mut self, end: usize) -> Result<Bytes, Error> {
+        self.feed(end)?;
+        let piece = self.chunk.slice(self.from.take().unwrap_or(self.at)..self.at);
+        let item = self.join(piece)?;
+        Ok(trim(&item))
+    }
+
+    fn feed(&mut self, end: usize) -> Result<(), Error> {
+        let fed = std::mem::replace(&mut self.fed, end);
+        self.checker.push(&self.chunk[fed..end])
+    }
+
+    /// What was kept and this piece as one; the bytes are shared where nothing was kept.
+    fn join(&mut self, piece: Bytes) -> Result<Bytes, Error> {
+        if self.begun.is_empty() && piece.len() <= self.bound {
+            return Ok(piece);
+        }
+        self.keep(&piece)?;
+        Ok(std::mem::take(&mut self.begun).into())
+    }
+
+    fn keep(&mut self, piece: &[u8]) -> Result<(), Error> {
+        if self.begun.len() + piece.len() > self.bound {
+            return Err(Error::new(Kind::Oversized, format!("an item is larger than {} bytes", self.bound)));
+        }
+        self.begun.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Goes on within a string. Whether an item ends with it.
+    fn text(&mut self) -> bool {
+        if self.quote == Quote::Escaped {
+            self.at += 1;
+            self.quote = Quote::Inside;
+            return false;
+        }
+        let Some(found) = memchr2(b'"', b'\\', &self.chunk[self.at..]) else {
+            self.at = self.chunk.len();
+            return false;
+        };
+        self.at += found + 1;
+        if self.chunk[self.at - 1] == b'\\' {
+            self.quote = Quote::Escaped;
+            return false;
+        }
+        self.quote = Quote::Outside;
+        self.string_ends()
+    }
+
+    fn string_ends(&mut self) -> bool {
+        let depth = self.depth;
+        let Form::Document(place) = &mut self.form else { return false };
+        match place.stage {
+            Stage::Within(level, nest) if depth == level => {
+                place.stage = Stage::Between(level, nest);
+                true
+            }
+            Stage::Seeking(found, _) if place.key && depth == found => {
+                let Some(from) = self.from.take() else { return false };
+                self.begun.extend_from_slice(&self.chunk[from..self.at]);
+                let key = std::mem::take(&mut self.begun);
+                place.stage =
+                    Stage::Seeking(found, place.path.0.get(found - 1).is_some_and(|wanted| same(&key, wanted)));
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a byte that stands in no string. Whether an item ends here.
+    fn byte(&mut self) -> bool {
+        let byte = self.chunk[self.at];
+        let Form::Document(place) = &mut self.form else { return false };
+        let whole = match place.stage {
+            Stage::Seeking(found, next) => {
+                place.seek(byte, found, next, self.depth);
+                // The keys of an object on the path are read.
+                if byte == b'"' && place.key && self.depth == found && found > 0 {
+                    self.from = Some(self.at);
+                }
+                false
+            }
+            Stage::Between(level, nest) => {
+                if place.between(byte, level, nest) {
+                    self.from = Some(self.at);
+                }
+                false
+            }
+            Stage::Within(level, nest) => {
+                // A number or a word ends before what follows it, a list or object with its bracket.
+                let ends = self.depth == level && matches!(byte, b',' | b']' | b'}');
+                let closes = self.depth == level + 1 && matches!(byte, b']' | b'}');
+                if ends || closes {
+                    place.stage = Stage::Between(level, nest);
+                }
+                if ends {
+                    return true;
+                }
+                closes
+            }
+            Stage::Behind | Stage::Unfit => {
+                self.at = self.chunk.len();
+                return false;
+            }
+        };
+        match byte {
+            b'"' => self.quote = Quote::Inside,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        self.at += 1;
+        whole
+    }
+}
+
+impl Place {
+    /// On the way to the list.
+    fn seek(&mut self, byte: u8, found: usize, next: bool, depth: usize) {
+        let here = next && depth == found && !(self.key && depth > 0);
+        self.stage = match byte {
+            b'{' | b'[' if here && found == self.path.0.len() => {
+                let nest = if byte == b'{' { Nest::Object } else { Nest::List };
+                self.key = nest == Nest::Object;
+                Stage::Between(depth + 1, nest)
+            }
+            b'{' if here => {
+                self.key = true;
+                Stage::Seeking(found + 1, false)
+            }
+            b':' if depth == found => {
+                self.key = false;
+                return;
+            }
+            b',' if depth == found => {
+                self.key = true;
+                Stage::Seeking(found, false)
+            }
+            // The object on the path ends without the key.
+            b'}' if depth == found && found > 0 => Stage::Unfit,
+            _ if is_space(byte) || !here => return,
+            _ => Stage::Unfit,
+        };
+    }
+
+    /// Between items. Whether one begins here.
+    fn between(&mut self, byte: u8, level: usize, nest: Nest) -> bool {
+        match byte {
+            b']' | b'}' => {
+                self.stage = Stage::Behind;
+                false
+            }
+            b',' => {
+                self.key = nest == Nest::Object;
+                false
+            }
+            b':' if nest == Nest::Object => {
+                self.key = false;
+                false
+            }
+            _ if is_space(byte) || self.key => false,
+            _ => {
+                self.stage = Stage::Within(level, nest);
+                true
+            }
+        }
+    }
+}
+
+/// Whether a key as it is written, with its quotes, is this one.
+fn same(written: &[u8], wanted: &str) -> bool {
+    if memchr(b'\\', written).is_none() {
+        return written.len() == wanted.len() + 2 && written[1..].starts_with(wanted.as_bytes());
+    }
+    read(&Bytes::copy_from_slice(written)).is_ok_and(|key| value::as_str(&key) == Some(wanted))
+}
+
+/// A line that holds something, checked.
+fn whole_line(line: Bytes) -> Result<Option<Bytes>, Error> {
+    let line = trim(&line);
+    if line.is_empty() {
+        return Ok(None);
+    }
+    check(&line)?;
+    Ok(Some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(expression: &str) -> Arc<Path> {
+        Arc::new(Path::parse(expression).expect("a path"))
+    }
+
+    /// What is handed out of a document in pieces of so many bytes, and how it ends.
+    fn run(mut items: Items, document: &str, size: usize) -> (Vec<String>, Option<Error>) {
+        let mut handed = Vec::new();
+        let text = |item: Bytes| String::from_utf8(item.to_vec()).expect("text");
+        for piece in document.as_bytes().chunks(size) {
+            items.push(Bytes::copy_from_slice(piece));
+            loop {
+                match items.next() {
+                    Ok(Some(item)) => handed.push(text(item)),
+                    Ok(None) => break,
+                    Err(error) => return (handed, Some(error)),
+                }
+            }
+        }
+        match items.finish() {
+            Ok(last) => handed.extend(last.map(text)),
+            Err(error) => return (handed, Some(error)),
+        }
+        (handed, None)
+    }
+
+    fn items(expression: &str, document: &str) -> Vec<String> {
+        let wanted = run(Items::at(path(expression), 1000), document, document.len());
+        assert!(wanted.1.is_none(), "{document}: {:?}", wanted.1);
+        for size in 1..document.len() {
+            let handed = run(Items::at(path(expression), 1000), document, size);
+            assert_eq!(handed.0, wanted.0, "{document} in pieces of {size}");
+        }
+        wanted.0
+    }
+
+    #[test]
+    fn a_path_is_told_from_other_expressions() {
+        for path in [".[]", " .cases[] ", ".a.b[]", ".a[\"b c\"][]", ".[\"a\"].b[]"] {
+            assert!(Path::parse(path).is_some(), "{path}");
+        }
+        for other in ["[]", ".", ".a", ".a[0][]", ".a[][]", ".a | .b[]", ".a?[]", "..[]", ".a.[]", ".\"a\"[]", "$a[]"] {
+            assert!(Path::parse(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn items_are_the_same_however_the_body_is_divided() {
+        assert_eq!(items(".[]", "[]"), Vec::<String>::new());
+        assert_eq!(
+            items(".[]", " [ 1 , \"a,]\\\"\" ,[2,[3]], {\"a\" : [\"}\"]} ,null ] "),
+            ["1", "\"a,]\\\"\"", "[2,[3]]", "{\"a\" : [\"}\"]}", "null"]
+        );
+        let document =
+            r#"{"x":{"cases":[0]},"l":[{"cases":[0]}],"s":"cases","c\u0061ses":[{"id":1},{"id":2.50}],"z":[9]}"#;
+        assert_eq!(items(".cases[]", document), [r#"{"id":1}"#, r#"{"id":2.50}"#]);
+        assert_eq!(items(".a.b[]", r#"{"b":[0],"a":{"a":{"b":[0]},"b":[true,false]},"b":[0]}"#), ["true", "false"]);
+        assert_eq!(items(".a[]", r#"{"a":{"x":1,"y":{"z":[2]},"w":"t"}}"#), ["1", r#"{"z":[2]}"#, "\"t\""]);
+    }
+
+    #[test]
+    fn what_stands_there_must_be_a_list() {
+        for document in ["{}", "3", r#"{"a":1}"#, r#"{"a":"[1]"}"#, r#"{"b":[1]}"#, "[[1]]", r#"{"a":null,"b":[1]}"#] {
+            for size in 1..=document.len() {
+                let (handed, error) = run(Items::at(path(".a[]"), 1000), document, size);
+                assert_eq!((handed.len(), error.map(|error| error.kind())), (0, Some(Kind::Malformed)), "{document}");
+            }
+        }
+    }
+
+    #[test]
+    fn items_before_a_fault_are_handed_out() {
+        for (document, whole) in [
+            ("[1,2", 1),
+            ("[1,2,", 2),
+            ("[1,{\"a\":1}", 2),
+            ("[1,2}", 1),
+            ("[1,{\"a\":}]", 1),
+            ("[1,2] 3", 2),
+            ("[1,2.,3]", 1),
+            ("[1,tru,3]", 1),
+            ("[1,-]", 1),
+        ] {
+            let (handed, error) = run(Items::at(path(".[]"), 1000), document, document.len());
+            assert_eq!((handed.len(), error.map(|error| error.kind())), (whole, Some(Kind::Malformed)), "{document}");
+        }
+        let deep = format!("[1,{}", "[".repeat(100_000));
+        let (handed, error) = run(Items::at(path(".[]"), 1 << 20), &deep, 1000);
+        assert_eq!((handed.len(), error.map(|error| error.kind())), (1, Some(Kind::Malformed)));
+    }
+
+    #[test]
+    fn an_item_has_its_bound() {
+        let long = format!("[1,\"{}\"]", "x".repeat(2000));
+        for size in [100, 5000] {
+            let (handed, error) = run(Items::at(path(".[]"), 1000), &long, size);
+            assert_eq!((handed.len(), error.map(|error| error.kind())), (1, Some(Kind::Oversized)));
+        }
+    }
+
+    #[test]
+    fn lines_are_documents() {
+        for size in [1, 3, 100] {
+            let (handed, error) = run(Items::of_lines(100), "{\"a\":1}\r\n\n 2 \n[3]", size);
+            assert_eq!(
+                (handed, error.is_none()),
+                (vec!["{\"a\":1}".to_owned(), "2".to_owned(), "[3]".to_owned()], true)
+            );
+        }
+        let (handed, error) = run(Items::of_lines(100), "1\n{\n2\n", 3);
+        assert_eq!((handed.len(), error.map(|error| error.kind())), (1, Some(Kind::Malformed)));
+    }
+}

@@ -1,0 +1,172 @@
+//! `dedupe`: one of the items with the same key.
+
+use std::collections::HashSet;
+use std::future::ready;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+
+use crate::choice;
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
+use crate::format::{self, json};
+use crate::jq::{self, Filter};
+use crate::problem::Problems;
+use crate::scope::Scope;
+use crate::spec;
+use crate::spec::{Expression, Located, Size};
+use crate::step::{Blame, Compile, Spec, Step, evaluate};
+
+spec! {
+    /// Keeps one of the items with the same key, and drops the others. Written short as the expression of the key.
+    /// An item's body is read whole, within `max_body`. Keys are the same if their JSON is. An item that failed, or is an
+    /// answer with another status than 2xx, passes as it is.
+    pub struct Dedupe {
+        /// The key; `.` is the item. Items for which it is null are all kept.
+        pub by: Expression,
+        /// Which one is kept.
+        pub keep: Keep = Keep::Arrival,
+        /// At most so many different keys, of at most 1 KiB each; an item with one more is an item that failed.
+        pub limit: usize = 10_000,
+        /// The most bytes of an item's body.
+        pub max_body: Size = Size(16 << 20),
+    }
+    short(short)
+}
+
+choice! {
+    /// Which of the items with the same key is kept.
+    pub enum Keep {
+        /// The one that is there first.
+        Arrival = "arrival",
+        /// The one of the earliest request: of several sources the one that is named first. An item then waits for
+        /// those before it.
+        Request = "request",
+    }
+}
+
+/// Bytes of a key: an identity is shorter.
+const KEY: usize = 1 << 10;
+
+fn short(text: Located<String>, _: &mut Problems) -> Option<Dedupe> {
+    Some(Dedupe { by: Expression(text), keep: Keep::Arrival, limit: 10_000, max_body: Size(16 << 20) })
+}
+
+impl Spec for Dedupe {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let filter = cx.filter(&self.by)?;
+        let waits = match self.keep {
+            Keep::Arrival => "an item's body is read whole",
+            Keep::Request => "an item's body is read whole, and it waits for those before it",
+        };
+        cx.explain(format!("one item for each {}", self.by.0), Some(waits), 0);
+        let blame = Blame::of(&filter, cx.first);
+        let (limit, max_body) = (self.limit, self.max_body.bytes());
+        Some(Box::new(Deduping { ready: Arc::new(Ready { filter, blame, limit, max_body }), keep: self.keep }))
+    }
+}
+
+struct Deduping {
+    ready: Arc<Ready>,
+    keep: Keep,
+}
+
+struct Ready {
+    filter: Filter,
+    blame: Blame,
+    limit: usize,
+    max_body: usize,
+}
+
+impl Step for Deduping {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope, seen) = (self.ready.clone(), scope.clone(), Arc::new(Seen::default()));
+        if self.keep == Keep::Request {
+            return in_order(ready, flow, scope, seen);
+        }
+        flow.map(move |producer| {
+            let (ready, scope, seen) = (ready.clone(), scope.clone(), seen.clone());
+            producer.then(async move |outcome| seen.admit(ready.read(outcome, &scope).await, ready.limit))
+        })
+    }
+}
+
+fn in_order(kept: Arc<Ready>, flow: Flow, scope: Arc<Scope>, seen: Arc<Seen>) -> Flow {
+    let (at_once, limit) = (flow.at_once(), kept.limit);
+    let take = move |producer: Producer| {
+        let (kept, scope, id) = (kept.clone(), scope.clone(), producer.id);
+        Box::pin(async move { (id, kept.read(producer.outcome.await, &scope).await) })
+    };
+    let items = flow.drive(Order::Request, take).filter_map(move |(id, item)| {
+        let outcome = seen.admit(item, limit);
+        ready(outcome.map(|outcome| Producer { id, name: None, outcome: Box::pin(ready(Some(outcome))) }))
+    });
+    Flow::stream(items, at_once)
+}
+
+/// An item and its key, if it has one.
+type Item = Option<Result<(Option<Bytes>, Answer), Error>>;
+
+impl Ready {
+    async fn read(&self, outcome: Outcome, scope: &Scope) -> Item {
+        Some(match outcome? {
+            Ok(answer) if answer.status.is_success() => {
+                self.key(answer, scope).await.map_err(|error| error.at_step("dedupe"))
+            }
+            other => other.map(|answer| (None, answer)),
+        })
+    }
+
+    /// The body leaves as it came: only the key is made of it.
+    async fn key(&self, answer: Answer, scope: &Scope) -> Result<(Option<Bytes>, Answer), Error> {
+        let (status, headers) = (answer.status, answer.headers);
+        let (names, upstream) = (answer.names, answer.upstream);
+        let (body, copy) = match answer.body {
+            Body::Value(value) => (Body::Value(value.clone()), Body::Value(value)),
+            body => {
+                let bytes = body.collect(self.max_body).await?;
+                (Body::Bytes(bytes.clone()), Body::Bytes(bytes))
+            }
+        };
+        let (headers_of, names_of) = (headers.clone(), names.clone());
+        let read = Answer { status, headers: headers_of, body: copy, names: names_of, upstream: upstream.clone() };
+        let item = format::value(read, self.max_body).await?;
+        let mut keys = evaluate(&self.filter, item, &names, scope, self.blame)?;
+        let answer = Answer { status, headers, body, names, upstream };
+        let key = keys.pop().filter(|key| jq::kind(key) != "null");
+        if !keys.is_empty() {
+            return Err(Error::new(Kind::Expression, "the expression gives several keys; put them in [ ]"));
+        }
+        let key = key.map(|key| json::to_bytes(&key)).transpose()?;
+        if key.as_ref().is_some_and(|key| key.len() > KEY) {
+            return Err(Error::new(Kind::Oversized, format!("a key is longer than {KEY} bytes")));
+        }
+        Ok((key, answer))
+    }
+}
+
+/// The keys of one request of a client so far.
+#[derive(Default)]
+struct Seen(Mutex<HashSet<Bytes>>);
+
+impl Seen {
+    /// The item, unless there was one like it.
+    fn admit(&self, item: Item, limit: usize) -> Outcome {
+        let (key, answer) = match item? {
+            Ok(item) => item,
+            Err(error) => return Some(Err(error)),
+        };
+        let Some(key) = key else { return Some(Ok(answer)) };
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.contains(&key) {
+            return None;
+        }
+        if seen.len() == limit {
+            let detail = format!("there are more than {limit} different keys");
+            return Some(Err(Error::new(Kind::Oversized, detail).at_step("dedupe")));
+        }
+        seen.insert(key);
+        Some(Ok(answer))
+    }
+}

@@ -1,0 +1,295 @@
+//! `each`: the items of a list, each handed on while the list still arrives.
+
+use std::future::ready;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, Stream, StreamExt};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+
+use crate::error::{Error, Kind};
+use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
+use crate::format;
+use crate::format::json::items::{Items, Path};
+use crate::jq::Filter;
+use crate::problem::Problems;
+use crate::scope::Scope;
+use crate::spec;
+use crate::spec::{Expression, Located, Size};
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, part};
+
+spec! {
+    /// Makes one item of each item of a list. Written short as the expression alone.
+    /// A path that ends in `[]` (`.[]`, `.cases[]`, `.a.b[]`) is read while the body still arrives: an item flows on as
+    /// soon as it is whole, and the list never stands in memory. The items of an object are its values. Of a body of lines
+    /// (NDJSON), `.[]` gives each line in the same way. For any other expression, and for what is not JSON, the body is
+    /// read whole, within `max_body`.
+    /// A list that breaks off, is no valid JSON or has more items than `limit` gives the items before that, and
+    /// then one that failed and says so. An answer with another status than 2xx passes as it is.
+    /// The items keep the order of the list; how they are ordered in the answer says `concatenate`.
+    pub struct Each {
+        /// Where the items are.
+        #[name = "in"]
+        pub items: Expression,
+        /// At most this many items of one list; one more is an item that failed, and the rest is not read.
+        pub limit: u64 = 1000,
+        /// How many items run side by side through the steps that follow.
+        pub concurrency: NonZeroUsize = AT_ONCE,
+        /// The most bytes of one item, or of the body where it is read whole.
+        pub max_body: Size = Size(16 << 20),
+    }
+    short(short)
+}
+
+/// An inbox at once; an upstream that bears less says so with `in_flight`.
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(512).expect("more than none");
+
+fn short(text: Located<String>, _: &mut Problems) -> Option<Each> {
+    Some(Each { items: Expression(text), limit: 1000, concurrency: AT_ONCE, max_body: Size(16 << 20) })
+}
+
+impl Spec for Each {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let filter = cx.filter(&self.items)?;
+        let written = &self.items.0;
+        let path = Path::parse(written.as_str()).map(Arc::new);
+        if cx.first {
+            let remedy = "begin with a `request`, or give the items to its `for_each`";
+            return cx.problems.error(written.span, "`each` has no list before it", remedy);
+        }
+        cx.shape = Shape::Many(cx.shape.most().saturating_mul(self.limit));
+        let waits = if path.is_some() { None } else { Some("the body is read whole: this is no plain path to a list") };
+        cx.explain(format!("each of {written}, at most {}", self.limit), waits, 0);
+        let (blame, part) = (Blame::of(&filter, cx.first), part(written.as_str()).to_owned());
+        let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
+        Some(Box::new(Dividing(Arc::new(Ready { filter, path, part, blame, limit, at_once, max_body }))))
+    }
+}
+
+struct Dividing(Arc<Ready>);
+
+struct Ready {
+    filter: Filter,
+    /// Where the expression is a plain path.
+    path: Option<Arc<Path>>,
+    /// What of the item before the list stands in.
+    part: String,
+    blame: Blame,
+    limit: u64,
+    at_once: usize,
+    max_body: usize,
+}
+
+impl Step for Dividing {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope) = (self.0.clone(), scope.clone());
+        let open: Open = Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone())));
+        let lists = flow.drive(Order::Request, open);
+        Flow::stream(Lists { lists, current: None, next: None, over: false }, self.0.at_once)
+    }
+}
+
+type Open = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = List> + Send>> + Send>;
+type List = BoxStream<'static, Producer>;
+
+/// What the body of a list is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Document,
+    Lines,
+    /// What only the readers of formats know.
+    Other,
+}
+
+impl Ready {
+    /// The items of one producer's list.
+    async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>) -> List {
+        let alone = |id, outcome| {
+            let outcome = Box::pin(ready(Some(outcome)));
+            stream::once(ready(Producer { id, name: None, outcome })).boxed()
+        };
+        let id = producer.id;
+        match producer.outcome.await {
+            None => stream::empty().boxed(),
+            Some(Ok(answer)) if answer.status.is_success() => self.divide(answer, scope).await,
+            Some(other) => alone(id, other),
+        }
+    }
+
+    async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> List {
+        let source = Source { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope };
+        match (&self.path, form(&answer)) {
+            (Some(path), Form::Document) => self.stream(Items::at(path.clone(), self.max_body), answer, source),
+            (Some(path), Form::Lines) if path.is_root() => self.stream(Items::of_lines(self.max_body), answer, source),
+            _ => self.whole(answer, source).await,
+        }
+    }
+
+    /// Links in the items are relative to the document that the list stands in.
+    fn rebase(&self, names: &Names) -> Names {
+        let base = names.as_deref().and_then(|names| names.base(&self.part)).cloned();
+        match (base, names) {
+            (Some(base), Some(names)) => {
+                let mut names = Named::clone(names);
+                names.set_document(base);
+                Some(Arc::new(names))
+            }
+            _ => names.clone(),
+        }
+    }
+
+    fn stream(&self, items: Items, answer: Answer, source: Source) -> List {
+        let body = match answer.body.into_pulled() {
+            Ok(body) => body,
+            Err(error) => return stream::iter([source.producer(Err(error))]).boxed(),
+        };
+        let reading = Reading { items, body: Some(body), left: self.limit, limit: self.limit };
+        let items = stream::unfold(reading, Reading::next);
+        items.map(move |item| source.producer(item.map(Body::Bytes))).boxed()
+    }
+
+    async fn whole(&self, answer: Answer, source: Source) -> List {
+        let value = format::value(answer, self.max_body).await;
+        let items = value.and_then(|value| evaluate(&self.filter, value, &source.names, &source.scope, self.blame));
+        let items = match items {
+            Ok(items) => items,
+            Err(error) => return stream::iter([source.producer(Err(error))]).boxed(),
+        };
+        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let over = (items.len() > most).then(|| Err(too_many(self.limit)));
+        let items = items.into_iter().take(most).map(|item| Ok(Body::Value(item))).chain(over);
+        stream::iter(items).map(move |item| source.producer(item)).boxed()
+    }
+}
+
+fn too_many(limit: u64) -> Error {
+    Error::new(Kind::Oversized, format!("the list has more than {limit} items"))
+}
+
+fn form(answer: &Answer) -> Form {
+    let coded =
+        answer.headers.get(CONTENT_ENCODING).is_some_and(|coding| !matches!(coding.as_bytes(), b"identity" | b""));
+    if coded || matches!(answer.body, Body::Value(_)) {
+        return Form::Other;
+    }
+    let Some(media) = answer.headers.get(CONTENT_TYPE) else { return Form::Document };
+    let essence = media.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    match essence.to_ascii_lowercase().as_slice() {
+        b"application/x-ndjson" | b"application/ndjson" | b"application/jsonl" | b"application/x-jsonlines" => {
+            Form::Lines
+        }
+        b"application/json" | b"text/json" => Form::Document,
+        other if other.ends_with(b"+json") => Form::Document,
+        _ => Form::Other,
+    }
+}
+
+/// Where items came from.
+struct Source {
+    names: Names,
+    upstream: Option<Arc<str>>,
+    scope: Arc<Scope>,
+}
+
+impl Source {
+    fn producer(&self, item: Result<Body, Error>) -> Producer {
+        let outcome = match item {
+            Ok(body) => Ok(self.answer(body)),
+            Err(error) => Err(self.name(error).at_step("each")),
+        };
+        Producer { id: self.scope.next_producer(), name: None, outcome: Box::pin(ready(Some(outcome))) }
+    }
+
+    fn answer(&self, body: Body) -> Answer {
+        let mut headers = HeaderMap::with_capacity(1);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (names, upstream) = (self.names.clone(), self.upstream.clone());
+        Answer { status: http::StatusCode::OK, headers, body, names, upstream }
+    }
+
+    fn name(&self, error: Error) -> Error {
+        match &self.upstream {
+            Some(upstream) => error.of_upstream(upstream),
+            None => error,
+        }
+    }
+}
+
+/// A list while it arrives. Nothing is read before the items at hand were asked for.
+struct Reading {
+    items: Items,
+    /// Given up with the first fault.
+    body: Option<Pulled>,
+    left: u64,
+    limit: u64,
+}
+
+impl Reading {
+    async fn next(mut self) -> Option<(Result<Bytes, Error>, Self)> {
+        let item = self.pull().await.transpose()?;
+        let item = match item {
+            Ok(_) if self.left == 0 => Err(too_many(self.limit)),
+            item => item,
+        };
+        self.left = self.left.saturating_sub(1);
+        if item.is_err() {
+            self.body = None;
+        }
+        Some((item, self))
+    }
+
+    async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
+        while let Some(body) = &mut self.body {
+            if let Some(item) = self.items.next()? {
+                return Ok(Some(item));
+            }
+            match flow::data(body).await {
+                Some(chunk) => self.items.push(chunk?),
+                None => {
+                    self.body = None;
+                    return self.items.finish();
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The items of several lists, one list after the other; the next list is asked for while one is read.
+struct Lists<S> {
+    lists: S,
+    current: Option<List>,
+    next: Option<List>,
+    over: bool,
+}
+
+impl<S: Stream<Item = List> + Unpin> Stream for Lists<S> {
+    type Item = Producer;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
+        let this = &mut *self;
+        loop {
+            if this.next.is_none() && !this.over {
+                match this.lists.poll_next_unpin(cx) {
+                    Poll::Ready(Some(list)) => this.next = Some(list),
+                    Poll::Ready(None) => this.over = true,
+                    Poll::Pending => {}
+                }
+            }
+            if this.current.is_none() {
+                this.current = this.next.take();
+            }
+            match &mut this.current {
+                None if this.over => return Poll::Ready(None),
+                None => return Poll::Pending,
+                Some(current) => match current.poll_next_unpin(cx) {
+                    Poll::Ready(None) => this.current = None,
+                    polled => return polled,
+                },
+            }
+        }
+    }
+}

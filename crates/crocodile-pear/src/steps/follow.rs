@@ -1,0 +1,604 @@
+//! `follow`: fetches what the links in an item lead to.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::{self, StreamExt};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
+use http::{HeaderMap, Method};
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
+use crate::format::{self, json};
+use crate::jq::value::{self, Shape as Kinds};
+use crate::jq::{self, Filter, Value};
+use crate::problem::Problems;
+use crate::scope::Scope;
+use crate::scope::memo::{Document, Fetched};
+use crate::spec;
+use crate::spec::{Expression, Json, Located, Size};
+use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, holds, part};
+use crate::upstream::link::{self, Place};
+use crate::upstream::{Call, TimeoutSpec, Upstream};
+
+spec! {
+    /// Fetches what a link in each item leads to. Written short as the expression that gives the link.
+    /// The document is put under the key `as` of the item, if that is an object; otherwise it takes the item's place. A
+    /// link that is missing or null gives null, without a call.
+    ///
+    /// A relative link is resolved (RFC 3986) against the document that it stands in: where the expression begins with
+    /// the key of an earlier `as` (`.case.resources[0].href`), the URL of that document, where it begins with a named
+    /// result (`$orders.next`), that one's, and otherwise the URL of the answer that the item came in. `base` says it where
+    /// the expression does not.
+    ///
+    /// A link may lead to the origins (scheme, host, port) of configured upstreams, and nowhere else: any other is refused
+    /// before anything is dialled. Of several upstreams at one origin it is the one with the longest path that the link
+    /// begins with. The upstream that it leads to is sent the header fields of its own `forward`, and nothing else.
+    ///
+    /// The same document is fetched once for a request of a client, however many items link to it; documents are kept
+    /// for that up to 4 MiB of their bytes, those not asked for again go first.
+    ///
+    /// An item's body and the documents are read whole, within `max_body`. An item fails when its link is refused, when
+    /// there is no answer, or when the answer has another status than 2xx (404 too), unless `otherwise` stands for the
+    /// document. An item that is an answer with another status than 2xx passes as it is.
+    ///
+    /// With `pages`, the answer and the pages that follow it become one item each: a page flows on while the next is fetched.
+    pub struct Follow {
+        /// The link, or with a `limit` above 1 the links; a list counts as its items.
+        pub link: Option<Expression>,
+        /// The link to the next page; 50 `pages` unless they are set.
+        pub next: Option<Expression>,
+        /// A relation in HAL's `_links`, as the link.
+        pub hal: Option<Located<String>>,
+        /// A member of JSON:API's `links`, or a relationship's related resource, as the link.
+        pub json_api: Option<Located<String>>,
+        /// A relation in the `Link` header fields of the answer (RFC 8288), as the link.
+        pub link_header: Option<Located<String>>,
+        /// The key of the item that holds the document.
+        #[name = "as"]
+        pub name: Option<Located<String>>,
+        /// The `as` of the document that relative links stand in, where the expression does not begin with it.
+        pub base: Option<Located<String>>,
+        /// At most this many pages, with the first; one more is an item that failed.
+        pub pages: Option<u64>,
+        /// At most this many links of one document; one more is an error of the item. Above 1, the result is a list.
+        pub limit: u64 = 1,
+        /// So many times over, the links of each document are followed in turn: `.` is then the document. A link to a
+        /// document on the way to it is null: loops end.
+        pub depth: u64 = 1,
+        /// An expression; where it gives false or null, nothing is followed: the item is as if it had no link.
+        pub when: Option<Expression>,
+        /// What stands for a document that cannot be had.
+        pub otherwise: Option<Json>,
+        /// How long a call may take: a time for the whole of it, or a time for each phase.
+        pub timeout: Option<TimeoutSpec>,
+        /// The most bytes of an item and of a document.
+        pub max_body: Size = Size(16 << 20),
+    }
+    short(short)
+}
+
+/// Pages, unless they are set.
+const PAGES: u64 = 50;
+
+/// Levels of documents within each other; JSON nests no deeper than 128.
+const DEPTH: u64 = 100;
+
+fn short(text: Located<String>, _: &mut Problems) -> Option<Follow> {
+    Some(Follow {
+        link: Some(Expression(text)),
+        next: None,
+        hal: None,
+        json_api: None,
+        link_header: None,
+        name: None,
+        base: None,
+        pages: None,
+        limit: 1,
+        depth: 1,
+        when: None,
+        otherwise: None,
+        timeout: None,
+        max_body: Size(16 << 20),
+    })
+}
+
+impl Follow {
+    /// The links as they are written: the expression, or the relation in a header field.
+    fn links(&self, cx: &mut Compile<'_>) -> Option<(Written, Located<String>)> {
+        let written: Vec<(Written, &Located<String>)> = [
+            self.link.as_ref().map(|link| (Written::Jq(link.0.clone()), &link.0)),
+            self.next.as_ref().map(|next| (Written::Jq(next.0.clone()), &next.0)),
+            self.hal.as_ref().map(|relation| (Written::Jq(self.recipe(relation, HAL)), relation)),
+            self.json_api.as_ref().map(|relation| (Written::Jq(self.recipe(relation, JSON_API)), relation)),
+            self.link_header.as_ref().map(|relation| (Written::Header(relation.value.as_str().into()), relation)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        match written.len() {
+            1 => written.into_iter().next().map(|(links, place)| (links, place.clone())),
+            0 => {
+                let remedy = "write `link: EXPRESSION`, or one of `next`, `hal`, `json_api`, `link_header`";
+                cx.problems.error(cx.place, "`follow` without a link", remedy)
+            }
+            _ => cx.problems.error(written[1].1.span, "`follow` has two links", "follow them in two steps"),
+        }
+    }
+
+    /// The expression for a relation, within the document that `base` names.
+    fn recipe(&self, relation: &Located<String>, recipe: &str) -> Located<String> {
+        let within = self.base.as_ref().map(|base| format!(".[{}] | ", Json::from(base.as_str())));
+        let relation_text = Json::from(relation.as_str()).to_string();
+        let source = within.unwrap_or_default() + &recipe.replace("REL", &relation_text);
+        Located::new(source, relation.span)
+    }
+}
+
+/// A relation is one link or a list of them.
+const HAL: &str = "._links[REL]? | if type == \"array\" then .[] else . end | .href?";
+
+/// A link is its URL or an object that holds it.
+const JSON_API: &str = "first((.links[REL]?, .relationships[REL]?.links.related?, .data?.relationships?[REL]?.links.related?) \
+    | if type == \"object\" then .href else . end | select(. != null)) // null";
+
+enum Written {
+    Jq(Located<String>),
+    Header(Arc<str>),
+}
+
+impl Spec for Follow {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let links = self.links(cx);
+        let when = self.when.as_ref().map(|when| cx.filter(when));
+        let base = self.part(links.as_ref(), cx);
+        let bounds = self.bounds(cx);
+        let (links, text) = match links? {
+            (Written::Jq(written), text) => (Links::Jq(cx.filter(&Expression(written))?), text),
+            (Written::Header(relation), text) => (Links::Header(relation), text),
+        };
+        let when = when.map_or(Some(None), |filter| filter.map(Some))?;
+        let (base, ()) = (base?, bounds?);
+        let literal = |literal: Json| json::read(&literal.to_string().into());
+        let otherwise = self.otherwise.clone().map(literal).transpose().ok()?;
+        self.explain(&text, cx);
+        if let Some(name) = &self.name {
+            cx.documents.push(name.value.clone());
+        }
+        Some(Box::new(Following(Arc::new(Ready {
+            links,
+            part: base,
+            name: self.name.map(|name| name.value),
+            limit: self.limit,
+            depth: self.depth,
+            pages: self.pages.or(self.next.map(|_| PAGES)),
+            when,
+            otherwise,
+            timeout: self.timeout,
+            max_body: self.max_body.bytes(),
+            upstreams: cx.upstreams.values().cloned().collect(),
+            first: cx.first,
+        }))))
+    }
+}
+
+impl Follow {
+    /// The part of an item whose URL relative links are resolved against.
+    fn part(&self, links: Option<&(Written, Located<String>)>, cx: &mut Compile<'_>) -> Option<String> {
+        let Some(base) = &self.base else {
+            let written = links.map(|(links, _)| match links {
+                Written::Jq(written) => part(written.as_str()),
+                Written::Header(_) => "",
+            });
+            return Some(written.unwrap_or_default().to_owned());
+        };
+        if cx.documents.contains(&base.value) {
+            return Some(base.value.clone());
+        }
+        let remedy = match cx.documents.as_slice() {
+            [] => "no `follow` before this one has an `as`".to_owned(),
+            known => format!("the documents are {}", known.join(", ")),
+        };
+        cx.problems.error(base.span, format!("no document was put under `{base}`"), remedy)
+    }
+
+    fn bounds(&self, cx: &mut Compile<'_>) -> Option<()> {
+        let paged = self.pages.is_some() || self.next.is_some();
+        let span = self.name.as_ref().map_or(cx.place, |name| name.span);
+        if paged && (self.name.is_some() || self.depth > 1 || self.limit != 1) {
+            let remedy = "leave out `as`, `limit` and `depth`: each page is an item";
+            return cx.problems.error(span, "pages follow one another", remedy);
+        }
+        if self.limit == 0 || self.depth == 0 || self.pages == Some(0) {
+            return cx.problems.error(cx.place, "`follow` with a bound of 0 follows nothing", "leave out the step");
+        }
+        if self.depth > DEPTH {
+            return cx.problems.error(
+                cx.place,
+                format!("`depth` is at most {DEPTH}"),
+                "JSON nests no deeper than 128 levels",
+            );
+        }
+        Some(())
+    }
+
+    fn explain(&self, text: &Located<String>, cx: &mut Compile<'_>) {
+        let each = match self.pages.or(self.next.as_ref().map(|_| PAGES)) {
+            Some(pages) => pages - 1,
+            // The links of a document, theirs, and so on.
+            None => (0..self.depth).fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit)),
+        };
+        let name = self.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+        let calls = cx.shape.most().saturating_mul(each);
+        if self.pages.is_some() || self.next.is_some() {
+            let waits = "a page is read whole; it flows on while the next one is fetched";
+            cx.explain(format!("follow {text} from page to page"), Some(waits), calls);
+            cx.shape = Shape::Many(cx.shape.most().saturating_mul(each + 1));
+        } else {
+            let waits = "an item is read whole, and what its link leads to; other items do not wait for it";
+            cx.explain(format!("follow {text}{name}"), Some(waits), calls);
+        }
+    }
+}
+
+struct Following(Arc<Ready>);
+
+struct Ready {
+    links: Links,
+    /// What of the item the links are relative to.
+    part: String,
+    name: Option<String>,
+    limit: u64,
+    depth: u64,
+    pages: Option<u64>,
+    when: Option<Filter>,
+    otherwise: Option<Value>,
+    timeout: Option<TimeoutSpec>,
+    max_body: usize,
+    upstreams: Vec<Arc<Upstream>>,
+    first: bool,
+}
+
+enum Links {
+    Jq(Filter),
+    Header(Arc<str>),
+}
+
+impl Step for Following {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope) = (self.0.clone(), scope.clone());
+        if ready.pages.is_some() {
+            return turn(ready, flow, scope);
+        }
+        flow.map(move |producer| {
+            let (ready, scope) = (ready.clone(), scope.clone());
+            producer.then(move |outcome| follow(ready, outcome, scope))
+        })
+    }
+}
+
+async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+    match outcome? {
+        Ok(answer) if answer.status.is_success() => {
+            Some(ready.embed(answer, scope).await.map_err(|error| error.at_step("follow")))
+        }
+        other => Some(other),
+    }
+}
+
+/// What a link led to.
+struct Found {
+    value: Value,
+    base: Option<Base>,
+}
+
+/// Where links are looked for.
+struct Site {
+    names: Names,
+    base: Option<Base>,
+    /// The documents on the way to this one.
+    trail: Arc<Vec<String>>,
+    left: u64,
+}
+
+impl Ready {
+    async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
+        let (status, mut headers, upstream) = (answer.status, answer.headers.clone(), answer.upstream.clone());
+        let names = answer.names.clone();
+        let item = format::value(answer, self.max_body).await?;
+        let links = self.find(&item, &headers, &names, &scope)?;
+        let base = self.base(&names);
+        let trail = match &base {
+            Some(Base::At(_, url)) => vec![url.to_string()],
+            _ => Vec::new(),
+        };
+        let site = Site { names: names.clone(), base, trail: Arc::new(trail), left: self.depth };
+        let found = self.clone().descend(links, site, scope).await?;
+        // They describe the body that was read, not the one that leaves.
+        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
+            headers.remove(name);
+        }
+        let names = self.rebase(names, found.base, matches!(value::shape(&item), Kinds::Object(_)));
+        let body = Body::Value(self.put(item, found.value)?);
+        Ok(Answer { status, headers, body, names, upstream })
+    }
+
+    /// The links in a document; none where `when` says so.
+    fn find(&self, item: &Value, headers: &HeaderMap, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
+        if let Some(when) = &self.when
+            && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
+        {
+            return Ok(Vec::new());
+        }
+        let filter = match &self.links {
+            Links::Jq(filter) => filter,
+            Links::Header(relation) => {
+                return Ok(link::of_header(headers, relation).iter().map(|link| jq::string(link)).collect());
+            }
+        };
+        let links = evaluate(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
+        let links: Vec<Value> = links
+            .into_iter()
+            .flat_map(|link| match value::as_list(&link) {
+                Some(several) => several.to_vec(),
+                None => vec![link],
+            })
+            .collect();
+        Ok(links)
+    }
+
+    fn base(&self, names: &Names) -> Option<Base> {
+        let names = names.as_deref()?;
+        names.base(&self.part).or_else(|| names.base("")).cloned()
+    }
+
+    /// The documents of these links: one, or a list where several are allowed.
+    fn descend(
+        self: Arc<Self>,
+        links: Vec<Value>,
+        site: Site,
+        scope: Arc<Scope>,
+    ) -> BoxFuture<'static, Result<Found, Error>> {
+        Box::pin(async move {
+            if links.len() as u64 > self.limit {
+                let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
+                return Err(Error::new(Kind::Oversized, detail));
+            }
+            let found = join_all(links.iter().map(|link| self.one(link, &site, &scope))).await;
+            let mut found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
+            if self.limit == 1 {
+                return Ok(found.pop().unwrap_or(Found { value: jq::null(), base: None }));
+            }
+            let value = jq::list(found.into_iter().map(|found| found.value).collect());
+            Ok(Found { value, base: Some(Base::Several) })
+        })
+    }
+
+    /// The document of a link, or what stands for it.
+    async fn one(self: &Arc<Self>, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+        let document = match self.reach(link, site, scope).await {
+            Ok(document) => document,
+            Err(error) => match &self.otherwise {
+                Some(otherwise) => return Ok(Found { value: otherwise.clone(), base: None }),
+                None => return Err(error),
+            },
+        };
+        let Some(document) = document else { return Ok(Found { value: jq::null(), base: None }) };
+        let own = Found { value: document.value.clone(), base: Some(document.base.clone()) };
+        let links = match site.left {
+            0 | 1 => return Ok(own),
+            _ => self.find(&document.value, &document.headers, &site.names, scope)?,
+        };
+        let trail = match &document.base {
+            Base::At(_, url) => site.trail.iter().cloned().chain([url.to_string()]).collect(),
+            Base::Several => site.trail.to_vec(),
+        };
+        let (names, base) = (site.names.clone(), Some(document.base.clone()));
+        let below = Site { names, base, trail: Arc::new(trail), left: site.left - 1 };
+        let found = self.clone().descend(links, below, scope.clone()).await?;
+        match (&self.name, value::shape(&found.value)) {
+            // The chain ends with this document.
+            (None, Kinds::Null) => Ok(own),
+            (None, _) => Ok(found),
+            (Some(_), _) => Ok(Found { value: self.put(own.value, found.value)?, base: own.base }),
+        }
+    }
+
+    /// `None` for no link, and for one that leads back to where it was found.
+    async fn reach(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Option<Arc<Document>>, Error> {
+        match self.place(link, site.base.as_ref())? {
+            Some(place) if !site.trail.contains(&place.url) => self.fetch(place, scope).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn place(&self, link: &Value, base: Option<&Base>) -> Result<Option<Place>, Error> {
+        let text = match value::shape(link) {
+            Kinds::Null => return Ok(None),
+            _ => jq::as_str(link),
+        };
+        let wrong = || Error::new(Kind::Expression, format!("a link is text, not {}", jq::kind(link)));
+        // Against this, only absolute links are URLs.
+        let (from, base) = match base {
+            Some(Base::At(upstream, url)) => (&**upstream, &**url),
+            Some(Base::Several) | None => ("", "none:"),
+        };
+        link::resolve(&self.upstreams, from, base, text.ok_or_else(wrong)?).map(Some)
+    }
+
+    /// Fetches a document, or waits with others who asked for it.
+    async fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Fetched {
+        let headers = crate::step::forwarded(&place.upstream, scope);
+        let key = key(&place, &headers);
+        let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
+        let (deadline, bound) = (scope.deadline(), self.max_body);
+        let start = move || -> BoxFuture<'static, Fetched> {
+            let call = Call { method: Method::GET, target: place.target, headers, body: None, timeouts, deadline };
+            let base = Base::At(place.upstream.name().clone(), place.url.into());
+            let name = place.upstream.name().clone();
+            let calling = place.upstream.call_whole(call);
+            Box::pin(async move {
+                let answer = calling.await?;
+                read(answer, base, bound).await.map_err(|error| error.of_upstream(&name))
+            })
+        };
+        scope.memo().fetch(key, start).await
+    }
+
+    /// The item with what was found in it.
+    fn put(&self, item: Value, found: Value) -> Result<Value, Error> {
+        let (Some(name), Some(fields)) = (&self.name, value::as_object(&item)) else { return Ok(found) };
+        if !nests(&found, json::DEPTH - 1) {
+            return Err(Error::new(Kind::Malformed, "the documents nest deeper than 128 levels"));
+        }
+        let mut fields = fields.clone();
+        fields.insert(jq::string(name), found);
+        Ok(value::fields_of(fields))
+    }
+
+    /// Notes where what was found came from.
+    fn rebase(&self, names: Names, base: Option<Base>, object: bool) -> Names {
+        let Some(base) = base else { return names };
+        let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+        match &self.name {
+            Some(name) if object => known.set_base(name, base),
+            _ => known.set_document(base),
+        }
+        Some(Arc::new(known))
+    }
+}
+
+/// Whom a document is for is part of what it is.
+fn key(place: &Place, headers: &HeaderMap) -> Vec<u8> {
+    let mut key = [place.upstream.name().as_bytes(), b"\n", place.target.as_bytes(), b"\n"].concat();
+    for (name, value) in headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"] {
+            key.extend_from_slice(part);
+        }
+    }
+    key
+}
+
+async fn read(answer: Answer, base: Base, bound: usize) -> Fetched {
+    if !answer.status.is_success() {
+        return Err(Error::new(Kind::Unusable, format!("the upstream answered {}", answer.status)));
+    }
+    let headers = answer.headers.clone();
+    let bytes = answer.body.collect(bound).await?;
+    let size = bytes.len();
+    let value = format::value(Answer { body: Body::Bytes(bytes), ..answer }, bound).await?;
+    Ok(Arc::new(Document { value, headers, base, size }))
+}
+
+/// Whether a value nests no deeper than so many levels.
+fn nests(value: &Value, levels: usize) -> bool {
+    let within = |inner: &Value| levels > 0 && nests(inner, levels - 1);
+    match value::shape(value) {
+        Kinds::List(items) => levels > 0 && items.iter().all(within),
+        Kinds::Object(fields) => levels > 0 && fields.values().all(within),
+        _ => true,
+    }
+}
+
+/// Each answer, and the pages that follow it.
+fn turn(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Flow {
+    // One more than flows on: the next page is fetched meanwhile.
+    let at_once = flow.at_once().max(2);
+    let pages = flow.flat_map(move |producer| {
+        let (ready, scope, left) = (ready.clone(), scope.clone(), ready.pages.unwrap_or(PAGES));
+        let pages = Pages { ready, scope, next: Next::First(producer), seen: Vec::new(), left };
+        stream::unfold(pages, Pages::turn)
+    });
+    Flow::stream(pages, at_once)
+}
+
+/// The pages of one answer.
+struct Pages {
+    ready: Arc<Ready>,
+    scope: Arc<Scope>,
+    next: Next,
+    seen: Vec<String>,
+    left: u64,
+}
+
+enum Next {
+    First(Producer),
+    Page(Place, Names),
+    Failed(Error),
+    None,
+}
+
+impl Pages {
+    async fn turn(mut self) -> Option<(Producer, Self)> {
+        let (id, outcome) = match std::mem::replace(&mut self.next, Next::None) {
+            Next::None => return None,
+            Next::First(producer) => (producer.id, producer.outcome.await?),
+            Next::Page(place, names) => (self.scope.next_producer(), self.fetch(place, names).await),
+            Next::Failed(error) => (self.scope.next_producer(), Err(error)),
+        };
+        let outcome = match outcome {
+            Ok(answer) if answer.status.is_success() => self.open(answer).await,
+            other => other,
+        };
+        let outcome = outcome.map_err(|error| error.at_step("follow"));
+        Some((Producer { id, name: None, outcome: Box::pin(ready(Some(outcome))) }, self))
+    }
+
+    async fn fetch(&mut self, place: Place, names: Names) -> Result<Answer, Error> {
+        let upstream = Some(place.upstream.name().clone());
+        let document = match (self.ready.fetch(place, &self.scope).await, &self.ready.otherwise) {
+            (Err(_), Some(otherwise)) => return Ok(Answer::of_value(otherwise.clone())),
+            (fetched, _) => fetched?,
+        };
+        let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+        known.set_document(document.base.clone());
+        let (headers, names) = (document.headers.clone(), Some(Arc::new(known)));
+        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.value.clone()) })
+    }
+
+    /// Reads a page, and finds where the next one is.
+    async fn open(&mut self, answer: Answer) -> Result<Answer, Error> {
+        let (status, mut headers, names) = (answer.status, answer.headers.clone(), answer.names.clone());
+        let upstream = answer.upstream.clone();
+        let page = format::value(answer, self.ready.max_body).await?;
+        self.left -= 1;
+        let next = self.find(&page, &headers, &names);
+        self.next = match next {
+            Ok(Some(_)) if self.left == 0 => {
+                let pages = self.ready.pages.unwrap_or(PAGES);
+                Next::Failed(Error::new(Kind::Oversized, format!("there are more than {pages} pages")))
+            }
+            Ok(Some(place)) => Next::Page(place, names.clone()),
+            Ok(None) => Next::None,
+            Err(error) => Next::Failed(error),
+        };
+        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
+            headers.remove(name);
+        }
+        Ok(Answer { status, headers, body: Body::Value(page), names, upstream })
+    }
+
+    /// The next page, unless it has been seen: loops end.
+    fn find(&mut self, page: &Value, headers: &HeaderMap, names: &Names) -> Result<Option<Place>, Error> {
+        let links = self.ready.find(page, headers, names, &self.scope)?;
+        let base = self.ready.base(names);
+        if let Some(Base::At(_, url)) = &base {
+            self.seen.push(url.to_string());
+        }
+        let place = links.first().map(|link| self.ready.place(link, base.as_ref())).transpose()?.flatten();
+        Ok(place.filter(|place| !self.seen.contains(&place.url)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_counted_to_its_bound() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
+        let value = json::read(&nested(100).into()).expect("JSON");
+        assert!(nests(&value, 100) && !nests(&value, 99));
+    }
+}

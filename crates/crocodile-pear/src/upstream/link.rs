@@ -1,0 +1,354 @@
+//! Links in answers: resolved against the document they stand in, and allowed to configured upstreams only.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::LINK;
+use http::uri::{Authority, Uri};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use super::Upstream;
+use crate::error::{Error, Kind};
+
+/// Bytes of a link: more than any server takes.
+const LENGTH: usize = 8 << 10;
+
+/// What may not stand in a URL as it is (RFC 3986, 2), and what people write there all the same.
+const UNFIT: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+
+/// Scheme, host and port (RFC 6454, 4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    scheme: Box<str>,
+    host: Box<str>,
+    port: u16,
+}
+
+impl Origin {
+    /// The origin of an absolute http or https URL.
+    pub fn of(url: &Uri) -> Option<Self> {
+        Self::new(url.scheme_str()?, url.authority()?)
+    }
+
+    fn new(scheme: &str, authority: &Authority) -> Option<Self> {
+        let scheme = scheme.to_ascii_lowercase();
+        let usual = match scheme.as_str() {
+            "http" => 80,
+            "https" => 443,
+            _ => return None,
+        };
+        // A port that is none is not left out: it makes the URL invalid.
+        let written = authority.as_str().len() > authority.host().len();
+        let port = if written { authority.port_u16()? } else { usual };
+        let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
+        (!host.is_empty()).then(|| Origin { scheme: scheme.into(), host: host.into(), port })
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+}
+
+/// A link, resolved: whom to call for what.
+pub struct Place {
+    /// The upstream that serves it.
+    pub upstream: Arc<Upstream>,
+    /// Path and query, whole.
+    pub target: String,
+    /// The whole URL.
+    pub url: String,
+}
+
+/// Finds where a link leads that stands in the document at `base`, which `from` served.
+///
+/// # Errors
+/// `Unusable` for what is no URL and for what leads anywhere but to a configured upstream's origin. Nothing of the link
+/// is quoted: clients learn nothing of what stands behind the gateway.
+pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
+    let refuse = |reason| Error::new(Kind::Unusable, reason);
+    let url = join(base, link).ok_or_else(|| refuse("a link in the answer is no URL that can be called"))?;
+    let authority: Authority = url.authority.parse().map_err(|_| refuse("a link in the answer names no host"))?;
+    let origin = Origin::new(&url.scheme, &authority).filter(|_| !url.authority.contains('@'));
+    let origin = origin.ok_or_else(|| refuse("a link in the answer is no URL that can be called"))?;
+    let upstream = choose(upstreams, from, &origin, &url.path);
+    let upstream = upstream.ok_or_else(|| refuse("a link in the answer leads to no configured upstream"))?;
+    let target = match &url.query {
+        Some(query) => format!("{}?{query}", url.path),
+        None => url.path,
+    };
+    let whole = format!("{}://{}{target}", url.scheme, url.authority);
+    Ok(Place { upstream: upstream.clone(), target, url: whole })
+}
+
+/// Of several upstreams at one origin the one whose own path is the longest that the link's begins with; of those the one
+/// that the document came from.
+fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path: &str) -> Option<&'a Arc<Upstream>> {
+    let below = |base: &str| {
+        let rest = path.strip_prefix(base);
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) { 1 + base.len() } else { 0 }
+    };
+    let there = upstreams.iter().filter(|upstream| upstream.origin == *origin);
+    there.max_by_key(|upstream| (below(&upstream.base), *upstream.name == *from))
+}
+
+/// The parts of a URL.
+#[derive(Debug, PartialEq, Eq)]
+struct Url {
+    scheme: String,
+    authority: String,
+    path: String,
+    query: Option<String>,
+}
+
+/// Resolves a reference (RFC 3986, 5.2). The fragment is the client's own, and left out.
+fn join(base: &str, reference: &str) -> Option<Url> {
+    let reference = reference.trim_matches(|c: char| c == ' ' || c.is_ascii_control());
+    let unfit = |c: char| c.is_ascii_control() || c == '\\';
+    if reference.len() > LENGTH || reference.contains(unfit) {
+        return None;
+    }
+    let reference = utf8_percent_encode(reference.split('#').next().unwrap_or_default(), UNFIT).to_string();
+    let (scheme, rest) = scheme(&reference);
+    let (authority, path, query) = split(rest);
+    let (own_scheme, own) = scheme_of(base)?;
+    let (own_authority, own_path, own_query) = split(own);
+    let url = |scheme: &str, authority: &str, path: &str, query: Option<&str>| Url {
+        scheme: scheme.to_ascii_lowercase(),
+        authority: authority.to_owned(),
+        path: tidy(path),
+        query: query.map(str::to_owned),
+    };
+    Some(match (scheme, authority) {
+        (Some(scheme), authority) => url(scheme, authority?, path, query),
+        (None, Some(authority)) => url(own_scheme, authority, path, query),
+        (None, None) => {
+            let own_authority = own_authority?;
+            match path {
+                "" => url(own_scheme, own_authority, own_path, query.or(own_query)),
+                path if path.starts_with('/') => url(own_scheme, own_authority, path, query),
+                path => {
+                    let folder = own_path.rfind('/').map_or("/", |end| &own_path[..=end]);
+                    url(own_scheme, own_authority, &[folder, path].concat(), query)
+                }
+            }
+        }
+    })
+}
+
+/// The scheme that a reference begins with, and what follows its colon.
+fn scheme(reference: &str) -> (Option<&str>, &str) {
+    scheme_of(reference).map_or((None, reference), |(scheme, rest)| (Some(scheme), rest))
+}
+
+fn scheme_of(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once(':')?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(fits)).then_some((scheme, rest))
+}
+
+/// Authority, path and query of what follows a scheme.
+fn split(rest: &str) -> (Option<&str>, &str, Option<&str>) {
+    let (hierarchy, query) = match rest.split_once('?') {
+        Some((hierarchy, query)) => (hierarchy, Some(query)),
+        None => (rest, None),
+    };
+    let Some(after) = hierarchy.strip_prefix("//") else { return (None, hierarchy, query) };
+    let end = after.find('/').unwrap_or(after.len());
+    (Some(&after[..end]), &after[end..], query)
+}
+
+/// The path without dot segments (RFC 3986, 5.2.4), also where a dot is written `%2e` (6.2.2.2).
+fn tidy(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    for (at, segment) in segments.iter().enumerate() {
+        let last = at + 1 == segments.len();
+        match dots(segment) {
+            0 => kept.push(segment),
+            count => {
+                if count == 2 {
+                    kept.pop();
+                }
+                if last {
+                    kept.push("");
+                }
+            }
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+/// 1 for `.`, 2 for `..`, 0 for any other segment.
+fn dots(segment: &str) -> usize {
+    match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
+        "." => 1,
+        ".." => 2,
+        _ => 0,
+    }
+}
+
+/// The targets of the `Link` fields with this relation (RFC 8288, 3).
+pub fn of_header(headers: &HeaderMap, relation: &str) -> Vec<String> {
+    let fields = headers.get_all(LINK).iter().filter_map(|field| field.to_str().ok());
+    fields.flat_map(links).filter(|(_, rel)| has(rel, relation)).map(|(target, _)| target.to_owned()).collect()
+}
+
+fn has(relations: &str, wanted: &str) -> bool {
+    relations.split_ascii_whitespace().any(|relation| relation.eq_ignore_ascii_case(wanted))
+}
+
+/// Each link of a field: its target, and its first `rel`.
+fn links(mut field: &str) -> Vec<(&str, String)> {
+    let mut found = Vec::new();
+    while let Some((_, after)) = field.split_once('<') {
+        let Some((target, parameters)) = after.split_once('>') else { break };
+        let (relation, rest) = relation(parameters);
+        found.push((target, relation));
+        field = rest;
+    }
+    found
+}
+
+/// The `rel` among the parameters of a link, and what follows the link.
+fn relation(mut rest: &str) -> (String, &str) {
+    let mut relation = None;
+    while let Some(after) = rest.trim_start().strip_prefix(';') {
+        let end = after.find(['=', ';', ',']).unwrap_or(after.len());
+        let name = after[..end].trim();
+        let (value, next) = match after[end..].strip_prefix('=') {
+            Some(value) => parameter(value.trim_start()),
+            None => (String::new(), &after[end..]),
+        };
+        if name.eq_ignore_ascii_case("rel") {
+            relation.get_or_insert(value);
+        }
+        rest = next;
+    }
+    (relation.unwrap_or_default(), rest)
+}
+
+/// The value of a parameter, a token or a quoted text, and what follows it.
+fn parameter(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([';', ',']).unwrap_or(text.len());
+        return (text[..end].trim().to_owned(), &text[end..]);
+    };
+    let (mut value, mut escaped) = (String::new(), false);
+    for (at, c) in quoted.char_indices() {
+        match c {
+            '\\' if !escaped => escaped = true,
+            '"' if !escaped => return (value, &quoted[at + 1..]),
+            c => {
+                escaped = false;
+                value.push(c);
+            }
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::Settings;
+    use http::HeaderValue;
+
+    #[test]
+    fn references_are_resolved_as_rfc_3986_has_it() {
+        let resolved = |reference| {
+            let url = join("http://a/b/c/d;p?q", reference).expect(reference);
+            let query = url.query.map(|query| format!("?{query}")).unwrap_or_default();
+            format!("{}://{}{}{query}", url.scheme, url.authority, url.path)
+        };
+        // 5.4.1 and 5.4.2, without fragments.
+        for (reference, wanted) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("#s", "http://a/b/c/d;p?q"),
+            ("g#s", "http://a/b/c/g"),
+            (";x", "http://a/b/c/;x"),
+            ("", "http://a/b/c/d;p?q"),
+            (".", "http://a/b/c/"),
+            ("./", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../g", "http://a/g"),
+            ("../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g.", "http://a/b/c/g."),
+            ("..g", "http://a/b/c/..g"),
+            ("./../g", "http://a/b/g"),
+            ("./g/.", "http://a/b/c/g/"),
+            ("g/./h", "http://a/b/c/g/h"),
+            ("g/../h", "http://a/b/c/h"),
+            ("g;x=1/../y", "http://a/b/c/y"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+            ("%2e%2E/g", "http://a/b/g"),
+            ("HTTP://B:80/x", "http://B:80/x"),
+            (" g h ä ", "http://a/b/c/g%20h%20%C3%A4"),
+        ] {
+            assert_eq!(resolved(reference), wanted, "{reference:?}");
+        }
+        for unfit in ["http:g", "g\r\nh", "a\\b", "mailto:a@b", "javascript:x"] {
+            assert!(join("http://a/b", unfit).is_none(), "{unfit:?}");
+        }
+    }
+
+    fn upstreams() -> Vec<Arc<Upstream>> {
+        let upstream = |(name, url): (&str, &str)| {
+            Upstream::new(Settings::new(name, url.parse().expect("a URL"))).expect("an upstream")
+        };
+        [("root", "http://shop.test"), ("api", "http://shop.test:80/api"), ("other", "http://127.0.0.1:8000/x")]
+            .map(upstream)
+            .into()
+    }
+
+    #[test]
+    fn only_configured_origins_are_reached() {
+        let upstreams = upstreams();
+        let find = |link: &str| resolve(&upstreams, "api", "http://shop.test/api/list", link);
+        let name = |link: &str| find(link).map(|place| (place.upstream.name().to_string(), place.target)).ok();
+        let found = |name: &str, target: &str| Some((name.to_owned(), target.to_owned()));
+        assert_eq!(name("a?b"), found("api", "/api/a?b"));
+        assert_eq!(name("/apis"), found("root", "/apis"));
+        assert_eq!(name("../x"), found("root", "/x"));
+        assert_eq!(name("http://SHOP.test./api/a"), found("api", "/api/a"));
+        assert_eq!(name("http://127.0.0.1:8000/y"), found("other", "/y"));
+        for foreign in [
+            "http://evil.test/",
+            "//evil.test/a",
+            "https://shop.test/api",
+            "http://shop.test:8080/",
+            "http://169.254.169.254/latest/meta-data",
+            "http://127.0.0.1:8001/",
+            "http://shop.test@evil.test/",
+            "http://user@shop.test/",
+            "http://shop.test:/",
+            "http://[::1]/",
+            "http:///x",
+            "file:///etc/passwd",
+        ] {
+            assert!(find(foreign).is_err(), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn links_are_found_in_header_fields() {
+        let mut headers = HeaderMap::new();
+        headers
+            .append(LINK, HeaderValue::from_static("</a,b;c>; title=\"x, \\\"y>\"; rel=\"prev  NEXT\", <c>;rel=last"));
+        headers.append(LINK, HeaderValue::from_static("<d>; rel=next; rel=other"));
+        assert_eq!(of_header(&headers, "next"), ["/a,b;c", "d"]);
+        assert_eq!(of_header(&headers, "last"), ["c"]);
+        assert_eq!(of_header(&headers, "other"), Vec::<String>::new());
+    }
+}
