@@ -8,6 +8,7 @@ mod process;
 mod product;
 mod repeat;
 mod report;
+mod streamflow;
 mod table;
 mod upstream;
 mod wire;
@@ -33,6 +34,8 @@ enum Bench {
     Table(table::Options),
     /// Header and payload bytes of ten users, in ten requests and in one
     Wire(wire::Options),
+    /// The thesis's inbox: every link followed by the client, and one request through the gateway
+    Streamflow(streamflow::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
 }
@@ -62,6 +65,7 @@ async fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Table(options) => table::run(options).await,
         Bench::Wire(options) => wire::run(options).await,
+        Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
     }
 }

@@ -51,6 +51,28 @@ endpoints:
     )
 }
 
+/// The inbox in ten lines, as in `examples/demo.yaml`.
+pub fn inbox(listen: SocketAddr, upstream: SocketAddr) -> String {
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  streamflow: {{ url: 'http://{upstream}/streamflow/api' }}
+endpoints:
+  GET /inbox:
+    pipeline:
+      - request: streamflow /cases/inbox
+      - each: {{ in: '.cases[]', limit: 500 }}
+      - follow: {{ link: .href, as: case }}
+      - follow: {{ link: '.case.resources[] | select(.rel == \"general\").href', as: general }}
+      - follow: {{ link: .general.priority.href, as: levels }}
+      - transform: '{{id, text, due: .general.dueOn[:10], note: .general.note,
+                     priority: (.general.priority.id as $p | [.levels.priorities[]? | select(.id == $p).text][0])}}'
+      - concatenate: {{ as: json, body_only: true, order: arrival }}
+"
+    )
+}
+
 /// What is measured on the wire: users one by one, and as many as the query names.
 pub fn users(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(

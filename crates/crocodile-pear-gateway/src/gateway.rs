@@ -132,6 +132,8 @@ impl Gateway {
             shape: Shape::One,
             follows: false,
             documents: Vec::new(),
+            results: Vec::new(),
+            used: Vec::new(),
             place: written.span,
             first: true,
             reads_body: false,

@@ -157,6 +157,22 @@ fn fetch(address: SocketAddr, method: &str, target: &str, body: &str) -> Result<
     }
 }
 
+#[test]
+fn explain_multiplies_the_calls_out() {
+    let steps = "request: shop /cases, each: { in: '.[]', limit: 500 }, follow: { link: .href, as: a }, \
+        follow: { link: .a.b, as: b }, follow: { link: '.b.c[]', as: c, limit: 10 }, concatenate: {}";
+    let steps: String = steps.split(", ").fold(String::new(), |all, part| match part.split_once(": ") {
+        Some(("request" | "each" | "follow" | "concatenate", _)) => format!("{all}\n      - {part}"),
+        _ => format!("{all}, {part}"),
+    });
+    file(
+        "inbox.yaml",
+        &format!("upstreams: {{ shop: http://127.0.0.1:8000 }}\nendpoints:\n  GET /a:\n    pipeline:{steps}\n"),
+    );
+    let told = run(&["explain", "inbox.yaml"]);
+    assert_eq!(text(&told.stdout).lines().last(), Some("  calls: up to 1 + 500 x 12 = 6001"), "{}", text(&told.stderr));
+}
+
 fn schema() -> Schema {
     let output = run(&["schema"]);
     assert_eq!(output.status.code(), Some(0));

@@ -16,17 +16,22 @@ use crate::scope::Scope;
 use crate::step::{Compile, Outline, Shape, Step};
 use crate::steps::Written;
 
+/// More calls for one request are hardly meant: it is ten times the largest inbox in the field.
+const MANY: u64 = 10_000;
+
 /// A pipeline, ready.
 pub struct Plan {
     steps: Vec<Box<dyn Step>>,
     shape: Shape,
     reads_body: bool,
+    merges: bool,
     outline: Vec<Outline>,
 }
 
 impl Plan {
     /// Compiles the steps in order; every problem of every step is noted.
     pub fn compile(written: Vec<Written>, cx: &mut Compile<'_>) -> Option<Self> {
+        let merges = written.iter().any(|step| matches!(step, Written::Merge(_)));
         cx.follows = written.iter().any(|step| matches!(step, Written::Follow(_)));
         let mut steps = Some(Vec::new());
         for written in written {
@@ -41,7 +46,24 @@ impl Plan {
             };
         }
         let outline = std::mem::take(&mut cx.outline);
-        Some(Plan { steps: steps?, shape: cx.shape, reads_body: cx.reads_body, outline })
+        let plan = Plan { steps: steps?, shape: cx.shape, merges, reads_body: cx.reads_body, outline };
+        plan.warn(cx);
+        Some(plan)
+    }
+
+    /// What runs, and probably not as meant.
+    fn warn(&self, cx: &mut Compile<'_>) {
+        let calls = self.calls();
+        if calls > MANY {
+            let remedy = "lower a `limit`: the calls of each item are multiplied by the items";
+            cx.problems.warning(cx.place, format!("one request may make up to {calls} calls"), remedy);
+        }
+        for (name, place) in std::mem::take(&mut cx.results) {
+            if self.merges && !cx.used.contains(&name) {
+                let message = format!("the answer of `{name}` is never used");
+                cx.problems.warning(place, message, format!("use `${name}`, or leave the call out"));
+            }
+        }
     }
 
     /// The lines of `explain`.

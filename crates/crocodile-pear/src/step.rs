@@ -62,6 +62,8 @@ pub struct Outline {
     pub waits: Option<String>,
     /// At most so many upstream calls.
     pub calls: u64,
+    /// For so many items.
+    pub items: u64,
 }
 
 /// What a step may refer to while it is compiled, and what is found on the way.
@@ -86,6 +88,10 @@ pub struct Compile<'a> {
     pub follows: bool,
     /// The keys under which steps before put documents that they fetched.
     pub documents: Vec<String>,
+    /// The named results that only `$name` brings into the answer, each with its place.
+    pub results: Vec<(String, Span)>,
+    /// The variables that expressions used so far.
+    pub used: Vec<String>,
     /// Where the step stands.
     pub place: Span,
     /// Whether no step stands before.
@@ -108,6 +114,7 @@ impl Compile<'_> {
         let names: Vec<&str> = VARIABLES.iter().copied().chain(self.names.iter().map(String::as_str)).collect();
         match Filter::compile(source, &names) {
             Ok(filter) => {
+                self.used.extend(filter.uses().iter().cloned());
                 self.reads_body |= filter.uses().iter().any(|name| name == "body");
                 Some(filter)
             }
@@ -194,7 +201,8 @@ impl Compile<'_> {
 
     /// Adds a line to `explain`.
     pub fn explain(&mut self, text: impl Into<String>, waits: Option<&str>, calls: u64) {
-        self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls });
+        let items = self.shape.most();
+        self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls, items });
     }
 }
 

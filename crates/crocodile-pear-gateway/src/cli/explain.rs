@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use crocodile_pear::spec::suggest;
+use crocodile_pear::step::Outline;
 
 use super::{File, print};
 use crate::gateway::Endpoint;
@@ -50,17 +51,38 @@ fn outline(endpoint: &Endpoint) -> String {
     text
 }
 
-/// "1 + 100"
+/// "1 + 500 x 3"
 fn calls(endpoint: &Endpoint) -> String {
-    let parts: Vec<u64> = endpoint.plan.outline().iter().map(|line| line.calls).filter(|calls| *calls > 0).collect();
+    let parts = terms(endpoint.plan.outline());
     let sum = endpoint.plan.calls();
     match parts.as_slice() {
         [] => "none".to_owned(),
-        [1] => "1".to_owned(),
-        [_] => format!("up to {sum}"),
+        [(1, 1)] => "1".to_owned(),
+        [(items, each)] if *items == 1 || *each == 1 => format!("up to {sum}"),
         several => {
-            let parts: Vec<String> = several.iter().map(u64::to_string).collect();
+            let parts: Vec<String> = several.iter().map(term).collect();
             format!("up to {} = {sum}", parts.join(" + "))
         }
+    }
+}
+
+/// For how many items so many calls each are made; steps one after the other for the same items are one term.
+fn terms(outline: &[Outline]) -> Vec<(u64, u64)> {
+    let mut terms: Vec<(u64, u64)> = Vec::new();
+    for line in outline.iter().filter(|line| line.calls > 0) {
+        let each = line.calls / line.items.max(1);
+        match terms.last_mut() {
+            Some((items, sum)) if *items == line.items && *items > 1 => *sum += each,
+            _ => terms.push((line.items, each)),
+        }
+    }
+    terms
+}
+
+fn term((items, each): &(u64, u64)) -> String {
+    match (items, each) {
+        (1, each) => each.to_string(),
+        (items, 1) => items.to_string(),
+        (items, each) => format!("{items} x {each}"),
     }
 }

@@ -38,6 +38,9 @@ impl Spec for Merge {
         cx.names.extend(named);
         cx.shape = Shape::One;
         let filter = cx.filter(&self.jq)?;
+        if filter.reads_item() {
+            cx.results.clear();
+        }
         cx.explain("merge all answers into one value", Some("every answer is read whole before they are merged"), 0);
         let blame = Blame::of(&filter, cx.first);
         Some(Box::new(Merging(Arc::new(Ready { filter, blame, max_body: self.max_body.bytes() }))))

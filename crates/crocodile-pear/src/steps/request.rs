@@ -129,10 +129,14 @@ impl Spec for Request {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let for_each = self.for_each.as_ref().map(|expression| cx.filter(expression));
         let each = for_each.is_some();
-        let (limit, text) = (self.limit, self.describe());
+        let (limit, text, place) = (self.limit, self.describe(), self.path.span);
         let calling = self.calling("request".into(), cx, each);
         // Not before the call was looked at as well: every problem is told.
         let (for_each, calling) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, calling?);
+        if !each && matches!(cx.shape, Shape::Many(_)) && calling.is_the_same() {
+            let remedy = "call it once: name it in `requests`, and use its `$name`";
+            cx.problems.warning(place, "every item makes the same call", remedy);
+        }
         let most = if each { cx.shape.most().saturating_mul(limit) } else { cx.shape.most() };
         if each {
             cx.shape = Shape::Many(most);
@@ -337,6 +341,11 @@ impl Calling {
 
     fn wanted(&self, item: &Value, names: &Names, scope: &Scope) -> Result<bool, Error> {
         self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
+    }
+
+    /// Whether it reads, and asks for the same whatever the item is.
+    fn is_the_same(&self) -> bool {
+        !self.reads_item && matches!(self.method, Verb::Fixed(Method::GET | Method::HEAD))
     }
 
     /// The named results that it uses.

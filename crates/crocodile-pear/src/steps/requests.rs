@@ -54,6 +54,7 @@ impl Spec for Requests {
         let compiled: Vec<Option<Call>> =
             self.0.into_iter().map(|(name, (span, request))| compile(name, span, request, cx)).collect();
         cx.names.truncate(before);
+        cx.results.extend(places.iter().cloned());
         cx.pending.extend(places.iter().map(|(name, _)| name.clone()));
         let mut calls = compiled.into_iter().collect::<Option<Vec<Call>>>()?;
         for at in 0..calls.len() {
