@@ -218,6 +218,6 @@ impl Read {
         }
         let error = Error::new(Kind::Unusable, format!("the upstream answered {}", self.status));
         let error = error.at_step(format!("requests.{name}"));
-        Err(self.upstream.iter().fold(error, |error, upstream| error.of_upstream(upstream)))
+        Err(self.upstream.iter().fold(error, Error::of_upstream))
     }
 }
