@@ -1,7 +1,9 @@
 //! An upstream: where it is, what may be sent to it, and the one way a call takes to it.
 
+mod admission;
 mod clock;
 mod connect;
+mod endpoint;
 mod exchange;
 mod fields;
 mod framing;
@@ -20,14 +22,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderName, Method, Uri};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::admission::{Gate, admit};
 use self::clock::Clock;
-use self::connect::Place;
-use self::exchange::{Exchange, Failure, Origin};
+use self::endpoint::Endpoint;
+use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::io::Io;
-use self::pool::Pool;
 use self::request::Request;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
@@ -37,8 +38,8 @@ use crate::flow::{Answer, Body};
 pub struct Settings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
-    /// Where it is: scheme `http`, authority, base path.
-    pub url: Uri,
+    /// Where it is, at least once: scheme `http`, authority, base path.
+    pub urls: Vec<Uri>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
     /// The header fields of the client that it may see.
@@ -58,7 +59,7 @@ impl Settings {
     pub fn new(name: impl Into<Arc<str>>, url: Uri) -> Self {
         Settings {
             name: name.into(),
-            url,
+            urls: vec![url],
             timeouts: Timeouts::default(),
             forward: Vec::new(),
             in_flight: None,
@@ -114,11 +115,8 @@ pub struct Upstream {
     forward: Vec<HeaderName>,
     timeouts: Timeouts,
     max_head: usize,
-    place: Place,
-    authority: Box<str>,
-    base: Box<str>,
-    gate: Option<Semaphore>,
-    pool: Arc<Pool>,
+    gate: Gate,
+    endpoints: Box<[Endpoint]>,
     counters: Counters,
 }
 
@@ -143,23 +141,14 @@ impl Upstream {
     /// `Internal`, saying what is wrong with the URL.
     pub fn new(settings: Settings) -> Result<Arc<Self>, Error> {
         let wrong = |detail| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
-        let url = &settings.url;
-        if url.scheme_str() != Some("http") {
-            return Err(wrong("the url of an upstream begins with http://"));
-        }
-        let authority = url.authority().ok_or_else(|| wrong("the url of an upstream names a host"))?;
-        if authority.as_str().contains('@') {
-            return Err(wrong("the url of an upstream holds no credentials"));
-        }
-        if url.query().is_some() {
-            return Err(wrong("the url of an upstream has no query"));
+        let endpoint = |url| Endpoint::new(url, settings.idle, settings.max_idle);
+        let endpoints = settings.urls.iter().map(endpoint).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
+        if endpoints.is_empty() {
+            return Err(wrong("an upstream has a url"));
         }
         Ok(Arc::new(Upstream {
-            place: Place::new(authority.host(), authority.port_u16().unwrap_or(80)),
-            authority: authority.as_str().into(),
-            base: url.path().trim_end_matches('/').into(),
-            gate: settings.in_flight.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))),
-            pool: Arc::new(Pool::new(settings.idle, settings.max_idle)),
+            gate: Gate::new(settings.in_flight),
+            endpoints,
             counters: Counters::default(),
             name: settings.name,
             forward: settings.forward,
@@ -209,62 +198,41 @@ impl Upstream {
     fn prepare(self: &Arc<Self>, call: Call) -> Result<(Box<Exchange>, Limit), Error> {
         let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
-        let request = Request::new(self, call)?;
-        Ok((Box::new(Exchange::new(self.clone(), request, Clock::new(timeouts, deadline))), timeouts.connect))
+        let at = 0;
+        let request = Request::new(&self.endpoints[at], call)?;
+        Ok((Box::new(Exchange::new(self.clone(), at, request, Clock::new(timeouts, deadline))), timeouts.connect))
     }
 }
 
 /// What happens to a call, in order. Retry, breaker and balance will stand here.
 async fn chain(mut exchange: Box<Exchange>, connect: Limit) -> Result<Answer, Error> {
+    let upstream = exchange.upstream.clone();
+    upstream.counters.count(|counters| &counters.calls);
     // Before a connection is taken, so that calls that wait hold none.
-    admit(&mut exchange, connect).await?;
-    let kept = poll_fn(|cx| exchange.upstream.pool.take(cx).into()).await;
-    if let Some(io) = kept.filter(|io| usable(io, &exchange)) {
+    exchange.admission = Some(admit(&upstream, &mut exchange.clock, connect).await?);
+    let parts = attempt(&mut exchange, connect).await?;
+    Ok(exchange.into_answer(parts))
+}
+
+/// Sends the request to its endpoint, pool → connect → exchange, and waits for the head of the answer.
+async fn attempt(exchange: &mut Exchange, connect: Limit) -> Result<Parts, Error> {
+    let pool = &exchange.endpoint().pool;
+    let kept = poll_fn(|cx| pool.take(cx).into()).await;
+    if let Some(io) = kept.filter(|io| usable(io, exchange)) {
         exchange.upstream.counters.count(|counters| &counters.reused);
-        match run(&mut exchange, io, Origin::Kept).await {
-            Ok(parts) => return Ok(exchange.into_answer(parts)),
+        match run(exchange, io, Origin::Kept).await {
+            Ok(parts) => return Ok(parts),
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Stale) => exchange.upstream.counters.count(|counters| &counters.retried),
         }
     }
     // A second kept connection may have been closed with the first; a fresh one was not.
-    let io = open(&mut exchange, connect).await?;
-    match run(&mut exchange, io, Origin::Fresh).await {
-        Ok(parts) => Ok(exchange.into_answer(parts)),
+    let io = open(exchange, connect).await?;
+    match run(exchange, io, Origin::Fresh).await {
+        Ok(parts) => Ok(parts),
         Err(Failure::Final(error)) => Err(error),
         Err(Failure::Stale) => Err(Error::new(Kind::Reset, "the upstream closed the connection before it answered")),
     }
-}
-
-/// Waits for a place among the calls in flight.
-async fn admit(exchange: &mut Exchange, limit: Limit) -> Result<(), Error> {
-    let upstream = exchange.upstream.clone();
-    upstream.counters.count(|counters| &counters.calls);
-    if let Some(gate) = &upstream.gate {
-        let permit = match gate.try_acquire() {
-            Ok(permit) => Some(permit),
-            Err(_) => queue(gate, exchange, limit).await,
-        };
-        // Given back by `Admission`, which borrows nothing.
-        permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
-    }
-    exchange.admission = Some(Admission::new(upstream));
-    Ok(())
-}
-
-async fn queue<'a>(
-    gate: &'a Semaphore,
-    exchange: &mut Exchange,
-    limit: Limit,
-) -> Option<tokio::sync::SemaphorePermit<'a>> {
-    let since = Instant::now();
-    let permit = match exchange.clock.within(limit) {
-        Limit::Never => gate.acquire().await.ok(),
-        // Boxed: few calls queue, all would carry the room.
-        Limit::After(limit) => Box::pin(tokio::time::timeout(limit, gate.acquire())).await.ok()?.ok(),
-    };
-    exchange.clock.charge(since.elapsed());
-    permit
 }
 
 /// Whether the request may go out on a kept connection that seems to be at rest.
@@ -277,36 +245,15 @@ async fn open(exchange: &mut Exchange, limit: Limit) -> Result<Io, Error> {
     let since = Instant::now();
     let upstream = exchange.upstream.clone();
     // Boxed, so that a call that waits for its answer does not carry the room that connecting took.
-    let io = Box::pin(upstream.place.connect(exchange.clock.within(limit))).await?;
+    let io = Box::pin(upstream.endpoints[exchange.at].place.connect(exchange.clock.within(limit))).await?;
     exchange.clock.charge(since.elapsed());
     upstream.counters.count(|counters| &counters.opened);
     Ok(io)
 }
 
-async fn run(exchange: &mut Exchange, io: Io, origin: Origin) -> Result<(http::StatusCode, http::HeaderMap), Failure> {
+async fn run(exchange: &mut Exchange, io: Io, origin: Origin) -> Result<Parts, Failure> {
     exchange.attach(io, origin);
     poll_fn(|cx| exchange.poll_head(cx)).await
-}
-
-/// A call's place among those in flight, given back when the answer is whole or given up.
-struct Admission {
-    upstream: Arc<Upstream>,
-}
-
-impl Admission {
-    fn new(upstream: Arc<Upstream>) -> Self {
-        upstream.counters.count(|counters| &counters.in_flight);
-        Admission { upstream }
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        self.upstream.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if let Some(gate) = &self.upstream.gate {
-            gate.add_permits(1);
-        }
-    }
 }
 
 impl Counters {
