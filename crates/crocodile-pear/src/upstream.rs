@@ -1,20 +1,32 @@
 //! An upstream: where it is, what may be sent to it, and the one way a call takes to it.
 
 mod admission;
+mod balance;
+mod breaker;
 mod clock;
 mod connect;
+mod eject;
 mod endpoint;
 mod exchange;
 mod fields;
 mod framing;
 mod head;
+mod health;
 mod io;
+mod outage;
 mod pool;
+mod random;
 mod request;
+mod retry;
 mod spec;
 
+pub use self::balance::{BalanceSpec, Way};
+pub use self::breaker::BreakerSpec;
+pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::may_send;
-pub use self::spec::{TimeoutSpec, UpstreamSpec};
+pub use self::health::HealthSpec;
+pub use self::retry::{BackoffSpec, Cause, RetrySpec};
+pub use self::spec::{LocationSpec, TimeoutSpec, UpstreamSpec};
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -25,11 +37,16 @@ use http::{HeaderName, Method, Uri};
 use tokio::time::Instant;
 
 use self::admission::{Gate, admit};
+use self::balance::{Balance, Tried};
+use self::breaker::Breaker;
 use self::clock::Clock;
-use self::endpoint::Endpoint;
+use self::eject::Eject;
+use self::endpoint::{Change, Endpoint, Turn, judge};
 use self::exchange::{Exchange, Failure, Origin, Parts};
+use self::health::Health;
 use self::io::Io;
 use self::request::Request;
+use self::retry::{Replay, Retry};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -38,8 +55,8 @@ use crate::flow::{Answer, Body};
 pub struct Settings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
-    /// Where it is, at least once: scheme `http`, authority, base path.
-    pub urls: Vec<Uri>,
+    /// Where it is, at least once: scheme `http`, authority, base path; and how much it takes beside the others.
+    pub endpoints: Vec<(Uri, u32)>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
     /// The header fields of the client that it may see.
@@ -52,6 +69,15 @@ pub struct Settings {
     pub max_idle: usize,
     /// Bytes that the head of an answer may have.
     pub max_head: usize,
+    /// When a request is sent again. Unless told, with several endpoints it is as the spec's defaults say, and
+    /// with one there is none.
+    pub retry: Option<RetrySpec>,
+    /// When an endpoint that fails is no longer called.
+    pub breaker: Option<BreakerSpec>,
+    /// How calls are spread over several endpoints.
+    pub balance: BalanceSpec,
+    /// How endpoints are asked whether they are well, by who polls [`Upstream::watch`].
+    pub health: Option<HealthSpec>,
 }
 
 impl Settings {
@@ -59,7 +85,7 @@ impl Settings {
     pub fn new(name: impl Into<Arc<str>>, url: Uri) -> Self {
         Settings {
             name: name.into(),
-            urls: vec![url],
+            endpoints: vec![(url, 1)],
             timeouts: Timeouts::default(),
             forward: Vec::new(),
             in_flight: None,
@@ -68,7 +94,36 @@ impl Settings {
             // A fan-out of ten for a hundred clients at once finds all of its connections again.
             max_idle: 1024,
             max_head: 64 * 1024,
+            retry: None,
+            breaker: None,
+            balance: crate::spec::defaults(),
+            health: None,
         }
+    }
+
+    fn ejection(&self) -> Option<EjectSpec> {
+        match &self.balance.eject {
+            Ejection::After(rules) if self.endpoints.len() > 1 => Some(rules.clone()),
+            _ => None,
+        }
+    }
+
+    /// What happens to a call because of these, in words.
+    fn outline(&self) -> Vec<String> {
+        let several = |count: usize| format!("{count} endpoints, {}", self.balance.by.word().replace('_', " "));
+        let eject = |rules: EjectSpec| {
+            let EjectSpec { failures, first, most } = rules;
+            format!("ejected after {failures} failures in a row, for {first:?} up to {most:?}")
+        };
+        let parts = [
+            Some(self.endpoints.len()).filter(|count| *count > 1).map(several),
+            self.in_flight.map(|most| format!("at most {most} calls in flight")),
+            self.retry.as_ref().map(RetrySpec::explain),
+            self.breaker.as_ref().map(BreakerSpec::explain),
+            self.ejection().map(eject),
+            self.health.as_ref().map(HealthSpec::explain),
+        ];
+        parts.into_iter().flatten().collect()
     }
 }
 
@@ -105,6 +160,8 @@ pub struct Counters {
     pub reused: AtomicU64,
     /// Calls sent again because a kept connection turned out to be closed.
     pub retried: AtomicU64,
+    /// Calls that no breaker let through.
+    pub refused: AtomicU64,
     /// Calls in flight now.
     pub in_flight: AtomicU64,
 }
@@ -116,7 +173,11 @@ pub struct Upstream {
     timeouts: Timeouts,
     max_head: usize,
     gate: Gate,
+    retry: Option<Retry>,
+    balance: Balance,
     endpoints: Box<[Endpoint]>,
+    health: Option<Arc<HealthSpec>>,
+    outline: Vec<String>,
     counters: Counters,
 }
 
@@ -136,19 +197,35 @@ pub struct Call {
     pub deadline: Option<Instant>,
 }
 
+impl Call {
+    /// The same with this body.
+    fn again(&self, body: Option<Body>) -> Self {
+        let Call { method, target, headers, timeouts, deadline, .. } = self;
+        let (method, target, headers) = (method.clone(), target.clone(), headers.clone());
+        Call { method, target, headers, body, timeouts: timeouts.clone(), deadline: *deadline }
+    }
+}
+
 impl Upstream {
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, Error> {
+    pub fn new(mut settings: Settings) -> Result<Arc<Self>, Error> {
         let wrong = |detail| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
-        let endpoint = |url| Endpoint::new(url, settings.idle, settings.max_idle);
-        let endpoints = settings.urls.iter().map(endpoint).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
-        if endpoints.is_empty() {
-            return Err(wrong("an upstream has a url"));
+        let endpoint = |(url, weight): &(Uri, u32)| Endpoint::new(url, *weight, &settings);
+        let endpoints = settings.endpoints.iter().map(endpoint).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
+        match endpoints.len() {
+            0 => return Err(wrong("an upstream has a url")),
+            1 => {}
+            // What one endpoint cannot take, another can.
+            _ => drop(settings.retry.get_or_insert_with(crate::spec::defaults)),
         }
         Ok(Arc::new(Upstream {
+            outline: settings.outline(),
             gate: Gate::new(settings.in_flight),
+            retry: settings.retry.and_then(Retry::new),
+            balance: Balance::new(settings.balance.by, &endpoints),
             endpoints,
+            health: settings.health.map(Arc::new),
             counters: Counters::default(),
             name: settings.name,
             forward: settings.forward,
@@ -177,6 +254,22 @@ impl Upstream {
         &self.counters
     }
 
+    /// Requests sent again by the rules for retries, and those that were not for want of budget.
+    pub fn retries(&self) -> (u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        self.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
+    }
+
+    /// How its endpoints fare.
+    pub fn endpoints(&self) -> impl Iterator<Item = State> {
+        self.endpoints.iter().map(State::of)
+    }
+
+    /// What happens to a call beside being sent, in words; nothing, for a plain upstream.
+    pub fn outline(&self) -> &[String] {
+        &self.outline
+    }
+
     /// Makes the call; the answer's body is pulled from the connection.
     ///
     /// # Errors
@@ -185,54 +278,183 @@ impl Upstream {
     pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static {
         let name = self.name.clone();
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        let exchange = self.prepare(call);
+        let ready = self.prepare(call);
         async move {
-            match exchange {
-                Ok((exchange, connect)) => chain(exchange, connect).await,
+            match ready {
+                Ok(ready) => chain(ready).await,
                 Err(error) => Err(error),
             }
             .map_err(|error| error.of_upstream(&name))
         }
     }
 
-    fn prepare(self: &Arc<Self>, call: Call) -> Result<(Box<Exchange>, Limit), Error> {
+    fn prepare(self: &Arc<Self>, call: Call) -> Result<Ready, Error> {
+        self.counters.count(|counters| &counters.calls);
+        let (at, turn) = self.balance.choose(&self.endpoints, Tried::default()).inspect_err(|_| {
+            self.counters.count(|counters| &counters.refused);
+        })?;
         let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
-        let at = 0;
+        let replay = self.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
         let request = Request::new(&self.endpoints[at], call)?;
-        Ok((Box::new(Exchange::new(self.clone(), at, request, Clock::new(timeouts, deadline))), timeouts.connect))
+        let exchange = Box::new(Exchange::new(self.clone(), at, request, Clock::new(timeouts, deadline)));
+        Ok(Ready { exchange, turn, replay, connect: timeouts.connect })
+    }
+
+    /// Learns what became of a call.
+    fn note(&self, exchange: &Exchange, turn: Turn, outcome: &Outcome) {
+        let endpoint = exchange.endpoint();
+        // Who has no time left says nothing of whom it called.
+        if endpoint.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
+            return;
+        }
+        let Some(went) = judge(outcome) else { return };
+        let last = || self.endpoints.iter().enumerate().all(|(at, other)| at == exchange.at || !other.is_in());
+        for change in endpoint.note(went, turn, last).into_iter().flatten() {
+            self.tell(exchange.at, change);
+        }
+    }
+
+    fn tell(&self, at: usize, change: Change) {
+        change.tell(&self.name, &State::of(&self.endpoints[at]).place);
     }
 }
 
-/// What happens to a call, in order. Retry, breaker and balance will stand here.
-async fn chain(mut exchange: Box<Exchange>, connect: Limit) -> Result<Answer, Error> {
+/// How an endpoint fares.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Authority and base path: for operators only.
+    pub place: String,
+    /// Whether calls go there as a matter of course.
+    pub up: bool,
+    /// Whether its breaker is open, or trying.
+    pub open: bool,
+    /// How often its breaker has opened.
+    pub opened: u64,
+    /// How often it was ejected.
+    pub ejected: u64,
+    /// Health checks, and how many of them were bad.
+    pub checks: (u64, u64),
+}
+
+impl State {
+    fn of(endpoint: &Endpoint) -> Self {
+        let standing = endpoint.standing.as_deref();
+        let (breaker, eject) = (standing.and_then(|s| s.breaker.as_ref()), standing.and_then(|s| s.eject.as_ref()));
+        let health = standing.and_then(|s| s.health.as_ref());
+        State {
+            place: format!("{}{}", endpoint.authority, endpoint.base),
+            up: endpoint.is_in(),
+            open: breaker.is_some_and(Breaker::is_open),
+            opened: breaker.map_or(0, Breaker::opened),
+            ejected: eject.map_or(0, Eject::times),
+            checks: health.map_or((0, 0), Health::counts),
+        }
+    }
+}
+
+/// A call, with its endpoint chosen.
+struct Ready {
+    exchange: Box<Exchange>,
+    turn: Turn,
+    /// What it takes to send it again; nothing, if it is sent once.
+    replay: Option<Box<Replay>>,
+    connect: Limit,
+}
+
+/// The head of an answer, or why there is none.
+type Outcome = Result<Parts, Lost>;
+
+/// A call without an answer.
+struct Lost {
+    error: Error,
+    /// Whether nothing of the request can have arrived.
+    unsent: bool,
+}
+
+/// What happens to a call, in order: retry → breaker → balance → pool → connect → exchange.
+async fn chain(ready: Ready) -> Result<Answer, Error> {
+    // Breaker and balance have chosen the endpoint of the first attempt.
+    let Ready { mut exchange, mut turn, mut replay, connect } = ready;
     let upstream = exchange.upstream.clone();
-    upstream.counters.count(|counters| &counters.calls);
     // Before a connection is taken, so that calls that wait hold none.
-    exchange.admission = Some(admit(&upstream, &mut exchange.clock, connect).await?);
-    let parts = attempt(&mut exchange, connect).await?;
-    Ok(exchange.into_answer(parts))
+    exchange.admission = Some(admit(&upstream, exchange.at, &mut exchange.clock, connect).await?);
+    loop {
+        let outcome = attempt(&mut exchange, connect).await;
+        upstream.note(&exchange, turn, &outcome);
+        // Outside breaker and balance, so that a failed call may still go to another endpoint.
+        turn = match replay.as_deref_mut().and_then(|replay| upstream.pause(&exchange, replay, &outcome)) {
+            // Boxed, so that calls that are not sent again do not carry the room.
+            Some(wait) => match Box::pin(again(&mut exchange, replay.as_deref_mut(), wait, connect)).await {
+                Some(turn) => turn,
+                None => return settle(exchange, outcome),
+            },
+            None => return settle(exchange, outcome),
+        };
+    }
+}
+
+fn settle(exchange: Box<Exchange>, outcome: Outcome) -> Result<Answer, Error> {
+    match outcome {
+        Ok(parts) => Ok(exchange.into_answer(parts)),
+        Err(lost) => Err(lost.error),
+    }
+}
+
+/// Waits, and gets the request ready for another attempt, if there is anywhere to send it.
+async fn again(
+    exchange: &mut Box<Exchange>,
+    replay: Option<&mut Replay>,
+    wait: Duration,
+    connect: Limit,
+) -> Option<Turn> {
+    let (upstream, replay) = (exchange.upstream.clone(), replay?);
+    tokio::time::sleep(wait).await;
+    let (at, turn) = upstream.balance.choose(&upstream.endpoints, replay.tried).ok()?;
+    let (call, mut clock) = replay.next(&upstream.timeouts);
+    let request = Request::new(&upstream.endpoints[at], call).ok()?;
+    let admission = match exchange.admission.take() {
+        Some(mut admission) => {
+            admission.move_to(at);
+            admission
+        }
+        // The answer was whole with its head, and has given its place back.
+        None => admit(&upstream, at, &mut clock, connect).await.ok()?,
+    };
+    **exchange = Exchange::new(upstream, at, request, clock);
+    exchange.admission = Some(admission);
+    Some(turn)
+}
+
+impl Upstream {
+    /// How long to wait before another attempt, if there is to be one.
+    fn pause(&self, exchange: &Exchange, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
+        replay.tried.add(exchange.at);
+        self.retry.as_ref()?.pause(replay, outcome)
+    }
 }
 
 /// Sends the request to its endpoint, pool → connect → exchange, and waits for the head of the answer.
-async fn attempt(exchange: &mut Exchange, connect: Limit) -> Result<Parts, Error> {
+async fn attempt(exchange: &mut Exchange, connect: Limit) -> Outcome {
     let pool = &exchange.endpoint().pool;
     let kept = poll_fn(|cx| pool.take(cx).into()).await;
     if let Some(io) = kept.filter(|io| usable(io, exchange)) {
         exchange.upstream.counters.count(|counters| &counters.reused);
         match run(exchange, io, Origin::Kept).await {
             Ok(parts) => return Ok(parts),
-            Err(Failure::Final(error)) => return Err(error),
+            Err(Failure::Final(error)) => return Err(Lost { error, unsent: false }),
             Err(Failure::Stale) => exchange.upstream.counters.count(|counters| &counters.retried),
         }
     }
     // A second kept connection may have been closed with the first; a fresh one was not.
-    let io = open(exchange, connect).await?;
-    match run(exchange, io, Origin::Fresh).await {
-        Ok(parts) => Ok(parts),
-        Err(Failure::Final(error)) => Err(error),
-        Err(Failure::Stale) => Err(Error::new(Kind::Reset, "the upstream closed the connection before it answered")),
-    }
+    let io = open(exchange, connect).await.map_err(|error| Lost { error, unsent: true })?;
+    run(exchange, io, Origin::Fresh).await.map_err(|failure| match failure {
+        Failure::Final(error) => Lost { error, unsent: false },
+        Failure::Stale => {
+            let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
+            Lost { error, unsent: false }
+        }
+    })
 }
 
 /// Whether the request may go out on a kept connection that seems to be at rest.

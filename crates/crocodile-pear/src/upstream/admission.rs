@@ -23,13 +23,20 @@ impl Gate {
 /// A call's place among those in flight, given back when the answer is whole or given up.
 pub(super) struct Admission {
     upstream: Arc<Upstream>,
+    /// Which endpoint it loads.
+    at: usize,
 }
 
 /// Waits for a place.
 ///
 /// # Errors
 /// `Busy`, when none became free in time.
-pub(super) async fn admit(upstream: &Arc<Upstream>, clock: &mut Clock, limit: Limit) -> Result<Admission, Error> {
+pub(super) async fn admit(
+    upstream: &Arc<Upstream>,
+    at: usize,
+    clock: &mut Clock,
+    limit: Limit,
+) -> Result<Admission, Error> {
     if let Gate(Some(gate)) = &upstream.gate {
         let permit = match gate.try_acquire() {
             Ok(permit) => Some(permit),
@@ -39,7 +46,25 @@ pub(super) async fn admit(upstream: &Arc<Upstream>, clock: &mut Clock, limit: Li
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
     }
     upstream.counters.count(|counters| &counters.in_flight);
-    Ok(Admission { upstream: upstream.clone() })
+    let admission = Admission { upstream: upstream.clone(), at };
+    admission.load(1);
+    Ok(admission)
+}
+
+impl Admission {
+    /// Loads another endpoint instead.
+    pub(super) fn move_to(&mut self, at: usize) {
+        self.load(-1);
+        self.at = at;
+        self.load(1);
+    }
+
+    /// Counted only where there is a choice to make by it.
+    fn load(&self, more: i64) {
+        if let [_, _, ..] = &*self.upstream.endpoints {
+            self.upstream.endpoints[self.at].load.fetch_add(more, Ordering::Relaxed);
+        }
+    }
 }
 
 async fn queue<'a>(gate: &'a Semaphore, clock: &mut Clock, limit: Limit) -> Option<SemaphorePermit<'a>> {
@@ -55,6 +80,7 @@ async fn queue<'a>(gate: &'a Semaphore, clock: &mut Clock, limit: Limit) -> Opti
 
 impl Drop for Admission {
     fn drop(&mut self) {
+        self.load(-1);
         self.upstream.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
         if let Gate(Some(gate)) = &self.upstream.gate {
             gate.add_permits(1);
