@@ -45,7 +45,7 @@ const KINDS: [Kind; 12] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 5] = ["run", "check", "explain", "schema", "demo"];
+const COMMANDS: [&str; 6] = ["run", "check", "explain", "probe", "schema", "demo"];
 
 /// The whole page.
 pub fn write(schema: &Json) -> String {
