@@ -2,10 +2,13 @@
 
 mod client;
 mod expected;
+mod hold;
+mod keepalive;
 mod load;
 mod peers;
 mod process;
 mod product;
+mod rc10k;
 mod repeat;
 mod report;
 mod streamflow;
@@ -38,6 +41,13 @@ enum Bench {
     Streamflow(streamflow::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
+    /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
+    Rc10k(rc10k::Options),
+    /// Source C: cold and kept connections over a link of 15 ms
+    Keepalive(keepalive::Options),
+    /// The servers of `rc10k`
+    #[command(hide = true)]
+    Hold(hold::Options),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +77,9 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Wire(options) => wire::run(options).await,
         Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
+        Bench::Rc10k(options) => rc10k::run(options).await,
+        Bench::Keepalive(options) => keepalive::run(options).await,
+        Bench::Hold(options) => hold::run(options).await,
     }
 }
 

@@ -74,6 +74,11 @@ impl Process {
         Ok(process)
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time in user and kernel mode, of the process and its children, all threads.
     pub fn cpu(&self) -> Result<Duration> {
         let mut ticks = 0;
@@ -109,6 +114,38 @@ impl Process {
         }
         Ok(family)
     }
+}
+
+/// What a process has at a moment.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    pub threads: u64,
+    /// Bytes of memory.
+    pub resident: u64,
+    pub files: u64,
+}
+
+impl Sample {
+    /// The most of each.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            threads: self.threads.max(other.threads),
+            resident: self.resident.max(other.resident),
+            files: self.files.max(other.files),
+        }
+    }
+}
+
+/// Looks at one process, without its children.
+pub fn sample(id: u32) -> Result<Sample> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let number = |name: &str| {
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(name)).ok_or_else(|| format!("no {name} in /proc"))?;
+        Result::Ok(line.trim().trim_end_matches(" kB").parse::<u64>()?)
+    };
+    let files = fs::read_dir(format!("/proc/{id}/fd"))?.count() as u64;
+    Ok(Sample { threads: number("Threads:")?, resident: number("VmRSS:")? << 10, files })
 }
 
 impl Drop for Process {

@@ -88,3 +88,33 @@ endpoints:
 "
     )
 }
+
+/// What the reverse C10K experiment asks: two calls to each of three servers, merged.
+pub fn mashup(listen: SocketAddr, servers: &[SocketAddr]) -> String {
+    let upstream = |(number, address): (usize, &SocketAddr)| format!("  up{number}: 'http://{address}'\n");
+    let upstreams: String = servers.iter().enumerate().map(upstream).collect();
+    format!(
+        "\
+listen: {listen}
+upstreams:
+{upstreams}endpoints:
+  GET /mashup:
+    pipeline:
+      - requests: {{ a: up0 /1, b: up0 /2, c: up1 /1, d: up1 /2, e: up2 /1, f: up2 /2 }}
+      - merge: '{{a: $a, b: $b, c: $c, d: $d, e: $e, f: $f}}'
+"
+    )
+}
+
+/// A proxy that keeps its connections for so long.
+pub fn kept(listen: SocketAddr, upstream: SocketAddr, keep: &str) -> String {
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  up: {{ url: 'http://{upstream}', keep: {keep} }}
+endpoints:
+  GET /proxy: up /item
+"
+    )
+}

@@ -77,7 +77,8 @@ fn asked(head: &[u8]) -> Option<usize> {
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
 
-fn answer(number: usize) -> Vec<u8> {
+/// The bytes of one answer.
+pub fn answer(number: usize) -> Vec<u8> {
     let mut answer =
         format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {SIZE}\r\n\r\n").into_bytes();
     answer.extend(item(number));

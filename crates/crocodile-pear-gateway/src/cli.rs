@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod explain;
+mod probe;
 mod run;
 mod schema;
 
@@ -33,6 +34,8 @@ enum Command {
     Check(check::Check),
     /// Show what each end-point does: what runs side by side, what must wait and why, the most calls it can make.
     Explain(explain::Explain),
+    /// Find out what a server does with connections, and what cold and kept ones cost.
+    Probe(probe::Probe),
     /// Print the JSON Schema of a configuration, for editors.
     Schema,
     /// Serve example end-points over built-in example upstreams, and print what to try.
@@ -53,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run.execute(),
         Command::Check(check) => check.execute(),
         Command::Explain(explain) => explain.execute(),
+        Command::Probe(probe) => probe.execute(),
         Command::Schema => schema::execute(),
         Command::Demo(demo) => demo.execute(),
     }

@@ -53,8 +53,8 @@ impl Gateway {
         let mut upstreams = IndexMap::new();
         let mut sound = address(&document.listen, problems).is_some();
         sound &= document.admin.as_ref().is_none_or(|written| address(written, problems).is_some());
-        for (name, (_, spec)) in document.upstreams.iter().flatten() {
-            match spec.compile(name, problems) {
+        for (name, (span, spec)) in document.upstreams.iter().flatten() {
+            match spec.compile(name, *span, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
                 None => sound = false,
             }

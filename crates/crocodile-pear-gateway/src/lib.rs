@@ -7,6 +7,7 @@ mod deadline;
 pub mod demo;
 pub mod document;
 pub mod gateway;
+mod health;
 pub mod live;
 mod log;
 pub mod metrics;

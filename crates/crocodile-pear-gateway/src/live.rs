@@ -9,6 +9,7 @@ use http::{Request, Response};
 use http_body::Body as _;
 
 use crate::gateway::Gateway;
+use crate::health::Checks;
 use crate::metrics::Metrics;
 use crate::server::{Handler, RequestBody};
 
@@ -16,17 +17,25 @@ use crate::server::{Handler, RequestBody};
 pub struct Live {
     generation: AtomicU64,
     current: Mutex<Arc<Gateway>>,
+    checks: Mutex<Option<Checks>>,
     metrics: Metrics,
 }
 
 impl Live {
     /// The first gateway.
     pub fn new(gateway: Gateway) -> Self {
-        Live { generation: AtomicU64::new(1), current: Mutex::new(Arc::new(gateway)), metrics: Metrics::default() }
+        Live {
+            generation: AtomicU64::new(1),
+            checks: Mutex::new(Checks::begin(&gateway)),
+            current: Mutex::new(Arc::new(gateway)),
+            metrics: Metrics::default(),
+        }
     }
 
     /// Serves new requests with another gateway; those in flight end with theirs.
     pub fn replace(&self, gateway: Gateway) {
+        // Those of the old one end here.
+        *self.checks.lock().unwrap_or_else(PoisonError::into_inner) = Checks::begin(&gateway);
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gateway);
         self.generation.fetch_add(1, Ordering::Release);
     }

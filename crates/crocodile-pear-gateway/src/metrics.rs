@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crocodile_pear::upstream::{State, Upstream};
 use http::StatusCode;
 
 use crate::gateway::Gateway;
@@ -46,21 +47,35 @@ impl Metrics {
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
             for (name, upstream) in gateway.upstreams() {
-                let name = name.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-                let _ = writeln!(out, "{metric}{{upstream=\"{name}\"}} {}", read(upstream));
+                let _ = writeln!(out, "{metric}{{upstream=\"{}\"}} {}", label(name), read(upstream));
+            }
+        }
+        let upstreams = gateway.upstreams().iter();
+        let states: Vec<_> =
+            upstreams.flat_map(|(name, upstream)| upstream.endpoints().map(|state| (label(name), state))).collect();
+        for (metric, kind, help, read) in ENDPOINT {
+            let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+            for (name, state) in &states {
+                let place = label(&state.place);
+                let _ = writeln!(out, "{metric}{{upstream=\"{name}\",endpoint=\"{place}\"}} {}", read(state));
             }
         }
         out
     }
 }
 
+/// A text as the value of a label.
+fn label(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-type Read = fn(&crocodile_pear::upstream::Upstream) -> u64;
+type Read = fn(&Upstream) -> u64;
 
-const UPSTREAM: [(&str, &str, &str, Read); 5] = [
+const UPSTREAM: [(&str, &str, &str, Read); 8] = [
     ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| {
         load(&upstream.counters().calls)
     }),
@@ -71,12 +86,47 @@ const UPSTREAM: [(&str, &str, &str, Read); 5] = [
         load(&upstream.counters().reused)
     }),
     (
-        "crocodile_pear_upstream_retries_total",
+        "crocodile_pear_upstream_connections_stale_total",
         "counter",
         "Calls repeated because a kept connection had been closed.",
         |upstream| load(&upstream.counters().retried),
     ),
+    ("crocodile_pear_upstream_retries_total", "counter", "Calls repeated by the rules of `retry`.", |upstream| {
+        upstream.retries().0
+    }),
+    (
+        "crocodile_pear_upstream_retries_withheld_total",
+        "counter",
+        "Calls not repeated because the budget of `retry` was spent.",
+        |upstream| upstream.retries().1,
+    ),
+    ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls that no breaker let through.", |upstream| {
+        load(&upstream.counters().refused)
+    }),
     ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| {
         load(&upstream.counters().in_flight)
     }),
+];
+
+type ReadState = fn(&State) -> u64;
+
+const ENDPOINT: [(&str, &str, &str, ReadState); 6] = [
+    (
+        "crocodile_pear_endpoint_up",
+        "gauge",
+        "1 if calls go to this endpoint of an upstream, 0 if it is down, ejected or its breaker is open.",
+        |state| u64::from(state.up),
+    ),
+    (
+        "crocodile_pear_endpoint_breaker_open",
+        "gauge",
+        "1 while the breaker of an endpoint is open or trying.",
+        |state| u64::from(state.open),
+    ),
+    ("crocodile_pear_endpoint_breaker_opened_total", "counter", "How often the breaker has opened.", |state| {
+        state.opened
+    }),
+    ("crocodile_pear_endpoint_ejected_total", "counter", "How often the endpoint was ejected.", |state| state.ejected),
+    ("crocodile_pear_endpoint_checks_total", "counter", "Health checks of an endpoint.", |state| state.checks.0),
+    ("crocodile_pear_endpoint_checks_bad_total", "counter", "Health checks that were bad.", |state| state.checks.1),
 ];

@@ -104,7 +104,9 @@ impl Client {
         let target = uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let upstream = self.upstream(&uri)?;
         let (method, headers, body) = (request.method, request.headers, request.body);
-        upstream.call(Call { method, target, headers, body, timeouts: None, deadline: None }).await
+        upstream
+            .call(Call { method, target, headers, body, timeouts: None, deadline: None, root: Default::default() })
+            .await
     }
 
     /// The upstream of the URI's authority; its name in errors is the host.

@@ -40,7 +40,7 @@ pub enum Kind {
     Unusable,
     /// The upstream took longer than the configured time.
     Timeout,
-    /// The upstream has as many calls in flight as it may.
+    /// The upstream has as many calls in flight as it may, or its breaker is open.
     Busy,
     /// An expression failed on data of the upstream.
     Expression,

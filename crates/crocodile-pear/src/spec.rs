@@ -12,6 +12,7 @@ mod record;
 mod scalar;
 mod schema;
 mod several;
+mod share;
 mod size;
 mod suggest;
 
@@ -25,6 +26,7 @@ pub use record::{Property, QUOTES, object, plain, unquoted};
 pub use scalar::Expression;
 pub use schema::{Definitions, schema};
 pub use several::Entries;
+pub use share::Share;
 pub use size::Size;
 pub use suggest::suggest;
 
@@ -50,4 +52,13 @@ pub trait Decode: Sized {
     fn written(&self) -> Option<Json> {
         None
     }
+}
+
+/// A spec of which nothing is written.
+///
+/// # Panics
+/// If it has a field that may not be left out.
+pub fn defaults<T: Decode>() -> T {
+    let empty = Node::from_json(&serde_json::json!({}));
+    T::decode(&empty, &mut Problems::default()).expect("every field may be left out")
 }

@@ -1,19 +1,33 @@
 //! An upstream: where it is, what may be sent to it, and the one way a call takes to it.
 
+mod admission;
+mod balance;
+mod breaker;
 mod clock;
 mod connect;
+mod eject;
+mod endpoint;
 mod exchange;
 mod fields;
 mod framing;
 mod head;
+mod health;
 mod io;
 pub mod link;
+mod outage;
 mod pool;
+mod random;
 mod request;
+mod retry;
 mod spec;
 
+pub use self::balance::{BalanceSpec, Way};
+pub use self::breaker::BreakerSpec;
+pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::may_send;
-pub use self::spec::{TimeoutSpec, UpstreamSpec};
+pub use self::health::HealthSpec;
+pub use self::retry::{BackoffSpec, Cause, RetrySpec};
+pub use self::spec::{LocationSpec, TimeoutSpec, UpstreamSpec};
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -21,15 +35,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderName, Method, Uri};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::admission::{Gate, admit};
+use self::balance::{Balance, Tried};
+use self::breaker::Breaker;
 use self::clock::Clock;
-use self::connect::Place;
-use self::exchange::{Exchange, Failure, Origin};
+use self::eject::Eject;
+use self::endpoint::{Change, Endpoint, Turn, judge};
+use self::exchange::{Exchange, Failure, Origin, Parts};
+use self::health::Health;
 use self::io::Io;
-use self::pool::Pool;
 use self::request::Request;
+use self::retry::{Replay, Retry};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -38,8 +56,8 @@ use crate::flow::{Answer, Body};
 pub struct Settings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
-    /// Where it is: scheme `http`, authority, base path.
-    pub url: Uri,
+    /// Where it is, at least once: scheme `http`, authority, base path; and how much it takes beside the others.
+    pub endpoints: Vec<(Uri, u32)>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
     /// The header fields of the client that it may see.
@@ -52,6 +70,15 @@ pub struct Settings {
     pub max_idle: usize,
     /// Bytes that the head of an answer may have.
     pub max_head: usize,
+    /// When a request is sent again. Unless told, with several endpoints it is as the spec's defaults say, and
+    /// with one there is none.
+    pub retry: Option<RetrySpec>,
+    /// When an endpoint that fails is no longer called.
+    pub breaker: Option<BreakerSpec>,
+    /// How calls are spread over several endpoints.
+    pub balance: BalanceSpec,
+    /// How endpoints are asked whether they are well, by who polls [`Upstream::watch`].
+    pub health: Option<HealthSpec>,
 }
 
 impl Settings {
@@ -59,7 +86,7 @@ impl Settings {
     pub fn new(name: impl Into<Arc<str>>, url: Uri) -> Self {
         Settings {
             name: name.into(),
-            url,
+            endpoints: vec![(url, 1)],
             timeouts: Timeouts::default(),
             forward: Vec::new(),
             in_flight: None,
@@ -68,7 +95,36 @@ impl Settings {
             // A fan-out of ten for a hundred clients at once finds all of its connections again.
             max_idle: 1024,
             max_head: 64 * 1024,
+            retry: None,
+            breaker: None,
+            balance: crate::spec::defaults(),
+            health: None,
         }
+    }
+
+    fn ejection(&self) -> Option<EjectSpec> {
+        match &self.balance.eject {
+            Ejection::After(rules) if self.endpoints.len() > 1 => Some(rules.clone()),
+            _ => None,
+        }
+    }
+
+    /// What happens to a call because of these, in words.
+    fn outline(&self) -> Vec<String> {
+        let several = |count: usize| format!("{count} endpoints, {}", self.balance.by.word().replace('_', " "));
+        let eject = |rules: EjectSpec| {
+            let EjectSpec { failures, first, most } = rules;
+            format!("ejected after {failures} failures in a row, for {first:?} up to {most:?}")
+        };
+        let parts = [
+            Some(self.endpoints.len()).filter(|count| *count > 1).map(several),
+            self.in_flight.map(|most| format!("at most {most} calls in flight")),
+            self.retry.as_ref().map(RetrySpec::explain),
+            self.breaker.as_ref().map(BreakerSpec::explain),
+            self.ejection().map(eject),
+            self.health.as_ref().map(HealthSpec::explain),
+        ];
+        parts.into_iter().flatten().collect()
     }
 }
 
@@ -105,6 +161,8 @@ pub struct Counters {
     pub reused: AtomicU64,
     /// Calls sent again because a kept connection turned out to be closed.
     pub retried: AtomicU64,
+    /// Calls that no breaker let through.
+    pub refused: AtomicU64,
     /// Calls in flight now.
     pub in_flight: AtomicU64,
 }
@@ -115,12 +173,12 @@ pub struct Upstream {
     forward: Vec<HeaderName>,
     timeouts: Timeouts,
     max_head: usize,
-    place: Place,
-    authority: Box<str>,
-    origin: link::Origin,
-    base: Box<str>,
-    gate: Option<Semaphore>,
-    pool: Arc<Pool>,
+    gate: Gate,
+    retry: Option<Retry>,
+    balance: Balance,
+    endpoints: Box<[Endpoint]>,
+    health: Option<Arc<HealthSpec>>,
+    outline: Vec<String>,
     counters: Counters,
 }
 
@@ -138,32 +196,49 @@ pub struct Call {
     pub timeouts: Option<Arc<Timeouts>>,
     /// When the client's whole request is over.
     pub deadline: Option<Instant>,
+    /// Where the target begins.
+    pub root: Root,
+}
+
+/// Where the target of a call begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Root {
+    /// Below the upstream's own path.
+    #[default]
+    Upstream,
+    /// At the server's root, as a link has it.
+    Server,
+}
+
+impl Call {
+    /// The same with this body.
+    fn again(&self, body: Option<Body>) -> Self {
+        let Call { method, target, headers, timeouts, deadline, root, .. } = self;
+        let (method, target, headers) = (method.clone(), target.clone(), headers.clone());
+        Call { method, target, headers, body, timeouts: timeouts.clone(), deadline: *deadline, root: *root }
+    }
 }
 
 impl Upstream {
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, Error> {
+    pub fn new(mut settings: Settings) -> Result<Arc<Self>, Error> {
         let wrong = |detail| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
-        let url = &settings.url;
-        if url.scheme_str() != Some("http") {
-            return Err(wrong("the url of an upstream begins with http://"));
+        let endpoint = |(url, weight): &(Uri, u32)| Endpoint::new(url, *weight, &settings);
+        let endpoints = settings.endpoints.iter().map(endpoint).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
+        match endpoints.len() {
+            0 => return Err(wrong("an upstream has a url")),
+            1 => {}
+            // What one endpoint cannot take, another can.
+            _ => drop(settings.retry.get_or_insert_with(crate::spec::defaults)),
         }
-        let authority = url.authority().ok_or_else(|| wrong("the url of an upstream names a host"))?;
-        if authority.as_str().contains('@') {
-            return Err(wrong("the url of an upstream holds no credentials"));
-        }
-        if url.query().is_some() {
-            return Err(wrong("the url of an upstream has no query"));
-        }
-        let origin = link::Origin::of(url).ok_or_else(|| wrong("the url of an upstream names a host"))?;
         Ok(Arc::new(Upstream {
-            place: Place::new(authority.host(), authority.port_u16().unwrap_or(80)),
-            authority: authority.as_str().into(),
-            origin,
-            base: url.path().trim_end_matches('/').into(),
-            gate: settings.in_flight.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))),
-            pool: Arc::new(Pool::new(settings.idle, settings.max_idle)),
+            outline: settings.outline(),
+            gate: Gate::new(settings.in_flight),
+            retry: settings.retry.and_then(Retry::new),
+            balance: Balance::new(settings.balance.by, &endpoints),
+            endpoints,
+            health: settings.health.map(Arc::new),
             counters: Counters::default(),
             name: settings.name,
             forward: settings.forward,
@@ -189,12 +264,29 @@ impl Upstream {
 
     /// The whole URL of a call's target.
     pub fn url(&self, target: &str) -> String {
-        [self.origin.scheme(), "://", &self.authority, &self.base, target].concat()
+        let first = &self.endpoints[0];
+        [first.origin.scheme(), "://", &first.authority, &first.base, target].concat()
     }
 
     /// What has happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Requests sent again by the rules for retries, and those that were not for want of budget.
+    pub fn retries(&self) -> (u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        self.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
+    }
+
+    /// How its endpoints fare.
+    pub fn endpoints(&self) -> impl Iterator<Item = State> {
+        self.endpoints.iter().map(State::of)
+    }
+
+    /// What happens to a call beside being sent, in words; nothing, for a plain upstream.
+    pub fn outline(&self) -> &[String] {
+        &self.outline
     }
 
     /// Makes the call; the answer's body is pulled from the connection.
@@ -203,96 +295,185 @@ impl Upstream {
     /// `BadRequest`, `Unreachable`, `Reset`, `Cut`, `Malformed`, `Timeout` or `Busy`, naming the upstream; the same from
     /// the answer's body.
     pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
-        self.call_below(&self.base, call)
-    }
-
-    /// The same with a target that is whole, as links have it: the upstream's own base path does not stand before it.
-    ///
-    /// # Errors
-    /// As `call`.
-    pub fn call_whole(
-        self: &Arc<Self>,
-        call: Call,
-    ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
-        self.call_below("", call)
-    }
-
-    fn call_below(
-        self: &Arc<Self>,
-        base: &str,
-        call: Call,
-    ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         let name = self.name.clone();
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        let exchange = self.prepare(base, call);
+        let ready = self.prepare(call);
         async move {
-            match exchange {
-                Ok((exchange, connect)) => chain(exchange, connect).await,
+            match ready {
+                Ok(ready) => chain(ready).await,
                 Err(error) => Err(error),
             }
             .map_err(|error| error.of_upstream(&name))
         }
     }
 
-    fn prepare(self: &Arc<Self>, base: &str, call: Call) -> Result<(Box<Exchange>, Limit), Error> {
+    fn prepare(self: &Arc<Self>, call: Call) -> Result<Ready, Error> {
+        self.counters.count(|counters| &counters.calls);
+        let (at, turn) = self.balance.choose(&self.endpoints, Tried::default()).inspect_err(|_| {
+            self.counters.count(|counters| &counters.refused);
+        })?;
         let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
-        let request = Request::new(self, base, call)?;
-        Ok((Box::new(Exchange::new(self.clone(), request, Clock::new(timeouts, deadline))), timeouts.connect))
+        let replay = self.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
+        let request = Request::new(&self.endpoints[at], call)?;
+        let exchange = Box::new(Exchange::new(self.clone(), at, request, Clock::new(timeouts, deadline)));
+        Ok(Ready { exchange, turn, replay, connect: timeouts.connect })
+    }
+
+    /// Learns what became of a call.
+    fn note(&self, exchange: &Exchange, turn: Turn, outcome: &Outcome) {
+        let endpoint = exchange.endpoint();
+        // Who has no time left says nothing of whom it called.
+        if endpoint.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
+            return;
+        }
+        let Some(went) = judge(outcome) else { return };
+        let last = || self.endpoints.iter().enumerate().all(|(at, other)| at == exchange.at || !other.is_in());
+        for change in endpoint.note(went, turn, last).into_iter().flatten() {
+            self.tell(exchange.at, change);
+        }
+    }
+
+    fn tell(&self, at: usize, change: Change) {
+        change.tell(&self.name, &State::of(&self.endpoints[at]).place);
     }
 }
 
-/// What happens to a call, in order. Retry, breaker and balance will stand here.
-async fn chain(mut exchange: Box<Exchange>, connect: Limit) -> Result<Answer, Error> {
+/// How an endpoint fares.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Authority and base path: for operators only.
+    pub place: String,
+    /// Whether calls go there as a matter of course.
+    pub up: bool,
+    /// Whether its breaker is open, or trying.
+    pub open: bool,
+    /// How often its breaker has opened.
+    pub opened: u64,
+    /// How often it was ejected.
+    pub ejected: u64,
+    /// Health checks, and how many of them were bad.
+    pub checks: (u64, u64),
+}
+
+impl State {
+    fn of(endpoint: &Endpoint) -> Self {
+        let standing = endpoint.standing.as_deref();
+        let (breaker, eject) = (standing.and_then(|s| s.breaker.as_ref()), standing.and_then(|s| s.eject.as_ref()));
+        let health = standing.and_then(|s| s.health.as_ref());
+        State {
+            place: format!("{}{}", endpoint.authority, endpoint.base),
+            up: endpoint.is_in(),
+            open: breaker.is_some_and(Breaker::is_open),
+            opened: breaker.map_or(0, Breaker::opened),
+            ejected: eject.map_or(0, Eject::times),
+            checks: health.map_or((0, 0), Health::counts),
+        }
+    }
+}
+
+/// A call, with its endpoint chosen.
+struct Ready {
+    exchange: Box<Exchange>,
+    turn: Turn,
+    /// What it takes to send it again; nothing, if it is sent once.
+    replay: Option<Box<Replay>>,
+    connect: Limit,
+}
+
+/// The head of an answer, or why there is none.
+type Outcome = Result<Parts, Lost>;
+
+/// A call without an answer.
+struct Lost {
+    error: Error,
+    /// Whether nothing of the request can have arrived.
+    unsent: bool,
+}
+
+/// What happens to a call, in order: retry → breaker → balance → pool → connect → exchange.
+async fn chain(ready: Ready) -> Result<Answer, Error> {
+    // Breaker and balance have chosen the endpoint of the first attempt.
+    let Ready { mut exchange, mut turn, mut replay, connect } = ready;
+    let upstream = exchange.upstream.clone();
     // Before a connection is taken, so that calls that wait hold none.
-    admit(&mut exchange, connect).await?;
-    let kept = poll_fn(|cx| exchange.upstream.pool.take(cx).into()).await;
-    if let Some(io) = kept.filter(|io| usable(io, &exchange)) {
+    exchange.admission = Some(admit(&upstream, exchange.at, &mut exchange.clock, connect).await?);
+    loop {
+        let outcome = attempt(&mut exchange, connect).await;
+        upstream.note(&exchange, turn, &outcome);
+        // Outside breaker and balance, so that a failed call may still go to another endpoint.
+        turn = match replay.as_deref_mut().and_then(|replay| upstream.pause(&exchange, replay, &outcome)) {
+            // Boxed, so that calls that are not sent again do not carry the room.
+            Some(wait) => match Box::pin(again(&mut exchange, replay.as_deref_mut(), wait, connect)).await {
+                Some(turn) => turn,
+                None => return settle(exchange, outcome),
+            },
+            None => return settle(exchange, outcome),
+        };
+    }
+}
+
+fn settle(exchange: Box<Exchange>, outcome: Outcome) -> Result<Answer, Error> {
+    match outcome {
+        Ok(parts) => Ok(exchange.into_answer(parts)),
+        Err(lost) => Err(lost.error),
+    }
+}
+
+/// Waits, and gets the request ready for another attempt, if there is anywhere to send it.
+async fn again(
+    exchange: &mut Box<Exchange>,
+    replay: Option<&mut Replay>,
+    wait: Duration,
+    connect: Limit,
+) -> Option<Turn> {
+    let (upstream, replay) = (exchange.upstream.clone(), replay?);
+    tokio::time::sleep(wait).await;
+    let (at, turn) = upstream.balance.choose(&upstream.endpoints, replay.tried).ok()?;
+    let (call, mut clock) = replay.next(&upstream.timeouts);
+    let request = Request::new(&upstream.endpoints[at], call).ok()?;
+    let admission = match exchange.admission.take() {
+        Some(mut admission) => {
+            admission.move_to(at);
+            admission
+        }
+        // The answer was whole with its head, and has given its place back.
+        None => admit(&upstream, at, &mut clock, connect).await.ok()?,
+    };
+    **exchange = Exchange::new(upstream, at, request, clock);
+    exchange.admission = Some(admission);
+    Some(turn)
+}
+
+impl Upstream {
+    /// How long to wait before another attempt, if there is to be one.
+    fn pause(&self, exchange: &Exchange, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
+        replay.tried.add(exchange.at);
+        self.retry.as_ref()?.pause(replay, outcome)
+    }
+}
+
+/// Sends the request to its endpoint, pool → connect → exchange, and waits for the head of the answer.
+async fn attempt(exchange: &mut Exchange, connect: Limit) -> Outcome {
+    let pool = &exchange.endpoint().pool;
+    let kept = poll_fn(|cx| pool.take(cx).into()).await;
+    if let Some(io) = kept.filter(|io| usable(io, exchange)) {
         exchange.upstream.counters.count(|counters| &counters.reused);
-        match run(&mut exchange, io, Origin::Kept).await {
-            Ok(parts) => return Ok(exchange.into_answer(parts)),
-            Err(Failure::Final(error)) => return Err(error),
+        match run(exchange, io, Origin::Kept).await {
+            Ok(parts) => return Ok(parts),
+            Err(Failure::Final(error)) => return Err(Lost { error, unsent: false }),
             Err(Failure::Stale) => exchange.upstream.counters.count(|counters| &counters.retried),
         }
     }
     // A second kept connection may have been closed with the first; a fresh one was not.
-    let io = open(&mut exchange, connect).await?;
-    match run(&mut exchange, io, Origin::Fresh).await {
-        Ok(parts) => Ok(exchange.into_answer(parts)),
-        Err(Failure::Final(error)) => Err(error),
-        Err(Failure::Stale) => Err(Error::new(Kind::Reset, "the upstream closed the connection before it answered")),
-    }
-}
-
-/// Waits for a place among the calls in flight.
-async fn admit(exchange: &mut Exchange, limit: Limit) -> Result<(), Error> {
-    let upstream = exchange.upstream.clone();
-    upstream.counters.count(|counters| &counters.calls);
-    if let Some(gate) = &upstream.gate {
-        let permit = match gate.try_acquire() {
-            Ok(permit) => Some(permit),
-            Err(_) => queue(gate, exchange, limit).await,
-        };
-        // Given back by `Admission`, which borrows nothing.
-        permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
-    }
-    exchange.admission = Some(Admission::new(upstream));
-    Ok(())
-}
-
-async fn queue<'a>(
-    gate: &'a Semaphore,
-    exchange: &mut Exchange,
-    limit: Limit,
-) -> Option<tokio::sync::SemaphorePermit<'a>> {
-    let since = Instant::now();
-    let permit = match exchange.clock.within(limit) {
-        Limit::Never => gate.acquire().await.ok(),
-        // Boxed: few calls queue, all would carry the room.
-        Limit::After(limit) => Box::pin(tokio::time::timeout(limit, gate.acquire())).await.ok()?.ok(),
-    };
-    exchange.clock.charge(since.elapsed());
-    permit
+    let io = open(exchange, connect).await.map_err(|error| Lost { error, unsent: true })?;
+    run(exchange, io, Origin::Fresh).await.map_err(|failure| match failure {
+        Failure::Final(error) => Lost { error, unsent: false },
+        Failure::Stale => {
+            let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
+            Lost { error, unsent: false }
+        }
+    })
 }
 
 /// Whether the request may go out on a kept connection that seems to be at rest.
@@ -305,36 +486,15 @@ async fn open(exchange: &mut Exchange, limit: Limit) -> Result<Io, Error> {
     let since = Instant::now();
     let upstream = exchange.upstream.clone();
     // Boxed, so that a call that waits for its answer does not carry the room that connecting took.
-    let io = Box::pin(upstream.place.connect(exchange.clock.within(limit))).await?;
+    let io = Box::pin(upstream.endpoints[exchange.at].place.connect(exchange.clock.within(limit))).await?;
     exchange.clock.charge(since.elapsed());
     upstream.counters.count(|counters| &counters.opened);
     Ok(io)
 }
 
-async fn run(exchange: &mut Exchange, io: Io, origin: Origin) -> Result<(http::StatusCode, http::HeaderMap), Failure> {
+async fn run(exchange: &mut Exchange, io: Io, origin: Origin) -> Result<Parts, Failure> {
     exchange.attach(io, origin);
     poll_fn(|cx| exchange.poll_head(cx)).await
-}
-
-/// A call's place among those in flight, given back when the answer is whole or given up.
-struct Admission {
-    upstream: Arc<Upstream>,
-}
-
-impl Admission {
-    fn new(upstream: Arc<Upstream>) -> Self {
-        upstream.counters.count(|counters| &counters.in_flight);
-        Admission { upstream }
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        self.upstream.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if let Some(gate) = &self.upstream.gate {
-            gate.add_permits(1);
-        }
-    }
 }
 
 impl Counters {

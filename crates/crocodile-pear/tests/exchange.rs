@@ -155,7 +155,15 @@ fn post(body: Body) -> Call {
 }
 
 fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    Call { method, target: target.into(), headers: HeaderMap::new(), body, timeouts: None, deadline: None }
+    Call {
+        method,
+        target: target.into(),
+        headers: HeaderMap::new(),
+        body,
+        timeouts: None,
+        deadline: None,
+        root: Default::default(),
+    }
 }
 
 fn text(text: &'static str) -> Body {

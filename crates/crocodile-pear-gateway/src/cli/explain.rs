@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use crocodile_pear::spec::suggest;
 use crocodile_pear::step::Outline;
+use crocodile_pear::upstream::Upstream;
 
 use super::{File, print};
 use crate::gateway::Endpoint;
@@ -22,7 +23,9 @@ impl Explain {
     pub fn execute(self) -> ExitCode {
         let Some((_, gateway)) = self.file.load().usable() else { return ExitCode::from(1) };
         let Some(wanted) = &self.endpoint else {
-            let all: Vec<String> = gateway.endpoints().iter().map(|endpoint| outline(endpoint)).collect();
+            let endpoints = gateway.endpoints().iter().map(|endpoint| outline(endpoint));
+            let all: Vec<String> =
+                endpoints.chain(gateway.upstreams().values().filter_map(|one| upstream(one))).collect();
             return print(&all.join("\n"));
         };
         let names = gateway.endpoints().iter().map(|endpoint| endpoint.name.as_str());
@@ -49,6 +52,12 @@ fn outline(endpoint: &Endpoint) -> String {
     }
     let _ = writeln!(text, "  calls: {}", calls(endpoint));
     text
+}
+
+/// What happens to the calls of an upstream beside being sent; nothing, for a plain one.
+fn upstream(upstream: &Upstream) -> Option<String> {
+    let lines: Vec<String> = upstream.outline().iter().map(|line| format!("  - {line}\n")).collect();
+    (!lines.is_empty()).then(|| format!("upstream {}\n{}", upstream.name(), lines.concat()))
 }
 
 /// "1 + 500 x 3"

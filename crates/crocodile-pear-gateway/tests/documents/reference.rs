@@ -14,10 +14,17 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading.
-const SECTIONS: [(&str, &str); 6] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
+    ("LocationSpec", "A location"),
     ("TimeoutSpec", "The times of a call"),
+    ("RetrySpec", "Retries"),
+    ("BackoffSpec", "Backoff"),
+    ("BreakerSpec", "Breaker"),
+    ("BalanceSpec", "Balance"),
+    ("EjectSpec", "Ejection"),
+    ("HealthSpec", "Health"),
     ("EndpointSpec", "An end-point"),
     ("Clients", "Clients"),
     ("Log", "Log"),
@@ -38,7 +45,7 @@ const KINDS: [Kind; 12] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 5] = ["run", "check", "explain", "schema", "demo"];
+const COMMANDS: [&str; 6] = ["run", "check", "explain", "probe", "schema", "demo"];
 
 /// The whole page.
 pub fn write(schema: &Json) -> String {

@@ -494,7 +494,9 @@ fn speed() {
 }
 
 /// Both ways on the same data, as parsed values: the bytes alone, and the engine.
-fn both(source: &str, input: &str, variable: &str) -> (bool, Result<Vec<Value>, String>, Result<Vec<Value>, String>) {
+type Given = Result<Vec<Value>, String>;
+
+fn both(source: &str, input: &str, variable: &str) -> (bool, Given, Given) {
     let filter = compiled(source);
     let raw = |text: &str| json::Raw::check(&Bytes::copy_from_slice(text.as_bytes())).expect("valid JSON");
     let native = filter.native.as_ref().and_then(|it| it.run(&raw(input).into(), &mut |_| raw(variable).into()));

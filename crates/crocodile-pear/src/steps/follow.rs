@@ -20,7 +20,7 @@ use crate::spec;
 use crate::spec::{Expression, Json, Located, Size};
 use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, holds, part};
 use crate::upstream::link::{self, Place};
-use crate::upstream::{Call, TimeoutSpec, Upstream};
+use crate::upstream::{Call, TimeoutSpec, Upstream, Root};
 
 spec! {
     /// Fetches what a link in each item leads to. Written short as the expression that gives the link.
@@ -434,10 +434,11 @@ impl Ready {
         let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
         let (deadline, bound) = (scope.deadline(), self.max_body);
         let start = move || -> BoxFuture<'static, Fetched> {
-            let call = Call { method: Method::GET, target: place.target, headers, body: None, timeouts, deadline };
+            let (target, root) = (place.target, Root::Server);
+            let call = Call { method: Method::GET, target, headers, body: None, timeouts, deadline, root };
             let base = Base::At(place.upstream.name().clone(), place.url.into());
             let name = place.upstream.name().clone();
-            let calling = place.upstream.call_whole(call);
+            let calling = place.upstream.call(call);
             Box::pin(async move {
                 let answer = calling.await?;
                 read(answer, base, bound).await.map_err(|error| error.of_upstream(&name))

@@ -18,7 +18,7 @@ use crate::problem::Problems;
 use crate::spec;
 use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, forwarded, holds};
 use crate::template::{Source, Template, TemplateKind};
-use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream};
+use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream, Root};
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
 const MOST_AT_ONCE: usize = 1024;
@@ -391,7 +391,7 @@ impl Calling {
             Verb::Clients => scope.method().clone(),
             Verb::Fixed(method) => method.clone(),
         };
-        Ok(Call { method, target, headers, body, timeouts, deadline })
+        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {

@@ -59,6 +59,11 @@ impl Clock {
         }
     }
 
+    /// Whether the client's whole request is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| end <= Instant::now())
+    }
+
     /// Takes `spent` off what remains for the call.
     pub(super) fn charge(&mut self, spent: Duration) {
         if let Limit::After(left) = &mut self.call {

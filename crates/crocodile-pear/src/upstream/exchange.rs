@@ -11,12 +11,14 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 
+use super::Upstream;
+use super::admission::Admission;
 use super::clock::{Clock, Phase};
+use super::endpoint::Endpoint;
 use super::framing::{Decoder, Framing, cut};
 use super::head::{self, Head, Reuse, malformed};
 use super::io::Io;
 use super::request::{Request, Sent};
-use super::{Admission, Upstream};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -28,6 +30,8 @@ const DRAIN: u64 = 4 * 1024;
 /// A call on its way; after its head the body of its answer.
 pub(super) struct Exchange {
     pub(super) upstream: Arc<Upstream>,
+    /// Which of its endpoints is called.
+    pub(super) at: usize,
     pub(super) admission: Option<Admission>,
     pub(super) request: Request,
     pub(super) clock: Clock,
@@ -84,12 +88,13 @@ impl From<Error> for Failure {
 }
 
 /// Status and fields of the final answer.
-type Parts = (StatusCode, HeaderMap);
+pub(super) type Parts = (StatusCode, HeaderMap);
 
 impl Exchange {
-    pub(super) fn new(upstream: Arc<Upstream>, request: Request, clock: Clock) -> Self {
+    pub(super) fn new(upstream: Arc<Upstream>, at: usize, request: Request, clock: Clock) -> Self {
         Exchange {
             upstream,
+            at,
             admission: None,
             request,
             clock,
@@ -99,6 +104,10 @@ impl Exchange {
             reading: Reading::start(),
             reuse: Reuse::Close,
         }
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.upstream.endpoints[self.at]
     }
 
     /// Puts the exchange on a connection.
@@ -274,7 +283,7 @@ impl Exchange {
             && self.reuse == Reuse::Keep
             && self.sending == Sending::Done
         {
-            self.upstream.pool.put(io);
+            self.endpoint().pool.put(io);
         }
         self.request.stop();
         self.admission = None;

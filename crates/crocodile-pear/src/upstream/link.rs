@@ -89,8 +89,12 @@ fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path:
         let rest = path.strip_prefix(base);
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) { 1 + base.len() } else { 0 }
     };
-    let there = upstreams.iter().filter(|upstream| upstream.origin == *origin);
-    there.max_by_key(|upstream| (below(&upstream.base), *upstream.name == *from))
+    let there = |upstream: &Arc<Upstream>| {
+        let endpoints = upstream.endpoints.iter().filter(|endpoint| endpoint.origin == *origin);
+        endpoints.map(|endpoint| below(&endpoint.base)).max()
+    };
+    let found = upstreams.iter().filter_map(|upstream| Some((there(upstream)?, upstream)));
+    found.max_by_key(|(below, upstream)| (*below, *upstream.name == *from)).map(|(_, upstream)| upstream)
 }
 
 /// The parts of a URL.

@@ -9,10 +9,11 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 use http::{HeaderValue, Method};
 use http_body::Frame;
 
+use super::endpoint::Endpoint;
 use super::fields::rebuilt;
 use super::head::Asked;
 use super::io::Io;
-use super::{Call, Upstream};
+use super::{Call, Root};
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Pulled};
 use crate::format::json;
@@ -88,7 +89,7 @@ pub(super) enum Sent {
 impl Request {
     /// # Errors
     /// `BadRequest` for what cannot be said in HTTP/1.1.
-    pub(super) fn new(upstream: &Upstream, base: &str, call: Call) -> Result<Self, Error> {
+    pub(super) fn new(endpoint: &Endpoint, call: Call) -> Result<Self, Error> {
         check(&call)?;
         let (body, stream, json) = match call.body {
             None => (Bytes::new(), None, false),
@@ -104,7 +105,8 @@ impl Request {
         };
         let head = SCRATCH.with_borrow_mut(|out| {
             out.clear();
-            write_line(out, &call.method, base, &call.target, &upstream.authority);
+            let base = if call.root == Root::Upstream { &endpoint.base } else { "" };
+            write_line(out, &call.method, base, &call.target, &endpoint.authority);
             write_fields(out, &call.headers);
             if json && !call.headers.contains_key(CONTENT_TYPE) {
                 write_field(out, CONTENT_TYPE.as_str(), &HeaderValue::from_static("application/json"));

@@ -1,21 +1,25 @@
 //! An upstream as written.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, Uri};
 
-use super::{Settings, Timeouts, Upstream, may_send};
-use crate::problem::Problems;
+use super::{BalanceSpec, BreakerSpec, HealthSpec, RetrySpec, Settings, Timeouts, Upstream, may_send};
+use crate::problem::{Problems, Span};
 use crate::spec;
-use crate::spec::{Decode, Located, Node, NodeKind, Timeout};
+use crate::spec::{Decode, Located, Node, NodeKind, Timeout, defaults};
 
 spec! {
     /// Where an API is, and what may be sent to it. Written short as the URL alone.
     pub struct UpstreamSpec {
         /// Scheme, host, port and the path that stands before every call's own: `http://127.0.0.1:8000/api`.
-        pub url: Located<String>,
+        pub url: Option<Located<String>>,
+        /// Instead of `url`: several servers of the same API.
+        pub urls: Option<Vec<Located<String>>>,
+        /// Instead of `urls`: the same with weights.
+        pub endpoints: Option<Vec<LocationSpec>>,
         /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The client's header fields that are sent on. No other leaves.
@@ -25,12 +29,36 @@ spec! {
         pub in_flight: Option<NonZeroUsize>,
         /// How long a connection is kept without a call.
         pub keep: Duration = Duration::from_secs(30),
+        /// When a request is sent again. With several endpoints it is, as the defaults say, unless this says
+        /// otherwise; with one only if this is written.
+        pub retry: Option<RetrySpec>,
+        /// When an endpoint that fails is no longer called. There is no breaker unless this is written.
+        pub breaker: Option<BreakerSpec>,
+        /// How calls are spread over several endpoints.
+        pub balance: BalanceSpec = defaults(),
+        /// How endpoints are asked whether they are well. They are not unless this is written.
+        pub health: Option<HealthSpec>,
     }
     short(short)
 }
 
 fn short(url: Located<String>, _: &mut Problems) -> Option<UpstreamSpec> {
-    Some(UpstreamSpec { url, timeout: None, forward: Vec::new(), in_flight: None, keep: Duration::from_secs(30) })
+    Some(UpstreamSpec { url: Some(url), ..defaults() })
+}
+
+spec! {
+    /// One of several servers. Written short as the URL alone.
+    pub struct LocationSpec {
+        /// As the `url` of an upstream.
+        pub url: Located<String>,
+        /// How much it takes beside the others, up to 100.
+        pub weight: NonZeroU32 = NonZeroU32::MIN,
+    }
+    short(location)
+}
+
+fn location(url: Located<String>, _: &mut Problems) -> Option<LocationSpec> {
+    Some(LocationSpec { url, weight: NonZeroU32::MIN })
 }
 
 spec! {
@@ -68,24 +96,63 @@ impl TimeoutSpec {
 }
 
 impl UpstreamSpec {
-    /// Makes it ready; every problem is noted.
-    pub fn compile(&self, name: &str, problems: &mut Problems) -> Option<Arc<Upstream>> {
-        let url = url(&self.url, problems);
+    /// Makes it ready; every problem is noted. `span` is where its name stands.
+    pub fn compile(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Arc<Upstream>> {
+        let endpoints = self.locations(name, span, problems);
         let forward = forward(&self.forward, problems);
+        let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
+        let (endpoints, forward) = (endpoints?, forward?);
+        health?;
         let settings = Settings {
             timeouts,
-            forward: forward?,
+            forward,
             in_flight: self.in_flight.map(NonZeroUsize::get),
             idle: self.keep,
-            ..Settings::new(name, url?)
+            retry: self.retry.clone(),
+            breaker: self.breaker.clone(),
+            balance: self.balance.clone(),
+            health: self.health.clone(),
+            ..Settings::new(name, endpoints.first()?.0.clone())
         };
-        match Upstream::new(settings) {
+        match Upstream::new(Settings { endpoints, ..settings }) {
             Ok(upstream) => Some(upstream),
-            Err(error) => problems.error(self.url.span, error.detail().to_owned(), ""),
+            Err(error) => problems.error(span, error.detail().to_owned(), ""),
         }
     }
+
+    /// Every address with its weight.
+    fn locations(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
+        let plain = |url: &Located<String>| LocationSpec { url: url.clone(), weight: NonZeroU32::MIN };
+        let written = match (&self.url, &self.urls, &self.endpoints) {
+            (Some(url), None, None) => vec![plain(url)],
+            (None, Some(urls), None) => urls.iter().map(plain).collect(),
+            (None, None, Some(endpoints)) => endpoints.clone(),
+            (None, None, None) => Vec::new(),
+            _ => {
+                let message = format!("`{name}` has its URLs in more than one place");
+                return problems.error(span, message, "keep one of `url`, `urls` and `endpoints`");
+            }
+        };
+        if written.is_empty() {
+            return problems.error(span, format!("`{name}` has no URL"), "add `url: http://host:port/path`");
+        }
+        let location = |written: &LocationSpec| {
+            let weight = written.weight.get();
+            if weight > MOST_WEIGHT {
+                let message = format!("the weight {weight} is more than {MOST_WEIGHT}");
+                problems.error::<()>(written.url.span, message, "weights count beside each other: make all smaller");
+            }
+            url(&written.url, problems).map(|url| (url, weight)).filter(|_| weight <= MOST_WEIGHT)
+        };
+        // All are read before one that failed ends it, so that every problem is found.
+        let locations: Vec<_> = written.iter().map(location).collect();
+        locations.into_iter().collect()
+    }
 }
+
+/// The turns of all endpoints are written down once; a hundred is finer than anyone can tell.
+const MOST_WEIGHT: u32 = 100;
 
 fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     let wrong = |message: &str, remedy: &str, problems: &mut Problems| {

@@ -1,0 +1,44 @@
+//! Health checks run beside the cores: one thread for the gateway that serves now, gone with it.
+
+use std::thread;
+
+use crocodile_pear::upstream::Upstream;
+use futures_util::future::{join_all, select};
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use crate::gateway::Gateway;
+
+/// The checks of one gateway's upstreams. They end when this is dropped.
+pub struct Checks {
+    _running: oneshot::Sender<()>,
+}
+
+impl Checks {
+    /// Begins them; nothing, if no upstream wants any.
+    pub fn begin(gateway: &Gateway) -> Option<Self> {
+        let watches: Vec<_> = gateway.upstreams().values().filter_map(Upstream::watch).collect();
+        if watches.is_empty() {
+            return None;
+        }
+        let (running, stopped) = oneshot::channel();
+        let check = move || {
+            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+            let checks = Box::pin(join_all(watches));
+            drop(runtime.block_on(select(checks, stopped)));
+            std::io::Result::Ok(())
+        };
+        let told = move || {
+            if let Err(error) = check() {
+                tracing::warn!(%error, "no health checks are made");
+            }
+        };
+        match thread::Builder::new().name("health".into()).spawn(told) {
+            Ok(_) => Some(Checks { _running: running }),
+            Err(error) => {
+                tracing::warn!(%error, "no thread for health checks");
+                None
+            }
+        }
+    }
+}

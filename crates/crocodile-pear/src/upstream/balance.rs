@@ -1,0 +1,227 @@
+//! Which of several endpoints is called.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::eject::Ejection;
+use super::endpoint::{Endpoint, Heed, Turn};
+use super::random::below;
+use crate::error::{Error, Kind};
+use crate::problem::Problems;
+use crate::spec::{Decode, Located, Node, NodeKind, defaults};
+use crate::{choice, spec};
+
+spec! {
+    /// How calls are spread over several endpoints, each by its weight. Written short as the way alone: `round_robin`.
+    pub struct BalanceSpec {
+        /// The way.
+        pub by: Way = Way::LeastLoaded,
+        /// When an endpoint whose calls fail is left out.
+        pub eject: Ejection = Ejection::After(defaults()),
+    }
+    short(way)
+}
+
+choice! {
+    /// How calls are spread.
+    pub enum Way {
+        /// Of two taken at random, the one with fewer calls in flight.
+        LeastLoaded = "least_loaded",
+        /// One after the other.
+        RoundRobin = "round_robin",
+        /// At random.
+        Random = "random",
+    }
+}
+
+fn way(text: Located<String>, problems: &mut Problems) -> Option<BalanceSpec> {
+    let kind = NodeKind::Scalar { text: text.value, quoted: false, runs: text.runs };
+    let by = Way::decode(&Node { span: text.span, kind }, problems)?;
+    Some(BalanceSpec { by, ..defaults() })
+}
+
+/// The choice among the endpoints of one upstream.
+pub(super) struct Balance {
+    way: Way,
+    /// Endpoints, each as often as its weight says, evenly mixed.
+    turns: Box<[usize]>,
+    next: AtomicUsize,
+}
+
+/// The endpoints that a call has been sent to; those beyond the 64th are forgotten.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tried(u64);
+
+impl Tried {
+    pub(super) fn add(&mut self, at: usize) {
+        self.0 |= u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at)).unwrap_or(0);
+    }
+
+    fn has(self, at: usize) -> bool {
+        u32::try_from(at).ok().and_then(|at| self.0.checked_shr(at)).is_some_and(|rest| rest & 1 == 1)
+    }
+}
+
+impl Balance {
+    pub(super) fn new(way: Way, endpoints: &[Endpoint]) -> Self {
+        let weights: Vec<u32> = endpoints.iter().map(|endpoint| endpoint.weight).collect();
+        Balance { way, turns: mix(&weights).into(), next: AtomicUsize::new(0) }
+    }
+
+    /// Chooses, if it can one that has not been tried.
+    ///
+    /// # Errors
+    /// `Busy`, when no breaker lets the call through.
+    pub(super) fn choose(&self, endpoints: &[Endpoint], tried: Tried) -> Result<(usize, Turn), Error> {
+        if let [only] = endpoints {
+            return only.admit(Heed::All).or_else(|| only.admit(Heed::Breaker)).map(|turn| (0, turn)).ok_or_else(open);
+        }
+        let (first, second) = self.candidates(endpoints);
+        // Whoever's turn it would be, so that the share of one that is out is spread over all others.
+        let turns = if self.way == Way::RoundRobin { self.turns.len() } else { 0 };
+        let turns = || (0..turns).map(|_| self.turn());
+        let rest = || (0..endpoints.len()).map(|at| (second + at) % endpoints.len());
+        let all = || [first, second].into_iter().chain(turns()).chain(rest());
+        let admit = |at: usize, heed| endpoints[at].admit(heed).map(|turn| (at, turn));
+        let fresh = || all().filter(|at| !tried.has(*at));
+        let chosen = fresh().find_map(|at| admit(at, Heed::All));
+        let chosen = chosen.or_else(|| all().find_map(|at| admit(at, Heed::All)));
+        // None is left: then all are as good as any.
+        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(open)
+    }
+
+    fn turn(&self) -> usize {
+        self.turns[self.next.fetch_add(1, Ordering::Relaxed) % self.turns.len()]
+    }
+
+    /// Two endpoints, the better one first.
+    fn candidates(&self, endpoints: &[Endpoint]) -> (usize, usize) {
+        let chance = || self.turns[below(self.turns.len() as u64) as usize];
+        match self.way {
+            Way::RoundRobin => {
+                let turn = self.turn();
+                (turn, turn)
+            }
+            Way::Random => (chance(), chance()),
+            Way::LeastLoaded => {
+                let first = chance();
+                // Another one, each with the same chance: the weight has had its say.
+                let second = (first + 1 + below(endpoints.len() as u64 - 1) as usize) % endpoints.len();
+                if load(&endpoints[second]) < load(&endpoints[first]) { (second, first) } else { (first, second) }
+            }
+        }
+    }
+}
+
+/// Calls in flight, this one among them, for each unit of weight.
+fn load(endpoint: &Endpoint) -> f64 {
+    (endpoint.load.load(Ordering::Relaxed) + 1) as f64 / f64::from(endpoint.weight)
+}
+
+fn open() -> Error {
+    Error::new(Kind::Busy, "the upstream's calls have failed, and its breaker is open")
+}
+
+/// Each index as often as its weight says, none twice in a row where that can be helped: nginx's smooth weighted
+/// round robin, written down once.
+fn mix(weights: &[u32]) -> Vec<usize> {
+    let shared = weights.iter().fold(0, |shared, weight| gcd(shared, *weight)).max(1);
+    let weights: Vec<i64> = weights.iter().map(|weight| i64::from(weight / shared)).collect();
+    let total: i64 = weights.iter().sum();
+    let mut credit = vec![0; weights.len()];
+    let turn = |_| {
+        credit.iter_mut().zip(&weights).for_each(|(credit, weight)| *credit += weight);
+        let richest = (0..credit.len()).rev().max_by_key(|at| credit[*at]).unwrap_or(0);
+        credit[richest] -= total;
+        richest
+    };
+    (0..total).map(turn).collect()
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use super::super::Settings;
+    use super::super::endpoint::{Trial, Went};
+    use super::*;
+
+    fn endpoints(weights: &[u32]) -> Vec<Endpoint> {
+        let url = "http://127.0.0.1:9".parse().expect("a URL");
+        let mut settings = Settings::new("shop", url);
+        settings.endpoints = weights.iter().map(|weight| (settings.endpoints[0].0.clone(), *weight)).collect();
+        let endpoint = |(url, weight): &(_, u32)| Endpoint::new(url, *weight, &settings).expect("a URL");
+        settings.endpoints.iter().map(endpoint).collect()
+    }
+
+    fn spread(balance: &Balance, endpoints: &[Endpoint], calls: usize) -> Vec<usize> {
+        let mut seen = vec![0; endpoints.len()];
+        for _ in 0..calls {
+            seen[balance.choose(endpoints, Tried::default()).expect("one").0] += 1;
+        }
+        seen
+    }
+
+    #[test]
+    fn turns_are_evenly_mixed() {
+        assert_eq!(mix(&[1, 1, 1]), [0, 1, 2]);
+        assert_eq!(mix(&[50, 10, 10]), [0, 0, 1, 0, 2, 0, 0]);
+    }
+
+    #[test]
+    fn each_way_keeps_to_the_weights() {
+        let endpoints = endpoints(&[2, 1, 1]);
+        assert_eq!(spread(&Balance::new(Way::RoundRobin, &endpoints), &endpoints, 400), [200, 100, 100]);
+        let seen = spread(&Balance::new(Way::Random, &endpoints), &endpoints, 4_000);
+        assert!((1_800..2_200).contains(&seen[0]), "{seen:?}");
+    }
+
+    #[test]
+    fn the_less_loaded_of_two_is_called() {
+        let mut endpoints = endpoints(&[1, 1]);
+        endpoints[0].load = AtomicI64::new(5);
+        let balance = Balance::new(Way::LeastLoaded, &endpoints);
+        assert_eq!(spread(&balance, &endpoints, 100), [0, 100]);
+    }
+
+    #[test]
+    fn what_was_tried_is_left_for_last() {
+        let endpoints = endpoints(&[1, 1, 1]);
+        let balance = Balance::new(Way::LeastLoaded, &endpoints);
+        let mut tried = Tried::default();
+        tried.add(0);
+        tried.add(2);
+        assert!((0..100).all(|_| balance.choose(&endpoints, tried).is_ok_and(|(at, _)| at == 1)));
+        tried.add(1);
+        assert!(balance.choose(&endpoints, tried).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ejected_endpoint_is_left_out_and_tried_again() {
+        let endpoints = endpoints(&[1, 1, 1]);
+        let balance = Balance::new(Way::LeastLoaded, &endpoints);
+        for _ in 0..5 {
+            endpoints[1].note(Went::Badly, Turn::PLAIN, || false);
+        }
+        assert_eq!(spread(&balance, &endpoints, 300)[1], 0);
+        tokio::time::advance(std::time::Duration::from_secs(5)).await;
+        assert_eq!(spread(&balance, &endpoints, 300)[1], 1);
+        endpoints[1].note(Went::Well, Turn { eject: Trial::Yes, ..Turn::PLAIN }, || false);
+        assert!(spread(&balance, &endpoints, 300)[1] > 50);
+    }
+
+    #[test]
+    fn when_all_are_out_all_are_called() {
+        let endpoints = endpoints(&[1, 1]);
+        let balance = Balance::new(Way::RoundRobin, &endpoints);
+        for endpoint in &endpoints {
+            for _ in 0..5 {
+                endpoint.note(Went::Badly, Turn::PLAIN, || false);
+            }
+        }
+        assert!(balance.choose(&endpoints, Tried::default()).is_ok());
+    }
+}

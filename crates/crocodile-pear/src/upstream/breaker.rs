@@ -1,0 +1,253 @@
+//! The breaker: an endpoint that fails is not called for a while, so that its callers fail at once and it can recover.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::endpoint::{Change, Trial, Went};
+use super::outage::{Outage, Pass};
+use crate::spec;
+use crate::spec::Share;
+
+spec! {
+    /// When an endpoint that fails is no longer called, and how it is tried again. A call fails if there is no whole head
+    /// in time, or with status 500, 502, 503 or 504. While the breaker is open, calls get 503 at once.
+    pub struct BreakerSpec {
+        /// It opens after this many failures in a row,
+        pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(9),
+        /// or when this share of the calls within `window` have failed,
+        pub rate: Share = Share(0.5),
+        /// if there were at least this many.
+        pub calls: NonZeroU32 = NonZeroU32::MIN.saturating_add(49),
+        /// The time over which the share is taken.
+        pub window: Duration = Duration::from_secs(10),
+        /// How long nothing is called; then one call at a time tries.
+        pub open: Duration = Duration::from_secs(5),
+        /// It closes after this many of them have gone well.
+        pub probes: NonZeroU32 = NonZeroU32::MIN.saturating_add(2),
+    }
+}
+
+impl BreakerSpec {
+    pub(super) fn explain(&self) -> String {
+        let Self { failures, rate, calls, window, open, probes } = self;
+        let rate = rate.0 * 100.0;
+        format!(
+            "breaker: opens for {open:?} after {failures} failures in a row, or {rate}% of at least {calls} calls within \
+             {window:?}; closes after {probes} good probes"
+        )
+    }
+}
+
+/// The breaker of one endpoint.
+pub(super) struct Breaker {
+    rules: BreakerSpec,
+    outage: Outage,
+    in_a_row: AtomicU32,
+    /// Trials that went well in this outage.
+    passed: AtomicU32,
+    window: Window,
+    opened: AtomicU64,
+}
+
+impl Breaker {
+    pub(super) fn new(rules: BreakerSpec) -> Self {
+        Breaker {
+            window: Window::new(rules.window),
+            outage: Outage::none(),
+            in_a_row: AtomicU32::new(0),
+            passed: AtomicU32::new(0),
+            opened: AtomicU64::new(0),
+            rules,
+        }
+    }
+
+    /// Asks for a call. A trial of which nothing is heard does not keep the next one back for longer than `open`.
+    pub(super) fn admit(&self) -> Pass {
+        self.outage.admit(self.rules.open)
+    }
+
+    /// Whether it is open, or trying.
+    pub(super) fn is_open(&self) -> bool {
+        self.outage.lasts()
+    }
+
+    /// How often it has opened.
+    pub(super) fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Learns what became of a call.
+    pub(super) fn note(&self, went: Went, trial: Trial) -> Option<Change> {
+        match trial {
+            Trial::Yes => self.tried(went),
+            // It was on its way before; what it tells is old.
+            Trial::No if self.is_open() => None,
+            Trial::No => self.count(went),
+        }
+    }
+
+    fn count(&self, went: Went) -> Option<Change> {
+        let since = self.window.count(went);
+        if went == Went::Well {
+            // Read first: as a rule it is 0, and stays in every core's cache.
+            if self.in_a_row.load(Ordering::Relaxed) != 0 {
+                self.in_a_row.store(0, Ordering::Relaxed);
+            }
+            return None;
+        }
+        let in_a_row = self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        if in_a_row < self.rules.failures.get() && !self.too_many(since) {
+            return None;
+        }
+        self.passed.store(0, Ordering::Relaxed);
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.outage.begin(self.rules.open);
+        Some(Change::Opened)
+    }
+
+    fn too_many(&self, now: u64) -> bool {
+        let (calls, failures) = self.window.sums(now);
+        calls >= self.rules.calls.get() && f64::from(failures) >= f64::from(calls) * self.rules.rate.0
+    }
+
+    fn tried(&self, went: Went) -> Option<Change> {
+        if went == Went::Badly {
+            self.passed.store(0, Ordering::Relaxed);
+            self.outage.begin(self.rules.open);
+            return None;
+        }
+        if self.passed.fetch_add(1, Ordering::Relaxed) + 1 < self.rules.probes.get() {
+            // The next may try at once.
+            self.outage.begin(Duration::ZERO);
+            return None;
+        }
+        self.in_a_row.store(0, Ordering::Relaxed);
+        self.window.clear();
+        self.outage.end().then_some(Change::Closed)
+    }
+}
+
+/// Parts of the window; it slides by one of them.
+const PARTS: u64 = 10;
+
+/// Calls and failures of late. Two cores that meet at the turn of a part may lose a call between them: it is a share
+/// that is wanted, not a sum.
+struct Window {
+    born: Instant,
+    part: Duration,
+    parts: [Part; PARTS as usize],
+}
+
+#[derive(Default)]
+struct Part {
+    /// Which part since `born` is counted here, plus one.
+    number: AtomicU64,
+    calls: AtomicU32,
+    failures: AtomicU32,
+}
+
+impl Window {
+    fn new(length: Duration) -> Self {
+        let part = (length / PARTS as u32).max(Duration::from_millis(1));
+        Window { born: Instant::now(), part, parts: Default::default() }
+    }
+
+    /// Counts a call; the number of the present part.
+    fn count(&self, went: Went) -> u64 {
+        let now = (self.born.elapsed().as_nanos() / self.part.as_nanos()) as u64 + 1;
+        let part = &self.parts[(now % PARTS) as usize];
+        if part.number.load(Ordering::Relaxed) != now && part.number.swap(now, Ordering::Relaxed) != now {
+            part.calls.store(0, Ordering::Relaxed);
+            part.failures.store(0, Ordering::Relaxed);
+        }
+        part.calls.fetch_add(1, Ordering::Relaxed);
+        if went == Went::Badly {
+            part.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        now
+    }
+
+    fn sums(&self, now: u64) -> (u32, u32) {
+        let recent = self.parts.iter().filter(|part| part.number.load(Ordering::Relaxed) + PARTS > now);
+        recent.fold((0, 0), |(calls, failures), part| {
+            (calls + part.calls.load(Ordering::Relaxed), failures + part.failures.load(Ordering::Relaxed))
+        })
+    }
+
+    fn clear(&self) {
+        self.parts.iter().for_each(|part| part.number.store(0, Ordering::Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaker(failures: u32, calls: u32) -> Breaker {
+        let number = |number| NonZeroU32::new(number).expect("not 0");
+        Breaker::new(BreakerSpec { failures: number(failures), calls: number(calls), ..spec::defaults() })
+    }
+
+    fn call(breaker: &Breaker, went: Went) -> Option<Change> {
+        let trial = match breaker.admit() {
+            Pass::Free => Trial::No,
+            Pass::Trial => Trial::Yes,
+            Pass::Closed => panic!("it is open"),
+        };
+        breaker.note(went, trial)
+    }
+
+    async fn seconds(seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_in_a_row_open_it() {
+        let breaker = breaker(3, 1_000);
+        for went in [Went::Badly, Went::Badly, Went::Well, Went::Badly, Went::Badly] {
+            assert_eq!(call(&breaker, went), None);
+        }
+        assert_eq!(call(&breaker, Went::Badly), Some(Change::Opened));
+        assert_eq!(breaker.admit(), Pass::Closed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_of_failures_within_the_window_opens_it() {
+        let breaker = breaker(1_000, 20);
+        for _ in 0..9 {
+            assert_eq!((call(&breaker, Went::Well), call(&breaker, Went::Badly)), (None, None));
+            seconds(1).await;
+        }
+        // The first are forgotten by and by.
+        seconds(5).await;
+        for _ in 0..5 {
+            assert_eq!((call(&breaker, Went::Well), call(&breaker, Went::Badly)), (None, None));
+        }
+        assert_eq!(call(&breaker, Went::Badly), None);
+        for _ in 0..2 {
+            assert_eq!(call(&breaker, Went::Well), None);
+        }
+        assert_eq!(call(&breaker, Went::Badly).or_else(|| call(&breaker, Went::Badly)), Some(Change::Opened));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn good_probes_one_at_a_time_close_it() {
+        let breaker = breaker(1, 1_000);
+        assert_eq!(call(&breaker, Went::Badly), Some(Change::Opened));
+        seconds(5).await;
+        assert_eq!(breaker.admit(), Pass::Trial);
+        assert_eq!(breaker.admit(), Pass::Closed);
+        // It was under way when the breaker opened.
+        assert_eq!(breaker.note(Went::Well, Trial::No), None);
+        assert_eq!(breaker.note(Went::Well, Trial::Yes), None);
+        assert_eq!(call(&breaker, Went::Badly), None);
+        assert_eq!(breaker.admit(), Pass::Closed);
+        seconds(5).await;
+        assert_eq!((call(&breaker, Went::Well), call(&breaker, Went::Well)), (None, None));
+        assert_eq!(call(&breaker, Went::Well), Some(Change::Closed));
+        assert_eq!(breaker.admit(), Pass::Free);
+    }
+}

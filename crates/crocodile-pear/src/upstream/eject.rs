@@ -1,0 +1,157 @@
+//! Ejection: of several endpoints, one whose calls fail is left out for a while.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::endpoint::{Change, Trial, Went};
+use super::outage::{Outage, Pass};
+use crate::problem::Problems;
+use crate::spec;
+use crate::spec::{Decode, Definitions, Json, Located, Node};
+
+spec! {
+    /// When one of several endpoints is left out. What counts as a failure is what counts for a breaker. The last
+    /// one left is never left out.
+    pub struct EjectSpec {
+        /// After this many failures in a row.
+        pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(4),
+        /// For how long, the first time; then one call tries. If that fails too, twice as long,
+        pub first: Duration = Duration::from_secs(5),
+        /// and at most this long.
+        pub most: Duration = Duration::from_secs(300),
+    }
+}
+
+/// Whether endpoints that fail are left out.
+#[derive(Clone, Debug)]
+pub enum Ejection {
+    /// They are not; written `never`.
+    Never,
+    /// They are.
+    After(EjectSpec),
+}
+
+impl Decode for Ejection {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_text().as_ref().map(Located::as_str) {
+            Some("never") => Some(Ejection::Never),
+            Some(_) => node.wrong("a map, or `never`", "", problems),
+            None => EjectSpec::decode(node, problems).map(Ejection::After),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        serde_json::json!({"anyOf": [{"const": "never"}, EjectSpec::schema(definitions)]})
+    }
+}
+
+/// The ejection of one endpoint.
+pub(super) struct Eject {
+    rules: EjectSpec,
+    outage: Outage,
+    in_a_row: AtomicU32,
+    /// Trials that failed since it was well.
+    again: AtomicU32,
+    times: AtomicU64,
+}
+
+impl Eject {
+    pub(super) fn new(rules: EjectSpec) -> Self {
+        Eject {
+            rules,
+            outage: Outage::none(),
+            in_a_row: AtomicU32::new(0),
+            again: AtomicU32::new(0),
+            times: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks for a call.
+    pub(super) fn admit(&self) -> Pass {
+        self.outage.admit(self.rules.first)
+    }
+
+    /// Whether it is left out.
+    pub(super) fn is_out(&self) -> bool {
+        self.outage.lasts()
+    }
+
+    /// How often it has been left out.
+    pub(super) fn times(&self) -> u64 {
+        self.times.load(Ordering::Relaxed)
+    }
+
+    /// Learns what became of a call; `last` says whether no other endpoint is left.
+    pub(super) fn note(&self, went: Went, trial: Trial, last: impl FnOnce() -> bool) -> Option<Change> {
+        match (went, trial) {
+            (Went::Well, Trial::Yes) => self.readmit(),
+            (Went::Badly, Trial::Yes) => {
+                let again = self.again.fetch_add(1, Ordering::Relaxed) + 1;
+                self.outage.begin(grown(self.rules.first, again, self.rules.most));
+                None
+            }
+            (Went::Well, Trial::No) => {
+                // Read first: as a rule it is 0, and stays in every core's cache.
+                if self.in_a_row.load(Ordering::Relaxed) != 0 {
+                    self.in_a_row.store(0, Ordering::Relaxed);
+                }
+                None
+            }
+            (Went::Badly, Trial::No) => {
+                let in_a_row = self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+                if in_a_row < self.rules.failures.get() || self.is_out() || last() {
+                    return None;
+                }
+                self.times.fetch_add(1, Ordering::Relaxed);
+                self.outage.begin(self.rules.first);
+                Some(Change::Ejected)
+            }
+        }
+    }
+
+    /// Takes it back.
+    pub(super) fn readmit(&self) -> Option<Change> {
+        self.in_a_row.store(0, Ordering::Relaxed);
+        self.again.store(0, Ordering::Relaxed);
+        self.outage.end().then_some(Change::Readmitted)
+    }
+}
+
+/// `first`, doubled so many times, and at most `most`.
+pub(super) fn grown(first: Duration, times: u32, most: Duration) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(times)).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fail(eject: &Eject, times: u32) -> Option<Change> {
+        (0..times).fold(None, |_, _| eject.note(Went::Badly, Trial::No, || false))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_stays_bad_is_left_out_for_longer_each_time() {
+        let eject = Eject::new(spec::defaults());
+        assert_eq!((fail(&eject, 4), fail(&eject, 1), fail(&eject, 9)), (None, Some(Change::Ejected), None));
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            tokio::time::advance(Duration::from_secs(seconds) - Duration::from_millis(1)).await;
+            assert_eq!(eject.admit(), Pass::Closed, "{seconds}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert_eq!(eject.admit(), Pass::Trial);
+            assert_eq!(eject.note(Went::Badly, Trial::Yes, || false), None);
+        }
+        assert_eq!(eject.note(Went::Well, Trial::Yes, || false), Some(Change::Readmitted));
+        assert_eq!((eject.admit(), eject.times()), (Pass::Free, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_one_left_stays() {
+        let eject = Eject::new(spec::defaults());
+        for _ in 0..100 {
+            assert_eq!(eject.note(Went::Badly, Trial::No, || true), None);
+        }
+        assert_eq!(eject.admit(), Pass::Free);
+    }
+}

@@ -1,0 +1,192 @@
+//! One of an upstream's addresses, with what belongs to it alone: its connections and how it fares.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use http::{StatusCode, Uri};
+
+use super::breaker::Breaker;
+use super::connect::Place;
+use super::eject::Eject;
+use super::health::Health;
+use super::link::Origin;
+use super::outage::Pass;
+use super::pool::Pool;
+use super::{Outcome, Settings};
+use crate::error::Kind;
+
+/// One address of an upstream.
+pub(super) struct Endpoint {
+    pub(super) place: Place,
+    /// What links that lead here begin with.
+    pub(super) origin: Origin,
+    /// As it stands in `host`.
+    pub(super) authority: Box<str>,
+    /// The path before every call's own.
+    pub(super) base: Box<str>,
+    pub(super) pool: Arc<Pool>,
+    /// Calls in flight; counted where there are several endpoints to choose from.
+    pub(super) load: AtomicI64,
+    pub(super) weight: u32,
+    /// Nothing, for an endpoint that is called whatever happens.
+    pub(super) standing: Option<Box<Standing>>,
+}
+
+/// Whether an endpoint is called.
+pub(super) struct Standing {
+    pub(super) health: Option<Health>,
+    pub(super) eject: Option<Eject>,
+    pub(super) breaker: Option<Breaker>,
+}
+
+/// What a call may do at its endpoint: which of the two it tries for.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) eject: Trial,
+    pub(super) breaker: Trial,
+}
+
+/// Whether a call is the one that tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trial {
+    Yes,
+    No,
+}
+
+/// What a call says of its endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    Well,
+    Badly,
+}
+
+/// A change that operators learn of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Opened,
+    Closed,
+    Ejected,
+    Readmitted,
+    Down,
+    Up,
+}
+
+/// What is heeded when an endpoint is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heed {
+    /// Health, ejection, breaker.
+    All,
+    /// Only the breaker: when all are left out, the cause may be elsewhere.
+    Breaker,
+}
+
+impl Turn {
+    pub(super) const PLAIN: Turn = Turn { eject: Trial::No, breaker: Trial::No };
+}
+
+impl Endpoint {
+    /// # Errors
+    /// What is wrong with the URL.
+    pub(super) fn new(url: &Uri, weight: u32, settings: &Settings) -> Result<Self, &'static str> {
+        if url.scheme_str() != Some("http") {
+            return Err("the url of an upstream begins with http://");
+        }
+        let authority = url.authority().ok_or("the url of an upstream names a host")?;
+        if authority.as_str().contains('@') {
+            return Err("the url of an upstream holds no credentials");
+        }
+        if url.query().is_some() {
+            return Err("the url of an upstream has no query");
+        }
+        Ok(Endpoint {
+            place: Place::new(authority.host(), authority.port_u16().unwrap_or(80)),
+            origin: Origin::of(url).ok_or("the url of an upstream names a host")?,
+            authority: authority.as_str().into(),
+            base: url.path().trim_end_matches('/').into(),
+            pool: Arc::new(Pool::new(settings.idle, settings.max_idle)),
+            load: AtomicI64::new(0),
+            weight: weight.max(1),
+            standing: Standing::new(settings).map(Box::new),
+        })
+    }
+
+    /// Asks for a call.
+    pub(super) fn admit(&self, heed: Heed) -> Option<Turn> {
+        let Some(standing) = &self.standing else { return Some(Turn::PLAIN) };
+        let eject = match &standing.eject {
+            _ if heed == Heed::All && standing.health.as_ref().is_some_and(Health::is_down) => return None,
+            Some(eject) if heed == Heed::All => trial(eject.admit())?,
+            _ => Trial::No,
+        };
+        let breaker = standing.breaker.as_ref().map_or(Some(Trial::No), |breaker| trial(breaker.admit()))?;
+        Some(Turn { eject, breaker })
+    }
+
+    /// Learns what became of a call; `last` says whether no other endpoint is left.
+    pub(super) fn note(&self, went: Went, turn: Turn, last: impl FnOnce() -> bool) -> [Option<Change>; 2] {
+        let Some(standing) = &self.standing else { return [None; 2] };
+        let eject = standing.eject.as_ref().and_then(|eject| eject.note(went, turn.eject, last));
+        let breaker = standing.breaker.as_ref().and_then(|breaker| breaker.note(went, turn.breaker));
+        [eject, breaker]
+    }
+
+    /// Whether calls go there as a matter of course.
+    pub(super) fn is_in(&self) -> bool {
+        let Some(standing) = &self.standing else { return true };
+        let down = standing.health.as_ref().is_some_and(Health::is_down);
+        let out = standing.eject.as_ref().is_some_and(Eject::is_out);
+        !(down || out || standing.breaker.as_ref().is_some_and(Breaker::is_open))
+    }
+}
+
+fn trial(pass: Pass) -> Option<Trial> {
+    match pass {
+        Pass::Free => Some(Trial::No),
+        Pass::Trial => Some(Trial::Yes),
+        Pass::Closed => None,
+    }
+}
+
+impl Standing {
+    fn new(settings: &Settings) -> Option<Self> {
+        let standing = Standing {
+            health: settings.health.as_ref().map(|_| Health::default()),
+            eject: settings.ejection().map(Eject::new),
+            breaker: settings.breaker.clone().map(Breaker::new),
+        };
+        let nothing = standing.health.is_none() && standing.eject.is_none() && standing.breaker.is_none();
+        Some(standing).filter(|_| !nothing)
+    }
+}
+
+/// What the head of an answer, or its want, says of the endpoint; nothing, if it was somebody else's fault.
+pub(super) fn judge(outcome: &Outcome) -> Option<Went> {
+    match outcome {
+        Ok((status, _)) => Some(if failed(*status) { Went::Badly } else { Went::Well }),
+        Err(lost) => match lost.error.kind() {
+            Kind::Unreachable | Kind::Reset | Kind::Cut | Kind::Malformed | Kind::Timeout => Some(Went::Badly),
+            _ => None,
+        },
+    }
+}
+
+/// Those that tell of the server's own trouble: 501 and 505 tell of the request.
+fn failed(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502..=504)
+}
+
+impl Change {
+    /// Tells it in the log.
+    pub(super) fn tell(self, upstream: &str, endpoint: &str) {
+        let good = |text| tracing::info!(target: "crocodile_pear::upstream", upstream, endpoint, "{text}");
+        let bad = |text| tracing::warn!(target: "crocodile_pear::upstream", upstream, endpoint, "{text}");
+        match self {
+            Change::Opened => bad("the breaker has opened"),
+            Change::Closed => good("the breaker has closed"),
+            Change::Ejected => bad("ejected: its calls fail"),
+            Change::Readmitted => good("readmitted"),
+            Change::Down => bad("down: its health checks fail"),
+            Change::Up => good("up: its health checks are good"),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Health checks: a small request now and then tells whether an endpoint is there.
+
+use std::future::Future;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::{HeaderMap, Method};
+use tokio::time::MissedTickBehavior;
+
+use super::clock::Clock;
+use super::endpoint::Change;
+use super::exchange::Exchange;
+use super::request::Request;
+use super::{Call, Limit, Timeouts, Upstream, attempt};
+use crate::problem::Problems;
+use crate::spec;
+use crate::spec::{Located, defaults};
+
+spec! {
+    /// How endpoints are asked whether they are well: a GET that must be answered with a status below 400. One that is
+    /// down is not called, unless all are. Written short as the path.
+    pub struct HealthSpec {
+        /// The path to ask for, behind that of the URL.
+        pub path: Located<String> = Located::new("/".to_owned(), Default::default()),
+        /// From one check to the next.
+        pub interval: Duration = Duration::from_secs(5),
+        /// How long an answer may take.
+        pub timeout: Duration = Duration::from_secs(2),
+        /// After this many good checks in a row an endpoint that is down is up.
+        pub healthy: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
+        /// After this many bad checks in a row an endpoint is down.
+        pub unhealthy: NonZeroU32 = NonZeroU32::MIN.saturating_add(2),
+    }
+    short(path)
+}
+
+fn path(path: Located<String>, _: &mut Problems) -> Option<HealthSpec> {
+    Some(HealthSpec { path, ..defaults() })
+}
+
+impl HealthSpec {
+    /// Checks what is written.
+    pub(super) fn check(&self, problems: &mut Problems) -> Option<()> {
+        let path = self.path.as_str();
+        if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+            let remedy = "write it as `/health`, other characters percent-encoded";
+            return problems.error(self.path.span, "this is no path", remedy);
+        }
+        if self.interval.is_zero() {
+            return problems.error(
+                self.path.span,
+                "checks cannot follow each other without end",
+                "write `interval: 5s`",
+            );
+        }
+        Some(())
+    }
+
+    pub(super) fn explain(&self) -> String {
+        let Self { path, interval, timeout, healthy, unhealthy } = self;
+        format!(
+            "health: GET {path} every {interval:?}, within {timeout:?}; down after {unhealthy} bad ones, up after {healthy} \
+             good ones"
+        )
+    }
+}
+
+/// What the checks have found.
+#[derive(Default)]
+pub(super) struct Health {
+    down: AtomicBool,
+    checks: AtomicU64,
+    bad: AtomicU64,
+}
+
+impl Health {
+    pub(super) fn is_down(&self) -> bool {
+        self.down.load(Ordering::Relaxed)
+    }
+
+    /// How many checks there were, and how many were bad.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.checks.load(Ordering::Relaxed), self.bad.load(Ordering::Relaxed))
+    }
+}
+
+impl Upstream {
+    /// Checks the endpoints for as long as it is polled; nothing, if no checks are wanted. Not on a thread that serves:
+    /// a check opens a connection that only other checks use.
+    pub fn watch(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let rules = self.health.clone()?;
+        let watches = (0..self.endpoints.len()).map(|at| watch(self.clone(), at, rules.clone()));
+        let watches: Vec<_> = watches.collect();
+        Some(async move { drop(join_all(watches).await) })
+    }
+}
+
+async fn watch(upstream: Arc<Upstream>, at: usize, rules: Arc<HealthSpec>) {
+    let mut ticks = tokio::time::interval(rules.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut in_a_row = 0;
+    loop {
+        ticks.tick().await;
+        let good = check(&upstream, at, &rules).await;
+        let Some(health) = upstream.endpoints[at].standing.as_ref().and_then(|standing| standing.health.as_ref())
+        else {
+            return;
+        };
+        health.checks.fetch_add(1, Ordering::Relaxed);
+        health.bad.fetch_add(u64::from(!good), Ordering::Relaxed);
+        // Only checks that say something new count.
+        in_a_row = if good == health.is_down() { in_a_row + 1 } else { 0 };
+        let enough = if good { rules.healthy } else { rules.unhealthy };
+        if in_a_row >= enough.get() {
+            in_a_row = 0;
+            health.down.store(!good, Ordering::Relaxed);
+            upstream.tell(at, if good { Change::Up } else { Change::Down });
+        }
+    }
+}
+
+async fn check(upstream: &Arc<Upstream>, at: usize, rules: &HealthSpec) -> bool {
+    let limit = Limit::After(rules.timeout);
+    let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
+    let (target, headers) = (rules.path.value.clone(), HeaderMap::new());
+    let call = Call {
+        method: Method::GET,
+        target,
+        headers,
+        body: None,
+        timeouts: None,
+        deadline: None,
+        root: Default::default(),
+    };
+    let Ok(request) = Request::new(&upstream.endpoints[at], call) else { return false };
+    let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, Clock::new(&timeouts, None)));
+    // The body is dropped, and with it the connection, unless it is short.
+    attempt(&mut exchange, limit).await.is_ok_and(|(status, _)| status.as_u16() < 400)
+}

@@ -1,0 +1,100 @@
+//! A time in which an endpoint is left alone, and after it one call at a time that tries whether it is back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// An outage, or none. Nobody waits at it and nothing is locked: calls read it, one of them moves it.
+pub(super) struct Outage {
+    born: Instant,
+    /// Milliseconds since `born`, from which on a call may try; 0 while there is no outage.
+    until: AtomicU64,
+}
+
+/// What a call may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// Go: nothing is known against it.
+    Free,
+    /// Go, as the one that tries.
+    Trial,
+    /// Go elsewhere.
+    Closed,
+}
+
+impl Outage {
+    pub(super) fn none() -> Self {
+        Outage { born: Instant::now(), until: AtomicU64::new(0) }
+    }
+
+    fn now(&self) -> u64 {
+        self.born.elapsed().as_millis() as u64
+    }
+
+    /// Asks for a call; the next one may try after `again`, whatever becomes of this one.
+    pub(super) fn admit(&self, again: Duration) -> Pass {
+        let until = self.until.load(Ordering::Relaxed);
+        if until == 0 {
+            return Pass::Free;
+        }
+        let now = self.now();
+        if now < until {
+            return Pass::Closed;
+        }
+        let next = after(now, again);
+        match self.until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Pass::Trial,
+            Err(_) => Pass::Closed,
+        }
+    }
+
+    /// Begins, or goes on, for so long.
+    pub(super) fn begin(&self, lasting: Duration) {
+        self.until.store(after(self.now(), lasting), Ordering::Relaxed);
+    }
+
+    /// Ends; whether there was one.
+    pub(super) fn end(&self) -> bool {
+        self.until.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Whether there is one.
+    pub(super) fn lasts(&self) -> bool {
+        self.until.load(Ordering::Relaxed) != 0
+    }
+}
+
+fn after(now: u64, time: Duration) -> u64 {
+    // 0 has another meaning.
+    now.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn one_call_tries_when_its_time_is_over() {
+        let outage = Outage::none();
+        assert_eq!(outage.admit(TEN), Pass::Free);
+        outage.begin(TEN);
+        assert_eq!(outage.admit(TEN), Pass::Closed);
+        tokio::time::advance(TEN).await;
+        assert_eq!((outage.admit(TEN), outage.admit(TEN)), (Pass::Trial, Pass::Closed));
+        assert!(outage.end() && !outage.end());
+        assert_eq!(outage.admit(TEN), Pass::Free);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trial_that_never_ends_holds_nobody_up() {
+        let outage = Outage::none();
+        outage.begin(TEN);
+        tokio::time::advance(TEN).await;
+        assert_eq!(outage.admit(TEN), Pass::Trial);
+        tokio::time::advance(TEN).await;
+        assert_eq!(outage.admit(TEN), Pass::Trial);
+    }
+}

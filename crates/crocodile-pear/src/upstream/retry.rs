@@ -1,0 +1,295 @@
+//! Retries: a request that may be repeated is sent again, elsewhere if there is an elsewhere, and not too often.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::balance::Tried;
+use super::clock::Clock;
+use super::eject::grown;
+use super::random::below;
+use super::{Call, Limit, Outcome, Timeouts};
+use crate::error::Kind;
+use crate::flow::Body;
+use crate::problem::Problems;
+use crate::spec;
+use crate::spec::{Decode, Definitions, Json, Node, Share, defaults};
+
+spec! {
+    /// When a request is sent again: to another endpoint, if there is one. Only requests whose method is idempotent
+    /// (RFC 9110, 9.2.2), or that have not left yet, and only before anything of an answer was handed on. A body that is
+    /// streamed cannot be sent again.
+    pub struct RetrySpec {
+        /// How often it is sent at most, the first time included.
+        pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
+        /// What is tried again: `connect` (no connection could be had), `reset` (it ended before the answer),
+        /// `timeout` (no answer in time), or a status, as in 503.
+        pub on: Vec<Cause> = vec![Cause::Connect, Cause::Reset],
+        /// How long is waited before.
+        pub backoff: BackoffSpec = defaults(),
+        /// At most this share of the upstream's calls is sent again, over a while; after it, failures are told at once.
+        pub budget: Share = Share(0.2),
+    }
+}
+
+spec! {
+    /// How long is waited before a request is sent again: a random time below `first`, twice that the next time, and so
+    /// on up to `most`.
+    pub struct BackoffSpec {
+        /// The first time.
+        pub first: Duration = Duration::from_millis(25),
+        /// The bound.
+        pub most: Duration = Duration::from_secs(1),
+    }
+}
+
+/// What is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// No connection could be had.
+    Connect,
+    /// The connection ended before the answer was there.
+    Reset,
+    /// No answer in time.
+    Timeout,
+    /// An answer with this status.
+    Status(StatusCode),
+}
+
+const WORDS: [(&str, Cause); 3] = [("connect", Cause::Connect), ("reset", Cause::Reset), ("timeout", Cause::Timeout)];
+
+impl Decode for Cause {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        const WANTED: &str = "one of `connect`, `reset`, `timeout`, or a status from 400 to 599";
+        let text = node.expect_text(WANTED, problems)?.value;
+        if let Some((_, cause)) = WORDS.iter().find(|(word, _)| *word == text) {
+            return Some(*cause);
+        }
+        let status = text.parse().ok().filter(|status| (400..600).contains(status));
+        match status.and_then(|status: u16| StatusCode::from_u16(status).ok()) {
+            Some(status) => Some(Cause::Status(status)),
+            None if text == "5xx" => node.wrong(WANTED, "write them one by one: `500, 502, 503, 504`", problems),
+            None => match spec::suggest(&text, WORDS.iter().map(|(word, _)| *word)) {
+                Some(near) => node.wrong(WANTED, format!("did you mean `{near}`?"), problems),
+                None => node.wrong(WANTED, "", problems),
+            },
+        }
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        let words = WORDS.iter().map(|(word, _)| json!({"const": word}));
+        let status = json!({"type": "integer", "minimum": 400, "maximum": 599});
+        json!({"anyOf": words.chain([status]).collect::<Vec<_>>()})
+    }
+
+    fn written(&self) -> Option<Json> {
+        Some(match self {
+            Cause::Status(status) => status.as_u16().into(),
+            word => WORDS.iter().find(|(_, cause)| cause == word)?.0.into(),
+        })
+    }
+}
+
+impl RetrySpec {
+    pub(super) fn explain(&self) -> String {
+        let word = |cause: &Cause| match cause.written() {
+            Some(Json::String(word)) => word,
+            status => status.unwrap_or_default().to_string(),
+        };
+        let on: Vec<String> = self.on.iter().map(word).collect();
+        let (attempts, budget) = (self.attempts, self.budget.0 * 100.0);
+        format!("retry: sent up to {attempts} times, on {}; at most {budget}% of the calls", on.join(", "))
+    }
+}
+
+/// Retries in store at most: what a burst of failures may cost. One endpoint of three that dies has fewer calls on it.
+const MOST: u64 = 1_000;
+/// Retries in store at the beginning.
+const START: u64 = 100;
+/// The store is kept in thousandths of a retry.
+const WHOLE: u64 = 1_000;
+
+/// The retries of one upstream.
+pub(super) struct Retry {
+    rules: RetrySpec,
+    /// What a call adds to the store.
+    share: u64,
+    store: AtomicU64,
+    /// Requests sent again.
+    pub(super) sent: AtomicU64,
+    /// Requests that were not, for want of budget.
+    pub(super) withheld: AtomicU64,
+}
+
+/// What it takes to send one request again.
+pub(super) struct Replay {
+    call: Call,
+    sent: u32,
+    pub(super) tried: Tried,
+    /// When the whole call is over.
+    end: Option<Instant>,
+}
+
+impl Retry {
+    pub(super) fn new(rules: RetrySpec) -> Option<Self> {
+        if rules.attempts.get() < 2 || rules.on.is_empty() {
+            return None;
+        }
+        Some(Retry {
+            share: (rules.budget.0 * WHOLE as f64) as u64,
+            store: AtomicU64::new(if rules.budget.0 > 0.0 { START * WHOLE } else { 0 }),
+            rules,
+            sent: AtomicU64::new(0),
+            withheld: AtomicU64::new(0),
+        })
+    }
+
+    /// What is needed to send it again; nothing, for a body that streams.
+    pub(super) fn replay(&self, call: &Call, timeouts: &Timeouts) -> Option<Box<Replay>> {
+        let saved =
+            |store: u64| Some(MOST * WHOLE).filter(|most| store < *most).map(|most| most.min(store + self.share));
+        // A full store is the usual state, and only read.
+        let _ = self.store.fetch_update(Ordering::Relaxed, Ordering::Relaxed, saved);
+        let body = match &call.body {
+            None => None,
+            Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
+            Some(Body::Value(value)) => Some(Body::Value(value.clone())),
+            Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
+            Some(Body::Pulled(_)) => return None,
+        };
+        let end = timeouts.call.duration().and_then(|call| Instant::now().checked_add(call));
+        Some(Box::new(Replay { call: call.again(body), sent: 1, tried: Tried::default(), end }))
+    }
+
+    /// How long to wait before the request is sent again, if it is.
+    pub(super) fn pause(&self, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
+        let unsent = outcome.as_ref().is_err_and(|lost| lost.unsent);
+        let may = unsent || replay.call.method.is_idempotent();
+        let cause = cause(outcome)?;
+        if !may || replay.sent >= self.rules.attempts.get() || !self.rules.on.contains(&cause) {
+            return None;
+        }
+        let bound = grown(self.rules.backoff.first, replay.sent - 1, self.rules.backoff.most);
+        let wait = Duration::from_nanos(below(bound.as_nanos() as u64));
+        let over = |end: Option<Instant>| end.is_some_and(|end| Instant::now() + wait >= end);
+        if over(replay.end) || over(replay.call.deadline) {
+            return None;
+        }
+        self.spend().then_some(wait)
+    }
+
+    fn spend(&self) -> bool {
+        let spent = self.store.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |store| store.checked_sub(WHOLE));
+        let counter = if spent.is_ok() { &self.sent } else { &self.withheld };
+        counter.fetch_add(1, Ordering::Relaxed);
+        spent.is_ok()
+    }
+}
+
+impl Replay {
+    /// The request once more, and what remains of its time; `timeouts` unless it has its own.
+    pub(super) fn next(&mut self, timeouts: &Timeouts) -> (Call, Clock) {
+        self.sent += 1;
+        let body = match &self.call.body {
+            Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
+            Some(Body::Value(value)) => Some(Body::Value(value.clone())),
+            Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
+            _ => None,
+        };
+        let left = self.end.map_or(Limit::Never, |end| Limit::After(end.saturating_duration_since(Instant::now())));
+        let timeouts = self.call.timeouts.as_deref().unwrap_or(timeouts);
+        let timeouts = Timeouts { call: left, ..timeouts.clone() };
+        (self.call.again(body), Clock::new(&timeouts, self.call.deadline))
+    }
+}
+
+fn cause(outcome: &Outcome) -> Option<Cause> {
+    let lost = match outcome {
+        Ok((status, _)) => return Some(Cause::Status(*status)),
+        Err(lost) => lost,
+    };
+    match lost.error.kind() {
+        Kind::Unreachable => Some(Cause::Connect),
+        Kind::Timeout if lost.unsent => Some(Cause::Connect),
+        Kind::Timeout => Some(Cause::Timeout),
+        Kind::Reset | Kind::Cut => Some(Cause::Reset),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::super::Lost;
+    use super::*;
+    use crate::error::Error;
+
+    fn call(method: Method) -> Call {
+        let (target, headers) = ("/".to_owned(), HeaderMap::new());
+        Call { method, target, headers, body: None, timeouts: None, deadline: None, root: Default::default() }
+    }
+
+    fn lost(kind: Kind, unsent: bool) -> Outcome {
+        Err(Lost { error: Error::new(kind, ""), unsent })
+    }
+
+    fn retry(written: Json) -> Retry {
+        let spec = RetrySpec::decode(&Node::from_json(&written), &mut Problems::default());
+        Retry::new(spec.expect("sound")).expect("more than one attempt")
+    }
+
+    fn again(retry: &Retry, method: Method, outcome: &Outcome) -> bool {
+        let mut replay = retry.replay(&call(method), &Timeouts::default()).expect("no stream");
+        retry.pause(&mut replay, outcome).is_some()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_have_been_done_is_not_done_again() {
+        let retry = retry(json!({"on": ["connect", "reset", 503]}));
+        assert!(again(&retry, Method::GET, &lost(Kind::Reset, false)));
+        assert!(!again(&retry, Method::POST, &lost(Kind::Reset, false)));
+        assert!(again(&retry, Method::POST, &lost(Kind::Unreachable, true)));
+        assert!(again(&retry, Method::DELETE, &Ok((StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new()))));
+        assert!(!again(&retry, Method::POST, &Ok((StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new()))));
+        assert!(!again(&retry, Method::GET, &lost(Kind::Timeout, false)));
+        assert!(!again(&retry, Method::GET, &lost(Kind::Busy, true)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_have_an_end() {
+        let retry = retry(json!({"attempts": 3}));
+        let mut replay = retry.replay(&call(Method::GET), &Timeouts::default()).expect("no stream");
+        for more in [true, true, false] {
+            assert_eq!(retry.pause(&mut replay, &lost(Kind::Reset, false)).is_some(), more);
+            drop(replay.next(&Timeouts::default()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_budget_is_a_share_of_the_calls() {
+        let retry = retry(json!({"budget": "10%"}));
+        let failed = (0..10_000).filter(|_| again(&retry, Method::GET, &lost(Kind::Reset, false))).count();
+        assert_eq!(failed, 1_000 + START as usize);
+        assert_eq!(retry.withheld.load(Ordering::Relaxed), 10_000 - failed as u64);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_tried_beyond_the_deadline() {
+        let retry = retry(json!({"backoff": {"first": "1h", "most": "1h"}}));
+        let mut late = call(Method::GET);
+        late.deadline = Some(Instant::now());
+        let mut replay = retry.replay(&late, &Timeouts::default()).expect("no stream");
+        assert!(retry.pause(&mut replay, &lost(Kind::Reset, false)).is_none());
+    }
+
+    #[test]
+    fn the_wait_grows_to_its_bound() {
+        let (first, most) = (Duration::from_millis(25), Duration::from_secs(1));
+        assert_eq!([0, 1, 5, 6, 60].map(|times| grown(first, times, most).as_millis()), [25, 50, 800, 1_000, 1_000]);
+    }
+}
