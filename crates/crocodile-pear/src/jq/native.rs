@@ -46,7 +46,11 @@ enum Make {
     Object(Vec<(Key, Make)>),
     List(Vec<Make>),
     /// A list with one result for each item of a list.
-    Each { list: usize, frame: usize, make: Box<Make> },
+    Each {
+        list: usize,
+        frame: usize,
+        make: Box<Make>,
+    },
 }
 
 struct Take {
@@ -258,7 +262,9 @@ impl Tree {
                 let length = if negative { Items::of(value)?.count() as isize } else { 0 };
                 for (at, inner) in Items::of(value)?.enumerate() {
                     let at = at as isize;
-                    for (_, tree) in self.items.iter().filter(|(index, _)| *index == at || *index == at - length && negative) {
+                    for (_, tree) in
+                        self.items.iter().filter(|(index, _)| *index == at || *index == at - length && negative)
+                    {
                         tree.fill(inner, slots)?;
                     }
                 }

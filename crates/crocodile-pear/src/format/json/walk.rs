@@ -79,5 +79,6 @@ pub fn text(value: &[u8]) -> Option<Cow<'_, [u8]>> {
 #[inline]
 pub fn is(key: &[u8], name: &str) -> bool {
     let Some(inner) = key.get(1..key.len().saturating_sub(1)) else { return false };
-    inner == name.as_bytes() || (inner.len() > name.len() && memchr(b'\\', inner).is_some() && unescape(inner) == name.as_bytes())
+    inner == name.as_bytes()
+        || (inner.len() > name.len() && memchr(b'\\', inner).is_some() && unescape(inner) == name.as_bytes())
 }
