@@ -186,7 +186,7 @@ impl Lines {
 
 /// Refuses a body in a coding that was not asked for.
 fn plain(headers: &HeaderMap) -> Result<(), Error> {
-    match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()) {
+    match headers.get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes) {
         None | Some(b"identity" | b"") => Ok(()),
         Some(_) => Err(Error::new(Kind::Malformed, "the body is in a content coding that was not asked for")),
     }

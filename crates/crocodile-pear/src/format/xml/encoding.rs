@@ -11,7 +11,7 @@ pub fn decode<'a>(bytes: &'a [u8], charset: Option<&str>) -> Result<Cow<'a, str>
     let text = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => {
             let text = strictly(encoding, bytes.get(length..).unwrap_or_default())?;
-            let declared = declared(text.as_bytes()).map(|label| label.to_ascii_lowercase());
+            let declared = declared(text.as_bytes()).map(str::to_ascii_lowercase);
             let fits = match &declared {
                 None => true,
                 Some(label) if encoding == UTF_8 => label == "utf-8" || label == "utf8",
