@@ -23,8 +23,9 @@ const SECTIONS: [(&str, &str); 6] = [
     ("Log", "Log"),
 ];
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind::BadRequest,
+    Kind::NotAcceptable,
     Kind::BodyTooLarge,
     Kind::Unreachable,
     Kind::Reset,
