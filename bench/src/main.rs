@@ -8,6 +8,7 @@ mod process;
 mod product;
 mod repeat;
 mod report;
+mod shape;
 mod table;
 mod upstream;
 mod wire;
@@ -33,6 +34,8 @@ enum Bench {
     Table(table::Options),
     /// Header and payload bytes of ten users, in ten requests and in one
     Wire(wire::Options),
+    /// What checking, selecting and merging cost on the bytes and by the expression engine
+    Shape(shape::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
 }
@@ -62,6 +65,7 @@ async fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Table(options) => table::run(options).await,
         Bench::Wire(options) => wire::run(options).await,
+        Bench::Shape(options) => shape::run(&options),
         Bench::Loop(options) => repeat::run(options).await,
     }
 }
