@@ -11,6 +11,7 @@ mod product;
 mod rc10k;
 mod repeat;
 mod report;
+mod shape;
 mod streamflow;
 mod table;
 mod upstream;
@@ -39,6 +40,8 @@ enum Bench {
     Wire(wire::Options),
     /// The thesis's inbox: every link followed by the client, and one request through the gateway
     Streamflow(streamflow::Options),
+    /// What checking, selecting and merging cost on the bytes and by the expression engine
+    Shape(shape::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
     /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
@@ -76,6 +79,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Table(options) => table::run(options).await,
         Bench::Wire(options) => wire::run(options).await,
         Bench::Streamflow(options) => streamflow::run(options).await,
+        Bench::Shape(options) => shape::run(&options),
         Bench::Loop(options) => repeat::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,

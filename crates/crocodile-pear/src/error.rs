@@ -24,6 +24,8 @@ struct Inner {
 pub enum Kind {
     /// The client's request cannot be served as it stands.
     BadRequest,
+    /// The client takes none of the formats that there are.
+    NotAcceptable,
     /// The client's body is larger than the configured bound.
     BodyTooLarge,
     /// No connection to the upstream could be had.
@@ -63,7 +65,7 @@ impl Kind {
     /// Whose fault it was.
     pub fn fault(self) -> Fault {
         match self {
-            Kind::BadRequest | Kind::BodyTooLarge => Fault::Client,
+            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge => Fault::Client,
             Kind::Internal => Fault::Gateway,
             _ => Fault::Upstream,
         }
@@ -75,6 +77,7 @@ impl Kind {
     pub fn status(self) -> StatusCode {
         match self {
             Kind::BadRequest => StatusCode::BAD_REQUEST,
+            Kind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
@@ -87,6 +90,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::BadRequest => "bad-request",
+            Kind::NotAcceptable => "not-acceptable",
             Kind::BodyTooLarge => "body-too-large",
             Kind::Unreachable => "unreachable",
             Kind::Reset => "reset",

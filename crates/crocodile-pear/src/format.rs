@@ -1,11 +1,17 @@
 //! Bytes to values and back, by content type.
 
+pub mod csv;
 pub mod json;
+pub mod msgpack;
+pub mod ndjson;
+pub mod sse;
+pub mod xml;
 
 use std::sync::Arc;
 
 use base64::Engine;
 use bytes::Bytes;
+use encoding_rs::Encoding;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
@@ -19,6 +25,16 @@ use json::Raw;
 enum Declared {
     /// JSON: anything else in it is a fault.
     Json,
+    /// XML, but for pictures and pages.
+    Xml,
+    /// Lines of JSON.
+    Ndjson,
+    /// Server-sent events.
+    Sse,
+    /// MessagePack.
+    Msgpack,
+    /// Rows with commas between their fields.
+    Csv,
     /// Another type.
     Other,
     /// Nothing: JSON if it is, text if not.
@@ -36,17 +52,39 @@ fn declared(answer: &Answer) -> Declared {
 fn by_type(headers: &HeaderMap) -> Declared {
     let Some(value) = headers.get(CONTENT_TYPE) else { return Declared::Nothing };
     let essence = value.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    let subtype = essence.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let ends_in_json = subtype.len() >= 4 && subtype[subtype.len() - 4..].eq_ignore_ascii_case(b"json");
-    let before = subtype.len().checked_sub(5).map(|at| subtype[at]);
-    if ends_in_json && matches!(before, None | Some(b'+')) { Declared::Json } else { Declared::Other }
+    let essence = essence.to_ascii_lowercase();
+    let at = essence.iter().position(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    let (kind, subtype) = essence.split_at(at);
+    let suffix = subtype.rsplit(|&byte| byte == b'+').next().unwrap_or_default();
+    match suffix {
+        b"json" => Declared::Json,
+        b"xml" if kind != b"image/" && subtype != b"xhtml+xml" => Declared::Xml,
+        b"x-ndjson" | b"ndjson" | b"jsonl" | b"x-jsonlines" => Declared::Ndjson,
+        b"event-stream" => Declared::Sse,
+        b"csv" => Declared::Csv,
+        b"msgpack" | b"x-msgpack" | b"vnd.msgpack" => Declared::Msgpack,
+        _ => Declared::Other,
+    }
 }
 
-/// The value of an answer's body, at most `bound` bytes: JSON read, other text a string, bytes that are not text
-/// a `data:` URL (RFC 2397), nothing null.
+/// The `charset` of a content type.
+fn charset(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let parameters = value.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut found = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    found.next().map(|(_, label)| label.trim().trim_matches('"'))
+}
+
+/// Whether an answer is JSON without being looked at.
+pub fn is_json(answer: &Answer) -> bool {
+    matches!(answer.body, Body::Value(_) | Body::Json(_)) || declared(answer) == Declared::Json
+}
+
+/// The value of an answer's body, at most `bound` bytes: JSON, XML, NDJSON, CSV and server-sent events by their
+/// content type, other text a string, bytes that are not text a `data:` URL (RFC 2397), nothing null.
 ///
 /// # Errors
-/// `Malformed` for JSON that is none, `Oversized`, and whatever ends the body before its end.
+/// `Malformed` for what is not what its type says, `Oversized`, and whatever ends the body before its end.
 pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
     data(answer, bound).await.map(Data::into_value)
 }
@@ -84,6 +122,19 @@ async fn read(answer: Answer, bound: usize) -> Result<Data, Error> {
             Err(_) => Ok(jq::string(&text(&headers, &bytes)).into()),
         },
         Declared::Other => Ok(jq::string(&text(&headers, &bytes)).into()),
+        other => structured(other, &headers, &bytes).map(Data::Json),
+    }
+}
+
+/// The JSON of a format that is none.
+fn structured(declared: Declared, headers: &HeaderMap, bytes: &Bytes) -> Result<Raw, Error> {
+    match declared {
+        Declared::Xml => xml::read(bytes, charset(headers)),
+        Declared::Ndjson => ndjson::read(bytes),
+        Declared::Sse => sse::read(&text(headers, bytes)),
+        Declared::Msgpack => msgpack::read(bytes),
+        Declared::Csv => csv::read(&text(headers, bytes)),
+        Declared::Json | Declared::Other | Declared::Nothing => Raw::check(bytes),
     }
 }
 
@@ -112,17 +163,15 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
         out.extend_from_slice(b"null");
         return Ok(());
     }
-    if declared != Declared::Other {
-        match json::check(&bytes) {
-            Ok(()) => {
-                lines.append(&bytes, out);
-                return Ok(());
-            }
-            Err(error) if declared == Declared::Json => return Err(error),
-            Err(_) => {}
+    match declared {
+        Declared::Json => {
+            json::check(&bytes)?;
+            lines.append(&bytes, out);
         }
+        Declared::Nothing if json::check(&bytes).is_ok() => lines.append(&bytes, out),
+        Declared::Nothing | Declared::Other => json::write_string(&text(&headers, &bytes), out),
+        other => lines.append(structured(other, &headers, &bytes)?.bytes(), out),
     }
-    json::write_string(&text(&headers, &bytes), out);
     Ok(())
 }
 
@@ -152,8 +201,12 @@ fn plain(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// Text as it is; other bytes as a `data:` URL.
+/// Text as it is, in the character set of its type; other bytes as a `data:` URL.
 fn text(headers: &HeaderMap, bytes: &Bytes) -> String {
+    let named = charset(headers).and_then(|label| Encoding::for_label_no_replacement(label.as_bytes()));
+    if let Some(text) = named.and_then(|set| set.decode_without_bom_handling_and_without_replacement(bytes)) {
+        return text.into_owned();
+    }
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.to_owned();
     }
@@ -176,10 +229,22 @@ mod tests {
         for json in ["application/json", "application/json; charset=utf-8", "application/problem+json", "text/JSON"] {
             assert_eq!(by_type(&of(json)), Declared::Json, "{json}");
         }
-        for other in ["text/html", "application/xml", "application/notjson", "application/json-seq"] {
+        assert_eq!(by_type(&of("application/rss+xml; charset=utf-8")), Declared::Xml);
+        assert_eq!(by_type(&of("TEXT/CSV")), Declared::Csv);
+        for other in
+            ["text/html", "image/svg+xml", "application/xhtml+xml", "application/notjson", "application/json-seq"]
+        {
             assert_eq!(by_type(&of(other)), Declared::Other, "{other}");
         }
         assert_eq!(by_type(&HeaderMap::new()), Declared::Nothing);
+    }
+
+    #[test]
+    fn text_is_read_in_its_character_set() {
+        let latin = Bytes::from_static(b"\xe5");
+        assert_eq!(text(&of("text/plain; charset=ISO-8859-1"), &latin), "å");
+        assert_eq!(text(&of("text/plain; charset=\"windows-1252\""), &latin), "å");
+        assert_eq!(text(&of("text/plain; charset=nonsense"), &Bytes::from_static(b"a")), "a");
     }
 
     #[test]

@@ -52,6 +52,7 @@ steps! {
     timer: Timer,
     concatenate: Concatenate,
     merge: Merge,
+    convert: Convert,
 }
 
 /// A step is a map with one key, its name: the places of everything in it survive that way.

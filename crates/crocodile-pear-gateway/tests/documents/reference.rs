@@ -30,8 +30,9 @@ const SECTIONS: [(&str, &str); 13] = [
     ("Log", "Log"),
 ];
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind::BadRequest,
+    Kind::NotAcceptable,
     Kind::BodyTooLarge,
     Kind::Unreachable,
     Kind::Reset,

@@ -34,7 +34,7 @@ pub enum Shape<'a> {
 }
 
 /// null.
-pub fn null() -> Value {
+pub const fn null() -> Value {
     Val::Null
 }
 

@@ -10,8 +10,8 @@ use crate::format;
 use crate::jq::{self, Data, Filter};
 use crate::problem::Problems;
 use crate::scope::Scope;
-use crate::spec::{Expression, Located, Size};
 use crate::spec;
+use crate::spec::{Expression, Located, Size};
 use crate::step::{Blame, Compile, Shape, Spec, Step, apply};
 
 spec! {

@@ -55,7 +55,11 @@ impl Decode for Select {
 fn fields(node: &Node, problems: &mut Problems) -> Option<Fields> {
     let entries = node.expect_map("a map in the shape of the output", problems)?;
     if entries.is_empty() {
-        return problems.error(node.span, "`select` without a field", "write `name: true` for each field that is wanted");
+        return problems.error(
+            node.span,
+            "`select` without a field",
+            "write `name: true` for each field that is wanted",
+        );
     }
     let mut read = Some(Fields::new());
     for (key, inner) in entries {

@@ -10,8 +10,8 @@ use crate::format;
 use crate::jq::Filter;
 use crate::problem::Problems;
 use crate::scope::Scope;
-use crate::spec::{Expression, Located, Size};
 use crate::spec;
+use crate::spec::{Expression, Located, Size};
 use crate::step::{Blame, Compile, Spec, Step, apply};
 
 spec! {
@@ -73,7 +73,7 @@ async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Ou
     match outcome? {
         Ok(answer) if answer.status.is_success() => {
             ready.apply(answer, &scope).await.map_err(|error| error.at_step(ready.step)).transpose()
-        },
+        }
         other => Some(other),
     }
 }
