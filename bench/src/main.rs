@@ -1,6 +1,7 @@
 //! Measures the gateway beside its peers, in one run and on the same upstream.
 
 mod client;
+mod compression;
 mod expected;
 mod load;
 mod peers;
@@ -33,6 +34,8 @@ enum Bench {
     Table(table::Options),
     /// Header and payload bytes of ten users, in ten requests and in one
     Wire(wire::Options),
+    /// Time, size, CPU and memory of a large streamed answer, without compression and with each
+    Compression(compression::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
 }
@@ -62,6 +65,7 @@ async fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Table(options) => table::run(options).await,
         Bench::Wire(options) => wire::run(options).await,
+        Bench::Compression(options) => compression::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
     }
 }
