@@ -1,6 +1,7 @@
 //! Measures the gateway beside its peers, in one run and on the same upstream.
 
 mod client;
+mod compression;
 mod expected;
 mod hold;
 mod keepalive;
@@ -42,6 +43,8 @@ enum Bench {
     Streamflow(streamflow::Options),
     /// What checking, selecting and merging cost on the bytes and by the expression engine
     Shape(shape::Options),
+    /// Time, size, CPU and memory of a large streamed answer, without compression and with each
+    Compression(compression::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
     /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
@@ -80,6 +83,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Wire(options) => wire::run(options).await,
         Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Shape(options) => shape::run(&options),
+        Bench::Compression(options) => compression::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,

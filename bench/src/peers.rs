@@ -77,10 +77,28 @@ fn installed() -> Option<(&'static str, String)> {
 }
 
 fn nginx(upstream: SocketAddr) -> Result<Process> {
+    run(|listen, folder| settings(listen, upstream, folder))
+}
+
+/// nginx that compresses what it hands on, at this level or `off`.
+pub fn gzip(upstream: SocketAddr, level: &str) -> Result<Process> {
+    run(|listen, folder| {
+        let told = match level {
+            "off" => "gzip off;".to_owned(),
+            level => format!("gzip on; gzip_comp_level {level}; gzip_types application/json; gzip_proxied any;"),
+        };
+        let rows =
+            "location = /rows { proxy_pass http://up/rows; proxy_http_version 1.1; proxy_max_temp_file_size 0; }";
+        let shapes = settings(listen, upstream, folder);
+        shapes.replacen("    location = /proxy", &format!("    {told}\n    {rows}\n    location = /proxy"), 1)
+    })
+}
+
+fn run(told: impl FnOnce(SocketAddr, &Path) -> String) -> Result<Process> {
     let (program, _) = installed().ok_or("nginx is not installed")?;
     let folder = Folder::new("nginx")?;
     let address = free_address()?;
-    let file = folder.write("nginx.conf", &settings(address, upstream, folder.path()))?;
+    let file = folder.write("nginx.conf", &told(address, folder.path()))?;
     let mut command = Command::new(program);
     command.arg("-p").arg(folder.path()).arg("-e").arg(folder.path().join("error.log")).arg("-c").arg(file);
     Process::start(command, address, folder).map_err(|error| format!("nginx: {error}").into())

@@ -118,3 +118,17 @@ endpoints:
 "
     )
 }
+
+/// Rows that are handed on, compressed as it is told.
+pub fn rows(listen: SocketAddr, upstream: SocketAddr, compress: &str) -> String {
+    format!(
+        "\
+listen: {listen}
+compress: {compress}
+upstreams:
+  up: {{ url: 'http://{upstream}' }}
+endpoints:
+  GET /rows: up /rows
+"
+    )
+}

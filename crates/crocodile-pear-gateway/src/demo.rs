@@ -1,5 +1,6 @@
 //! The built-in example upstreams: several small APIs on one listener, the same data on every start.
 
+mod page;
 mod picture;
 mod prose;
 mod reply;
@@ -107,6 +108,7 @@ impl Apis {
             ["users", "api", "users", id] => users::one(id),
             ["thumbnails", name] => self.thumbnails.one(name),
             ["streamflow", "api", rest @ ..] => self.streamflow.find(rest),
+            ["page", name] => page::find(name),
             ["slow", ms] => trial::slow(ms.parse().ok()?).await,
             ["drip", lines, ms] => Some(trial::drip(lines.parse().ok()?, ms.parse().ok()?)),
             ["blob", bytes] => Some(trial::blob(bytes.parse().ok()?)),
@@ -116,7 +118,7 @@ impl Apis {
 
     fn latency(&self, query: Option<&str>) -> Option<Duration> {
         match parameter(query, "latency").as_deref() {
-            None => Some(self.latency),
+            None | Some("") => Some(self.latency),
             Some("none") => Some(Duration::ZERO),
             Some(ms) => ms.parse().ok().map(Duration::from_millis),
         }
@@ -216,11 +218,20 @@ mod tests {
         assert!(get("/status/100").await.starts_with("HTTP/1.1 400 "));
     }
 
+    #[tokio::test]
+    async fn the_gallery_has_its_three_files() {
+        for (name, kind) in [("html", "text/html"), ("css", "text/css"), ("js", "text/javascript")] {
+            let answer = get(&format!("/page/gallery.{name}")).await;
+            assert!(answer.contains(&format!("content-type: {kind}; charset=utf-8\r\n")), "{answer}");
+        }
+    }
+
     #[test]
     fn a_request_sets_its_own_latency() {
         let apis = Apis::new(Demo { latency: Duration::from_millis(20), cases: 1 });
         assert_eq!(apis.latency(None), Some(Duration::from_millis(20)));
         assert_eq!(apis.latency(Some("q=a&latency=5")), Some(Duration::from_millis(5)));
+        assert_eq!(apis.latency(Some("latency=")), Some(Duration::from_millis(20)));
         assert_eq!(apis.latency(Some("latency=none")), Some(Duration::ZERO));
         assert_eq!(apis.latency(Some("latency=soon")), None);
     }

@@ -10,6 +10,8 @@ use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::UpstreamSpec;
 
+use crate::compress::Compress;
+
 spec! {
     /// A gateway: where it listens, what it may call, and what it answers.
     pub struct Document {
@@ -24,6 +26,8 @@ spec! {
         /// What is answered, by method and path: `GET /inbox/{category}`. `{word}` is one segment, `{*word}` at the end
         /// the rest of the path.
         pub endpoints: Entries<EndpointSpec>,
+        /// Compresses answers. Nothing is compressed unless it is written, here or at an end-point.
+        pub compress: Option<Compress>,
         /// What a client may take in time and space.
         pub clients: Option<Clients>,
         /// What is logged, and how.
@@ -48,6 +52,7 @@ impl Document {
             threads: None,
             upstreams,
             endpoints,
+            compress: None,
             clients: None,
             log: None,
             include: None,
@@ -100,6 +105,8 @@ spec! {
         pub timeout: Timeout = Timeout::After(Duration::from_secs(3600)),
         /// The most bytes of a client's body that are read whole where an expression uses `$body`.
         pub max_body: Size = Size(1 << 20),
+        /// Compresses its answers otherwise than the others': `on`, `off`, or a map.
+        pub compress: Option<Compress>,
     }
     short(proxy)
 }
@@ -110,6 +117,7 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
         pipeline: vec![Written::Request(request)],
         timeout: Timeout::After(Duration::from_secs(3600)),
         max_body: Size(1 << 20),
+        compress: None,
     })
 }
 

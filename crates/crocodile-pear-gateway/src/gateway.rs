@@ -13,6 +13,7 @@ use crocodile_pear::upstream::Upstream;
 use http::{Method, Response};
 use indexmap::IndexMap;
 
+use crate::compress::{Compress, Compressor};
 use crate::deadline;
 use crate::document::{Document, EndpointSpec};
 use crate::respond;
@@ -37,6 +38,8 @@ pub struct Endpoint {
     max_body: usize,
     /// Whether its answers carry `Server-Timing`.
     timed: bool,
+    /// What compresses its answers.
+    compress: Option<Arc<Compressor>>,
     rest: Option<String>,
 }
 
@@ -63,10 +66,11 @@ impl Gateway {
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(unread.iter().map(String::as_str)).collect();
+        let compress = compressor(document.compress.as_ref(), problems);
         let mut gateway = Gateway { routes: Routes::new(), endpoints: Vec::new(), upstreams };
         for (name, (span, spec)) in &document.endpoints {
             let written = Located::new(name.clone(), *span);
-            sound &= gateway.add(&written, spec, &broken, problems).is_some();
+            sound &= gateway.add(&written, spec, &compress, &broken, problems).is_some();
         }
         sound.then_some(gateway)
     }
@@ -75,6 +79,7 @@ impl Gateway {
         &mut self,
         written: &Located<String>,
         spec: &EndpointSpec,
+        compress: &Option<Arc<Compressor>>,
         broken: &[&str],
         problems: &mut Problems,
     ) -> Option<()> {
@@ -89,6 +94,7 @@ impl Gateway {
             timeout: spec.timeout,
             max_body: spec.max_body.bytes(),
             timed,
+            compress: spec.compress.as_ref().map_or(compress.clone(), |own| compressor(Some(own), problems)),
             rest: route.rest.clone(),
         });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {
@@ -171,8 +177,17 @@ impl Gateway {
         let scope = Scope::new(method, query, head.headers, body).with_params(params);
         let scope = Arc::new(scope.with_deadline(endpoint.timeout));
         let outcome = endpoint.plan.answer(&scope, endpoint.max_body).await;
-        deadline::bound(respond::respond(outcome, &scope, endpoint.timed), scope.deadline())
+        let response = respond::respond(outcome, &scope, endpoint.timed);
+        let response = match &endpoint.compress {
+            Some(compress) => compress.wrap(response, scope.headers()).await,
+            None => response,
+        };
+        deadline::bound(response, scope.deadline())
     }
+}
+
+fn compressor(spec: Option<&Compress>, problems: &mut Problems) -> Option<Arc<Compressor>> {
+    spec.and_then(|spec| spec.compile(problems)).map(Arc::new)
 }
 
 /// An address as written.

@@ -2,6 +2,7 @@
 
 mod admin;
 pub mod cli;
+pub mod compress;
 pub mod config;
 mod deadline;
 pub mod demo;

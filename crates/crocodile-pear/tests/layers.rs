@@ -27,8 +27,8 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
-    "config", "document", "log", "route", "deadline", "respond", "server", "demo", "gateway", "metrics", "health",
-    "live", "admin", "cli",
+    "config", "compress", "document", "log", "route", "deadline", "respond", "server", "demo", "gateway", "metrics",
+    "health", "live", "admin", "cli",
 ];
 
 /// Macros live at the root of their crate, wherever they are written.

@@ -79,7 +79,8 @@ impl Demo {
 /// Says what to try.
 fn invite(gateway: SocketAddr, upstreams: SocketAddr) {
     eprintln!(
-        "\nThe gateway is at http://{gateway}, the example upstreams at http://{upstreams}. Try:\n
+        "\nThe gateway is at http://{gateway}, the example upstreams at http://{upstreams}.
+See http://{gateway}/gallery.html, or try:\n
   curl http://{gateway}/users/7
   curl http://{gateway}/users
   curl -i 'http://{gateway}/temperatures?q=Lund,SE|Copenhagen,DK|Oslo,NO'

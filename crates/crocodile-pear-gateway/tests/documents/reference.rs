@@ -14,7 +14,7 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 14] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
     ("LocationSpec", "A location"),
@@ -26,6 +26,7 @@ const SECTIONS: [(&str, &str); 13] = [
     ("EjectSpec", "Ejection"),
     ("HealthSpec", "Health"),
     ("EndpointSpec", "An end-point"),
+    ("Compress", "Compress"),
     ("Clients", "Clients"),
     ("Log", "Log"),
 ];

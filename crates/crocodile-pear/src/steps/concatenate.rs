@@ -196,6 +196,7 @@ async fn write(answer: Answer, spec: &Concatenate, out: &mut Vec<u8>) -> Result<
     if spec.body_only {
         return format::splice(answer, spec.max_body.bytes(), spec.lines(), out).await;
     }
+    let answer = format::plain(answer)?;
     out.extend_from_slice(b"{\"status\":");
     out.extend_from_slice(answer.status.as_str().as_bytes());
     out.extend_from_slice(b",\"headers\":");

@@ -415,6 +415,7 @@ impl Calling {
     /// The whole answer as a value, if it is one that can be used.
     async fn settle(&self, called: Result<Answer, Error>) -> Option<Answer> {
         let answer = called.ok().filter(|answer| answer.status.is_success())?;
+        let answer = format::plain(answer).ok()?;
         let (status, headers) = (answer.status, answer.headers.clone());
         let value = format::value(answer, self.max_body).await.ok()?;
         Some(Answer { headers, ..Answer::of_value(value) }).map(|answer| Answer { status, ..answer })

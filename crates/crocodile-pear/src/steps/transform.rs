@@ -80,6 +80,7 @@ async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Ou
 
 impl Ready {
     async fn apply(&self, answer: Answer, scope: &Scope) -> Result<Option<Answer>, Error> {
+        let answer = format::plain(answer)?;
         let (status, names, mut headers) = (answer.status, answer.names.clone(), answer.headers.clone());
         let upstream = answer.upstream.clone();
         let item = format::data(answer, self.max_body).await?;

@@ -1,0 +1,211 @@
+//! Answers compressed on their way out: one stream each, delivered as their parts arrive.
+
+mod coded;
+mod encoder;
+mod gzip;
+mod held;
+mod media;
+mod negotiate;
+mod sample;
+
+use crocodile_pear::flow::{Pulled, Whole};
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Located, Size};
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, VARY,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Body;
+
+use coded::Coded;
+use encoder::Encoder;
+use held::Held;
+use media::Media;
+use negotiate::Choice;
+
+pub use negotiate::Coding;
+
+spec! {
+    /// Compresses answers for clients that ask for it with `Accept-Encoding`. Written short as `on`, with every default,
+    /// or `off`. What arrives is delivered: whenever nothing more is at hand, the client can decode all that has come so
+    /// far. An answer that is compressed already, is a part (206), or says `no-transform` is handed on as it is. An
+    /// answer under way holds about 0.3 MiB, with zstd 0.7 MiB. Leave it off where secrets and what a client may choose
+    /// come in one answer: the length of a compressed one tells of both.
+    pub struct Compress {
+        /// What is offered. Where a client likes several equally, it gets the first of these.
+        pub codings: Vec<Coding> = Coding::ALL.to_vec(),
+        /// A body that is known to be shorter is sent as it is; one of unknown length is compressed.
+        pub min_size: Size = Size(1 << 10),
+        /// The content types that are worth it: `text/html`, `text/*`, or `*+json` for all that end like this.
+        pub types: Vec<Located<String>> = media::usual(),
+        /// The level of gzip and deflate, 1 (fast) to 9 (small).
+        pub gzip: Located<u32> = Located::new(2, Default::default()),
+        /// The level of br, 0 (fast) to 11 (small). At 0 and 1, nothing is found again of what was delivered before.
+        pub br: Located<u32> = Located::new(1, Default::default()),
+        /// The level of zstd, 1 (fast) to 19 (small).
+        pub zstd: Located<u32> = Located::new(1, Default::default()),
+    }
+    short(switch)
+}
+
+fn switch(text: Located<String>, problems: &mut Problems) -> Option<Compress> {
+    let at = |level| Located::new(level, text.span);
+    let codings = match text.as_str() {
+        "on" | "true" => Coding::ALL.to_vec(),
+        "off" | "false" => Vec::new(),
+        other => {
+            return problems.error(text.span, format!("found `{other}`, wanted `on`, `off` or a map"), "write `on`");
+        }
+    };
+    Some(Compress { codings, min_size: Size(1 << 10), types: media::usual(), gzip: at(2), br: at(1), zstd: at(1) })
+}
+
+impl Compress {
+    /// Checks levels and types; nothing where nothing is offered.
+    pub fn compile(&self, problems: &mut Problems) -> Option<Compressor> {
+        let levels = Levels {
+            gzip: level(&self.gzip, 1, 9, problems),
+            br: level(&self.br, 0, 11, problems),
+            zstd: level(&self.zstd, 1, 19, problems),
+        };
+        let types = self.types.iter().filter_map(|written| Media::parse(written, problems)).collect();
+        let codings = self.codings.clone();
+        (!codings.is_empty()).then_some(Compressor { codings, min_size: self.min_size.0, types, levels })
+    }
+}
+
+fn level(written: &Located<u32>, least: u32, most: u32, problems: &mut Problems) -> u32 {
+    if !(least..=most).contains(&written.value) {
+        let message = format!("there is no level {written}");
+        let _ = problems.error::<()>(written.span, message, format!("levels are {least} to {most}"));
+    }
+    written.value.clamp(least, most)
+}
+
+/// How hard each coding tries.
+#[derive(Clone, Copy, Debug)]
+struct Levels {
+    gzip: u32,
+    br: u32,
+    zstd: u32,
+}
+
+/// What compresses the answers of an end-point.
+#[derive(Debug)]
+pub struct Compressor {
+    codings: Vec<Coding>,
+    min_size: u64,
+    types: Vec<Media>,
+    levels: Levels,
+}
+
+/// What describes the bytes of a body, and is wrong of others.
+const OF_BYTES: [HeaderName; 6] = [
+    CONTENT_LENGTH,
+    ACCEPT_RANGES,
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+];
+
+impl Compressor {
+    /// The same answer as the client would have it. What is at hand is looked at first, and nothing is waited for: an
+    /// answer that is whole by then leaves with its length, and never longer than it was.
+    pub async fn wrap(&self, mut response: Response<Pulled>, request: &HeaderMap) -> Response<Pulled> {
+        if fixed(&response) {
+            return response;
+        }
+        let choice = negotiate::choose(request, &self.codings);
+        let length = length(&response);
+        let worth = length.is_none_or(|length| length >= self.min_size) && self.takes(response.headers());
+        let asked = matches!(choice, Choice::Only(_)) && length != Some(0);
+        if !worth && !asked {
+            return response;
+        }
+        vary(response.headers_mut());
+        let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return response };
+        if told_without_body(&response, length) {
+            describe(response.headers_mut(), coding);
+            return response.map(|_| Box::pin(held::Untold) as Pulled);
+        }
+        let (parts, body) = response.into_parts();
+        let held = Held::look(body).await;
+        let whole = held.whole();
+        let plain = match &whole {
+            Some(bytes) => (bytes.len() as u64) < self.min_size.max(1),
+            None => sample::is_dense(held.ahead()),
+        };
+        let mut response = Response::from_parts(parts, ());
+        if plain && !asked {
+            return response.map(|()| held.pulled());
+        }
+        let Some(mut encoder) = Encoder::new(coding, &self.levels) else { return response.map(|()| held.pulled()) };
+        match whole {
+            None => {
+                describe(response.headers_mut(), coding);
+                response.map(|()| Box::pin(Coded::new(held.pulled(), encoder)) as Pulled)
+            }
+            Some(bytes) => match encoder.whole(&bytes) {
+                Ok(coded) if coded.len() < bytes.len() || asked => {
+                    describe(response.headers_mut(), coding);
+                    response.map(|()| Box::pin(Whole::new(coded)) as Pulled)
+                }
+                _ => response.map(|()| Box::pin(Whole::new(bytes)) as Pulled),
+            },
+        }
+    }
+
+    fn takes(&self, headers: &HeaderMap) -> bool {
+        let Some(written) = headers.get(CONTENT_TYPE) else { return false };
+        self.types.iter().any(|media| media.matches(written.as_bytes()))
+    }
+}
+
+/// Whether an answer must be handed on as it is: it has no body, is a part, is coded, or forbids it.
+fn fixed(response: &Response<Pulled>) -> bool {
+    let bodiless = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
+    let headers = response.headers();
+    let directives = headers.get_all(CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    let mut directives = directives.flat_map(|value| value.split(','));
+    bodiless.contains(&response.status())
+        || response.status() == StatusCode::PARTIAL_CONTENT
+        || headers.contains_key(CONTENT_RANGE)
+        || headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+        || directives.any(|directive| directive.trim().eq_ignore_ascii_case("no-transform"))
+}
+
+/// How many bytes a GET's body has, as far as it is known.
+fn length(response: &Response<Pulled>) -> Option<u64> {
+    let told = response.headers().get(CONTENT_LENGTH);
+    let told = told.and_then(|value| value.to_str().ok()?.parse().ok());
+    told.or_else(|| response.body().size_hint().exact())
+}
+
+/// Whether this is an upstream's answer to HEAD: the length of a body that is not there.
+fn told_without_body(response: &Response<Pulled>, length: Option<u64>) -> bool {
+    length.is_some_and(|length| length > 0) && response.body().is_end_stream()
+}
+
+/// The client's `Accept-Encoding` has made this answer what it is (RFC 9110, 12.5.5).
+fn vary(headers: &mut HeaderMap) {
+    let values = headers.get_all(VARY).iter().filter_map(|value| value.to_str().ok());
+    let mut names = values.flat_map(|value| value.split(',')).map(str::trim);
+    if !names.any(|name| name == "*" || name.eq_ignore_ascii_case("accept-encoding")) {
+        headers.append(VARY, HeaderValue::from_static("accept-encoding"));
+    }
+}
+
+fn describe(headers: &mut HeaderMap, coding: Coding) {
+    OF_BYTES.into_iter().for_each(|name| drop(headers.remove(name)));
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.word()));
+    let Some(strong) = headers.get(ETAG).filter(|tag| tag.as_bytes().starts_with(b"\"")) else { return };
+    // The same representation in other bytes (RFC 9110, 8.8.1).
+    if let Ok(weak) = HeaderValue::from_bytes(&[b"W/", strong.as_bytes()].concat()) {
+        headers.insert(ETAG, weak);
+    }
+}
+
+#[cfg(test)]
+mod tests;

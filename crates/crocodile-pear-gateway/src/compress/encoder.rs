@@ -1,0 +1,188 @@
+//! One compressed stream: its header once, everything that was written, its end once.
+
+use brotli::enc::StandardAlloc;
+use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
+use bytes::Bytes;
+use crocodile_pear::error::{Error, Kind};
+use flate2::{Compress, Compression, FlushCompress, Status};
+use zstd::stream::raw::{CParameter, InBuffer, Operation, OutBuffer};
+
+use super::Levels;
+use super::gzip::Gzip;
+use super::negotiate::Coding;
+
+/// What brotli takes at once: at its fast levels it looks for repetitions within this only.
+const BLOCK: usize = 64 << 10;
+
+/// Brotli's window, 2^18 bytes: 1.5 MiB less to hold than the usual 2^22, and nothing lost at fast levels.
+const BR_WINDOW: u32 = 18;
+
+/// zstd's window, 2^18 bytes. Browsers take up to 2^23 (RFC 9659).
+const ZSTD_WINDOW: u32 = 18;
+
+/// The room that is made for output at a time.
+const ROOM: usize = 16 << 10;
+
+/// Compresses what is written into it.
+pub enum Encoder {
+    /// gzip.
+    Gzip(Gzip),
+    /// deflate, which is zlib's format.
+    Zlib(Compress),
+    /// br, which gathers small pieces first.
+    Brotli { stream: Box<BrotliEncoderStateStruct<StandardAlloc>>, block: Vec<u8> },
+    /// zstd.
+    Zstd(zstd::stream::raw::Encoder<'static>),
+}
+
+impl Encoder {
+    /// A stream in this coding, if there is memory for it.
+    pub(super) fn new(coding: Coding, levels: &Levels) -> Option<Self> {
+        match coding {
+            Coding::Gzip => Some(Encoder::Gzip(Gzip::new(levels.gzip))),
+            Coding::Deflate => Some(Encoder::Zlib(Compress::new(Compression::new(levels.gzip), true))),
+            Coding::Br => Some(brotli(levels.br)),
+            Coding::Zstd => zstd(levels.zstd).ok().map(Encoder::Zstd),
+        }
+    }
+
+    /// A whole body.
+    pub fn whole(&mut self, bytes: &[u8]) -> Result<Bytes, Error> {
+        let mut out = Vec::with_capacity(bytes.len() / 2 + 64);
+        self.write(bytes, &mut out)?;
+        self.finish(&mut out)?;
+        Ok(out.into())
+    }
+
+    /// Takes more of the body. What comes of it may stay inside.
+    pub fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Encoder::Gzip(stream) => stream.write(bytes, out),
+            Encoder::Zlib(stream) => deflate(stream, bytes, FlushCompress::None, out),
+            Encoder::Brotli { stream, block } => {
+                block.extend_from_slice(bytes);
+                if block.len() < BLOCK {
+                    return Ok(());
+                }
+                operate(stream, BrotliEncoderOperation::BROTLI_OPERATION_PROCESS, block, out)
+            }
+            Encoder::Zstd(stream) => {
+                let mut input = InBuffer::around(bytes);
+                while input.pos() < bytes.len() {
+                    room(out, |out| stream.run(&mut input, out))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives out everything that was written, so that a reader can decode it.
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Encoder::Gzip(stream) => stream.flush(out),
+            Encoder::Zlib(stream) => deflate(stream, &[], FlushCompress::Sync, out),
+            Encoder::Brotli { stream, block } => {
+                operate(stream, BrotliEncoderOperation::BROTLI_OPERATION_FLUSH, block, out)
+            }
+            Encoder::Zstd(stream) => {
+                while room(out, |out| stream.flush(out))? > 0 {}
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the stream. A stream that was not ended is one that was cut.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Encoder::Gzip(stream) => stream.finish(out),
+            Encoder::Zlib(stream) => deflate(stream, &[], FlushCompress::Finish, out),
+            Encoder::Brotli { stream, block } => {
+                operate(stream, BrotliEncoderOperation::BROTLI_OPERATION_FINISH, block, out)
+            }
+            Encoder::Zstd(stream) => {
+                while room(out, |out| stream.finish(out, true))? > 0 {}
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether what comes is only wrapped. br and zstd notice by themselves what is too dense, and are quick about it.
+    pub fn store(&mut self, store: bool, out: &mut Vec<u8>) -> Result<(), Error> {
+        if let Encoder::Gzip(stream) = self { stream.store(store, out) } else { Ok(()) }
+    }
+}
+
+fn brotli(level: u32) -> Encoder {
+    let mut stream = BrotliEncoderStateStruct::new(StandardAlloc::default());
+    stream.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, level);
+    stream.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, BR_WINDOW);
+    Encoder::Brotli { stream: Box::new(stream), block: Vec::new() }
+}
+
+fn zstd(level: u32) -> std::io::Result<zstd::stream::raw::Encoder<'static>> {
+    let mut stream = zstd::stream::raw::Encoder::new(level.cast_signed())?;
+    stream.set_parameter(CParameter::WindowLog(ZSTD_WINDOW))?;
+    stream.set_parameter(CParameter::ChecksumFlag(true))?;
+    Ok(stream)
+}
+
+/// None of these codecs fails on any input.
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::new(Kind::Internal, format!("the answer cannot be compressed: {error}"))
+}
+
+/// Runs deflate until it has taken everything and has nothing left to say for this flush.
+pub fn deflate(stream: &mut Compress, mut bytes: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Result<(), Error> {
+    loop {
+        out.reserve(ROOM.min(bytes.len() / 2 + 64));
+        let before = stream.total_in();
+        let status = stream.compress_vec(bytes, out, flush).map_err(failed)?;
+        bytes = &bytes[(stream.total_in() - before) as usize..];
+        // With room left, it has said all that it has to say.
+        if status == Status::StreamEnd || (bytes.is_empty() && out.len() < out.capacity()) {
+            return Ok(());
+        }
+    }
+}
+
+/// Runs brotli over its block, which is empty then.
+fn operate(
+    stream: &mut BrotliEncoderStateStruct<StandardAlloc>,
+    operation: BrotliEncoderOperation,
+    block: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let (mut left, mut taken) = (block.len(), 0);
+    loop {
+        let (mut room, mut made, mut total) = (0, 0, None);
+        let went = stream.compress_stream(
+            operation,
+            &mut left,
+            block,
+            &mut taken,
+            &mut room,
+            &mut [],
+            &mut made,
+            &mut total,
+            &mut |_, _, _, _| (),
+        );
+        if !went {
+            return Err(failed("brotli"));
+        }
+        let mut size = 0;
+        // The slice is longer than what is in it.
+        let taken_out = stream.take_output(&mut size);
+        out.extend_from_slice(&taken_out[..size]);
+        if left == 0 && !stream.has_more_output() {
+            block.clear();
+            return Ok(());
+        }
+    }
+}
+
+/// Runs zstd with room for some output.
+fn room<T>(out: &mut Vec<u8>, run: impl FnOnce(&mut OutBuffer<'_, Vec<u8>>) -> std::io::Result<T>) -> Result<T, Error> {
+    out.reserve(ROOM);
+    let written = out.len();
+    run(&mut OutBuffer::around_pos(out, written)).map_err(failed)
+}

@@ -1,0 +1,315 @@
+//! Content codings (RFC 9110, 8.4.1): bodies that came compressed, read as they were before.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use brotli::enc::StandardAlloc;
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
+use bytes::{Buf, Bytes};
+use flate2::{Decompress, FlushDecompress, Status};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http_body::Frame;
+use zstd::stream::raw::{DParameter, Operation};
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body, Pulled};
+
+/// What is decoded at a time.
+const CHUNK: usize = 32 << 10;
+
+/// What is decoded before other tasks of the thread have their turn.
+const SLICE: usize = 8 * CHUNK;
+
+/// A body may grow this much, whatever its ratio: small ones often do.
+const GROWTH: u64 = 1 << 20;
+
+/// Beyond that, so many times. Deflate cannot do more; brotli makes 660,000 times of a bomb.
+const RATIO: u64 = 1_000;
+
+/// The largest window of zstd, 2^23 bytes (RFC 9659).
+const WINDOW: u32 = 23;
+
+/// One coding within another is an accident; more is an attack.
+const NESTED: usize = 2;
+
+/// The answer with its body as it was before it was compressed, decoded while it is read. One that is not compressed is
+/// the same as before.
+///
+/// # Errors
+/// `Malformed` for a coding that is not known.
+pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
+    if !answer.headers.contains_key(CONTENT_ENCODING) {
+        return Ok(answer);
+    }
+    if !matches!(answer.body, Body::Value(_)) {
+        let values = answer.headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?"));
+        let codings = values.flat_map(|value| value.split(',')).map(|coding| coding.trim().to_ascii_lowercase());
+        let codings: Vec<String> = codings.filter(|coding| !coding.is_empty() && coding != "identity").collect();
+        if codings.len() > NESTED {
+            return Err(Error::new(Kind::Malformed, "the body has too many content codings"));
+        }
+        for coding in codings.iter().rev() {
+            let decoder = Decoder::of(coding)?;
+            answer.body = Body::Pulled(Box::pin(Decoded::new(answer.body.into_pulled()?, decoder)));
+        }
+    }
+    answer.headers.remove(CONTENT_ENCODING);
+    answer.headers.remove(CONTENT_LENGTH);
+    Ok(answer)
+}
+
+/// One compressed stream.
+enum Decoder {
+    Gzip(Decompress),
+    /// zlib's format, or what some servers send instead: deflate alone. The first byte tells.
+    Deflate(Option<Decompress>),
+    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    Zstd(zstd::stream::raw::Decoder<'static>),
+}
+
+/// What one step did.
+struct Step {
+    read: usize,
+    made: usize,
+    /// The stream is whole, as far as it was read.
+    ended: bool,
+}
+
+impl Decoder {
+    fn of(coding: &str) -> Result<Self, Error> {
+        match coding {
+            "gzip" | "x-gzip" => Ok(Decoder::Gzip(Decompress::new_gzip(15))),
+            "deflate" => Ok(Decoder::Deflate(None)),
+            "br" => {
+                let alloc = StandardAlloc::default;
+                // Strict: no windows beyond 16 MiB.
+                Ok(Decoder::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc()))))
+            }
+            "zstd" => zstd().map(Decoder::Zstd).map_err(|error| Error::new(Kind::Internal, error.to_string())),
+            _ => Err(Error::new(Kind::Malformed, "the body is in a content coding that is not known")),
+        }
+    }
+
+    /// Decodes some. Nothing, if the bytes are not what the coding says.
+    fn step(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<Step> {
+        match self {
+            Decoder::Gzip(stream) => {
+                let step = inflate(stream, bytes, out)?;
+                if step.ended {
+                    // Another member may follow (RFC 1952, 2.2).
+                    *stream = Decompress::new_gzip(15);
+                }
+                Some(step)
+            }
+            Decoder::Deflate(stream) => {
+                let wrapped = bytes.first().is_some_and(|first| first & 0x0f == 8 && first >> 4 <= 7);
+                inflate(stream.get_or_insert_with(|| Decompress::new(wrapped)), bytes, out)
+            }
+            Decoder::Brotli(stream) => unbrotli(stream, bytes, out),
+            Decoder::Zstd(stream) => {
+                let status = stream.run_on_buffers(bytes, out).ok()?;
+                Some(Step { read: status.bytes_read, made: status.bytes_written, ended: status.remaining == 0 })
+            }
+        }
+    }
+
+    /// Whether another stream may follow the one that ended.
+    fn goes_on(&self) -> bool {
+        matches!(self, Decoder::Gzip(_) | Decoder::Zstd(_))
+    }
+}
+
+fn zstd() -> std::io::Result<zstd::stream::raw::Decoder<'static>> {
+    let mut stream = zstd::stream::raw::Decoder::new()?;
+    stream.set_parameter(DParameter::WindowLogMax(WINDOW))?;
+    Ok(stream)
+}
+
+fn inflate(stream: &mut Decompress, bytes: &[u8], out: &mut [u8]) -> Option<Step> {
+    let before = (stream.total_in(), stream.total_out());
+    let status = stream.decompress(bytes, out, FlushDecompress::None).ok()?;
+    let read = (stream.total_in() - before.0) as usize;
+    let made = (stream.total_out() - before.1) as usize;
+    Some(Step { read, made, ended: status == Status::StreamEnd })
+}
+
+fn unbrotli(
+    stream: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    bytes: &[u8],
+    out: &mut [u8],
+) -> Option<Step> {
+    let (mut left, mut read, mut room, mut made, mut total) = (bytes.len(), 0, out.len(), 0, 0);
+    let result = BrotliDecompressStream(&mut left, &mut read, bytes, &mut room, &mut made, out, &mut total, stream);
+    match result {
+        BrotliResult::ResultFailure => None,
+        result => Some(Step { read, made, ended: matches!(result, BrotliResult::ResultSuccess) }),
+    }
+}
+
+/// A body that is decoded as it is pulled.
+struct Decoded {
+    inner: Pulled,
+    decoder: Decoder,
+    came: Bytes,
+    /// The decoder may have more than it gave.
+    full: bool,
+    /// What was read is whole; so is what never began.
+    ended: bool,
+    read: u64,
+    made: u64,
+    /// What was made since others had their turn.
+    turn: usize,
+}
+
+impl Decoded {
+    fn new(inner: Pulled, decoder: Decoder) -> Self {
+        Decoded { inner, decoder, came: Bytes::new(), full: false, ended: true, read: 0, made: 0, turn: 0 }
+    }
+
+    /// Decodes some of what came.
+    fn step(&mut self) -> Result<Option<Bytes>, Error> {
+        let malformed = || Error::new(Kind::Malformed, "the body is not what its content coding says");
+        if self.ended && self.read > 0 && !self.decoder.goes_on() {
+            return Err(malformed());
+        }
+        let mut out = vec![0; CHUNK];
+        let step = self.decoder.step(&self.came, &mut out).ok_or_else(malformed)?;
+        if step.read == 0 && step.made == 0 && !step.ended && !self.came.is_empty() {
+            return Err(malformed());
+        }
+        self.came.advance(step.read);
+        self.full = step.made == out.len() && !step.ended;
+        self.ended = step.ended;
+        self.read += step.read as u64;
+        self.made += step.made as u64;
+        self.turn += step.made;
+        if self.made > GROWTH && self.made > self.read.saturating_mul(RATIO) {
+            return Err(Error::new(Kind::Oversized, format!("the body grows more than {RATIO} times when decoded")));
+        }
+        out.truncate(step.made);
+        Ok((step.made > 0).then(|| out.into()))
+    }
+}
+
+impl http_body::Body for Decoded {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let this = &mut *self;
+        loop {
+            if this.turn >= SLICE {
+                this.turn = 0;
+                // Unlike a plain wake, it lets the runtime look at its sockets first.
+                let _ = pin!(tokio::task::yield_now()).poll(cx);
+                return Poll::Pending;
+            }
+            if this.full || !this.came.is_empty() {
+                match this.step() {
+                    Ok(None) => continue,
+                    Ok(Some(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+            }
+            match ready!(this.inner.as_mut().poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => this.came = data,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None if this.ended => return Poll::Ready(None),
+                None => {
+                    let error = Error::new(Kind::Cut, "the body ended before its content coding did");
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use futures_util::stream;
+    use http::{HeaderMap, HeaderValue, StatusCode};
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    fn encode(coding: &str, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        match coding {
+            "gzip" => {
+                let mut stream = flate2::write::GzEncoder::new(&mut out, Compression::new(9));
+                stream.write_all(bytes).and_then(|()| stream.finish().map(drop)).expect("memory");
+            }
+            "deflate" => {
+                let mut stream = flate2::write::ZlibEncoder::new(&mut out, Compression::new(9));
+                stream.write_all(bytes).and_then(|()| stream.finish().map(drop)).expect("memory");
+            }
+            "raw" => {
+                let mut stream = flate2::write::DeflateEncoder::new(&mut out, Compression::new(9));
+                stream.write_all(bytes).and_then(|()| stream.finish().map(drop)).expect("memory");
+            }
+            "br" => brotli::CompressorWriter::new(&mut out, 4096, 5, 20).write_all(bytes).expect("memory"),
+            _ => out = zstd::stream::encode_all(bytes, 3).expect("memory"),
+        }
+        out
+    }
+
+    fn answer(coding: &'static str, coded: &[u8], chunk: usize) -> Answer {
+        let chunks: Vec<_> = coded.chunks(chunk).map(|part| Ok(Frame::data(Bytes::copy_from_slice(part)))).collect();
+        let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(coding))]);
+        let body = Body::Pulled(Box::pin(StreamBody::new(stream::iter(chunks))));
+        Answer { status: StatusCode::OK, headers, body, names: None, upstream: None }
+    }
+
+    async fn read(coding: &'static str, coded: &[u8], chunk: usize) -> Result<Bytes, Kind> {
+        let answer = plain(answer(coding, coded, chunk)).map_err(|error| error.kind())?;
+        assert!(!answer.headers.contains_key(CONTENT_ENCODING));
+        answer.body.collect(16 << 20).await.map_err(|error| error.kind())
+    }
+
+    const CODINGS: [(&str, &str); 5] =
+        [("gzip", "gzip"), ("deflate", "deflate"), ("deflate", "raw"), ("br", "br"), ("zstd", "zstd")];
+
+    #[tokio::test]
+    async fn every_coding_is_read_however_it_is_cut() {
+        let text = br#"{"id":7,"name":"Ada","city":"Lund"},"#.repeat(3_000);
+        for (coding, made) in CODINGS {
+            let coded = encode(made, &text);
+            for chunk in [1, 7, 100, 100_000] {
+                assert_eq!(read(coding, &coded, chunk).await.as_deref(), Ok(&text[..]), "{made} {chunk}");
+            }
+            assert_eq!(read(coding, b"", 1).await.as_deref(), Ok(&b""[..]), "{made}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_cut_or_broken_is_refused() {
+        for (coding, made) in CODINGS {
+            let coded = encode(made, &b"text ".repeat(100));
+            assert_eq!(read(coding, &coded[..coded.len() - 1], 7).await, Err(Kind::Cut), "{made}");
+            assert!(read(coding, &[coded.as_slice(), b"more"].concat(), 7).await.is_err(), "{made}");
+            assert!(read(coding, b"\xff\xff this is something else", 7).await.is_err(), "{made}");
+        }
+        assert_eq!(read("sdch", b"x", 1).await, Err(Kind::Malformed));
+        assert_eq!(read("gzip, gzip, gzip", b"x", 1).await, Err(Kind::Malformed));
+    }
+
+    #[tokio::test]
+    async fn members_and_codings_may_follow_each_other() {
+        let two = [encode("gzip", b"one "), encode("gzip", b"two")].concat();
+        assert_eq!(read("gzip", &two, 5).await.as_deref(), Ok(&b"one two"[..]));
+        let nested = encode("br", &encode("gzip", b"text"));
+        assert_eq!(read("gzip, br", &nested, 5).await.as_deref(), Ok(&b"text"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_bomb_is_refused_while_it_is_read() {
+        let zeroes = vec![0; 64 << 20];
+        for (coding, made) in CODINGS {
+            assert_eq!(read(coding, &encode(made, &zeroes), 512).await, Err(Kind::Oversized), "{made}");
+        }
+    }
+}
