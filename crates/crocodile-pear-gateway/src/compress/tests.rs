@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::problem::Span;
 use http::header::ACCEPT_ENCODING;
 use http_body::Frame;
 
@@ -60,7 +61,7 @@ fn compressor() -> Compressor {
 }
 
 fn levels() -> Levels {
-    compressor().levels
+    LARGE
 }
 
 fn asking(value: &str) -> HeaderMap {
@@ -383,10 +384,10 @@ async fn what_is_too_dense_from_the_beginning_is_not_coded() {
 #[test]
 fn every_wrong_level_and_type_is_told() {
     let mut problems = Problems::default();
-    let at = |level| Located::new(level, Default::default());
+    let at = |level, column| Some(Located::new(level, Span { column, length: 2, ..Span::default() }));
     let types = vec![Located::new("json".to_owned(), Default::default())];
     let (codings, min_size) = (Coding::ALL.to_vec(), Size(0));
-    let compress = Compress { codings, min_size, types, gzip: at(10), br: at(12), zstd: at(0) };
+    let compress = Compress { codings, min_size, types, gzip: at(10, 5), br: at(12, 15), zstd: at(0, 25) };
     let _ = compress.compile(&mut problems);
     let told: Vec<_> = problems.into_sorted().into_iter().map(|problem| problem.message).collect();
     assert_eq!(told.len(), 4, "{told:?}");

@@ -100,6 +100,28 @@ mod tests {
         }
     }
 
+    /// The thesis: 16,563 bytes with gzip.
+    #[tokio::test]
+    async fn fifty_users_are_no_larger_compressed_than_in_the_thesis() {
+        use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
+        use http_body_util::BodyExt as _;
+
+        let users = list(None).into_body().collect().await.expect("users").to_bytes();
+        let node = crocodile_pear::spec::Node::from_json(&"on".into());
+        let mut problems = crocodile_pear::problem::Problems::default();
+        let on = <crate::compress::Compress as crocodile_pear::spec::Decode>::decode(&node, &mut problems);
+        let compressor = on.and_then(|on| on.compile(&mut problems)).expect("on");
+        for (coding, most) in [("gzip", 16_563), ("deflate", 16_563), ("br", 15_000), ("zstd", 16_000)] {
+            let body: crocodile_pear::flow::Pulled = Box::pin(crocodile_pear::flow::Whole::new(users.clone()));
+            let mut response = http::Response::new(body);
+            response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+            let asked = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(coding))]);
+            let coded = compressor.wrap(response, &asked).await.into_body().collect().await.expect("coded");
+            let size = coded.to_bytes().len();
+            assert!(size <= most, "{coding}: {size}");
+        }
+    }
+
     #[test]
     fn there_is_no_user_beyond_the_last() {
         assert!(one("1000").is_some());
