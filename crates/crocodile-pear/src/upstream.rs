@@ -10,9 +10,11 @@ mod io;
 mod pool;
 mod request;
 mod spec;
+mod tls;
 
 pub use self::fields::may_send;
-pub use self::spec::{TimeoutSpec, UpstreamSpec};
+pub use self::spec::{Files, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::tls::{TlsSettings, TlsVersion};
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use self::exchange::{Exchange, Failure, Origin};
 use self::io::Io;
 use self::pool::Pool;
 use self::request::Request;
+use self::tls::Tls;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -37,8 +40,10 @@ use crate::flow::{Answer, Body};
 pub struct Settings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
-    /// Where it is: scheme `http`, authority, base path.
+    /// Where it is: scheme `http` or `https`, authority, base path.
     pub url: Uri,
+    /// How TLS is spoken where the scheme is `https`.
+    pub tls: TlsSettings,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
     /// The header fields of the client that it may see.
@@ -59,6 +64,7 @@ impl Settings {
         Settings {
             name: name.into(),
             url,
+            tls: TlsSettings::default(),
             timeouts: Timeouts::default(),
             forward: Vec::new(),
             in_flight: None,
@@ -142,20 +148,25 @@ impl Upstream {
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
     pub fn new(settings: Settings) -> Result<Arc<Self>, Error> {
-        let wrong = |detail| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
+        let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
         let url = &settings.url;
-        if url.scheme_str() != Some("http") {
-            return Err(wrong("the url of an upstream begins with http://"));
-        }
-        let authority = url.authority().ok_or_else(|| wrong("the url of an upstream names a host"))?;
+        let authority = url.authority().ok_or_else(|| wrong("the url of an upstream names a host".to_owned()))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("the url of an upstream holds no credentials"));
+            return Err(wrong("the url of an upstream holds no credentials".to_owned()));
         }
         if url.query().is_some() {
-            return Err(wrong("the url of an upstream has no query"));
+            return Err(wrong("the url of an upstream has no query".to_owned()));
         }
+        let (tls, port) = match url.scheme_str() {
+            Some("http") => (None, 80),
+            Some("https") => {
+                let tls = Tls::new(&settings.tls, authority.host(), &[b"http/1.1"]);
+                (Some(tls.map_err(|unfit| wrong(unfit.message))?), 443)
+            }
+            _ => return Err(wrong("the url of an upstream begins with http:// or https://".to_owned())),
+        };
         Ok(Arc::new(Upstream {
-            place: Place::new(authority.host(), authority.port_u16().unwrap_or(80)),
+            place: Place::new(authority.host(), authority.port_u16().unwrap_or(port), tls),
             authority: authority.as_str().into(),
             base: url.path().trim_end_matches('/').into(),
             gate: settings.in_flight.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))),

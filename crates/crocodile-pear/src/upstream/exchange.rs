@@ -16,7 +16,7 @@ use super::framing::{Decoder, Framing, cut};
 use super::head::{self, Head, Reuse, malformed};
 use super::io::Io;
 use super::request::{Request, Sent};
-use super::{Admission, Upstream};
+use super::{Admission, Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -148,7 +148,11 @@ impl Exchange {
                     return Poll::Ready(Ok(self.open(head, opened)));
                 }
                 Poll::Ready(Ok(Err(error))) => return Poll::Ready(Err(error.into())),
-                Poll::Ready(Ok(Ok(Came::End)) | Err(_)) => return Poll::Ready(Err(self.ended())),
+                Poll::Ready(Ok(Ok(Came::End))) => return Poll::Ready(Err(self.ended())),
+                // In TLS 1.3 a server looks at the client's certificate when the client believes all is well.
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(tls::refusal(&error).map_or_else(|| self.ended(), Failure::Final)));
+                }
             }
         }
     }

@@ -134,13 +134,13 @@ impl Request {
                     Poll::Ready(Ok(More::Yes)) => {}
                     Poll::Ready(Ok(More::No)) => self.stream = None,
                     Poll::Ready(Err(error)) => return Sent::Failed(error),
-                    Poll::Pending if self.out.is_empty() => return Sent::Starved,
+                    Poll::Pending if self.out.is_empty() => return flush(io, cx, Sent::Starved),
                     Poll::Pending => {}
                 }
             }
             if self.out.is_empty() {
                 match self.stream {
-                    None => return Sent::All,
+                    None => return flush(io, cx, Sent::All),
                     Some(_) => continue,
                 }
             }
@@ -283,6 +283,15 @@ impl Length {
             Length::Left(length) => Some(Some(*length)),
             Length::Chunked => Some(None),
         }
+    }
+}
+
+/// `then`, once the socket has all that was written.
+fn flush(io: &mut Io, cx: &mut Context<'_>, then: Sent) -> Sent {
+    match io.poll_flush(cx) {
+        Poll::Ready(Ok(())) => then,
+        Poll::Ready(Err(_)) => Sent::Refused,
+        Poll::Pending => Sent::Blocked,
     }
 }
 

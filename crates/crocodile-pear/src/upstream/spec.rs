@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use http::{HeaderName, Uri};
 
-use super::{Settings, Timeouts, Upstream, may_send};
+use super::tls::{Part, Tls};
+use super::{Settings, Timeouts, TlsSettings, TlsVersion, Upstream, may_send};
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Decode, Located, Node, NodeKind, Timeout};
@@ -16,6 +17,8 @@ spec! {
     pub struct UpstreamSpec {
         /// Scheme, host, port and the path that stands before every call's own: `http://127.0.0.1:8000/api`.
         pub url: Located<String>,
+        /// Whom to trust and who to be, where the scheme is `https`.
+        pub tls: Option<TlsSpec>,
         /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The client's header fields that are sent on. No other leaves.
@@ -30,7 +33,14 @@ spec! {
 }
 
 fn short(url: Located<String>, _: &mut Problems) -> Option<UpstreamSpec> {
-    Some(UpstreamSpec { url, timeout: None, forward: Vec::new(), in_flight: None, keep: Duration::from_secs(30) })
+    Some(UpstreamSpec {
+        url,
+        tls: None,
+        timeout: None,
+        forward: Vec::new(),
+        in_flight: None,
+        keep: Duration::from_secs(30),
+    })
 }
 
 spec! {
@@ -55,6 +65,57 @@ fn whole(text: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> 
     Some(TimeoutSpec { connect: None, first_byte: None, idle: None, call: Some(call) })
 }
 
+spec! {
+    /// TLS to an upstream. Files are named from the folder of the configuration file.
+    pub struct TlsSpec {
+        /// A file with the authorities to trust, as PEM; unless set, those that Mozilla trusts.
+        pub ca: Option<Located<String>>,
+        /// A file with the certificate to show, as PEM, and those that lead to its authority.
+        pub certificate: Option<Located<String>>,
+        /// A file with the key of that certificate, as PEM.
+        pub key: Option<Located<String>>,
+        /// The name to ask for, and to find in the certificate, instead of the host of the URL.
+        pub server_name: Option<Located<String>>,
+        /// The versions to offer; unless set, 1.2 and 1.3.
+        pub versions: Vec<TlsVersion> = Vec::new(),
+    }
+}
+
+/// Reads a file that the configuration names; or says why it cannot be read.
+pub type Files<'a> = &'a dyn Fn(&Located<String>) -> Result<Vec<u8>, String>;
+
+impl TlsSpec {
+    fn compile(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
+        let mut sound = true;
+        let mut read = |written: &Option<Located<String>>| match files(written.as_ref()?) {
+            Ok(bytes) => Some(bytes),
+            Err(reason) => {
+                sound = false;
+                let written = written.as_ref()?;
+                problems.error(written.span, format!("cannot read `{written}`: {reason}"), "")
+            }
+        };
+        let settings = TlsSettings {
+            ca: read(&self.ca),
+            certificate: read(&self.certificate),
+            key: read(&self.key),
+            server_name: self.server_name.as_ref().map(|name| name.value.clone()),
+            versions: self.versions.clone(),
+        };
+        if !sound {
+            return None;
+        }
+        let Err(unfit) = Tls::new(&settings, host, &[]) else { return Some(settings) };
+        let written = match unfit.part {
+            Part::Ca => &self.ca,
+            Part::Certificate => &self.certificate,
+            Part::Key => &self.key,
+            Part::Name => &self.server_name,
+        };
+        problems.error(written.as_ref().map(|written| written.span).unwrap_or_default(), unfit.message, "")
+    }
+}
+
 impl TimeoutSpec {
     /// These times, and `others` where none is written.
     pub fn over(&self, others: &Timeouts) -> Timeouts {
@@ -68,13 +129,15 @@ impl TimeoutSpec {
 }
 
 impl UpstreamSpec {
-    /// Makes it ready; every problem is noted.
-    pub fn compile(&self, name: &str, problems: &mut Problems) -> Option<Arc<Upstream>> {
+    /// Makes it ready; every problem is noted. `files` reads what it names.
+    pub fn compile(&self, name: &str, files: Files<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
         let url = url(&self.url, problems);
+        let tls = self.tls(url.as_ref(), files, problems);
         let forward = forward(&self.forward, problems);
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
         let settings = Settings {
             timeouts,
+            tls: tls?,
             forward: forward?,
             in_flight: self.in_flight.map(NonZeroUsize::get),
             idle: self.keep,
@@ -84,6 +147,19 @@ impl UpstreamSpec {
             Ok(upstream) => Some(upstream),
             Err(error) => problems.error(self.url.span, error.detail().to_owned(), ""),
         }
+    }
+}
+
+impl UpstreamSpec {
+    fn tls(&self, url: Option<&Uri>, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
+        let Some(spec) = &self.tls else { return Some(TlsSettings::default()) };
+        if let Some(url) = url.filter(|url| url.scheme_str() != Some("https")) {
+            let remedy =
+                format!("write `https://{}`, or leave out `tls`", url.authority().map_or("", |all| all.as_str()));
+            return problems.error(self.url.span, "`tls` is for `https` URLs, and this is none", remedy);
+        }
+        // Where the URL is wrong, the files are tried all the same.
+        spec.compile(url.and_then(Uri::host).unwrap_or("localhost"), files, problems)
     }
 }
 
@@ -97,15 +173,8 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     let remedy = "write it as `http://host:port/path`";
     let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is no URL", remedy, problems) };
     match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return wrong(
-                "TLS to upstreams is not built yet",
-                "write `http://`, or let a local proxy speak TLS",
-                problems,
-            );
-        }
-        Some(_) => return wrong("only http URLs can be called", remedy, problems),
+        Some("http" | "https") => {}
+        Some(_) => return wrong("only http and https URLs can be called", remedy, problems),
         None => return wrong("the URL has no scheme", remedy, problems),
     }
     match uri.authority() {
