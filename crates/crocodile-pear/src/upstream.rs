@@ -5,6 +5,7 @@ mod connect;
 mod exchange;
 mod fields;
 mod framing;
+mod h2;
 mod head;
 mod io;
 mod pool;
@@ -13,7 +14,8 @@ mod spec;
 mod tls;
 
 pub use self::fields::may_send;
-pub use self::spec::{Files, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::pool::Connections;
+pub use self::spec::{ConnectionsSpec, Files, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
 pub use self::tls::{TlsSettings, TlsVersion};
 
 use std::future::{Future, poll_fn};
@@ -29,7 +31,7 @@ use self::clock::Clock;
 use self::connect::Place;
 use self::exchange::{Exchange, Failure, Origin};
 use self::io::Io;
-use self::pool::Pool;
+use self::pool::{Line, Pool};
 use self::request::Request;
 use self::tls::Tls;
 use crate::error::{Error, Kind};
@@ -42,6 +44,8 @@ pub struct Settings {
     pub name: Arc<str>,
     /// Where it is: scheme `http` or `https`, authority, base path.
     pub url: Uri,
+    /// Which versions of HTTP it may be spoken to in.
+    pub protocol: Protocol,
     /// How TLS is spoken where the scheme is `https`.
     pub tls: TlsSettings,
     /// How long each phase of a call may take.
@@ -50,10 +54,8 @@ pub struct Settings {
     pub forward: Vec<HeaderName>,
     /// How many calls it may have in flight, over all cores.
     pub in_flight: Option<usize>,
-    /// How long a connection is kept without a call.
-    pub idle: Duration,
-    /// How many connections are kept without a call, per core.
-    pub max_idle: usize,
+    /// How many connections there may be, and for how long.
+    pub connections: Connections,
     /// Bytes that the head of an answer may have.
     pub max_head: usize,
 }
@@ -64,18 +66,19 @@ impl Settings {
         Settings {
             name: name.into(),
             url,
+            protocol: Protocol::Auto,
             tls: TlsSettings::default(),
             timeouts: Timeouts::default(),
             forward: Vec::new(),
             in_flight: None,
-            // nginx's default on the other side is 75 s: who closes first loses no request.
-            idle: Duration::from_secs(60),
-            // A fan-out of ten for a hundred clients at once finds all of its connections again.
-            max_idle: 1024,
+            connections: Connections::default(),
             max_head: 64 * 1024,
         }
     }
 }
+
+/// How often a call is sent at most while it is provable that nobody has looked at it.
+const ATTEMPTS: usize = 4;
 
 /// How long an upstream may let a call wait. Only time spent waiting for the upstream counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +123,7 @@ pub struct Upstream {
     forward: Vec<HeaderName>,
     timeouts: Timeouts,
     max_head: usize,
+    protocol: Protocol,
     place: Place,
     authority: Box<str>,
     base: Box<str>,
@@ -160,17 +164,18 @@ impl Upstream {
         let (tls, port) = match url.scheme_str() {
             Some("http") => (None, 80),
             Some("https") => {
-                let tls = Tls::new(&settings.tls, authority.host(), &[b"http/1.1"]);
+                let tls = Tls::new(&settings.tls, authority.host(), settings.protocol.offers());
                 (Some(tls.map_err(|unfit| wrong(unfit.message))?), 443)
             }
             _ => return Err(wrong("the url of an upstream begins with http:// or https://".to_owned())),
         };
         Ok(Arc::new(Upstream {
+            protocol: settings.protocol,
             place: Place::new(authority.host(), authority.port_u16().unwrap_or(port), tls),
             authority: authority.as_str().into(),
             base: url.path().trim_end_matches('/').into(),
             gate: settings.in_flight.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))),
-            pool: Arc::new(Pool::new(settings.idle, settings.max_idle)),
+            pool: Arc::new(Pool::new(settings.connections)),
             counters: Counters::default(),
             name: settings.name,
             forward: settings.forward,
@@ -197,6 +202,30 @@ impl Upstream {
     /// What has happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Whether calls may share connections.
+    fn shares(&self) -> bool {
+        match self.protocol {
+            Protocol::Auto => self.place.has_tls(),
+            Protocol::Http1 => false,
+            Protocol::Http2 => true,
+        }
+    }
+
+    /// What is spoken on a new connection.
+    fn speaks_h2(&self, io: &Io) -> Result<bool, Error> {
+        let prior_knowledge = self.protocol == Protocol::Http2 && !self.place.has_tls();
+        match prior_knowledge || io.chose_h2() {
+            false if self.protocol == Protocol::Http2 => {
+                Err(Error::new(Kind::Unreachable, "the upstream does not speak HTTP/2"))
+            }
+            speaks => Ok(speaks),
+        }
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.place.has_tls() { "https" } else { "http" }
     }
 
     /// Makes the call; the answer's body is pulled from the connection.
@@ -229,22 +258,26 @@ impl Upstream {
 async fn chain(mut exchange: Box<Exchange>, connect: Limit) -> Result<Answer, Error> {
     // Before a connection is taken, so that calls that wait hold none.
     admit(&mut exchange, connect).await?;
-    let kept = poll_fn(|cx| exchange.upstream.pool.take(cx).into()).await;
-    if let Some(io) = kept.filter(|io| usable(io, &exchange)) {
-        exchange.upstream.counters.count(|counters| &counters.reused);
-        match run(&mut exchange, io, Origin::Kept).await {
+    let mut kept = poll_fn(|cx| exchange.upstream.pool.take(cx).into()).await;
+    for _ in 0..ATTEMPTS {
+        let (line, origin) = match kept.take() {
+            Some(line) => (line, Origin::Kept),
+            // A second kept connection may have been closed with the first; a fresh one was not.
+            None => open(&mut exchange, connect).await?,
+        };
+        if origin == Origin::Kept {
+            if !usable(&line, &exchange) {
+                continue;
+            }
+            exchange.upstream.counters.count(|counters| &counters.reused);
+        }
+        match run(&mut exchange, line, origin).await {
             Ok(parts) => return Ok(exchange.into_answer(parts)),
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Stale) => exchange.upstream.counters.count(|counters| &counters.retried),
         }
     }
-    // A second kept connection may have been closed with the first; a fresh one was not.
-    let io = open(&mut exchange, connect).await?;
-    match run(&mut exchange, io, Origin::Fresh).await {
-        Ok(parts) => Ok(exchange.into_answer(parts)),
-        Err(Failure::Final(error)) => Err(error),
-        Err(Failure::Stale) => Err(Error::new(Kind::Reset, "the upstream closed the connection before it answered")),
-    }
+    Err(Error::new(Kind::Reset, "the upstream closed the connection before it answered"))
 }
 
 /// Waits for a place among the calls in flight.
@@ -279,23 +312,29 @@ async fn queue<'a>(
 }
 
 /// Whether the request may go out on a kept connection that seems to be at rest.
-fn usable(io: &Io, exchange: &Exchange) -> bool {
-    // What cannot be repeated deserves the certainty that a system call gives.
-    exchange.request.method.idempotent || io.surely_at_rest()
+fn usable(line: &Line, exchange: &Exchange) -> bool {
+    match line {
+        // What cannot be repeated deserves the certainty that a system call gives.
+        Line::Own(own) => exchange.request.method.idempotent || own.io.surely_at_rest(),
+        Line::Shared(_) => true,
+    }
 }
 
-async fn open(exchange: &mut Exchange, limit: Limit) -> Result<Io, Error> {
+async fn open(exchange: &mut Exchange, limit: Limit) -> Result<(Line, Origin), Error> {
     let since = Instant::now();
     let upstream = exchange.upstream.clone();
     // Boxed, so that a call that waits for its answer does not carry the room that connecting took.
-    let io = Box::pin(upstream.place.connect(exchange.clock.within(limit))).await?;
+    let opened = Box::pin(pool::open(&upstream, exchange.clock.within(limit))).await?;
     exchange.clock.charge(since.elapsed());
-    upstream.counters.count(|counters| &counters.opened);
-    Ok(io)
+    Ok(opened)
 }
 
-async fn run(exchange: &mut Exchange, io: Io, origin: Origin) -> Result<(http::StatusCode, http::HeaderMap), Failure> {
-    exchange.attach(io, origin);
+async fn run(
+    exchange: &mut Exchange,
+    line: Line,
+    origin: Origin,
+) -> Result<(http::StatusCode, http::HeaderMap), Failure> {
+    exchange.attach(line, origin)?;
     poll_fn(|cx| exchange.poll_head(cx)).await
 }
 

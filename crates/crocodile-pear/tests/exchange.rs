@@ -524,7 +524,7 @@ async fn a_fresh_connection_is_not_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn idle_connections_are_closed_without_traffic() {
-    let stage = Stage::with(|settings| settings.idle = Duration::from_secs(10)).await;
+    let stage = Stage::with(|settings| settings.connections.keep = Duration::from_secs(10)).await;
     let serve = async {
         let mut peer = stage.accept().await;
         peer.head().await;

@@ -7,5 +7,7 @@
 mod authority;
 #[path = "protocols/call.rs"]
 mod call;
+#[path = "protocols/h2.rs"]
+mod h2;
 #[path = "protocols/tls.rs"]
 mod tls;

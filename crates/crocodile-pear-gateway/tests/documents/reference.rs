@@ -14,10 +14,11 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
     ("TlsSpec", "TLS to an upstream"),
+    ("ConnectionsSpec", "Connections of an upstream"),
     ("TimeoutSpec", "The times of a call"),
     ("EndpointSpec", "An end-point"),
     ("Clients", "Clients"),

@@ -34,6 +34,10 @@ impl Place {
         Place { host, tls }
     }
 
+    pub(super) fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Connects, all addresses of a name and the handshake together within `limit`.
     ///
     /// # Errors

@@ -64,6 +64,11 @@ impl Io {
         }
     }
 
+    /// Whether TLS has chosen HTTP/2.
+    pub(super) fn chose_h2(&self) -> bool {
+        matches!(self, Io::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
+    }
+
     /// Whether a connection at rest still is: neither closed nor talking unasked. Costs no system call as a rule.
     pub(super) fn at_rest(&mut self, cx: &mut Context<'_>) -> bool {
         self.poll_into(cx, &mut ReadBuf::new(&mut [0; 1])).is_pending()

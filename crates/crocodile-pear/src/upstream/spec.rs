@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{HeaderName, Uri};
 
 use super::tls::{Part, Tls};
-use super::{Settings, Timeouts, TlsSettings, TlsVersion, Upstream, may_send};
+use super::{Connections, Settings, Timeouts, TlsSettings, TlsVersion, Upstream, may_send};
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Decode, Located, Node, NodeKind, Timeout};
@@ -17,6 +17,8 @@ spec! {
     pub struct UpstreamSpec {
         /// Scheme, host, port and the path that stands before every call's own: `http://127.0.0.1:8000/api`.
         pub url: Located<String>,
+        /// Which versions of HTTP it is spoken to in.
+        pub protocol: Protocol = Protocol::Auto,
         /// Whom to trust and who to be, where the scheme is `https`.
         pub tls: Option<TlsSpec>,
         /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
@@ -28,6 +30,8 @@ spec! {
         pub in_flight: Option<NonZeroUsize>,
         /// How long a connection is kept without a call.
         pub keep: Duration = Duration::from_secs(30),
+        /// How many connections there may be.
+        pub connections: Option<ConnectionsSpec>,
     }
     short(short)
 }
@@ -35,11 +39,13 @@ spec! {
 fn short(url: Located<String>, _: &mut Problems) -> Option<UpstreamSpec> {
     Some(UpstreamSpec {
         url,
+        protocol: Protocol::Auto,
         tls: None,
         timeout: None,
         forward: Vec::new(),
         in_flight: None,
         keep: Duration::from_secs(30),
+        connections: None,
     })
 }
 
@@ -63,6 +69,51 @@ fn whole(text: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> 
     let kind = NodeKind::Scalar { text: text.value, quoted: false, runs: text.runs };
     let call = Timeout::decode(&Node { span: text.span, kind }, problems)?;
     Some(TimeoutSpec { connect: None, first_byte: None, idle: None, call: Some(call) })
+}
+
+crate::choice! {
+    /// Which versions of HTTP an upstream is spoken to in.
+    pub enum Protocol {
+        /// Under TLS what the upstream chooses, else HTTP/1.1.
+        Auto = "auto",
+        /// HTTP/1.1.
+        Http1 = "http1",
+        /// HTTP/2; without TLS from the first byte on, as the upstream is known to speak it.
+        Http2 = "http2",
+    }
+}
+
+impl Protocol {
+    /// What TLS offers, what is liked best first.
+    pub(super) fn offers(self) -> &'static [&'static [u8]] {
+        match self {
+            Protocol::Auto => &[b"h2", b"http/1.1"],
+            Protocol::Http1 => &[b"http/1.1"],
+            Protocol::Http2 => &[b"h2"],
+        }
+    }
+}
+
+spec! {
+    /// How many connections to an upstream there may be; each number is for one core.
+    pub struct ConnectionsSpec {
+        /// At most so many are open; a call more waits as long as it may wait for a connection, and then fails
+        /// with 503.
+        pub open: Option<NonZeroUsize>,
+        /// At most so many calls wait for one; a call more fails with 503 at once.
+        pub waiting: usize = 1024,
+        /// At most so many are kept without a call.
+        pub idle: usize = 1024,
+        /// How long one is used at all. Calls under way are finished.
+        pub lifetime: Duration = Duration::from_secs(3600),
+    }
+}
+
+impl ConnectionsSpec {
+    fn bounds(&self, keep: Duration) -> Connections {
+        let open = self.open.map(NonZeroUsize::get);
+        Connections { open, waiting: self.waiting, idle: self.idle, lifetime: self.lifetime, keep }
+    }
 }
 
 spec! {
@@ -135,12 +186,15 @@ impl UpstreamSpec {
         let tls = self.tls(url.as_ref(), files, problems);
         let forward = forward(&self.forward, problems);
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
+        let standard = || Connections { keep: self.keep, ..Connections::default() };
+        let connections = self.connections.as_ref().map_or_else(standard, |spec| spec.bounds(self.keep));
         let settings = Settings {
             timeouts,
             tls: tls?,
             forward: forward?,
             in_flight: self.in_flight.map(NonZeroUsize::get),
-            idle: self.keep,
+            protocol: self.protocol,
+            connections,
             ..Settings::new(name, url?)
         };
         match Upstream::new(settings) {
