@@ -10,11 +10,13 @@ mod head;
 mod io;
 mod pool;
 mod request;
+mod resolve;
 mod spec;
 mod tls;
 
 pub use self::fields::may_send;
 pub use self::pool::Connections;
+pub use self::resolve::Resolver;
 pub use self::spec::{ConnectionsSpec, Files, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
 pub use self::tls::{TlsSettings, TlsVersion};
 
@@ -48,6 +50,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// How TLS is spoken where the scheme is `https`.
     pub tls: TlsSettings,
+    /// Who resolves its name; the system's resolver unless set.
+    pub resolver: Option<Resolver>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
     /// The header fields of the client that it may see.
@@ -68,6 +72,7 @@ impl Settings {
             url,
             protocol: Protocol::Auto,
             tls: TlsSettings::default(),
+            resolver: None,
             timeouts: Timeouts::default(),
             forward: Vec::new(),
             in_flight: None,
@@ -171,7 +176,7 @@ impl Upstream {
         };
         Ok(Arc::new(Upstream {
             protocol: settings.protocol,
-            place: Place::new(authority.host(), authority.port_u16().unwrap_or(port), tls),
+            place: Place::new(authority.host(), authority.port_u16().unwrap_or(port), tls, settings.resolver.as_ref()),
             authority: authority.as_str().into(),
             base: url.path().trim_end_matches('/').into(),
             gate: settings.in_flight.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))),

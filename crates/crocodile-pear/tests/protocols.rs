@@ -7,6 +7,8 @@
 mod authority;
 #[path = "protocols/call.rs"]
 mod call;
+#[path = "protocols/dns.rs"]
+mod dns;
 #[path = "protocols/h2.rs"]
 mod h2;
 #[path = "protocols/tls.rs"]

@@ -3,10 +3,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 
 use super::Limit;
 use super::io::Io;
+use super::resolve::{Name, Resolver};
 use super::tls::Tls;
 use crate::error::{Error, Kind};
 
@@ -19,17 +20,16 @@ pub(super) struct Place {
 enum Host {
     /// An address, nothing to resolve.
     Address(SocketAddr),
-    /// A name, resolved for every new connection.
-    Name(Box<str>, u16),
+    Name(Name),
 }
 
 impl Place {
     /// `host` as it stands in a URL: a name, or an address, in brackets if it is IPv6.
-    pub(super) fn new(host: &str, port: u16, tls: Option<Tls>) -> Self {
+    pub(super) fn new(host: &str, port: u16, tls: Option<Tls>, resolver: Option<&Resolver>) -> Self {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = match bare.parse::<IpAddr>() {
             Ok(address) => Host::Address(SocketAddr::new(address, port)),
-            Err(_) => Host::Name(host.into(), port),
+            Err(_) => Host::Name(Name::new(host, port, resolver.cloned())),
         };
         Place { host, tls }
     }
@@ -46,7 +46,7 @@ impl Place {
         let connecting = async {
             let stream = match &self.host {
                 Host::Address(address) => dial(*address).await,
-                Host::Name(name, port) => resolve(name, *port).await,
+                Host::Name(name) => name.connect().await,
             }?;
             match &self.tls {
                 None => Ok(Io::Tcp(stream)),
@@ -60,20 +60,7 @@ impl Place {
     }
 }
 
-async fn resolve(name: &str, port: u16) -> Result<TcpStream, Error> {
-    let none = || Error::new(Kind::Unreachable, "no address");
-    let addresses = lookup_host((name, port)).await.map_err(|_| none())?;
-    let mut failure = none();
-    for address in addresses {
-        match dial(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-async fn dial(address: SocketAddr) -> Result<TcpStream, Error> {
+pub(super) async fn dial(address: SocketAddr) -> Result<TcpStream, Error> {
     let stream = TcpStream::connect(address).await.map_err(|error| explain(&error))?;
     // A head is written whole; waiting for more to fill a segment only delays it. Failing to say so changes nothing.
     let _ = stream.set_nodelay(true);
