@@ -80,10 +80,11 @@ impl File {
 
 fn compile(node: Option<&crocodile_pear::spec::Node>, sources: Sources, mut problems: Problems) -> Loaded {
     let document = node.and_then(|node| Document::decode(node, &mut problems));
-    let gateway = document.as_ref().and_then(|document| Gateway::compile(document, &[], &mut problems));
+    let files = |written: &_| sources.beside(written);
+    let gateway = document.as_ref().and_then(|document| Gateway::compile(document, &[], &files, &mut problems));
     if let (None, Some(node)) = (&document, node) {
         let (readable, broken) = Document::partial(node);
-        drop(Gateway::compile(&readable, &broken, &mut problems));
+        drop(Gateway::compile(&readable, &broken, &files, &mut problems));
     }
     let gateway = gateway.filter(|_| !problems.fatal());
     Loaded { document, gateway, problems: problems.into_sorted(), sources }

@@ -7,7 +7,10 @@ mod yaml;
 
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::{problem::Problems, spec::Node};
+use crocodile_pear::{
+    problem::Problems,
+    spec::{Located, Node},
+};
 
 pub use report::{Colour, Format, report};
 
@@ -28,6 +31,12 @@ impl Sources {
     /// The file of a span.
     pub fn file(&self, file: u32) -> Option<&Source> {
         self.0.get(usize::try_from(file).ok()?)
+    }
+
+    /// Reads a file that is named in one of these, from the folder of that one; or says why it cannot be read.
+    pub fn beside(&self, written: &Located<String>) -> Result<Vec<u8>, String> {
+        let folder = self.file(written.span.file).and_then(|source| source.path.parent());
+        include::bytes(&folder.unwrap_or(Path::new("")).join(&written.value)).map_err(|fault| include::reason(&fault))
     }
 
     /// Adds a file; answers the number that its spans carry.

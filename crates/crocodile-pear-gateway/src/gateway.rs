@@ -9,7 +9,7 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Located, Timeout};
 use crocodile_pear::step::{Compile, Shape};
-use crocodile_pear::upstream::Upstream;
+use crocodile_pear::upstream::{Files, Upstream};
 use http::{Method, Response};
 use indexmap::IndexMap;
 
@@ -51,13 +51,13 @@ impl Rest for Endpoint {
 
 impl Gateway {
     /// Compiles a document; every problem is noted, and none stops it. `unread` are upstreams that are written, and
-    /// are not in the document because they cannot be read.
-    pub fn compile(document: &Document, unread: &[String], problems: &mut Problems) -> Option<Self> {
+    /// are not in the document because they cannot be read; `files` reads what the document names.
+    pub fn compile(document: &Document, unread: &[String], files: Files<'_>, problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
         let mut sound = address(&document.listen, problems).is_some();
         sound &= document.admin.as_ref().is_none_or(|written| address(written, problems).is_some());
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
-            match spec.compile(name, *span, problems) {
+            match spec.compile(name, *span, files, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
                 None => sound = false,
             }

@@ -27,7 +27,7 @@ pub struct Client {
 pub struct Request {
     /// The method.
     pub method: Method,
-    /// An absolute `http` URI.
+    /// An absolute `http` or `https` URI.
     pub uri: String,
     /// Header fields to send.
     pub headers: HeaderMap,
@@ -109,19 +109,19 @@ impl Client {
             .await
     }
 
-    /// The upstream of the URI's authority; its name in errors is the host.
+    /// The upstream of the URI's scheme and authority; its name in errors is the host.
     fn upstream(&self, uri: &Uri) -> Result<Arc<Upstream>, Error> {
-        let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        let (Some(scheme @ ("http" | "https")), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(Error::new(Kind::BadRequest, "this is no absolute http URI"));
         };
+        let root = format!("{scheme}://{authority}/");
         let mut upstreams = self.upstreams.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = upstreams.get(authority.as_str()) {
+        if let Some(known) = upstreams.get(&root) {
             return Ok(known.clone());
         }
         let unfit = |_| Error::new(Kind::BadRequest, "this is no absolute http URI");
-        let root = format!("http://{authority}/").parse().map_err(unfit)?;
-        let upstream = Upstream::new(Settings::new(authority.host(), root))?;
-        upstreams.insert(authority.as_str().to_owned(), upstream.clone());
+        let upstream = Upstream::new(Settings::new(authority.host(), root.parse().map_err(unfit)?))?;
+        upstreams.insert(root, upstream.clone());
         Ok(upstream)
     }
 }

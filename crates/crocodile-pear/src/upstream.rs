@@ -10,6 +10,7 @@ mod endpoint;
 mod exchange;
 mod fields;
 mod framing;
+mod h2;
 mod head;
 mod health;
 mod io;
@@ -18,20 +19,26 @@ mod outage;
 mod pool;
 mod random;
 mod request;
+mod resolve;
 mod retry;
 mod spec;
+mod tls;
 
 pub use self::balance::{BalanceSpec, Way};
 pub use self::breaker::BreakerSpec;
 pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::may_send;
 pub use self::health::HealthSpec;
+pub use self::pool::Connections;
+pub use self::resolve::Resolver;
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
-pub use self::spec::{LocationSpec, TimeoutSpec, UpstreamSpec};
+pub use self::spec::{ConnectionsSpec, Files, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::tls::{TlsSettings, TlsVersion};
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Context;
 use std::time::Duration;
 
 use http::{HeaderName, Method, Uri};
@@ -45,7 +52,7 @@ use self::eject::Eject;
 use self::endpoint::{Change, Endpoint, Turn, judge};
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
-use self::io::Io;
+use self::pool::Line;
 use self::request::Request;
 use self::retry::{Replay, Retry};
 use crate::error::{Error, Kind};
@@ -56,18 +63,23 @@ use crate::flow::{Answer, Body};
 pub struct Settings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
-    /// Where it is, at least once: scheme `http`, authority, base path; and how much it takes beside the others.
+    /// Where it is, at least once: scheme `http` or `https`, authority, base path; and how much it takes beside the
+    /// others.
     pub endpoints: Vec<(Uri, u32)>,
+    /// Which versions of HTTP it may be spoken to in.
+    pub protocol: Protocol,
+    /// How TLS is spoken where the scheme is `https`.
+    pub tls: TlsSettings,
+    /// Who resolves its names; the system's resolver unless set.
+    pub resolver: Option<Resolver>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
     /// The header fields of the client that it may see.
     pub forward: Vec<HeaderName>,
     /// How many calls it may have in flight, over all cores.
     pub in_flight: Option<usize>,
-    /// How long a connection is kept without a call.
-    pub idle: Duration,
-    /// How many connections are kept without a call, per core.
-    pub max_idle: usize,
+    /// How many connections there may be, and for how long.
+    pub connections: Connections,
     /// Bytes that the head of an answer may have.
     pub max_head: usize,
     /// When a request is sent again. Unless told, with several endpoints it is as the spec's defaults say, and
@@ -87,13 +99,13 @@ impl Settings {
         Settings {
             name: name.into(),
             endpoints: vec![(url, 1)],
+            protocol: Protocol::Auto,
+            tls: TlsSettings::default(),
+            resolver: None,
             timeouts: Timeouts::default(),
             forward: Vec::new(),
             in_flight: None,
-            // nginx's default on the other side is 75 s: who closes first loses no request.
-            idle: Duration::from_secs(60),
-            // A fan-out of ten for a hundred clients at once finds all of its connections again.
-            max_idle: 1024,
+            connections: Connections::default(),
             max_head: 64 * 1024,
             retry: None,
             breaker: None,
@@ -127,6 +139,9 @@ impl Settings {
         parts.into_iter().flatten().collect()
     }
 }
+
+/// How often a call is sent at most while it is provable that nobody has looked at it.
+const ATTEMPTS: usize = 4;
 
 /// How long an upstream may let a call wait. Only time spent waiting for the upstream counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,11 +238,11 @@ impl Upstream {
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
     pub fn new(mut settings: Settings) -> Result<Arc<Self>, Error> {
-        let wrong = |detail| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
+        let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
         let endpoint = |(url, weight): &(Uri, u32)| Endpoint::new(url, *weight, &settings);
         let endpoints = settings.endpoints.iter().map(endpoint).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
         match endpoints.len() {
-            0 => return Err(wrong("an upstream has a url")),
+            0 => return Err(wrong("an upstream has a url".to_owned())),
             1 => {}
             // What one endpoint cannot take, another can.
             _ => drop(settings.retry.get_or_insert_with(crate::spec::defaults)),
@@ -387,7 +402,7 @@ type Outcome = Result<Parts, Lost>;
 /// A call without an answer.
 struct Lost {
     error: Error,
-    /// Whether nothing of the request can have arrived.
+    /// Whether nothing of the request can have arrived, or nobody can have looked at it.
     unsent: bool,
 }
 
@@ -453,48 +468,72 @@ impl Upstream {
     }
 }
 
-/// Sends the request to its endpoint, pool → connect → exchange, and waits for the head of the answer.
+/// Sends the request to its endpoint and waits for the head of the answer. What provably nobody has looked at is sent
+/// again here: it costs no retry.
 async fn attempt(exchange: &mut Exchange, connect: Limit) -> Outcome {
-    let pool = &exchange.endpoint().pool;
-    let kept = poll_fn(|cx| pool.take(cx).into()).await;
-    if let Some(io) = kept.filter(|io| usable(io, exchange)) {
-        exchange.upstream.counters.count(|counters| &counters.reused);
-        match run(exchange, io, Origin::Kept).await {
+    let mut from = Origin::Kept;
+    for _ in 0..ATTEMPTS {
+        match run(exchange, from, connect).await {
             Ok(parts) => return Ok(parts),
+            Err(Failure::Unsent(error)) => return Err(Lost { error, unsent: true }),
             Err(Failure::Final(error)) => return Err(Lost { error, unsent: false }),
             Err(Failure::Stale) => exchange.upstream.counters.count(|counters| &counters.retried),
         }
+        // A second kept connection may have been closed with the first; a fresh one was not.
+        from = Origin::Fresh;
     }
-    // A second kept connection may have been closed with the first; a fresh one was not.
-    let io = open(exchange, connect).await.map_err(|error| Lost { error, unsent: true })?;
-    run(exchange, io, Origin::Fresh).await.map_err(|failure| match failure {
-        Failure::Final(error) => Lost { error, unsent: false },
-        Failure::Stale => {
-            let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
-            Lost { error, unsent: false }
-        }
-    })
+    // What may not be done twice comes here only if it was not done once.
+    let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
+    Err(Lost { error, unsent: true })
 }
 
-/// Whether the request may go out on a kept connection that seems to be at rest.
-fn usable(io: &Io, exchange: &Exchange) -> bool {
-    // What cannot be repeated deserves the certainty that a system call gives.
-    exchange.request.method.idempotent || io.surely_at_rest()
+/// pool → connect → exchange.
+async fn run(exchange: &mut Exchange, from: Origin, connect: Limit) -> Result<Parts, Failure> {
+    let kept = match from {
+        // The connection itself is never held across an await: each call would carry the room.
+        Origin::Kept => poll_fn(|cx| reuse(exchange, cx).into()).await.transpose()?,
+        Origin::Fresh => None,
+    };
+    if kept.is_none() {
+        open(exchange, connect).await?;
+    }
+    poll_fn(|cx| exchange.poll_head(cx)).await
 }
 
-async fn open(exchange: &mut Exchange, limit: Limit) -> Result<Io, Error> {
+/// Puts the exchange on a kept connection, if there is one for it.
+fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Failure>> {
+    let line = exchange.endpoint().pool.take(cx).filter(|line| usable(line, exchange))?;
+    Some(board(exchange, line, Origin::Kept))
+}
+
+/// Puts the exchange on a connection that is opened for it, or for which it had to wait.
+async fn open(exchange: &mut Exchange, limit: Limit) -> Result<(), Failure> {
     let since = Instant::now();
     let upstream = exchange.upstream.clone();
     // Boxed, so that a call that waits for its answer does not carry the room that connecting took.
-    let io = Box::pin(upstream.endpoints[exchange.at].place.connect(exchange.clock.within(limit))).await?;
+    let opened = Box::pin(pool::open(&upstream, exchange.at, exchange.clock.within(limit))).await;
+    let (line, origin) = opened.map_err(Failure::Unsent)?;
     exchange.clock.charge(since.elapsed());
-    upstream.counters.count(|counters| &counters.opened);
-    Ok(io)
+    if origin == Origin::Kept && !usable(&line, exchange) {
+        return Err(Failure::Stale);
+    }
+    board(exchange, line, origin)
 }
 
-async fn run(exchange: &mut Exchange, io: Io, origin: Origin) -> Result<Parts, Failure> {
-    exchange.attach(io, origin);
-    poll_fn(|cx| exchange.poll_head(cx)).await
+/// Whether the request may go out on a kept connection that seems to be at rest.
+fn usable(line: &Line, exchange: &Exchange) -> bool {
+    match line {
+        // What cannot be repeated deserves the certainty that a system call gives.
+        Line::Own(own) => exchange.request.method.idempotent || own.io.surely_at_rest(),
+        Line::Shared(_) => true,
+    }
+}
+
+fn board(exchange: &mut Exchange, line: Line, origin: Origin) -> Result<(), Failure> {
+    if origin == Origin::Kept {
+        exchange.upstream.counters.count(|counters| &counters.reused);
+    }
+    exchange.attach(line, origin)
 }
 
 impl Counters {

@@ -532,7 +532,7 @@ async fn a_fresh_connection_is_not_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn idle_connections_are_closed_without_traffic() {
-    let stage = Stage::with(|settings| settings.idle = Duration::from_secs(10)).await;
+    let stage = Stage::with(|settings| settings.connections.keep = Duration::from_secs(10)).await;
     let serve = async {
         let mut peer = stage.accept().await;
         peer.head().await;
@@ -876,4 +876,74 @@ async fn a_call_is_small() {
     let stage = Stage::new().await;
     let size = size_of_val(&stage.upstream.call(get("/")));
     assert!(size <= 512, "a call's future has {size} bytes");
+}
+
+#[tokio::test]
+async fn a_call_beyond_the_open_connections_waits_for_one() {
+    let stage = Stage::with(|settings| settings.connections.open = Some(1)).await;
+    let serve = async {
+        let mut peer = stage.accept().await;
+        for _ in 0..3 {
+            peer.head().await;
+            peer.send(OK).await;
+        }
+        peer
+    };
+    let fetch = || async { whole(stage.call(get("/")).await?).await };
+    let (first, second, third, _peer) = tokio::join!(fetch(), fetch(), fetch(), serve);
+    assert!([first, second, third].iter().all(|answer| answer.as_ref().is_ok_and(|whole| whole.status == 200)));
+    assert_eq!(stage.count(), [1, 2, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_connection_is_bounded_in_time_and_number() {
+    let stage = Stage::with(|settings| {
+        settings.connections.open = Some(1);
+        settings.connections.waiting = 1;
+        settings.timeouts.connect = seconds(2);
+    })
+    .await;
+    let serve = async {
+        let mut peer = stage.accept().await;
+        peer.head().await;
+        peer
+    };
+    let (held, waits, refused) = (stage.call(get("/")), stage.call(get("/")), stage.call(get("/")));
+    let start = Instant::now();
+    let others = async {
+        let timed = async { (waits.await.err().map(|error| error.kind()), start.elapsed().as_secs()) };
+        let at_once = async { (refused.await.err().map(|error| error.kind()), start.elapsed().as_secs()) };
+        tokio::join!(timed, at_once)
+    };
+    tokio::select! {
+        biased;
+        _ = async { tokio::join!(held, serve) } => panic!("it is not answered"),
+        (timed, at_once) = others => {
+            assert_eq!(timed, (Some(Kind::Busy), 2));
+            assert_eq!(at_once, (Some(Kind::Busy), 0));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_not_used_beyond_its_lifetime() {
+    let stage = Stage::with(|settings| settings.connections.lifetime = Duration::from_secs(5)).await;
+    for _ in 0..2 {
+        let serve = async {
+            let mut peer = stage.accept().await;
+            for _ in 0..2 {
+                peer.head().await;
+                peer.send(OK).await;
+            }
+            peer
+        };
+        let calls = async {
+            for _ in 0..2 {
+                whole(stage.call(get("/")).await.unwrap()).await.unwrap();
+            }
+        };
+        let ((), _peer) = tokio::join!(calls, serve);
+        tokio::time::advance(Duration::from_secs(6)).await;
+    }
+    assert_eq!(stage.count(), [2, 2, 0]);
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::spec::{Decode, Json, Node};
+use crocodile_pear::spec::{Decode, Json, Located, Node};
 use crocodile_pear::upstream::{Call, Upstream, UpstreamSpec};
 use futures_util::future::join_all;
 use http::{HeaderMap, Method};
@@ -105,7 +105,8 @@ async fn serve(stream: TcpStream, mood: Arc<Mood>) -> Option<()> {
 fn upstream(written: Json) -> Arc<Upstream> {
     let mut problems = Problems::default();
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems);
-    let upstream = spec.and_then(|spec| spec.compile("shop", Span::default(), &mut problems));
+    let none = |_: &Located<String>| Err("there are no files".to_owned());
+    let upstream = spec.and_then(|spec| spec.compile("shop", Span::default(), &none, &mut problems));
     upstream.unwrap_or_else(|| panic!("{:?}", problems.into_sorted()))
 }
 

@@ -13,6 +13,7 @@ use super::{compile, run};
 use crate::config;
 use crate::demo;
 use crate::live::Live;
+use crate::log;
 
 const CONFIG: &str = include_str!("../../../../examples/demo.yaml");
 
@@ -45,6 +46,7 @@ impl Demo {
         let Some((document, gateway)) = compile(node.as_ref(), sources, problems).usable() else {
             return ExitCode::from(1);
         };
+        log::begin(document.log.as_ref());
         let live = std::sync::Arc::new(Live::new(gateway));
         run::serve(&document, &live, |address| invite(address, upstreams))
     }

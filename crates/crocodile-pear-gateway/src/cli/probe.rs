@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use crocodile_pear::error::Error;
-use crocodile_pear::upstream::{Call, Settings, Upstream};
+use crocodile_pear::upstream::{Call, Connections, Settings, Upstream};
 use http::{HeaderMap, Method, Uri};
 use serde_json::json;
 use tokio::net::{TcpStream, lookup_host};
@@ -85,11 +85,12 @@ impl Probe {
         Ok(Found { url, answer, addresses: addresses.len(), resolve, connect, cold, kept, lasted, calls: self.calls })
     }
 
-    fn upstream(&self, max_idle: usize) -> Result<Arc<Upstream>, Error> {
+    fn upstream(&self, idle: usize) -> Result<Arc<Upstream>, Error> {
         let mut parts = self.url.clone().into_parts();
         parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
         let root = Uri::from_parts(parts).unwrap_or_default();
-        Upstream::new(Settings { max_idle, ..Settings::new("server", root) })
+        let connections = Connections { idle, ..Connections::default() };
+        Upstream::new(Settings { connections, ..Settings::new("server", root) })
     }
 
     async fn call(&self, upstream: &Arc<Upstream>) -> Result<(Answered, Times), Error> {

@@ -27,6 +27,8 @@ impl Run {
     pub fn execute(self) -> ExitCode {
         let loaded = self.file.load();
         let Some((document, gateway)) = loaded.usable() else { return ExitCode::from(1) };
+        // Before anything runs that may have something to say: health checks begin with the gateway.
+        log::begin(document.log.as_ref());
         let live = Arc::new(Live::new(gateway));
         let reload = live.clone();
         let started = move |_: SocketAddr| reload_on_signal(self.file, reload);
@@ -36,7 +38,6 @@ impl Run {
 
 /// Serves until it is told to stop. `started` learns the address when clients can connect.
 pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketAddr)) -> ExitCode {
-    log::begin(document.log.as_ref());
     match try_serve(document, live, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -153,17 +153,23 @@ impl Loader<'_> {
 
 /// The text of a file, without a mark at its begin, with `\n` at the end of every line.
 fn text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let length = File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if length as u64 > LONGEST {
-        return Err(io::Error::other("it is longer than 16 MiB"));
-    }
+    let text = String::from_utf8(bytes(path)?).map_err(|_| io::ErrorKind::InvalidData)?;
     // YAML takes all three for the end of a line (1.2.2, 5.4); with one of them, lines are counted alike everywhere.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-fn reason(fault: &io::Error) -> String {
+/// What a file holds, within the bound.
+pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let length = File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if length as u64 > LONGEST {
+        return Err(io::Error::other("it is longer than 16 MiB"));
+    }
+    Ok(bytes)
+}
+
+pub fn reason(fault: &io::Error) -> String {
     match fault.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
         io::ErrorKind::PermissionDenied => "this user may not".to_owned(),

@@ -14,10 +14,12 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading.
-const SECTIONS: [(&str, &str); 14] = [
+const SECTIONS: [(&str, &str); 16] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
     ("LocationSpec", "A location"),
+    ("TlsSpec", "TLS to an upstream"),
+    ("ConnectionsSpec", "Connections of an upstream"),
     ("TimeoutSpec", "The times of a call"),
     ("RetrySpec", "Retries"),
     ("BackoffSpec", "Backoff"),

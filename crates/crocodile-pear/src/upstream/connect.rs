@@ -3,39 +3,54 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 
 use super::Limit;
 use super::io::Io;
+use super::resolve::{Name, Resolver};
+use super::tls::Tls;
 use crate::error::{Error, Kind};
 
-/// Where an upstream listens.
-pub(super) enum Place {
+/// Where an upstream listens, and how one talks to it.
+pub(super) struct Place {
+    host: Host,
+    tls: Option<Tls>,
+}
+
+enum Host {
     /// An address, nothing to resolve.
     Address(SocketAddr),
-    /// A name, resolved for every new connection.
-    Name(Box<str>, u16),
+    Name(Name),
 }
 
 impl Place {
     /// `host` as it stands in a URL: a name, or an address, in brackets if it is IPv6.
-    pub(super) fn new(host: &str, port: u16) -> Self {
+    pub(super) fn new(host: &str, port: u16, tls: Option<Tls>, resolver: Option<&Resolver>) -> Self {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        match bare.parse::<IpAddr>() {
-            Ok(address) => Place::Address(SocketAddr::new(address, port)),
-            Err(_) => Place::Name(host.into(), port),
-        }
+        let host = match bare.parse::<IpAddr>() {
+            Ok(address) => Host::Address(SocketAddr::new(address, port)),
+            Err(_) => Host::Name(Name::new(host, port, resolver.cloned())),
+        };
+        Place { host, tls }
     }
 
-    /// Connects, all addresses of a name together within `limit`.
+    pub(super) fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Connects, all addresses of a name and the handshake together within `limit`.
     ///
     /// # Errors
     /// `Unreachable`, `Timeout`, or `Busy` when this machine has no socket left.
     pub(super) async fn connect(&self, limit: Limit) -> Result<Io, Error> {
         let connecting = async {
-            match self {
-                Place::Address(address) => dial(*address).await,
-                Place::Name(name, port) => resolve(name, *port).await,
+            let stream = match &self.host {
+                Host::Address(address) => dial(*address).await,
+                Host::Name(name) => name.connect().await,
+            }?;
+            match &self.tls {
+                None => Ok(Io::Tcp(stream)),
+                Some(tls) => tls.connect(stream).await.map(Io::Tls),
             }
         };
         match limit {
@@ -45,24 +60,11 @@ impl Place {
     }
 }
 
-async fn resolve(name: &str, port: u16) -> Result<Io, Error> {
-    let none = || Error::new(Kind::Unreachable, "no address");
-    let addresses = lookup_host((name, port)).await.map_err(|_| none())?;
-    let mut failure = none();
-    for address in addresses {
-        match dial(address).await {
-            Ok(io) => return Ok(io),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-async fn dial(address: SocketAddr) -> Result<Io, Error> {
+pub(super) async fn dial(address: SocketAddr) -> Result<TcpStream, Error> {
     let stream = TcpStream::connect(address).await.map_err(|error| explain(&error))?;
     // A head is written whole; waiting for more to fill a segment only delays it. Failing to say so changes nothing.
     let _ = stream.set_nodelay(true);
-    Ok(Io::Tcp(stream))
+    Ok(stream)
 }
 
 /// The cause in words for the client: never an address.

@@ -9,15 +9,18 @@ use super::breaker::Breaker;
 use super::connect::Place;
 use super::eject::Eject;
 use super::health::Health;
+use super::io::Io;
 use super::link::Origin;
 use super::outage::Pass;
 use super::pool::Pool;
-use super::{Outcome, Settings};
-use crate::error::Kind;
+use super::tls::Tls;
+use super::{Outcome, Protocol, Settings};
+use crate::error::{Error, Kind};
 
 /// One address of an upstream.
 pub(super) struct Endpoint {
     pub(super) place: Place,
+    protocol: Protocol,
     /// What links that lead here begin with.
     pub(super) origin: Origin,
     /// As it stands in `host`.
@@ -87,27 +90,58 @@ impl Turn {
 impl Endpoint {
     /// # Errors
     /// What is wrong with the URL.
-    pub(super) fn new(url: &Uri, weight: u32, settings: &Settings) -> Result<Self, &'static str> {
-        if url.scheme_str() != Some("http") {
-            return Err("the url of an upstream begins with http://");
-        }
-        let authority = url.authority().ok_or("the url of an upstream names a host")?;
+    pub(super) fn new(url: &Uri, weight: u32, settings: &Settings) -> Result<Self, String> {
+        let nowhere = || "the url of an upstream names a host".to_owned();
+        let authority = url.authority().ok_or_else(nowhere)?;
         if authority.as_str().contains('@') {
-            return Err("the url of an upstream holds no credentials");
+            return Err("the url of an upstream holds no credentials".to_owned());
         }
         if url.query().is_some() {
-            return Err("the url of an upstream has no query");
+            return Err("the url of an upstream has no query".to_owned());
         }
+        let (tls, port) = match url.scheme_str() {
+            Some("http") => (None, 80),
+            Some("https") => {
+                let tls = Tls::new(&settings.tls, authority.host(), settings.protocol.offers());
+                (Some(tls.map_err(|unfit| unfit.message)?), 443)
+            }
+            _ => return Err("the url of an upstream begins with http:// or https://".to_owned()),
+        };
+        let port = authority.port_u16().unwrap_or(port);
         Ok(Endpoint {
-            place: Place::new(authority.host(), authority.port_u16().unwrap_or(80)),
-            origin: Origin::of(url).ok_or("the url of an upstream names a host")?,
+            place: Place::new(authority.host(), port, tls, settings.resolver.as_ref()),
+            protocol: settings.protocol,
+            origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
             base: url.path().trim_end_matches('/').into(),
-            pool: Arc::new(Pool::new(settings.idle, settings.max_idle)),
+            pool: Arc::new(Pool::new(settings.connections.clone())),
             load: AtomicI64::new(0),
             weight: weight.max(1),
             standing: Standing::new(settings).map(Box::new),
         })
+    }
+
+    /// Whether calls may share connections.
+    pub(super) fn shares(&self) -> bool {
+        match self.protocol {
+            Protocol::Auto => self.place.has_tls(),
+            Protocol::Http1 => false,
+            Protocol::Http2 => true,
+        }
+    }
+
+    /// What is spoken on a new connection.
+    ///
+    /// # Errors
+    /// `Unreachable`, where HTTP/2 is wanted and not chosen.
+    pub(super) fn speaks_h2(&self, io: &Io) -> Result<bool, Error> {
+        let prior_knowledge = self.protocol == Protocol::Http2 && !self.place.has_tls();
+        match prior_knowledge || io.chose_h2() {
+            false if self.protocol == Protocol::Http2 => {
+                Err(Error::new(Kind::Unreachable, "the upstream does not speak HTTP/2"))
+            }
+            speaks => Ok(speaks),
+        }
     }
 
     /// Asks for a call.

@@ -11,14 +11,15 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use super::Upstream;
 use super::admission::Admission;
 use super::clock::{Clock, Phase};
 use super::endpoint::Endpoint;
 use super::framing::{Decoder, Framing, cut};
+use super::h2::{self, Broken, Stream};
 use super::head::{self, Head, Reuse, malformed};
-use super::io::Io;
+use super::pool::{Line, Own};
 use super::request::{Request, Sent};
+use super::{Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -35,7 +36,7 @@ pub(super) struct Exchange {
     pub(super) admission: Option<Admission>,
     pub(super) request: Request,
     pub(super) clock: Clock,
-    io: Option<Io>,
+    own: Option<Own>,
     origin: Origin,
     sending: Sending,
     reading: Reading,
@@ -65,6 +66,8 @@ enum Reading {
         interim: u8,
     },
     Body(Arriving),
+    /// On a connection that other calls are on too.
+    Shared(Stream),
 }
 
 struct Arriving {
@@ -77,6 +80,8 @@ struct Arriving {
 pub(super) enum Failure {
     /// It had been kept, was closed meanwhile, and the request may be sent again.
     Stale,
+    /// There is no connection: nothing has been sent.
+    Unsent(Error),
     /// The call has failed.
     Final(Error),
 }
@@ -98,7 +103,7 @@ impl Exchange {
             admission: None,
             request,
             clock,
-            io: None,
+            own: None,
             origin: Origin::Fresh,
             sending: Sending::Busy,
             reading: Reading::start(),
@@ -111,21 +116,39 @@ impl Exchange {
     }
 
     /// Puts the exchange on a connection.
-    pub(super) fn attach(&mut self, io: Io, origin: Origin) {
-        self.io = Some(io);
+    ///
+    /// # Errors
+    /// A shared connection may have ended by now.
+    pub(super) fn attach(&mut self, line: Line, origin: Origin) -> Result<(), Failure> {
         self.origin = origin;
         self.sending = Sending::Busy;
         self.reading = Reading::start();
+        let endpoint = &self.upstream.endpoints[self.at];
+        match line {
+            Line::Own(own) => {
+                self.request.write_head(endpoint);
+                self.own = Some(own);
+            }
+            Line::Shared(seat) => {
+                let head = self.request.shared_head(endpoint)?;
+                let stream = Stream::new(seat, head, &mut self.request).map_err(|broken| self.broken(broken))?;
+                self.reading = Reading::Shared(stream);
+            }
+        }
+        Ok(())
     }
 
     /// Sends the request and waits for the head of the answer, both at once.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
+        if let Reading::Shared(_) = self.reading {
+            return self.poll_shared_head(cx);
+        }
         loop {
             let starved = match self.poll_send(cx) {
                 Ok(starved) => starved,
                 Err(error) => return Poll::Ready(Err(error.into())),
             };
-            let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
+            let Some(Own { io, .. }) = &mut self.own else { return Poll::Ready(Err(gone().into())) };
             let asked = self.request.method.asked;
             let most = self.upstream.max_head;
             let Reading::Head { partial, seen, interim } = &mut self.reading else {
@@ -157,7 +180,11 @@ impl Exchange {
                     return Poll::Ready(Ok(self.open(head, opened)));
                 }
                 Poll::Ready(Ok(Err(error))) => return Poll::Ready(Err(error.into())),
-                Poll::Ready(Ok(Ok(Came::End)) | Err(_)) => return Poll::Ready(Err(self.ended())),
+                Poll::Ready(Ok(Ok(Came::End))) => return Poll::Ready(Err(self.ended())),
+                // In TLS 1.3 a server looks at the client's certificate when the client believes all is well.
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(tls::refusal(&error).map_or_else(|| self.ended(), Failure::Final)));
+                }
             }
         }
     }
@@ -177,7 +204,7 @@ impl Exchange {
 
     /// Sends on; whether it is the request's body that is waited for.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<Starved, Error> {
-        let Some(io) = &mut self.io else { return Ok(Starved::No) };
+        let Some(Own { io, .. }) = &mut self.own else { return Ok(Starved::No) };
         if self.sending != Sending::Busy {
             return Ok(Starved::No);
         }
@@ -216,7 +243,7 @@ impl Exchange {
 
     /// The connection ended inside or before the head.
     fn ended(&mut self) -> Failure {
-        self.io = None;
+        self.own = None;
         let partly =
             matches!(&self.reading, Reading::Head { partial, interim, .. } if !partial.is_empty() || *interim > 0);
         if partly {
@@ -256,7 +283,8 @@ impl Exchange {
 
     /// Reads once, without regard to clock and request.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Some(io), Reading::Body(Arriving { decoder, ready })) = (&mut self.io, &mut self.reading) else {
+        let (Some(Own { io, .. }), Reading::Body(Arriving { decoder, ready })) = (&mut self.own, &mut self.reading)
+        else {
             return Poll::Ready(Err(gone()));
         };
         let read = ready!(io.poll_read(cx, |bytes| {
@@ -279,25 +307,85 @@ impl Exchange {
         if !self.done() {
             return;
         }
-        if let Some(io) = self.io.take()
+        if let Some(own) = self.own.take()
             && self.reuse == Reuse::Keep
             && self.sending == Sending::Done
         {
-            self.endpoint().pool.put(io);
+            self.endpoint().pool.put(own);
+        }
+        if let Reading::Shared(_) = self.reading {
+            self.reading = Reading::end();
         }
         self.request.stop();
         self.admission = None;
     }
 
     fn done(&self) -> bool {
-        matches!(&self.reading, Reading::Body(Arriving { decoder, .. }) if decoder.done())
+        match &self.reading {
+            Reading::Head { .. } => false,
+            Reading::Body(Arriving { decoder, .. }) => decoder.done(),
+            Reading::Shared(stream) => stream.done(),
+        }
+    }
+
+    /// The same as `poll_head` on a shared connection.
+    fn poll_shared_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
+        let starved = self.poll_shared_send(cx)?;
+        let Reading::Shared(stream) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
+        match stream.poll_head(self.request.method.asked, cx) {
+            Poll::Pending => self.wait(Phase::FirstByte, starved, cx).map(|error| Err(error.into())),
+            Poll::Ready(Err(broken)) => Poll::Ready(Err(self.broken(broken))),
+            Poll::Ready(Ok(parts)) => {
+                self.begun();
+                self.finish();
+                Poll::Ready(Ok(parts))
+            }
+        }
+    }
+
+    fn poll_shared_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let starved = match self.poll_shared_send(cx) {
+            Ok(starved) => starved,
+            Err(error) => return Poll::Ready(Some(Err(self.fail(error)))),
+        };
+        let Reading::Shared(stream) = &mut self.reading else { return Poll::Ready(None) };
+        match stream.poll_body(cx) {
+            Poll::Pending => self.wait(Phase::Body, starved, cx).map(|error| Some(Err(self.fail(error)))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
+            Poll::Ready(came) => {
+                self.clock.pause();
+                self.finish();
+                Poll::Ready(came)
+            }
+        }
+    }
+
+    fn poll_shared_send(&mut self, cx: &mut Context<'_>) -> Result<Starved, Error> {
+        let Reading::Shared(stream) = &mut self.reading else { return Ok(Starved::No) };
+        let before = self.request.written();
+        let sent = stream.poll_send(&mut self.request, cx)?;
+        if self.request.written() != before {
+            self.clock.pause();
+        }
+        Ok(if let h2::Sent::Starved = sent { Starved::Yes } else { Starved::No })
+    }
+
+    /// A stream gave no answer.
+    fn broken(&mut self, broken: Broken) -> Failure {
+        self.reading = Reading::start();
+        match broken {
+            Broken::Failed(error) => Failure::Final(error),
+            Broken::Ended => self.ended(),
+            Broken::Unprocessed if self.request.rewind_unseen() => Failure::Stale,
+            Broken::Unprocessed => Failure::Final(Error::new(Kind::Reset, "the upstream takes no more calls")),
+        }
     }
 
     fn fail(&mut self, error: Error) -> Error {
-        self.io = None;
+        self.own = None;
         self.admission = None;
         self.request.stop();
-        self.reading = Reading::Body(Arriving { decoder: Decoder::new(Framing::Empty), ready: Bytes::new() });
+        self.reading = Reading::end();
         error.of_upstream(&self.upstream.name)
     }
 
@@ -314,6 +402,9 @@ impl http_body::Body for Exchange {
     type Error = Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        if let Reading::Shared(_) = self.reading {
+            return self.poll_shared_frame(cx);
+        }
         loop {
             let Reading::Body(Arriving { decoder, ready }) = &mut self.reading else { return Poll::Ready(None) };
             if !ready.is_empty() {
@@ -335,8 +426,12 @@ impl http_body::Body for Exchange {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let Reading::Body(Arriving { decoder, ready }) = &self.reading else { return SizeHint::default() };
-        decoder.left().map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + ready.len() as u64))
+        let left = match &self.reading {
+            Reading::Head { .. } => None,
+            Reading::Body(Arriving { decoder, ready }) => decoder.left().map(|left| left + ready.len() as u64),
+            Reading::Shared(stream) => stream.left(),
+        };
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -357,6 +452,10 @@ enum Starved {
 }
 
 impl Reading {
+    fn end() -> Self {
+        Reading::Body(Arriving { decoder: Decoder::new(Framing::Empty), ready: Bytes::new() })
+    }
+
     fn start() -> Self {
         Reading::Head { partial: Vec::new(), seen: 0, interim: 0 }
     }

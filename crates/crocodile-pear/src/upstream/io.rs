@@ -10,6 +10,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::tls;
+
 /// What one read takes at most: large enough for bulk, small enough that a slow consumer holds little.
 const READ: usize = 32 * 1024;
 
@@ -18,9 +20,10 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-/// What carries a connection's bytes. TLS will be the second kind.
+/// What carries a connection's bytes.
 pub(super) enum Io {
     Tcp(TcpStream),
+    Tls(Box<tls::Stream>),
 }
 
 impl Io {
@@ -40,6 +43,7 @@ impl Io {
     fn poll_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Io::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Io::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
         }
     }
 
@@ -48,7 +52,21 @@ impl Io {
         match (self, parts) {
             (Io::Tcp(stream), [part]) => Pin::new(stream).poll_write(cx, part),
             (Io::Tcp(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
+            (Io::Tls(stream), parts) => Pin::new(stream.as_mut()).poll_write_vectored(cx, parts),
         }
+    }
+
+    /// Hands on to the socket what was written; only TLS holds something back.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Io::Tcp(_) => Poll::Ready(Ok(())),
+            Io::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+        }
+    }
+
+    /// Whether TLS has chosen HTTP/2.
+    pub(super) fn chose_h2(&self) -> bool {
+        matches!(self, Io::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
     }
 
     /// Whether a connection at rest still is: neither closed nor talking unasked. Costs no system call as a rule.
@@ -58,7 +76,11 @@ impl Io {
 
     /// The same, asking the kernel: what it knows may not have been reported to us yet.
     pub(super) fn surely_at_rest(&self) -> bool {
-        let Io::Tcp(stream) = self;
+        let stream = match self {
+            Io::Tcp(stream) => stream,
+            // A ticket that has just come looks like talk; then a fresh connection is opened for nothing.
+            Io::Tls(stream) => stream.get_ref().0,
+        };
         let peeked = SockRef::from(stream).peek(&mut [MaybeUninit::uninit(); 1]);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }

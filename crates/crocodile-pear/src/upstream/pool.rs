@@ -1,103 +1,267 @@
-//! Connections kept for the next call: per core, newest first.
+//! Connections of one endpoint: kept for the next call, newest first, or shared by many; never more than allowed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
+use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::endpoint::Endpoint;
+use super::exchange::Origin;
+use super::h2::{Home, Seat, Session, Span};
 use super::io::Io;
+use super::{Limit, Upstream};
+use crate::error::{Error, Kind};
 
 /// More than the cores of most machines; beyond it two threads share a shelf, and may meet at its lock.
 const SHELVES: usize = 64;
+/// How long an upstream that chose HTTP/1.1 is believed to choose it again. Until then its connections are opened
+/// side by side; otherwise the first is awaited, as it may do for all.
+const BELIEVED: Duration = Duration::from_secs(600);
 
-/// The kept connections of one upstream.
+/// How many connections there may be, each number for one core and endpoint.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    /// At most so many are open.
+    pub open: Option<usize>,
+    /// At most so many are kept without a call.
+    pub idle: usize,
+    /// At most so many calls wait for one.
+    pub waiting: usize,
+    /// How long one is kept without a call.
+    pub keep: Duration,
+    /// How long one is used at all; calls under way are finished.
+    pub lifetime: Duration,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Connections {
+            open: None,
+            // A fan-out of ten for a hundred clients at once finds all of its connections again.
+            idle: 1024,
+            waiting: 1024,
+            // nginx's default on the other side is 75 s: who closes first loses no request.
+            keep: Duration::from_secs(60),
+            // Long enough to cost nothing, short enough that a moved upstream is left for good.
+            lifetime: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// The connections of one endpoint.
 ///
 /// Every thread has a shelf of its own, behind a lock that only this thread takes while it serves requests; the lock
 /// is there so that the pool may be dropped, and its connections closed, from anywhere. It is never held across
 /// an await.
 pub(super) struct Pool {
-    shelves: Box<[Mutex<Shelf>]>,
-    idle: Duration,
-    most: usize,
+    shelves: Box<[Shelf]>,
+    bounds: Connections,
+}
+
+struct Shelf {
+    stock: Mutex<Stock>,
+    /// Told when a shared connection has a seat.
+    freed: Arc<Notify>,
+    /// One for each call that has a connection of its own. A connection is opened only when none is kept, so there are
+    /// never more connections than places.
+    places: Option<Arc<Semaphore>>,
+    waiting: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct Stock {
     /// The newest at the back.
     kept: VecDeque<Kept>,
+    shared: Vec<Arc<Session>>,
+    /// The attempt at a connection for all that is under way.
+    dial: Option<Arc<Dial>>,
+    /// How many calls the upstream allows on a shared connection.
+    most: Option<usize>,
+    /// Since when the upstream is known to choose HTTP/1.1.
+    single: Option<Instant>,
     /// The runtime on which a task clears this shelf, if there is one.
     cleared_by: Option<runtime::Id>,
 }
 
 struct Kept {
     io: Io,
+    born: Instant,
     since: Instant,
     /// A socket is woken by the runtime that opened it: on another one it would depend on a stranger's life.
     runtime: runtime::Id,
 }
 
+/// What a call goes out on.
+pub(super) enum Line {
+    Own(Own),
+    Shared(Seat),
+}
+
+/// A connection that serves one call at a time.
+pub(super) struct Own {
+    pub(super) io: Io,
+    born: Instant,
+    slot: usize,
+    /// Given back after the connection was.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Own {
+    /// The same connection, without its place among those in use.
+    fn apart(self) -> (Io, Instant, usize, Option<OwnedSemaphorePermit>) {
+        (self.io, self.born, self.slot, self.place)
+    }
+}
+
 impl Pool {
-    /// Keeps connections for `idle`, at most `most` of them per core.
-    pub(super) fn new(idle: Duration, most: usize) -> Self {
-        Pool { shelves: (0..SHELVES).map(|_| Mutex::default()).collect(), idle, most }
+    pub(super) fn new(bounds: Connections) -> Self {
+        let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let shelf = |_| Shelf {
+            stock: Mutex::default(),
+            freed: Arc::default(),
+            places: bounds.open.map(places),
+            waiting: AtomicUsize::new(0),
+        };
+        Pool { shelves: (0..SHELVES).map(shelf).collect(), bounds }
     }
 
-    /// The newest connection that is still at rest.
-    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Io> {
-        let runtime = Handle::try_current().ok()?.id();
-        let mut shelf = self.shelf(slot());
-        while let Some(mut kept) = shelf.kept.pop_back() {
-            if kept.since.elapsed() >= self.idle {
-                shelf.kept.clear();
-                return None;
+    /// A seat on a shared connection, or the newest kept one that is still at rest.
+    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Line> {
+        let slot = slot();
+        if let Some(seat) = self.stock(slot).seat(self.bounds.lifetime) {
+            return Some(Line::Shared(seat));
+        }
+        let place = match &self.shelves[slot].places {
+            Some(places) => Some(places.clone().try_acquire_owned().ok()?),
+            None => None,
+        };
+        self.reuse(slot, place, cx).ok().map(Line::Own)
+    }
+
+    /// The newest kept connection, or the place again.
+    fn reuse(
+        &self,
+        slot: usize,
+        place: Option<OwnedSemaphorePermit>,
+        cx: &mut Context<'_>,
+    ) -> Result<Own, Option<OwnedSemaphorePermit>> {
+        let Ok(handle) = Handle::try_current() else { return Err(place) };
+        let mut stock = self.stock(slot);
+        while let Some(mut kept) = stock.kept.pop_back() {
+            if kept.since.elapsed() >= self.bounds.keep {
+                stock.kept.clear();
+                break;
             }
-            if kept.runtime == runtime && kept.io.at_rest(cx) {
-                return Some(kept.io);
+            let young = kept.born.elapsed() < self.bounds.lifetime;
+            if young && kept.runtime == handle.id() && kept.io.at_rest(cx) {
+                return Ok(Own { io: kept.io, born: kept.born, slot, place });
             }
         }
-        None
+        Err(place)
     }
 
     /// Keeps a connection, or closes it when there are enough.
-    pub(super) fn put(self: &Arc<Self>, io: Io) {
+    pub(super) fn put(self: &Arc<Self>, own: Own) {
+        let (io, born, slot, _place) = own.apart();
+        self.keep(slot, io, born);
+    }
+
+    fn keep(self: &Arc<Self>, slot: usize, io: Io, born: Instant) {
         // Without a runtime nobody could close it when its time is up.
         let Ok(runtime) = Handle::try_current() else { return };
-        if self.most == 0 || self.idle.is_zero() {
+        let bounds = &self.bounds;
+        if bounds.idle == 0 || bounds.keep.is_zero() || born.elapsed() >= bounds.lifetime {
             return;
         }
         let id = runtime.id();
-        let slot = slot();
-        let mut shelf = self.shelf(slot);
-        if shelf.kept.len() == self.most {
-            shelf.kept.pop_front();
+        let mut stock = self.stock(slot);
+        if stock.kept.len() == bounds.idle {
+            stock.kept.pop_front();
         }
-        shelf.kept.push_back(Kept { io, since: Instant::now(), runtime: id });
-        if shelf.cleared_by.replace(id) != Some(id) {
-            runtime.spawn(clear(Arc::downgrade(self), slot, id, self.idle / 2));
+        stock.kept.push_back(Kept { io, born, since: Instant::now(), runtime: id });
+        if stock.cleared_by.replace(id) != Some(id) {
+            runtime.spawn(clear(Arc::downgrade(self), slot, id, bounds.keep.min(bounds.lifetime) / 2));
         }
     }
 
-    fn shelf(&self, slot: usize) -> MutexGuard<'_, Shelf> {
-        self.shelves[slot].lock().unwrap_or_else(PoisonError::into_inner)
+    fn stock(&self, slot: usize) -> MutexGuard<'_, Stock> {
+        self.shelves[slot].stock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a shared connection away from further calls.
+    pub(super) fn retire(&self, slot: usize, session: &Session) {
+        self.stock(slot).shared.retain(|shared| !std::ptr::eq(&**shared, session));
+        self.shelves[slot].freed.notify_waiters();
     }
 
     /// Closes what has been idle for too long or was closed at the other end.
     fn tidy(&self, slot: usize, id: runtime::Id) -> Shelved {
-        let mut shelf = self.shelf(slot);
+        let bounds = &self.bounds;
+        let mut stock = self.stock(slot);
         let mut nobody = Context::from_waker(Waker::noop());
-        shelf.kept.retain_mut(|kept| {
-            kept.since.elapsed() < self.idle && (kept.runtime != id || kept.io.at_rest(&mut nobody))
+        stock.kept.retain_mut(|kept| {
+            let young = kept.since.elapsed() < bounds.keep && kept.born.elapsed() < bounds.lifetime;
+            young && (kept.runtime != id || kept.io.at_rest(&mut nobody))
         });
-        if shelf.kept.is_empty() {
-            shelf.cleared_by = None;
+        if stock.kept.is_empty() {
+            stock.cleared_by = None;
             return Shelved::Nothing;
         }
         Shelved::Some
     }
+
+    /// Waits for a place among the connections in use; whether it had to.
+    async fn place(&self, slot: usize, until: Limit) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
+        let shelf = &self.shelves[slot];
+        let Some(places) = &shelf.places else { return Ok((None, Waited::No)) };
+        if let Ok(place) = places.clone().try_acquire_owned() {
+            return Ok((Some(place), Waited::No));
+        }
+        let _waiting = shelf.wait(self.bounds.waiting)?;
+        let place = within(until, places.clone().acquire_owned()).await.and_then(Result::ok).ok_or_else(full)?;
+        Ok((Some(place), Waited::Yes))
+    }
+}
+
+impl Stock {
+    /// A free seat; what takes no further calls is forgotten.
+    fn seat(&mut self, lifetime: Duration) -> Option<Seat> {
+        if self.shared.is_empty() {
+            return None;
+        }
+        self.shared.retain(|session| session.lives(lifetime));
+        // The oldest first, so that those opened for a rush become idle after it.
+        self.shared.iter().find_map(Session::seat)
+    }
+}
+
+impl Shelf {
+    /// Stands in the queue, unless it is too long.
+    fn wait(&self, most: usize) -> Result<Waiting<'_>, Error> {
+        let shorter = |waiting| (waiting < most).then_some(waiting + 1);
+        let joined = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
+        joined.map(|_| Waiting(&self.waiting)).map_err(|_| full())
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Yes,
+    No,
 }
 
 enum Shelved {
@@ -113,6 +277,201 @@ async fn clear(pool: Weak<Pool>, slot: usize, id: runtime::Id, every: Duration) 
         if let Shelved::Nothing = pool.tidy(slot, id) {
             return;
         }
+    }
+}
+
+/// A connection when none is kept: a fresh one, or one for which the call had to wait.
+pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Limit) -> Result<(Line, Origin), Error> {
+    let goal = Goal { upstream: upstream.clone(), at, slot: slot() };
+    match goal.endpoint().shares() {
+        false => own(&goal, limit, None).await,
+        true => shared(&goal, limit).await,
+    }
+}
+
+/// Where a connection is to lead, and on which shelf it belongs.
+#[derive(Clone)]
+struct Goal {
+    upstream: Arc<Upstream>,
+    /// Which of its endpoints.
+    at: usize,
+    slot: usize,
+}
+
+impl Goal {
+    fn endpoint(&self) -> &Endpoint {
+        &self.upstream.endpoints[self.at]
+    }
+
+    fn pool(&self) -> &Arc<Pool> {
+        &self.endpoint().pool
+    }
+
+    fn shelf(&self) -> &Shelf {
+        &self.pool().shelves[self.slot]
+    }
+
+    fn stock(&self) -> MutexGuard<'_, Stock> {
+        self.pool().stock(self.slot)
+    }
+
+    async fn connect(&self, limit: Limit) -> Result<Io, Error> {
+        let io = self.endpoint().place.connect(limit).await?;
+        self.upstream.counters.count(|counters| &counters.opened);
+        Ok(io)
+    }
+}
+
+async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Origin), Error> {
+    let since = Instant::now();
+    let (pool, slot) = (goal.pool(), goal.slot);
+    let (mut place, waited) = pool.place(slot, limit).await?;
+    if waited == Waited::Yes {
+        // Who left has most likely left a connection.
+        let reused = std::future::poll_fn(|cx| pool.reuse(slot, place.take(), cx).into()).await;
+        match reused {
+            Ok(own) => return Ok((Line::Own(own), Origin::Kept)),
+            Err(given) => place = given,
+        }
+    }
+    let dialed = dial.and_then(|dial| dial.single.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let io = match dialed {
+        Some(io) => io,
+        None => goal.connect(rest(limit, since)).await?,
+    };
+    Ok((Line::Own(Own { io, born: Instant::now(), slot, place }), Origin::Fresh))
+}
+
+/// Where connections may be shared, calls that have none wait for one attempt.
+async fn shared(goal: &Goal, limit: Limit) -> Result<(Line, Origin), Error> {
+    let since = Instant::now();
+    let late = || Error::new(Kind::Timeout, "connecting timed out");
+    let mut waiting = None;
+    let mut dialed = None;
+    loop {
+        match next(goal) {
+            Next::Seat(seat) => return Ok((Line::Shared(seat), Origin::Fresh)),
+            Next::Own => return own(goal, rest(limit, since), dialed.as_deref()).await,
+            Next::Dial(dial, done) => {
+                within(rest(limit, since), done).await.ok_or_else(late)?;
+                dial.outcome.get().cloned().unwrap_or(Ok(()))?;
+                dialed = Some(dial);
+            }
+            Next::Full(freed) => {
+                if waiting.is_none() {
+                    waiting = Some(goal.shelf().wait(goal.pool().bounds.waiting)?);
+                }
+                within(rest(limit, since), freed).await.ok_or_else(full)?;
+            }
+        }
+    }
+}
+
+/// What a call without a connection does next.
+enum Next {
+    Seat(Seat),
+    /// Opens one for itself.
+    Own,
+    /// Waits for the attempt.
+    Dial(Arc<Dial>, OwnedNotified),
+    /// Waits for a seat.
+    Full(OwnedNotified),
+}
+
+fn next(goal: &Goal) -> Next {
+    let bounds = &goal.pool().bounds;
+    let mut stock = goal.stock();
+    if let Some(seat) = stock.seat(bounds.lifetime) {
+        return Next::Seat(seat);
+    }
+    if stock.single.is_some_and(|since| since.elapsed() < BELIEVED) {
+        return Next::Own;
+    }
+    if let Some(dial) = &stock.dial {
+        return Next::Dial(dial.clone(), dial.done.clone().notified_owned());
+    }
+    if bounds.open.is_some_and(|most| stock.shared.len() >= most) {
+        return Next::Full(goal.shelf().freed.clone().notified_owned());
+    }
+    let dial = Arc::<Dial>::default();
+    let done = dial.done.clone().notified_owned();
+    stock.dial = Some(dial.clone());
+    let dialing = Dialing { goal: goal.clone(), dial: dial.clone() };
+    // A task of its own: it serves all who wait, and the one who began may leave.
+    tokio::spawn(dialing.run());
+    Next::Dial(dial, done)
+}
+
+/// An attempt at a connection for all.
+#[derive(Default)]
+struct Dial {
+    outcome: OnceLock<Result<(), Error>>,
+    /// What turned out to serve one call at a time is for one of those who waited.
+    single: Mutex<Option<Io>>,
+    done: Arc<Notify>,
+}
+
+struct Dialing {
+    goal: Goal,
+    dial: Arc<Dial>,
+}
+
+impl Dialing {
+    async fn run(self) {
+        // For all of it: what never ends would let nobody try again.
+        let outcome = within(self.goal.upstream.timeouts.connect, self.reach()).await;
+        let outcome = outcome.unwrap_or_else(|| Err(Error::new(Kind::Timeout, "connecting timed out")));
+        // Set once, here.
+        let _ = self.dial.outcome.set(outcome);
+    }
+
+    async fn reach(&self) -> Result<(), Error> {
+        let goal = &self.goal;
+        let (pool, upstream) = (goal.pool(), &goal.upstream);
+        let io = goal.connect(upstream.timeouts.connect).await?;
+        if !goal.endpoint().speaks_h2(&io)? {
+            goal.stock().single = Some(Instant::now());
+            *self.dial.single.lock().unwrap_or_else(PoisonError::into_inner) = Some(io);
+            return Ok(());
+        }
+        let span = Span { idle: pool.bounds.keep, lifetime: pool.bounds.lifetime };
+        let (freed, most) = (goal.shelf().freed.clone(), goal.stock().most);
+        let home = Home { pool: Arc::downgrade(pool), slot: goal.slot, freed, most };
+        let session = Session::open(io, upstream.max_head, span, home).await?;
+        let mut stock = goal.stock();
+        stock.single = None;
+        stock.most = Some(session.most());
+        stock.shared.push(session);
+        Ok(())
+    }
+}
+
+impl Drop for Dialing {
+    /// Also when the runtime ends: nobody waits for what does not come.
+    fn drop(&mut self) {
+        self.goal.stock().dial = None;
+        self.dial.done.notify_waiters();
+        self.goal.shelf().freed.notify_waiters();
+    }
+}
+
+fn full() -> Error {
+    Error::new(Kind::Busy, "all connections to the upstream are in use")
+}
+
+/// What is left of a limit.
+fn rest(limit: Limit, since: Instant) -> Limit {
+    match limit {
+        Limit::Never => Limit::Never,
+        Limit::After(limit) => Limit::After(limit.saturating_sub(since.elapsed())),
+    }
+}
+
+/// Nothing, if it takes longer.
+async fn within<T>(limit: Limit, future: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Limit::Never => Some(future.await),
+        Limit::After(limit) => tokio::time::timeout(limit, future).await.ok(),
     }
 }
 

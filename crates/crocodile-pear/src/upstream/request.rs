@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::io::{IoSlice, Write};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::header::{CONTENT_TYPE, HeaderMap};
-use http::{HeaderValue, Method};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, VIA as VIA_NAME};
+use http::{HeaderValue, Method, Uri};
 use http_body::Frame;
 
 use super::endpoint::Endpoint;
@@ -19,7 +19,7 @@ use crate::flow::{Body, Pulled};
 use crate::format::json;
 
 /// RFC 9110, 7.6.3: a gateway says that it was there, and loops can be seen.
-const VIA: &str = "via: 1.1 crocodile-pear\r\n";
+const VIA: &str = "1.1 crocodile-pear";
 
 thread_local! {
     /// Heads are put together here, then copied at their right size.
@@ -28,6 +28,8 @@ thread_local! {
 
 /// One request, from its first byte to its last, and once more if it must be.
 pub(super) struct Request {
+    /// What the head is made of, while it is not known in which version of HTTP it will leave.
+    parts: Option<Box<Parts>>,
     /// Head and body as far as they are at hand; what a second sending needs.
     head: Bytes,
     body: Bytes,
@@ -37,6 +39,22 @@ pub(super) struct Request {
     out: Out,
     begun: bool,
     written: u64,
+}
+
+/// The head of a request, in no version of HTTP.
+struct Parts {
+    method: Method,
+    target: String,
+    headers: HeaderMap,
+    root: Root,
+    length: Option<Option<u64>>,
+}
+
+/// A piece of a body, for a connection that has framing of its own.
+pub(super) enum Piece {
+    Data(Bytes),
+    Last(Bytes),
+    Trailers(HeaderMap),
 }
 
 /// What a method means for the connection.
@@ -89,7 +107,7 @@ pub(super) enum Sent {
 impl Request {
     /// # Errors
     /// `BadRequest` for what cannot be said in HTTP/1.1.
-    pub(super) fn new(endpoint: &Endpoint, call: Call) -> Result<Self, Error> {
+    pub(super) fn new(endpoint: &Endpoint, mut call: Call) -> Result<Self, Error> {
         check(&call)?;
         let (body, stream, json) = match call.body {
             None => (Bytes::new(), None, false),
@@ -103,26 +121,72 @@ impl Request {
             None if body.is_empty() && !meant_to_have_a_body(&call.method) => None,
             None => Some(Some(body.len() as u64)),
         };
-        let head = SCRATCH.with_borrow_mut(|out| {
-            out.clear();
-            let base = if call.root == Root::Upstream { &endpoint.base } else { "" };
-            write_line(out, &call.method, base, &call.target, &endpoint.authority);
-            write_fields(out, &call.headers);
-            if json && !call.headers.contains_key(CONTENT_TYPE) {
-                write_field(out, CONTENT_TYPE.as_str(), &HeaderValue::from_static("application/json"));
-            }
-            out.extend_from_slice(VIA.as_bytes());
-            write_length(out, length);
-            out.extend_from_slice(b"\r\n");
-            Bytes::copy_from_slice(out)
-        });
+        if json && !call.headers.contains_key(CONTENT_TYPE) {
+            call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         let method = Class {
             asked: if call.method == Method::HEAD { Asked::Head } else { Asked::Other },
             idempotent: call.method.is_idempotent(),
         };
         let repeatable = if method.idempotent && stream.is_none() { Repeatable::Yes } else { Repeatable::No };
-        let out = Out { lead: head.clone(), data: body.clone(), tail: b"" };
-        Ok(Request { head, body, repeatable, method, stream, out, begun: false, written: 0 })
+        let parts = Parts { method: call.method, target: call.target, headers: call.headers, root: call.root, length };
+        let out = Out { lead: Bytes::new(), data: body.clone(), tail: b"" };
+        let head = Bytes::new();
+        let mut request =
+            Request { parts: None, head, body, repeatable, method, stream, out, begun: false, written: 0 };
+        match endpoint.shares() {
+            // Where there is no choice, the head is bytes from the start: they are smaller.
+            false => request.lead(parts.write(endpoint)),
+            true => request.parts = Some(Box::new(parts)),
+        }
+        Ok(request)
+    }
+
+    fn lead(&mut self, head: Bytes) {
+        self.out.lead = head.clone();
+        self.head = head;
+    }
+
+    /// Gets ready for HTTP/1.1.
+    pub(super) fn write_head(&mut self, endpoint: &Endpoint) {
+        if let Some(parts) = self.parts.as_ref().filter(|_| self.head.is_empty()) {
+            self.lead(parts.write(endpoint));
+        }
+    }
+
+    /// The head for HTTP/2.
+    ///
+    /// # Errors
+    /// `Reset` if it has been given up meanwhile.
+    pub(super) fn shared_head(&mut self, endpoint: &Endpoint) -> Result<http::Request<()>, Error> {
+        let gone = || Error::new(Kind::Reset, "the request cannot be sent again");
+        self.head = Bytes::new();
+        self.out.lead = Bytes::new();
+        self.parts.as_ref().and_then(|parts| parts.share(endpoint)).ok_or_else(gone)
+    }
+
+    /// Whether the head is all there is.
+    pub(super) fn bodiless(&self) -> bool {
+        self.stream.is_none() && self.out.data.is_empty()
+    }
+
+    /// The head has left.
+    pub(super) fn sent(&mut self) {
+        self.written += 1;
+    }
+
+    /// The next piece of the body, without framing.
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Error>> {
+        self.written += 1;
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(Ok(Piece::Last(std::mem::take(&mut self.out.data))));
+        };
+        self.begun = true;
+        let piece = ready!(stream.poll_piece(cx))?;
+        if !matches!(piece, Piece::Data(_)) {
+            self.stream = None;
+        }
+        Poll::Ready(Ok(piece))
     }
 
     /// Writes and pulls until one of the two has to be waited for.
@@ -137,13 +201,13 @@ impl Request {
                     Poll::Ready(Ok(More::Yes)) => {}
                     Poll::Ready(Ok(More::No)) => self.stream = None,
                     Poll::Ready(Err(error)) => return Sent::Failed(error),
-                    Poll::Pending if self.out.is_empty() => return Sent::Starved,
+                    Poll::Pending if self.out.is_empty() => return flush(io, cx, Sent::Starved),
                     Poll::Pending => {}
                 }
             }
             if self.out.is_empty() {
                 match self.stream {
-                    None => return Sent::All,
+                    None => return flush(io, cx, Sent::All),
                     Some(_) => continue,
                 }
             }
@@ -162,20 +226,35 @@ impl Request {
 
     /// Gets ready to be sent from its beginning, if that is safe and everything is still there.
     pub(super) fn rewind(&mut self) -> bool {
-        if self.written == 0 {
+        // Framing that was made for one version of HTTP is of no use in the other.
+        if self.written == 0 && !(self.begun && self.parts.is_some()) {
             return true;
         }
         if self.repeatable == Repeatable::No {
             return false;
         }
+        self.reset();
+        true
+    }
+
+    /// The same for a request that the upstream has provably not looked at.
+    pub(super) fn rewind_unseen(&mut self) -> bool {
+        let whole = !self.begun;
+        if whole {
+            self.reset();
+        }
+        whole
+    }
+
+    fn reset(&mut self) {
         self.out = Out { lead: self.head.clone(), data: self.body.clone(), tail: b"" };
         self.written = 0;
-        true
     }
 
     /// The answer has begun: there will be no second sending.
     pub(super) fn settle(&mut self) {
         self.repeatable = Repeatable::No;
+        self.parts = None;
         self.head = Bytes::new();
         self.body = Bytes::new();
     }
@@ -184,6 +263,40 @@ impl Request {
     pub(super) fn stop(&mut self) {
         self.stream = None;
         self.out = Out::default();
+    }
+}
+
+impl Parts {
+    /// What stands before the target.
+    fn base<'a>(&self, endpoint: &'a Endpoint) -> &'a str {
+        match self.root {
+            Root::Upstream => &endpoint.base,
+            Root::Server => "",
+        }
+    }
+
+    fn write(&self, endpoint: &Endpoint) -> Bytes {
+        SCRATCH.with_borrow_mut(|out| {
+            out.clear();
+            write_line(out, &self.method, self.base(endpoint), &self.target, &endpoint.authority);
+            write_fields(out, &self.headers);
+            out.extend_from_slice(format!("via: {VIA}\r\n").as_bytes());
+            write_length(out, self.length);
+            out.extend_from_slice(b"\r\n");
+            Bytes::copy_from_slice(out)
+        })
+    }
+
+    fn share(&self, endpoint: &Endpoint) -> Option<http::Request<()>> {
+        let path = [self.base(endpoint), &self.target].concat();
+        let uri = Uri::builder().scheme(endpoint.origin.scheme()).authority(&*endpoint.authority).path_and_query(path);
+        let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
+        let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+        headers.append(VIA_NAME, HeaderValue::from_static(VIA));
+        if let Some(Some(length)) = self.length {
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
+        Some(super::h2::head(self.method.clone(), uri.build().ok()?, headers))
     }
 }
 
@@ -244,6 +357,16 @@ impl Stream {
         })
     }
 
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Error>> {
+        let last = || Piece::Last(Bytes::new());
+        let piece = match ready!(self.body.as_mut().poll_frame(cx)).transpose()?.map(Frame::into_data) {
+            None => last(),
+            Some(Err(frame)) => frame.into_trailers().map_or_else(|_| last(), Piece::Trailers),
+            Some(Ok(data)) => Piece::Data(data),
+        };
+        Poll::Ready(self.length.check(piece))
+    }
+
     fn fill(&mut self, frame: Frame<Bytes>, out: &mut Out) -> Result<More, Error> {
         let data = match frame.into_data() {
             // An empty piece would be the last chunk.
@@ -252,9 +375,7 @@ impl Stream {
             Err(frame) => return self.end(frame.trailers_ref(), out),
         };
         match &mut self.length {
-            Length::Left(left) => {
-                *left = left.checked_sub(data.len() as u64).ok_or_else(|| uneven("longer"))?;
-            }
+            Length::Left(left) => take(left, &data)?,
             Length::Chunked => {
                 out.frame(format!("{:x}\r\n", data.len()).as_bytes());
                 out.tail = b"\r\n";
@@ -280,12 +401,36 @@ impl Stream {
 }
 
 impl Length {
+    /// The piece again, unless the body is of another length than announced.
+    fn check(&mut self, piece: Piece) -> Result<Piece, Error> {
+        match (self, &piece) {
+            (Length::Left(left), Piece::Data(data)) => take(left, data)?,
+            (Length::Left(1..), _) => return Err(uneven("shorter")),
+            _ => {}
+        }
+        Ok(piece)
+    }
+
     /// What the head says: a length, or nothing but chunks.
     fn announced(&self) -> Option<Option<u64>> {
         match self {
             Length::Left(length) => Some(Some(*length)),
             Length::Chunked => Some(None),
         }
+    }
+}
+
+fn take(left: &mut u64, data: &Bytes) -> Result<(), Error> {
+    *left = left.checked_sub(data.len() as u64).ok_or_else(|| uneven("longer"))?;
+    Ok(())
+}
+
+/// `then`, once the socket has all that was written.
+fn flush(io: &mut Io, cx: &mut Context<'_>, then: Sent) -> Sent {
+    match io.poll_flush(cx) {
+        Poll::Ready(Ok(())) => then,
+        Poll::Ready(Err(_)) => Sent::Refused,
+        Poll::Pending => Sent::Blocked,
     }
 }
 

@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use http::{HeaderName, Uri};
 
-use super::{BalanceSpec, BreakerSpec, HealthSpec, RetrySpec, Settings, Timeouts, Upstream, may_send};
+use super::tls::{Part, Tls};
+use super::{
+    BalanceSpec, BreakerSpec, Connections, HealthSpec, RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion,
+    Upstream, may_send,
+};
 use crate::problem::{Problems, Span};
 use crate::spec;
 use crate::spec::{Decode, Located, Node, NodeKind, Timeout, defaults};
@@ -20,6 +24,10 @@ spec! {
         pub urls: Option<Vec<Located<String>>>,
         /// Instead of `urls`: the same with weights.
         pub endpoints: Option<Vec<LocationSpec>>,
+        /// Which versions of HTTP it is spoken to in.
+        pub protocol: Protocol = Protocol::Auto,
+        /// Whom to trust and who to be, where the scheme is `https`.
+        pub tls: Option<TlsSpec>,
         /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The client's header fields that are sent on. No other leaves.
@@ -29,6 +37,8 @@ spec! {
         pub in_flight: Option<NonZeroUsize>,
         /// How long a connection is kept without a call.
         pub keep: Duration = Duration::from_secs(30),
+        /// How many connections there may be.
+        pub connections: Option<ConnectionsSpec>,
         /// When a request is sent again. With several endpoints it is, as the defaults say, unless this says
         /// otherwise; with one only if this is written.
         pub retry: Option<RetrySpec>,
@@ -83,6 +93,102 @@ fn whole(text: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> 
     Some(TimeoutSpec { connect: None, first_byte: None, idle: None, call: Some(call) })
 }
 
+crate::choice! {
+    /// Which versions of HTTP an upstream is spoken to in.
+    pub enum Protocol {
+        /// Under TLS what the upstream chooses, else HTTP/1.1.
+        Auto = "auto",
+        /// HTTP/1.1.
+        Http1 = "http1",
+        /// HTTP/2; without TLS from the first byte on, as the upstream is known to speak it.
+        Http2 = "http2",
+    }
+}
+
+impl Protocol {
+    /// What TLS offers, what is liked best first.
+    pub(super) fn offers(self) -> &'static [&'static [u8]] {
+        match self {
+            Protocol::Auto => &[b"h2", b"http/1.1"],
+            Protocol::Http1 => &[b"http/1.1"],
+            Protocol::Http2 => &[b"h2"],
+        }
+    }
+}
+
+spec! {
+    /// How many connections to an upstream there may be; each number is for one core, and for each of several servers.
+    pub struct ConnectionsSpec {
+        /// At most so many are open; a call more waits as long as it may wait for a connection, and then fails
+        /// with 503.
+        pub open: Option<NonZeroUsize>,
+        /// At most so many calls wait for one; a call more fails with 503 at once.
+        pub waiting: usize = 1024,
+        /// At most so many are kept without a call.
+        pub idle: usize = 1024,
+        /// How long one is used at all. Calls under way are finished.
+        pub lifetime: Duration = Duration::from_secs(3600),
+    }
+}
+
+impl ConnectionsSpec {
+    fn bounds(&self, keep: Duration) -> Connections {
+        let open = self.open.map(NonZeroUsize::get);
+        Connections { open, waiting: self.waiting, idle: self.idle, lifetime: self.lifetime, keep }
+    }
+}
+
+spec! {
+    /// TLS to an upstream. Files are named from the folder of the configuration file.
+    pub struct TlsSpec {
+        /// A file with the authorities to trust, as PEM; unless set, those that Mozilla trusts.
+        pub ca: Option<Located<String>>,
+        /// A file with the certificate to show, as PEM, and those that lead to its authority.
+        pub certificate: Option<Located<String>>,
+        /// A file with the key of that certificate, as PEM.
+        pub key: Option<Located<String>>,
+        /// The name to ask for, and to find in the certificate, instead of the host of the URL.
+        pub server_name: Option<Located<String>>,
+        /// The versions to offer; unless set, 1.2 and 1.3.
+        pub versions: Vec<TlsVersion> = Vec::new(),
+    }
+}
+
+/// Reads a file that the configuration names; or says why it cannot be read.
+pub type Files<'a> = &'a dyn Fn(&Located<String>) -> Result<Vec<u8>, String>;
+
+impl TlsSpec {
+    fn compile(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
+        let mut sound = true;
+        let mut read = |written: &Option<Located<String>>| match files(written.as_ref()?) {
+            Ok(bytes) => Some(bytes),
+            Err(reason) => {
+                sound = false;
+                let written = written.as_ref()?;
+                problems.error(written.span, format!("cannot read `{written}`: {reason}"), "")
+            }
+        };
+        let settings = TlsSettings {
+            ca: read(&self.ca),
+            certificate: read(&self.certificate),
+            key: read(&self.key),
+            server_name: self.server_name.as_ref().map(|name| name.value.clone()),
+            versions: self.versions.clone(),
+        };
+        if !sound {
+            return None;
+        }
+        let Err(unfit) = Tls::new(&settings, host, &[]) else { return Some(settings) };
+        let written = match unfit.part {
+            Part::Ca => &self.ca,
+            Part::Certificate => &self.certificate,
+            Part::Key => &self.key,
+            Part::Name => &self.server_name,
+        };
+        problems.error(written.as_ref().map(|written| written.span).unwrap_or_default(), unfit.message, "")
+    }
+}
+
 impl TimeoutSpec {
     /// These times, and `others` where none is written.
     pub fn over(&self, others: &Timeouts) -> Timeouts {
@@ -96,19 +202,25 @@ impl TimeoutSpec {
 }
 
 impl UpstreamSpec {
-    /// Makes it ready; every problem is noted. `span` is where its name stands.
-    pub fn compile(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Arc<Upstream>> {
-        let endpoints = self.locations(name, span, problems);
+    /// Makes it ready; every problem is noted. `span` is where its name stands, `files` reads what it names.
+    pub fn compile(&self, name: &str, span: Span, files: Files<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
+        let written = self.locations(name, span, problems);
+        let endpoints = written.as_deref().and_then(|written| endpoints(written, problems));
+        let tls = self.tls(written.as_deref().unwrap_or_default(), endpoints.as_deref(), files, problems);
         let forward = forward(&self.forward, problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
-        let (endpoints, forward) = (endpoints?, forward?);
+        let (endpoints, tls, forward) = (endpoints?, tls?, forward?);
         health?;
+        let standard = || Connections { keep: self.keep, ..Connections::default() };
+        let connections = self.connections.as_ref().map_or_else(standard, |spec| spec.bounds(self.keep));
         let settings = Settings {
             timeouts,
+            tls,
             forward,
             in_flight: self.in_flight.map(NonZeroUsize::get),
-            idle: self.keep,
+            protocol: self.protocol,
+            connections,
             retry: self.retry.clone(),
             breaker: self.breaker.clone(),
             balance: self.balance.clone(),
@@ -121,8 +233,8 @@ impl UpstreamSpec {
         }
     }
 
-    /// Every address with its weight.
-    fn locations(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
+    /// Where it is, as written.
+    fn locations(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Vec<LocationSpec>> {
         let plain = |url: &Located<String>| LocationSpec { url: url.clone(), weight: NonZeroU32::MIN };
         let written = match (&self.url, &self.urls, &self.endpoints) {
             (Some(url), None, None) => vec![plain(url)],
@@ -137,22 +249,49 @@ impl UpstreamSpec {
         if written.is_empty() {
             return problems.error(span, format!("`{name}` has no URL"), "add `url: http://host:port/path`");
         }
-        let location = |written: &LocationSpec| {
-            let weight = written.weight.get();
-            if weight > MOST_WEIGHT {
-                let message = format!("the weight {weight} is more than {MOST_WEIGHT}");
-                problems.error::<()>(written.url.span, message, "weights count beside each other: make all smaller");
-            }
-            url(&written.url, problems).map(|url| (url, weight)).filter(|_| weight <= MOST_WEIGHT)
-        };
-        // All are read before one that failed ends it, so that every problem is found.
-        let locations: Vec<_> = written.iter().map(location).collect();
-        locations.into_iter().collect()
+        Some(written)
+    }
+
+    /// `read` are the addresses as they were understood, if all were.
+    fn tls(
+        &self,
+        written: &[LocationSpec],
+        read: Option<&[(Uri, u32)]>,
+        files: Files<'_>,
+        problems: &mut Problems,
+    ) -> Option<TlsSettings> {
+        let Some(spec) = &self.tls else { return Some(TlsSettings::default()) };
+        // Where the URL is wrong, the files are tried all the same.
+        let Some(read) = read else { return spec.compile("localhost", files, problems) };
+        let mut sound = true;
+        for (location, (url, _)) in written.iter().zip(read).filter(|(_, (url, _))| url.scheme_str() != Some("https")) {
+            let authority = url.authority().map_or("", |authority| authority.as_str());
+            let remedy = format!("write `https://{authority}`, or leave out `tls`");
+            problems.error::<()>(location.url.span, "`tls` is for `https` URLs, and this is none", remedy);
+            sound = false;
+        }
+        let host = read.first().and_then(|(url, _)| url.host()).unwrap_or("localhost");
+        if sound { spec.compile(host, files, problems) } else { None }
     }
 }
 
 /// The turns of all endpoints are written down once; a hundred is finer than anyone can tell.
 const MOST_WEIGHT: u32 = 100;
+
+/// Every address with its weight.
+fn endpoints(written: &[LocationSpec], problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
+    let endpoint = |written: &LocationSpec| {
+        let weight = written.weight.get();
+        if weight > MOST_WEIGHT {
+            let message = format!("the weight {weight} is more than {MOST_WEIGHT}");
+            problems.error::<()>(written.url.span, message, "weights count beside each other: make all smaller");
+        }
+        url(&written.url, problems).map(|url| (url, weight)).filter(|_| weight <= MOST_WEIGHT)
+    };
+    // All are read before one that failed ends it, so that every problem is found.
+    let endpoints: Vec<_> = written.iter().map(endpoint).collect();
+    endpoints.into_iter().collect()
+}
 
 fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     let wrong = |message: &str, remedy: &str, problems: &mut Problems| {
@@ -167,15 +306,8 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     };
     let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is no URL", remedy, problems) };
     match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return wrong(
-                "TLS to upstreams is not built yet",
-                "write `http://`, or let a local proxy speak TLS",
-                problems,
-            );
-        }
-        Some(_) => return wrong("only http URLs can be called", remedy, problems),
+        Some("http" | "https") => {}
+        Some(_) => return wrong("only http and https URLs can be called", remedy, problems),
         None => return wrong("the URL has no scheme", remedy, problems),
     }
     match uri.authority() {

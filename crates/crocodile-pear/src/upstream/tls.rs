@@ -1,0 +1,271 @@
+//! TLS to upstreams: whom the gateway trusts, who it is itself, and what a failed handshake means.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::error::{Error, Kind};
+
+/// Tickets kept for later handshakes: each is used once, and a burst of new connections wants several.
+const TICKETS: usize = 32;
+/// Encrypted bytes that wait for the socket: two records, so that the next is made while one leaves.
+const OUTGOING: usize = 32 * 1024;
+
+/// What the configuration says of TLS to an upstream.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSettings {
+    /// The authorities to trust, as PEM, instead of the public ones.
+    pub ca: Option<Vec<u8>>,
+    /// The certificate to show, as PEM, with those that lead to its authority.
+    pub certificate: Option<Vec<u8>>,
+    /// The key of that certificate, as PEM.
+    pub key: Option<Vec<u8>>,
+    /// The name to ask for and to expect, instead of the host of the URL.
+    pub server_name: Option<String>,
+    /// The versions to offer; none written: all.
+    pub versions: Vec<TlsVersion>,
+}
+
+crate::choice! {
+    /// A version of TLS.
+    pub enum TlsVersion {
+        /// RFC 5246.
+        Tls12 = "1.2",
+        /// RFC 8446.
+        Tls13 = "1.3",
+    }
+}
+
+/// A part of the settings that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Ca,
+    Certificate,
+    Key,
+    Name,
+}
+
+/// What is wrong with the settings.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    pub(super) part: Part,
+    pub(super) message: String,
+}
+
+/// TLS to one upstream, ready; sessions are kept for all of its connections.
+pub(super) struct Tls {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+/// A connection under TLS.
+pub(super) type Stream = TlsStream<TcpStream>;
+
+impl Tls {
+    /// # Errors
+    /// The first part of the settings that cannot be used.
+    pub(super) fn new(settings: &TlsSettings, host: &str, offers: &[&[u8]]) -> Result<Self, Unfit> {
+        let name = settings.server_name.as_deref().unwrap_or(host);
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let name =
+            ServerName::try_from(bare.to_owned()).map_err(|_| Part::Name.unfit("this is no name of a server"))?;
+        let mut config = config(settings)?;
+        config.alpn_protocols = offers.iter().map(|name| name.to_vec()).collect();
+        config.resumption = Resumption::in_memory_sessions(TICKETS);
+        Ok(Tls { connector: Arc::new(config).into(), name })
+    }
+
+    /// Makes the handshake.
+    ///
+    /// # Errors
+    /// `Unreachable`, saying whose fault it is.
+    pub(super) async fn connect(&self, stream: TcpStream) -> Result<Box<Stream>, Error> {
+        let connecting = self.connector.connect_with(self.name.clone(), stream, |session| {
+            session.set_buffer_limit(Some(OUTGOING));
+        });
+        let stream = connecting.await.map_err(|error| {
+            // Names and dates are for operators only.
+            tracing::debug!(target: "crocodile_pear::upstream", %error, "the TLS handshake failed");
+            refusal(&error).unwrap_or_else(|| failure("the upstream ended the TLS handshake"))
+        })?;
+        Ok(Box::new(stream))
+    }
+}
+
+fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
+    let versions: Vec<_> = match &settings.versions[..] {
+        [] => rustls::ALL_VERSIONS.to_vec(),
+        versions => versions.iter().map(|version| version.supported()).collect(),
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)
+        .expect("the provider has suites for every version");
+    let builder = builder.with_root_certificates(match &settings.ca {
+        Some(pem) => own_roots(pem)?,
+        None => public_roots(),
+    });
+    match (&settings.certificate, &settings.key) {
+        (None, None) => Ok(builder.with_no_client_auth()),
+        (Some(_), None) => Err(Part::Certificate.unfit("the certificate has no `key`")),
+        (None, Some(_)) => Err(Part::Key.unfit("the key has no `certificate`")),
+        (Some(certificate), Some(key)) => {
+            let chain = certificates(certificate, Part::Certificate)?;
+            let key =
+                PrivateKeyDer::from_pem_slice(key).map_err(|_| Part::Key.unfit("there is no key in this file"))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => Part::Key.unfit("the key is not that of the certificate"),
+                rustls::Error::InvalidCertificate(_) => Part::Certificate.unfit("the certificate cannot be read"),
+                _ => Part::Key.unfit("the key is of no kind that can be used"),
+            })
+        }
+    }
+}
+
+/// The public authorities, as Mozilla lists them: built in, so that they are the same wherever the gateway runs.
+fn public_roots() -> Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    ROOTS.get_or_init(|| Arc::new(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())).clone()
+}
+
+fn own_roots(pem: &[u8]) -> Result<Arc<RootCertStore>, Unfit> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem, Part::Ca)? {
+        roots.add(certificate).map_err(|_| Part::Ca.unfit("a certificate in this file is no authority's"))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+fn certificates(pem: &[u8], part: Part) -> Result<Vec<CertificateDer<'static>>, Unfit> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(read) if read.is_empty() => Err(part.unfit("there is no certificate in this file")),
+        Ok(read) => Ok(read),
+        Err(_) => Err(part.unfit("this file is no valid PEM")),
+    }
+}
+
+impl Part {
+    fn unfit(self, message: &str) -> Unfit {
+        Unfit { part: self, message: message.to_owned() }
+    }
+}
+
+impl TlsVersion {
+    fn supported(self) -> &'static rustls::SupportedProtocolVersion {
+        match self {
+            TlsVersion::Tls12 => &rustls::version::TLS12,
+            TlsVersion::Tls13 => &rustls::version::TLS13,
+        }
+    }
+}
+
+/// What TLS had against a connection, if it was TLS; in words for the client, without names and addresses.
+pub(super) fn refusal(error: &io::Error) -> Option<Error> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    Some(match error {
+        rustls::Error::InvalidCertificate(fault) => failure(format!("the upstream's certificate {}", distrust(fault))),
+        rustls::Error::AlertReceived(alert) => failure(objection(*alert)),
+        rustls::Error::InvalidMessage(_) => failure("the upstream does not speak TLS"),
+        rustls::Error::PeerIncompatible(_) => {
+            failure("the upstream has no version or cipher of TLS in common with the gateway")
+        }
+        rustls::Error::NoCertificatesPresented => failure("the upstream shows no certificate"),
+        _ => failure("the upstream breaks the rules of TLS"),
+    })
+}
+
+fn distrust(fault: &CertificateError) -> String {
+    match fault {
+        CertificateError::Expired => "has expired".to_owned(),
+        CertificateError::ExpiredContext { not_after, .. } => format!("expired on {}", day(*not_after)),
+        CertificateError::NotValidYet => "is not valid yet".to_owned(),
+        CertificateError::NotValidYetContext { not_before, .. } => format!("is not valid before {}", day(*not_before)),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "is for other names".to_owned()
+        }
+        CertificateError::UnknownIssuer => "is signed by an unknown authority".to_owned(),
+        CertificateError::Revoked => "was revoked".to_owned(),
+        CertificateError::BadSignature => "has a wrong signature".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "is not for servers".to_owned()
+        }
+        CertificateError::BadEncoding => "cannot be read".to_owned(),
+        CertificateError::Other(_) => "is an authority's own and not a server's".to_owned(),
+        _ => "is not acceptable".to_owned(),
+    }
+}
+
+fn objection(alert: AlertDescription) -> &'static str {
+    match alert {
+        AlertDescription::CertificateRequired => "the upstream wants a client certificate",
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnknownCA
+        | AlertDescription::AccessDenied => "the upstream does not accept the client certificate",
+        AlertDescription::ProtocolVersion => "the upstream speaks none of the TLS versions that it may be asked in",
+        AlertDescription::UnrecognisedName => "the upstream does not know the name that it is asked for",
+        AlertDescription::NoApplicationProtocol => "the upstream speaks none of the HTTP versions that it is offered",
+        _ => "the upstream refused the TLS handshake",
+    }
+}
+
+fn failure(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(Kind::Unreachable, detail)
+}
+
+/// The day in the Gregorian calendar, after Howard Hinnant's `civil_from_days`.
+fn day(time: UnixTime) -> String {
+    let days = time.as_secs() / (24 * 60 * 60) + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, turned) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{}-{month:02}-{day:02}", year + era * 400 + turned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn days_are_told_as_people_write_them() {
+        for (seconds, wanted) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (1_709_251_199, "2024-02-29"),
+            (1_735_689_599, "2024-12-31"),
+            (4_107_542_400, "2100-03-01"),
+        ] {
+            assert_eq!(day(UnixTime::since_unix_epoch(Duration::from_secs(seconds))), wanted);
+        }
+    }
+
+    #[test]
+    fn the_part_that_cannot_be_used_is_named() {
+        let part =
+            |settings: TlsSettings| Tls::new(&settings, "localhost", &[b"http/1.1"]).err().map(|unfit| unfit.part);
+        let text = || Some(b"no PEM".to_vec());
+        assert_eq!(part(TlsSettings::default()), None);
+        assert_eq!(part(TlsSettings { ca: text(), ..TlsSettings::default() }), Some(Part::Ca));
+        assert_eq!(part(TlsSettings { certificate: text(), ..TlsSettings::default() }), Some(Part::Certificate));
+        assert_eq!(part(TlsSettings { key: text(), ..TlsSettings::default() }), Some(Part::Key));
+        let name = Some("a b".to_owned());
+        assert_eq!(part(TlsSettings { server_name: name, ..TlsSettings::default() }), Some(Part::Name));
+    }
+}
