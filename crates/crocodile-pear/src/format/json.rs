@@ -26,7 +26,7 @@ pub const DEPTH: usize = 128;
 /// A value as a document.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn to_bytes(value: &Value) -> Result<Bytes, Error> {
     let mut out = Vec::with_capacity(256);
     write(value, &mut out)?;

@@ -33,7 +33,7 @@ impl Data {
     /// Appends it as JSON.
     ///
     /// # Errors
-    /// As [`write`].
+    /// As [`write()`].
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Data::Value(value) => write(value, out),
