@@ -102,7 +102,7 @@ const FEW: u64 = 128 << 10;
 /// What makes small bodies small.
 const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
 
-/// What is faster than a line of 1 Gbit/s, on one core.
+/// For bodies that are larger, or of unknown length: speed before size.
 const LARGE: Levels = Levels { gzip: 2, br: 1, zstd: 1 };
 
 /// What compresses the answers of an end-point.

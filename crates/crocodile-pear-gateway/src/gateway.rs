@@ -143,7 +143,6 @@ impl Gateway {
             place: written.span,
             first: true,
             reads_body: false,
-            streams_body: false,
             outline: Vec::new(),
         };
         Plan::compile(spec.pipeline.clone(), &mut cx)

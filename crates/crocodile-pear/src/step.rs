@@ -98,8 +98,6 @@ pub struct Compile<'a> {
     pub first: bool,
     /// Whether an expression uses `$body`.
     pub reads_body: bool,
-    /// Whether the client's body is handed on as it comes.
-    pub streams_body: bool,
     /// The lines of `explain` so far.
     pub outline: Vec<Outline>,
 }

@@ -226,6 +226,12 @@ pub enum Root {
 }
 
 impl Call {
+    /// A GET with nothing to add.
+    pub fn get(target: String) -> Self {
+        let (method, headers) = (Method::GET, http::HeaderMap::new());
+        Call { method, target, headers, body: None, timeouts: None, deadline: None, root: Root::Upstream }
+    }
+
     /// The same with this body.
     fn again(&self, body: Option<Body>) -> Self {
         let Call { method, target, headers, timeouts, deadline, root, .. } = self;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use crocodile_pear::error::Error;
 use crocodile_pear::upstream::{Call, Connections, Settings, Upstream};
-use http::{HeaderMap, Method, Uri};
+use http::Uri;
 use serde_json::json;
 use tokio::net::{TcpStream, lookup_host};
 
@@ -95,19 +95,8 @@ impl Probe {
 
     async fn call(&self, upstream: &Arc<Upstream>) -> Result<(Answered, Times), Error> {
         let target = self.url.path_and_query().map_or("/", |target| target.as_str()).to_owned();
-        let (method, headers) = (Method::GET, HeaderMap::new());
         let begun = Instant::now();
-        let answer = upstream
-            .call(Call {
-                method,
-                target,
-                headers,
-                body: None,
-                timeouts: None,
-                deadline: None,
-                root: Default::default(),
-            })
-            .await?;
+        let answer = upstream.call(Call::get(target)).await?;
         let first = begun.elapsed();
         let status = answer.status.as_u16();
         let bytes = answer.body.collect(MAX_BODY).await?.len();

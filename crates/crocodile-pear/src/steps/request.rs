@@ -264,7 +264,6 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
     }
     let takes_body = matches!(*cx.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
     if own && takes_body && spec.method.as_ref().is_none_or(|method| method.value == cx.method.as_str()) {
-        cx.streams_body = true;
         return Some(Sent::Clients);
     }
     Some(Sent::Nothing)

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use http::{HeaderMap, Method};
 use tokio::time::MissedTickBehavior;
 
 use super::clock::Clock;
@@ -125,16 +124,7 @@ async fn watch(upstream: Arc<Upstream>, at: usize, rules: Arc<HealthSpec>) {
 async fn check(upstream: &Arc<Upstream>, at: usize, rules: &HealthSpec) -> bool {
     let limit = Limit::After(rules.timeout);
     let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
-    let (target, headers) = (rules.path.value.clone(), HeaderMap::new());
-    let call = Call {
-        method: Method::GET,
-        target,
-        headers,
-        body: None,
-        timeouts: None,
-        deadline: None,
-        root: Default::default(),
-    };
+    let call = Call::get(rules.path.value.clone());
     let Ok(request) = Request::new(&upstream.endpoints[at], call) else { return false };
     let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, Clock::new(&timeouts, None)));
     // The body is dropped, and with it the connection, unless it is short.
