@@ -33,7 +33,7 @@ pub use self::pool::Connections;
 pub use self::resolve::Resolver;
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
 pub use self::spec::{ConnectionsSpec, Files, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
-pub use self::tls::{TlsSettings, TlsVersion};
+pub use self::tls::{TlsSettings, TlsVersion, refusal};
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;

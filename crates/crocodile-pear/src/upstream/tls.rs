@@ -168,7 +168,7 @@ impl TlsVersion {
 }
 
 /// What TLS had against a connection, if it was TLS; in words for the client, without names and addresses.
-pub(super) fn refusal(error: &io::Error) -> Option<Error> {
+pub fn refusal(error: &io::Error) -> Option<Error> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(match error {
         rustls::Error::InvalidCertificate(fault) => failure(format!("the upstream's certificate {}", distrust(fault))),
