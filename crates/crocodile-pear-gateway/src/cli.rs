@@ -34,7 +34,7 @@ enum Command {
     Check(check::Check),
     /// Show what each end-point does: what runs side by side, what must wait and why, the most calls it can make.
     Explain(explain::Explain),
-    /// Find out what a server does with connections, and what cold and kept ones cost.
+    /// Find out what a server offers, what it does with connections, and what cold and kept ones cost.
     Probe(probe::Probe),
     /// Print the JSON Schema of a configuration, for editors.
     Schema,

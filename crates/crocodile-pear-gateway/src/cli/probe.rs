@@ -1,236 +1,274 @@
-//! `probe`: what a server does with connections, and what cold and kept ones cost.
+//! `probe`: what a server offers, what it does with connections, and what cold and kept ones cost.
 
-use std::fmt::Write;
-use std::io::IsTerminal;
+mod advice;
+mod certificate;
+mod dial;
+mod found;
+mod json;
+mod keep;
+mod link;
+mod measure;
+mod offer;
+mod progress;
+mod resume;
+mod table;
+mod target;
+mod trouble;
+mod trust;
+mod way;
+
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use crocodile_pear::error::Error;
-use crocodile_pear::upstream::{Call, Connections, Settings, Upstream};
-use http::Uri;
-use serde_json::json;
-use tokio::net::{TcpStream, lookup_host};
+use clap::{Args, CommandFactory};
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::{Decode, Node};
+use futures_util::future::join_all;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use tokio::task::JoinHandle;
 
-use super::print;
-
-/// A server whose answers are longer is not asked for a small thing; what they cost would be the body's.
-const MAX_BODY: usize = 16 << 20;
+use self::dial::Dial;
+use self::found::Found;
+use self::keep::Idle;
+use self::progress::Progress;
+use self::target::{Scheme, Target};
+use self::trouble::Trouble;
+use self::trust::{Files, Trust, Verify};
+use self::way::{Http, Way};
+use super::{Cli, print};
 
 #[derive(Args)]
 pub struct Probe {
-    /// What to ask for, as http://HOST:PORT/PATH. It gets some hundred GETs, one after the other.
-    url: Uri,
-    /// Calls on cold connections, and on kept ones.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    /// What to ask for, as https://HOST:PORT/PATH. It gets some hundred GETs, most of them one after the other.
+    #[arg(value_parser = Target::read)]
+    url: Target,
+    /// Calls in each row of the table.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=5_000))]
     calls: u32,
+    /// Requests that are tried on one connection.
+    #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    requests: u32,
+    /// How long a connection is watched without a request, up to 15m; 0s: not at all.
+    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = between(Duration::ZERO, minutes(15)))]
+    idle: Duration,
+    /// How long connecting, a handshake and an answer may take, each, from 10ms to 5m.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = between(Duration::from_millis(10), minutes(5)))]
+    timeout: Duration,
+    /// How long everything may take together, from 1s to 1h; what is not measured by then is left out.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = between(Duration::from_secs(1), minutes(60)))]
+    limit: Duration,
+    /// Send this with each request, as 'NAME: VALUE'; may be given several times.
+    #[arg(short = 'H', long, value_name = "FIELD", value_parser = field)]
+    header: Vec<(HeaderName, HeaderValue)>,
+    #[command(flatten)]
+    files: Files,
+    /// Measure also if the certificate is not trusted.
+    #[arg(long)]
+    insecure: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+/// Reads a duration as the configuration has it.
+fn between(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+    move |text| {
+        let mut problems = Problems::default();
+        let read = Duration::decode(&Node::from_json(&text.into()), &mut problems);
+        let Some(read) = read else {
+            let remedy = problems.into_sorted().into_iter().find_map(|problem| problem.remedy);
+            return Err(remedy.unwrap_or_else(|| "this is too long".to_owned()));
+        };
+        match (least..=most).contains(&read) {
+            true => Ok(read),
+            false => Err(format!("it is from {} to {}", advice::written(least), advice::written(most))),
+        }
+    }
+}
+
+fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once(':').ok_or("write it as 'NAME: VALUE'")?;
+    let name: HeaderName = name.trim().parse().map_err(|_| "this is no name of a header field")?;
+    if !crocodile_pear::upstream::may_send(&name) {
+        return Err(format!("`{name}` belongs to the connection, and is not sent"));
+    }
+    let value = value.trim().parse().map_err(|_| "this is no value of a header field")?;
+    Ok((name, value))
+}
+
+/// A part of the time for everything, so that something is left for the rest.
+fn share(begun: Instant, limit: Duration, part: f64) -> Instant {
+    begun + limit.mul_f64(part)
+}
+
 impl Probe {
     pub fn execute(self) -> ExitCode {
+        let trust = match self.trust() {
+            Ok(trust) => trust,
+            Err(message) => {
+                // Where usage cannot be printed, its exit code still tells.
+                let _ = Cli::command().error(clap::error::ErrorKind::ValueValidation, message).print();
+                return ExitCode::from(2);
+            }
+        };
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
-            Err(error) => return fail(&error),
+            Err(error) => {
+                eprintln!("error: {error}");
+                return ExitCode::from(1);
+            }
         };
-        match runtime.block_on(self.probe()) {
-            Ok(found) if self.json => print(&format!("{:#}\n", found.json())),
-            Ok(found) => print(&found.text()),
-            Err(error) => fail(&error),
-        }
+        let found = runtime.block_on(self.probe(trust));
+        // A name that is still being resolved is not waited for.
+        runtime.shutdown_background();
+        match self.json {
+            true => print(&format!("{:#}\n", json::write(&found))),
+            false => {
+                print(&table::write(&found));
+                eprint!("{}", table::problems(&found));
+                ExitCode::SUCCESS
+            }
+        };
+        if found.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
     }
 
-    async fn probe(&self) -> Result<Found, Failure> {
-        let host = self.url.host().filter(|_| self.url.scheme_str() == Some("http"));
-        let host = host.ok_or("only http URLs can be probed: write http://HOST:PORT/PATH")?;
-        let port = self.url.port_u16().unwrap_or(80);
-        let begun = Instant::now();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses: Vec<SocketAddr> = lookup_host((bare, port)).await?.collect();
-        let resolve = begun.elapsed();
-        let address = *addresses.first().ok_or("the host has no address")?;
-
-        // The first call warms up what is not the connection's.
-        let (answer, _) = self.call(&self.upstream(0)?).await?;
-        let (mut connect, mut cold, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        let closed = self.upstream(0)?;
-        for number in 0..self.calls {
-            self.progress("cold", number);
-            let begun = Instant::now();
-            drop(TcpStream::connect(address).await?);
-            connect.push(begun.elapsed());
-            cold.push(self.call(&closed).await?.1);
+    fn trust(&self) -> Result<Option<Trust>, String> {
+        if self.url.scheme == Scheme::Http {
+            let Files { ca, certificate, .. } = &self.files;
+            return match ca.is_some() || certificate.is_some() || self.insecure {
+                true => Err("--ca, --certificate and --insecure are for https URLs".to_owned()),
+                false => Ok(None),
+            };
         }
-        let keeping = self.upstream(1)?;
-        let opened = || keeping.counters().opened.load(Ordering::Relaxed);
-        // Until the server closes, the first time.
-        let mut lasted = None;
-        for number in 0..self.calls {
-            self.progress("kept", number);
-            let before = opened();
-            let times = self.call(&keeping).await?.1;
-            match opened() == before {
-                true => kept.push(times),
-                false if number > 0 => drop(lasted.get_or_insert(number)),
-                false => {}
+        let verify = if self.insecure { Verify::Not } else { Verify::Strictly };
+        Trust::new(&self.url.host, &self.files, verify).map(Some)
+    }
+
+    async fn probe(&self, trust: Option<Trust>) -> Found {
+        let begun = Instant::now();
+        let progress = Progress::new();
+        let mut found = Found::new(self.url.clone(), self.calls, self.limit);
+        if let Err(trouble) = self.search(begun, trust, &mut found, &progress).await {
+            found.problems.push(trouble);
+        }
+        progress.done();
+        found.took = begun.elapsed();
+        found
+    }
+
+    /// What is found out, in order.
+    async fn search(
+        &self,
+        begun: Instant,
+        trust: Option<Trust>,
+        found: &mut Found,
+        progress: &Progress,
+    ) -> Result<(), Trouble> {
+        let address = self.address(found, progress).await?;
+        let deadline = begun + self.limit;
+        let (target, headers, patience) = (self.url.clone(), self.headers(), self.timeout);
+        let dial = Arc::new(Dial { target, address, trust, headers, patience, deadline });
+
+        progress.say("trying versions of HTTP and TLS");
+        let offers = offer::discover(&dial).await;
+        // Also of one that is not trusted it is told whose it is.
+        found.shown(dial.trust.as_ref());
+        found.offered(offers?);
+
+        // Beside all that follows, since a connection at rest disturbs nothing.
+        let idle = self.watch(&dial, found);
+        self.count(begun, &dial, found, progress).await;
+        self.resume(&dial, found, progress).await;
+        let mut cells = found.cells();
+        let end = share(begun, self.limit, 0.9);
+        found.statuses = measure::rounds(&dial, &mut cells, self.calls, end, progress).await;
+        found.measured(cells);
+        self.join(idle, found, progress).await;
+        found.advice = Some(advice::advise(found, &self.files));
+        if !found.doubted() {
+            progress.say("trying the advice");
+            advice::attempt(found, &dial).await;
+        }
+        Ok(())
+    }
+
+    /// The first address that takes a connection.
+    async fn address(&self, found: &mut Found, progress: &Progress) -> Result<SocketAddr, Trouble> {
+        progress.say("resolving the name");
+        let limit = self.timeout.min(self.limit);
+        let (addresses, cold) = self.url.resolve(limit).await?;
+        let (_, warm) = self.url.resolve(limit).await?;
+        found.resolve = Some((cold, warm));
+        found.addresses = addresses.clone();
+        progress.say("connecting");
+        let tried = join_all(addresses.iter().map(|&address| dial::connect(address, limit))).await;
+        let mut good = None;
+        for (address, outcome) in addresses.into_iter().zip(tried) {
+            match outcome {
+                Ok(_) => drop(good.get_or_insert(address)),
+                Err(trouble) => found.unreachable.push((address, trouble)),
             }
         }
-        self.done();
-        let url = self.url.to_string();
-        Ok(Found { url, answer, addresses: addresses.len(), resolve, connect, cold, kept, lasted, calls: self.calls })
+        found.address = good;
+        good.ok_or_else(|| found.unreachable.remove(0).1)
     }
 
-    fn upstream(&self, idle: usize) -> Result<Arc<Upstream>, Error> {
-        let mut parts = self.url.clone().into_parts();
-        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
-        let root = Uri::from_parts(parts).unwrap_or_default();
-        let connections = Connections { idle, ..Connections::default() };
-        Upstream::new(Settings { connections, ..Settings::new("server", root) })
+    fn headers(&self) -> HeaderMap {
+        let mut headers: HeaderMap = self.header.iter().cloned().collect();
+        let agent = HeaderValue::from_static(concat!("crocodile-pear/", env!("CARGO_PKG_VERSION")));
+        headers.entry(header::USER_AGENT).or_insert(agent);
+        headers.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+        headers
     }
 
-    async fn call(&self, upstream: &Arc<Upstream>) -> Result<(Answered, Times), Error> {
-        let target = self.url.path_and_query().map_or("/", |target| target.as_str()).to_owned();
-        let begun = Instant::now();
-        let answer = upstream.call(Call::get(target)).await?;
-        let first = begun.elapsed();
-        let status = answer.status.as_u16();
-        let bytes = answer.body.collect(MAX_BODY).await?.len();
-        Ok((Answered { status, bytes }, Times { first, total: begun.elapsed() }))
+    fn watch(&self, dial: &Arc<Dial>, found: &Found) -> Vec<(Http, JoinHandle<Result<Idle, Trouble>>)> {
+        let longest = self.idle;
+        let watched = found.newest().into_iter().filter(|_| !longest.is_zero()).map(|way: Way| {
+            let dial = dial.clone();
+            (way.http, tokio::spawn(async move { keep::wait(&dial, way, longest).await }))
+        });
+        watched.collect()
     }
 
-    fn progress(&self, what: &str, number: u32) {
-        if std::io::stderr().is_terminal() {
-            eprint!("\r{what}: {number} of {} ", self.calls);
+    /// One version of HTTP is enough to see what TLS does.
+    async fn resume(&self, dial: &Dial, found: &mut Found, progress: &Progress) {
+        progress.say("resuming sessions of TLS");
+        let http = found.ways().next().map(|way| way.http);
+        let ways: Vec<Way> = found.ways().filter(|way| Some(way.http) == http).collect();
+        for (way, tls) in ways.into_iter().filter_map(|way| Some((way, way.tls?))) {
+            match resume::resume(dial, way, tls).await {
+                Ok(resumed) => found.resumed.push(resumed),
+                Err(trouble) => found.problems.push(trouble),
+            }
         }
     }
 
-    fn done(&self) {
-        if std::io::stderr().is_terminal() {
-            eprint!("\r{:40}\r", "");
-        }
-    }
-}
-
-type Failure = Box<dyn std::error::Error>;
-
-fn fail(error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("error: {error}");
-    ExitCode::from(1)
-}
-
-struct Answered {
-    status: u16,
-    bytes: usize,
-}
-
-/// Of one call.
-struct Times {
-    first: Duration,
-    total: Duration,
-}
-
-/// What a probe has found.
-struct Found {
-    url: String,
-    answer: Answered,
-    addresses: usize,
-    resolve: Duration,
-    connect: Vec<Duration>,
-    cold: Vec<Times>,
-    kept: Vec<Times>,
-    /// After so many answers the server closed a connection.
-    lasted: Option<u32>,
-    calls: u32,
-}
-
-impl Found {
-    /// The rows: what, and the times.
-    fn rows(&self) -> [(&'static str, Vec<Duration>); 6] {
-        let first = |times: &[Times]| times.iter().map(|times| times.first).collect();
-        let total = |times: &[Times]| times.iter().map(|times| times.total).collect();
-        [
-            ("resolve", vec![self.resolve]),
-            ("connect", self.connect.clone()),
-            ("first byte, cold", first(&self.cold)),
-            ("total, cold", total(&self.cold)),
-            ("first byte, kept", first(&self.kept)),
-            ("total, kept", total(&self.kept)),
-        ]
-    }
-
-    fn connections(&self) -> String {
-        match self.lasted {
-            Some(1) => "closed after every answer".to_owned(),
-            Some(answers) => format!("closed after {answers} answers"),
-            None => format!("kept over {} calls", self.calls),
+    async fn join(&self, idle: Vec<(Http, JoinHandle<Result<Idle, Trouble>>)>, found: &mut Found, progress: &Progress) {
+        progress.say("watching connections at rest");
+        for (http, watched) in idle {
+            match watched.await {
+                Ok(Ok(idle)) => found.rest(http, idle),
+                Ok(Err(trouble)) => found.problems.push(trouble),
+                // It does not panic, and nobody ends it.
+                Err(_) => {}
+            }
         }
     }
 
-    fn advice(&self) -> (String, String) {
-        let (cold, kept) = (self.rows().map(|(_, times)| part(times, 0.5)), "30s");
-        let saved = cold[3].zip(cold[5]).map(|(cold, kept)| cold.saturating_sub(kept));
-        let url = self.url.trim_end_matches('/');
-        match (self.lasted, saved) {
-            (Some(1), _) | (_, None) => (
-                "the server keeps no connection: none is kept for it either".to_owned(),
-                format!("upstreams: {{ server: {{ url: '{url}', keep: 0s }} }}"),
-            ),
-            (_, Some(saved)) => (
-                format!("a kept connection saves {} a call", shown(saved)),
-                format!("upstreams: {{ server: {{ url: '{url}', keep: {kept} }} }}"),
-            ),
+    async fn count(&self, begun: Instant, dial: &Dial, found: &mut Found, progress: &Progress) {
+        for (number, way) in found.newest().into_iter().enumerate() {
+            progress.say(&format!("counting requests on one connection, {}", way.http.label()));
+            let end = share(begun, self.limit, 0.2 * (number + 1) as f64);
+            match keep::count(dial, way, self.requests, end).await {
+                Ok(kept) => found.kept.push(kept),
+                Err(trouble) => found.problems.push(trouble),
+            }
         }
     }
-
-    fn text(&self) -> String {
-        let Answered { status, bytes } = self.answer;
-        let mut text = format!("GET {}\n  answer       {status}, {bytes} bytes, HTTP/1.1\n", self.url);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "  addresses    {}", self.addresses);
-        let _ = writeln!(text, "  connections  {}\n", self.connections());
-        let _ = writeln!(text, "  {:18}{:>10}{:>10}", "", "p50", "p99");
-        for (what, times) in self.rows() {
-            let at = |share| part(times.clone(), share).map_or("-".to_owned(), shown);
-            let _ = writeln!(text, "  {what:18}{:>10}{:>10}", at(0.5), at(0.99));
-        }
-        let (why, yaml) = self.advice();
-        let _ = writeln!(text, "\n{why}:\n  {yaml}");
-        text
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let milliseconds = |time: Duration| time.as_secs_f64() * 1_000.0;
-        let row = |(what, times): (&str, Vec<Duration>)| {
-            let at = |share| part(times.clone(), share).map(milliseconds);
-            (what.replace(", ", "_").replace(' ', "_"), json!({"p50_ms": at(0.5), "p99_ms": at(0.99)}))
-        };
-        let times: serde_json::Map<_, _> = self.rows().into_iter().map(row).collect();
-        let (why, yaml) = self.advice();
-        json!({
-            "url": self.url,
-            "status": self.answer.status,
-            "bytes": self.answer.bytes,
-            "http": ["1.1"],
-            "addresses": self.addresses,
-            "connections": {"kept": self.lasted != Some(1), "closed_after": self.lasted, "calls": self.calls},
-            "times": times,
-            "advice": {"why": why, "yaml": yaml},
-        })
-    }
-}
-
-/// The time that this share of all keeps within.
-fn part(mut times: Vec<Duration>, share: f64) -> Option<Duration> {
-    times.sort_unstable();
-    let place = (times.len() as f64 * share).ceil() as usize;
-    times.get(place.saturating_sub(1)).copied()
-}
-
-fn shown(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1_000.0)
 }

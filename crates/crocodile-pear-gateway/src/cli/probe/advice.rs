@@ -1,0 +1,206 @@
+//! What to write for an upstream, and why; tried by the gateway's own hand.
+
+use std::time::Duration;
+
+use crocodile_pear::spec::Decode;
+use crocodile_pear::upstream::{Call, Protocol};
+
+use super::dial::Dial;
+use super::found::Found;
+use super::keep::Kept;
+use super::measure::Connection;
+use super::trouble::{Cause, Trouble, milliseconds, span};
+use super::trust::Files;
+use super::way::{Http, Way};
+use crate::cli::compile;
+use crate::config;
+
+/// Slower by less is what another run would find the other way round.
+const SLOWER: f64 = 1.1;
+
+/// What to write, and why.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// One sentence.
+    pub why: String,
+    pub yaml: String,
+}
+
+pub fn advise(found: &Found, files: &Files) -> Advice {
+    let (protocol, way) = choose(found);
+    let mut fields: Vec<(String, String)> = Vec::new();
+    fields.extend(protocol.map(|(protocol, why)| (why.to_owned(), format!("protocol: {}", protocol.word()))));
+    fields.extend(tls(found, files));
+    let keep = way.and_then(|way| found.kept(way.http)).and_then(keep);
+    fields.extend(keep.map(|(keep, why)| (why, format!("keep: {}", written(keep)))));
+    let timeouts = way.and_then(|way| timeouts(found, way));
+    let why = "Ten times the p99 here, at least 1s; other paths may need more.";
+    fields.extend(timeouts.map(|timeouts| (why.to_owned(), format!("timeout: {timeouts}"))));
+    let fields: String = fields.iter().map(|(why, field)| format!("    # {why}\n    {field}\n")).collect();
+    let url = quoted(&found.target.origin());
+    Advice { why: sentence(found, way), yaml: format!("upstreams:\n  server:\n    url: {url}\n{fields}") }
+}
+
+fn tls(found: &Found, files: &Files) -> Option<(String, String)> {
+    let named = [("ca", &files.ca), ("certificate", &files.certificate), ("key", &files.key)];
+    let named = named.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.display().to_string())));
+    let named: String = named.map(|(name, file)| format!("\n      {name}: {}", quoted(&file))).collect();
+    let why = match (&files.ca, &files.certificate) {
+        _ if found.doubted() => "The gateway always verifies: name here who has signed the certificate.",
+        (None, None) => return None,
+        (Some(_), None) => "Who has signed its certificate.",
+        (None, Some(_)) => "What it asks for.",
+        (Some(_), Some(_)) => "Who has signed its certificate, and what it asks for.",
+    };
+    let field = match (found.doubted(), named.as_str()) {
+        (false, named) => format!("tls:{named}"),
+        (true, "") => "# tls: { ca: FILE }".to_owned(),
+        (true, named) => format!("tls:{named}\n      # ca: FILE"),
+    };
+    Some((why.to_owned(), field))
+}
+
+/// Which protocol to write, if the usual one is not the best, and in which way calls are made then.
+fn choose(found: &Found) -> (Option<(Protocol, &'static str)>, Option<Way>) {
+    let ways = found.newest();
+    let way = |http| ways.iter().copied().find(|way| way.http == http);
+    let (one, two) = (way(Http::One), way(Http::Two));
+    let kept = |http| found.kept(http).is_some_and(Kept::reusable);
+    let usual = if found.is_tls() { two.or(one) } else { one };
+    match usual {
+        None => (Some((Protocol::Http2, "It speaks HTTP/2 alone.")), two),
+        Some(usual) if kept(usual.http) => (None, Some(usual)),
+        Some(usual) if usual.http == Http::One && two.is_some() && kept(Http::Two) => {
+            (Some((Protocol::Http2, "Over HTTP/1.1 it closes every connection after one answer.")), two)
+        }
+        Some(usual) if usual.http == Http::Two && one.is_some() && kept(Http::One) => {
+            (Some((Protocol::Http1, "Over HTTP/2 it closes every connection after one answer.")), one)
+        }
+        Some(usual) => (None, Some(usual)),
+    }
+}
+
+/// How long to keep a connection, if the default does not fit.
+fn keep(kept: &Kept) -> Option<(Duration, String)> {
+    const USUAL: Duration = Duration::from_secs(30);
+    if !kept.reusable() {
+        return Some((Duration::ZERO, "It closes every connection after one answer.".to_owned()));
+    }
+    let limit = kept.idle_limit()?;
+    // A call must not meet the server's hand on the connection.
+    let safe = if limit >= Duration::from_secs(2) { limit - Duration::from_secs(1) } else { limit / 2 };
+    let rounded = match safe.as_secs() {
+        0 => Duration::from_millis(u64::try_from(safe.as_millis()).unwrap_or(u64::MAX) / 10 * 10),
+        seconds => Duration::from_secs(seconds),
+    };
+    let why = format!("It closes a connection after {} without a call.", span(limit));
+    (rounded < USUAL).then_some((rounded, why))
+}
+
+fn timeouts(found: &Found, way: Way) -> Option<String> {
+    let cold = found.cell(way, Connection::Cold)?;
+    let connect = cold.connect()[1]? + cold.tls()[1].unwrap_or_default();
+    Some(format!("{{ connect: {}, first_byte: {} }}", written(ample(connect)), written(ample(cold.first()[1]?))))
+}
+
+/// Ten times this, in whole seconds.
+fn ample(time: Duration) -> Duration {
+    Duration::from_secs((time * 10).as_secs_f64().ceil().max(1.0) as u64)
+}
+
+fn sentence(found: &Found, way: Option<Way>) -> String {
+    let Some(way) = way else { return "nothing could be measured".to_owned() };
+    let total = |way, connection| found.cell(way, connection).and_then(|cell| cell.total()[0]);
+    let (cold, kept) = (total(way, Connection::Cold), total(way, Connection::Kept));
+    let told = match (cold, kept) {
+        (Some(cold), Some(kept)) if kept < cold => {
+            format!("a kept connection saves {} of {} ms a call", milliseconds(cold - kept), milliseconds(cold))
+        }
+        (Some(cold), Some(kept)) => {
+            format!("a kept connection saves nothing: {} ms a call against {}", milliseconds(kept), milliseconds(cold))
+        }
+        (Some(cold), None) => format!("no connection is kept, and each call costs {} ms", milliseconds(cold)),
+        (None, _) => "nothing could be measured".to_owned(),
+    };
+    let other = found.newest().into_iter().find(|other| other.http != way.http);
+    let other = other.and_then(|other| Some((other.http, total(other, Connection::Kept)?)));
+    match (other, kept) {
+        (Some((Http::One, one)), Some(two)) if two.as_secs_f64() > one.as_secs_f64() * SLOWER => {
+            let more = (two.as_secs_f64() / one.as_secs_f64() - 1.0) * 100.0;
+            format!("{told}; HTTP/2 is {more:.0} % slower for one call at a time, and lets calls share a connection")
+        }
+        (Some((Http::One, _)), Some(_)) => format!("{told}; over HTTP/2 calls share a connection"),
+        (Some((Http::Two, _)), Some(_)) => format!("{told}; `protocol: http2` would let calls share a connection"),
+        _ => told,
+    }
+}
+
+/// Makes a call as advised, through the gateway's own parts.
+pub async fn attempt(found: &mut Found, dial: &Dial) {
+    let limit = dial.limit();
+    let Some(advice) = found.advice.as_ref().filter(|_| !limit.is_zero()) else { return };
+    let whole = format!("{}endpoints: {{ 'GET /': server / }}\n", advice.yaml);
+    let (node, sources, problems) = config::parse("advice.yaml", &whole, &|_| None);
+    let loaded = compile(node.as_ref(), sources, problems);
+    let upstream = loaded.gateway.as_ref().and_then(|gateway| gateway.upstreams().get("server").cloned());
+    let Some(upstream) = upstream else {
+        let told = loaded.problems.first().map_or("", |problem| problem.message.as_str()).to_owned();
+        let what = format!("the gateway does not take this as an upstream: {told}");
+        return found.problems.push(Trouble::new(Cause::Broken, what));
+    };
+    let call = Call { headers: dial.headers.clone(), ..Call::get(dial.target.path.clone()) };
+    let answer = tokio::time::timeout(limit, upstream.call(call)).await;
+    let failed = match answer {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => error.detail().to_owned(),
+        Err(_) => format!("no answer within {}", span(limit)),
+    };
+    let what = format!("a call as advised fails in the gateway: {failed}");
+    found.problems.push(Trouble::new(Cause::Broken, what));
+}
+
+/// As a configuration has it.
+pub fn written(time: Duration) -> String {
+    Decode::written(&time).and_then(|written| Some(written.as_str()?.to_owned())).unwrap_or_default()
+}
+
+/// Text that YAML and the variables leave as it is.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''").replace("${", "$${"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keep::{Announced, Idle, Requests};
+    use super::super::link::Ending;
+    use super::*;
+
+    fn advised(answered: u32, idle: Option<u64>, announced: Option<u64>) -> Option<String> {
+        let ended = Some(Ending::Close);
+        let idle = idle.map(|millis| Idle { time: Duration::from_millis(millis), ended });
+        let announced = Announced { timeout: announced, max: None };
+        let requests = Requests { answered, ended: ended.filter(|_| answered == 1) };
+        keep(&Kept { http: Http::One, requests, idle, announced, streams: None }).map(|(keep, _)| written(keep))
+    }
+
+    #[test]
+    fn a_connection_is_kept_for_less_than_the_server_keeps_it() {
+        assert_eq!(advised(1, None, Some(60)), Some("0s".into()));
+        assert_eq!(advised(9, Some(5_003), None), Some("4s".into()));
+        assert_eq!(advised(9, Some(5_003), Some(4)), Some("3s".into()));
+        assert_eq!(advised(9, Some(1_004), None), Some("500ms".into()));
+        assert_eq!(advised(9, None, Some(75)), None);
+        assert_eq!(advised(9, None, None), None);
+    }
+
+    #[test]
+    fn text_stays_what_it_is() {
+        assert_eq!(quoted("it's/${HOME}.pem"), "'it''s/$${HOME}.pem'");
+    }
+
+    #[test]
+    fn times_to_wait_are_ample_and_whole() {
+        let ample = |millis| written(ample(Duration::from_millis(millis)));
+        assert_eq!([1, 100, 101, 1_000].map(ample), ["1s", "1s", "2s", "10s"]);
+    }
+}

@@ -1,0 +1,221 @@
+//! What a probe has found.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::Version;
+
+use super::advice::Advice;
+use super::certificate::Certificate;
+use super::keep::{Idle, Kept};
+use super::measure::{Cell, Connection, Statuses, part};
+use super::offer::Offer;
+use super::resume::Resumed;
+use super::target::{Scheme, Target};
+use super::trouble::{Cause, Trouble};
+use super::trust::{Trust, Verify};
+use super::way::{Http, Way};
+
+/// A certificate that ends sooner is mentioned.
+const SOON: i64 = 14;
+
+pub struct Found {
+    pub target: Target,
+    /// Calls that each row was to have.
+    pub calls: u32,
+    pub limit: Duration,
+    pub took: Duration,
+    /// The first time and the second.
+    pub resolve: Option<(Duration, Duration)>,
+    pub addresses: Vec<SocketAddr>,
+    pub unreachable: Vec<(SocketAddr, Trouble)>,
+    /// The one that is measured.
+    pub address: Option<SocketAddr>,
+    pub offers: Vec<Offer>,
+    pub verify: Option<Verify>,
+    pub certificate: Option<Certificate>,
+    /// What is wrong with the certificate.
+    pub fault: Option<String>,
+    pub kept: Vec<Kept>,
+    pub resumed: Vec<Resumed>,
+    pub cells: Vec<Cell>,
+    pub statuses: Statuses,
+    pub advice: Option<Advice>,
+    pub problems: Vec<Trouble>,
+    /// What is worth a word and no problem.
+    pub notes: Vec<String>,
+}
+
+impl Found {
+    pub fn new(target: Target, calls: u32, limit: Duration) -> Self {
+        Found {
+            target,
+            calls,
+            limit,
+            took: Duration::ZERO,
+            resolve: None,
+            addresses: Vec::new(),
+            unreachable: Vec::new(),
+            address: None,
+            offers: Vec::new(),
+            verify: None,
+            certificate: None,
+            fault: None,
+            kept: Vec::new(),
+            resumed: Vec::new(),
+            cells: Vec::new(),
+            statuses: Statuses::new(),
+            advice: None,
+            problems: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Takes note of the certificate.
+    pub fn shown(&mut self, trust: Option<&Trust>) {
+        let Some(trust) = trust else { return };
+        self.verify = Some(trust.verify);
+        self.certificate = trust.certificate();
+        self.fault = trust.fault();
+        let left = self.certificate.as_ref().map(Certificate::days_left);
+        if let Some(left @ 0..SOON) = left {
+            self.notes.push(format!("the certificate ends in {left} days"));
+        }
+    }
+
+    pub fn offered(&mut self, offers: Vec<Offer>) {
+        for Offer { way, answer } in &offers {
+            // A server of HTTP/1.1 may do anything with an HTTP/2 that nobody has announced.
+            let guessed = *way == Way { http: Http::Two, tls: None };
+            if let Some(trouble) = answer.as_ref().err().filter(|trouble| !guessed && grave(trouble.cause)) {
+                self.problems.push(Trouble { what: format!("{}: {}", way.label(), trouble.what), ..trouble.clone() });
+            }
+        }
+        self.offers = offers;
+        for (address, trouble) in &self.unreachable {
+            self.notes.push(format!("{address}: {}", trouble.what));
+        }
+        if let Some(status @ 300..=499) = self.status().filter(|status| *status != 429) {
+            self.notes.push(format!("the answer is a {status}, and the times are those of such an answer"));
+        }
+    }
+
+    /// The ways that work.
+    pub fn ways(&self) -> impl Iterator<Item = Way> {
+        self.offers.iter().filter(|offer| offer.answer.is_ok()).map(|offer| offer.way)
+    }
+
+    /// One for each version of HTTP that works: that with the newest TLS, as the gateway would take it.
+    pub fn newest(&self) -> Vec<Way> {
+        [Http::One, Http::Two]
+            .into_iter()
+            .filter_map(|http| self.ways().filter(|way| way.http == http).last())
+            .collect()
+    }
+
+    pub fn offers_http(&self, http: Http) -> bool {
+        self.ways().any(|way| way.http == http)
+    }
+
+    /// The version of the answer to a request over HTTP/1.1.
+    pub fn answers_10(&self) -> bool {
+        let mut answers = self.offers.iter().filter_map(|offer| offer.answer.as_ref().ok());
+        answers.any(|answer| answer.version == Version::HTTP_10)
+    }
+
+    pub fn status(&self) -> Option<u16> {
+        self.offers.iter().find_map(|offer| offer.answer.as_ref().ok()).map(|got| got.status.as_u16())
+    }
+
+    pub fn bytes(&self) -> Option<u64> {
+        self.offers.iter().find_map(|offer| offer.answer.as_ref().ok()).map(|got| got.bytes)
+    }
+
+    pub fn kept(&self, http: Http) -> Option<&Kept> {
+        self.kept.iter().find(|kept| kept.http == http)
+    }
+
+    /// Takes note of how long a connection may be at rest.
+    pub fn rest(&mut self, http: Http, idle: Idle) {
+        for kept in self.kept.iter_mut().filter(|kept| kept.http == http) {
+            kept.idle = Some(idle);
+        }
+    }
+
+    /// What is to be measured: nothing on connections that are never kept.
+    pub fn cells(&self) -> Vec<Cell> {
+        let reusable = |way: &Way| self.kept(way.http).is_some_and(Kept::reusable);
+        let cells = self.ways().flat_map(|way| {
+            let kept = reusable(&way).then(|| Cell::new(way, Connection::Kept));
+            [Some(Cell::new(way, Connection::Cold)), kept].into_iter().flatten()
+        });
+        cells.collect()
+    }
+
+    pub fn measured(&mut self, cells: Vec<Cell>) {
+        for cell in cells.iter() {
+            let Some(trouble) = &cell.trouble else { continue };
+            let (row, failed) = (cell.label(), cell.failed);
+            let calls = failed as usize + cell.times.len();
+            let what = format!("{row}: {failed} of {calls} calls failed: {}", trouble.what);
+            self.problems.push(Trouble { what, ..trouble.clone() });
+        }
+        self.cells = cells;
+        let bad = |status: &u16| *status >= 500 || *status == 429;
+        if self.statuses.len() > 1 || self.statuses.keys().any(bad) {
+            let told: Vec<_> =
+                self.statuses.iter().map(|(status, times)| format!("{status} ({times} times)")).collect();
+            let trouble = Trouble::new(Cause::Broken, format!("the upstream answered {}", told.join(", ")));
+            self.problems.push(trouble.remedy("where calls are limited, `--calls` and `--requests` make fewer"));
+        }
+    }
+
+    pub fn cell(&self, way: Way, connection: Connection) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.way == way && cell.connection == connection)
+    }
+
+    /// The calls of the row that has the fewest, if that is fewer than it should be.
+    pub fn short(&self) -> Option<usize> {
+        let fewest = self.cells.iter().map(|cell| cell.times.len()).min()?;
+        (fewest < self.calls as usize).then_some(fewest)
+    }
+
+    /// Whether the certificate would not do for the gateway.
+    pub fn doubted(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    pub fn is_tls(&self) -> bool {
+        self.target.scheme == Scheme::Https
+    }
+}
+
+impl Cell {
+    pub fn label(&self) -> String {
+        format!("{} {}", self.way.label(), self.connection.word())
+    }
+
+    /// p50 and p99 of what is there of one phase.
+    pub fn connect(&self) -> [Option<Duration>; 2] {
+        SHARES.map(|share| part(self.times.iter().filter_map(|times| times.connect), share))
+    }
+
+    pub fn tls(&self) -> [Option<Duration>; 2] {
+        SHARES.map(|share| part(self.times.iter().filter_map(|times| times.tls), share))
+    }
+
+    pub fn first(&self) -> [Option<Duration>; 2] {
+        SHARES.map(|share| part(self.times.iter().map(|times| times.first), share))
+    }
+
+    pub fn total(&self) -> [Option<Duration>; 2] {
+        SHARES.map(|share| part(self.times.iter().map(|times| times.total), share))
+    }
+}
+
+const SHARES: [f64; 2] = [0.5, 0.99];
+
+/// Whether it is more than not offering a version.
+fn grave(cause: Cause) -> bool {
+    matches!(cause, Cause::Broken | Cause::Silent | Cause::Unreachable | Cause::Distrusted)
+}

@@ -1,0 +1,36 @@
+//! Whether a server takes up sessions of TLS again, and what a handshake costs then.
+
+use std::time::Duration;
+
+use crocodile_pear::upstream::TlsVersion;
+
+use super::dial::Dial;
+use super::trouble::Trouble;
+use super::trust::Sessions;
+use super::way::Way;
+
+/// Handshakes that are tried: enough for a median.
+const HANDSHAKES: usize = 11;
+
+/// What came of it with one version of TLS.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    pub tls: TlsVersion,
+    /// The handshakes that took a session up again; none, if the server does not do that.
+    pub handshakes: Vec<Duration>,
+}
+
+pub async fn resume(dial: &Dial, way: Way, tls: TlsVersion) -> Result<Resumed, Trouble> {
+    let config = dial.config(way, Sessions::Kept);
+    let mut handshakes = Vec::new();
+    for number in 0..=HANDSHAKES {
+        let mut link = dial.open_with(way, config.as_ref()).await?;
+        handshakes.extend(link.opening.tls.filter(|_| link.opening.resumed));
+        // With TLS 1.3 the ticket for the next comes with the answer. One that has had two and used none will not begin to.
+        if number == 2 && handshakes.is_empty() || dial.is_over() {
+            break;
+        }
+        link.get(dial).await?;
+    }
+    Ok(Resumed { tls, handshakes })
+}

@@ -1,0 +1,197 @@
+//! Whom a probe trusts: as the gateway would, noting the certificate and what is wrong with it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crocodile_pear::upstream::{TlsVersion, refusal};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion};
+
+use super::certificate::Certificate;
+use super::way::Http;
+
+/// What becomes of a certificate that is not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// The connection ends.
+    Strictly,
+    /// The fault is noted, and the connection goes on.
+    Not,
+}
+
+/// Whether a TLS session is taken up again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sessions {
+    Kept,
+    Never,
+}
+
+/// The files that TLS is told of.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Files {
+    /// A file with the authorities to trust, as PEM, instead of those that Mozilla trusts.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// A file with the certificate to show, as PEM, and those that lead to its authority.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub certificate: Option<PathBuf>,
+    /// A file with the key of that certificate, as PEM.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
+}
+
+/// TLS to the server that is probed.
+pub struct Trust {
+    provider: Arc<CryptoProvider>,
+    judge: Arc<Judge>,
+    /// What is shown to a server that asks.
+    identity: Option<Identity>,
+    pub name: ServerName<'static>,
+    pub verify: Verify,
+}
+
+impl Trust {
+    /// # Errors
+    /// What is wrong with the files or with the name of the host.
+    pub fn new(host: &str, files: &Files, verify: Verify) -> Result<Self, String> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is no name of a server"))?;
+        let roots = match &files.ca {
+            Some(file) => own_roots(file).map_err(|reason| format!("--ca {}: {reason}", file.display()))?,
+            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let inner = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
+        let inner = inner.map_err(|error| error.to_string())?;
+        let judge = Arc::new(Judge { inner, verify, seen: Mutex::default() });
+        let trust = Trust { provider, judge, identity: identity(files)?, name, verify };
+        trust.client(&[&rustls::version::TLS13]).map_err(|_| "--key is not that of --certificate".to_owned())?;
+        Ok(trust)
+    }
+
+    /// Offers one version of TLS and one of HTTP.
+    pub fn config(&self, tls: TlsVersion, http: Http, sessions: Sessions) -> Arc<ClientConfig> {
+        let version = match tls {
+            TlsVersion::Tls12 => &rustls::version::TLS12,
+            TlsVersion::Tls13 => &rustls::version::TLS13,
+        };
+        let mut config = self.client(&[version]).expect("the identity was tried at the start");
+        config.alpn_protocols = vec![http.alpn().to_vec()];
+        if sessions == Sessions::Never {
+            config.resumption = Resumption::disabled();
+        }
+        config.into()
+    }
+
+    fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Result<ClientConfig, rustls::Error> {
+        let builder = ClientConfig::builder_with_provider(self.provider.clone()).with_protocol_versions(versions)?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(self.judge.clone());
+        match &self.identity {
+            Some((chain, key)) => builder.with_client_auth_cert(chain.clone(), key.clone_key()),
+            None => Ok(builder.with_no_client_auth()),
+        }
+    }
+
+    /// The certificate that was shown, if it can be read.
+    pub fn certificate(&self) -> Option<Certificate> {
+        Certificate::read(self.judge.seen().leaf.as_deref()?)
+    }
+
+    /// What was wrong with it.
+    pub fn fault(&self) -> Option<String> {
+        self.judge.seen().fault.clone()
+    }
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn identity(files: &Files) -> Result<Option<Identity>, String> {
+    let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else { return Ok(None) };
+    let chain =
+        certificates(certificate).map_err(|reason| format!("--certificate {}: {reason}", certificate.display()))?;
+    let wrong = |reason: &str| format!("--key {}: {reason}", key.display());
+    let pem = std::fs::read(key).map_err(|_| wrong("the file cannot be read"))?;
+    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| wrong("there is no key in this file"))?;
+    Ok(Some((chain, key)))
+}
+
+fn own_roots(file: &Path) -> Result<RootCertStore, &'static str> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|_| "a certificate in this file is no authority's")?;
+    }
+    Ok(roots)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, &'static str> {
+    let pem = std::fs::read(file).map_err(|_| "the file cannot be read")?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let read = read.map_err(|_| "this file is no valid PEM")?;
+    if read.is_empty() { Err("there is no certificate in this file") } else { Ok(read) }
+}
+
+/// The gateway's verifier, with a memory.
+#[derive(Debug)]
+struct Judge {
+    inner: Arc<WebPkiServerVerifier>,
+    verify: Verify,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    leaf: Option<Vec<u8>>,
+    fault: Option<String>,
+}
+
+impl Judge {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServerCertVerifier for Judge {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verdict = self.inner.verify_server_cert(leaf, chain, name, ocsp, now);
+        let fault = verdict.as_ref().err().and_then(|error| refusal(&io::Error::other(error.clone())));
+        *self.seen() = Seen { leaf: Some(leaf.to_vec()), fault: fault.map(|fault| fault.detail().to_owned()) };
+        match self.verify {
+            Verify::Strictly => verdict,
+            Verify::Not => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    // Who holds the key is proven in either case.
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, leaf, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, leaf, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
