@@ -5,7 +5,6 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -67,7 +66,7 @@ impl Probe {
             cold.push(self.call(&closed).await?.1);
         }
         let keeping = self.upstream(1)?;
-        let opened = || keeping.counters().opened.load(Ordering::Relaxed);
+        let opened = || keeping.counters().opened;
         // Until the server closes, the first time.
         let mut lasted = None;
         for number in 0..self.calls {
