@@ -25,7 +25,20 @@ pub struct Options {
     /// Milliseconds until an answer
     #[arg(long)]
     hold: u64,
+    /// What is spoken
+    #[arg(long, value_enum, default_value_t = Version::Http1)]
+    version: Version,
 }
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Version {
+    Http1,
+    Http2,
+}
+
+/// Calls on one connection of HTTP/2.
+const STREAMS: u32 = 2_000;
 
 /// Serves until its standard input ends; prints where.
 pub async fn run(options: Options) -> Result<()> {
@@ -42,7 +55,7 @@ pub async fn run(options: Options) -> Result<()> {
     let hold = Duration::from_millis(options.hold);
     let serving = async {
         for listener in listeners {
-            tokio::task::spawn_local(accept(listener, hold));
+            tokio::task::spawn_local(accept(listener, hold, options.version));
         }
         let _ = ended.await;
     };
@@ -56,14 +69,36 @@ fn listen() -> Result<TcpListener> {
     Ok(socket.listen(BACKLOG)?)
 }
 
-async fn accept(listener: TcpListener, hold: Duration) {
+async fn accept(listener: TcpListener, hold: Duration, version: Version) {
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::task::spawn_local(serve(stream, hold));
+        let _ = stream.set_nodelay(true);
+        match version {
+            Version::Http1 => drop(tokio::task::spawn_local(serve(stream, hold))),
+            Version::Http2 => drop(tokio::task::spawn_local(share(stream, hold))),
+        }
+    }
+}
+
+/// Every stream is held for itself.
+async fn share(stream: TcpStream, hold: Duration) {
+    let Ok(mut connection) = h2::server::Builder::new().max_concurrent_streams(STREAMS).handshake(stream).await else {
+        return;
+    };
+    while let Some(Ok((_, respond))) = connection.accept().await {
+        tokio::task::spawn_local(answer_later(respond, hold));
+    }
+}
+
+async fn answer_later(mut respond: h2::server::SendResponse<bytes::Bytes>, hold: Duration) {
+    tokio::time::sleep(hold).await;
+    let head = http::Response::builder().header("content-type", "application/json").body(());
+    // Who has left wants no answer.
+    if let Ok(mut body) = respond.send_response(head.expect("a head of ours"), false) {
+        let _ = body.send_data(upstream::item(1).into(), true);
     }
 }
 
 async fn serve(mut stream: TcpStream, hold: Duration) {
-    let _ = stream.set_nodelay(true);
     // Small: there is one for each of many thousand connections.
     let mut received = Vec::with_capacity(256);
     loop {
@@ -89,9 +124,10 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub fn start(hold: Duration) -> Result<Self> {
+    pub fn start(hold: Duration, version: Version) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["hold", "--hold", &hold.as_millis().to_string()]);
+        let version = if version == Version::Http2 { "http2" } else { "http1" };
+        command.args(["hold", "--hold", &hold.as_millis().to_string(), "--version", version]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let mut started = Self { child, input, addresses: Vec::new() };

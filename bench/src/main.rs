@@ -16,6 +16,7 @@ mod shape;
 mod streamflow;
 mod table;
 mod upstream;
+mod wide;
 mod wire;
 
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ enum Bench {
     Loop(repeat::Options),
     /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
     Rc10k(rc10k::Options),
+    /// A hundred thousand calls waiting at once over HTTP/2, for few clients
+    Wide(wide::Options),
     /// Source C: cold and kept connections over a link of 15 ms
     Keepalive(keepalive::Options),
     /// The servers of `rc10k`
@@ -86,6 +89,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Compression(options) => compression::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
+        Bench::Wide(options) => wide::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Hold(options) => hold::run(options).await,
     }

@@ -15,7 +15,7 @@ use tokio::task::LocalSet;
 
 use crate::Result;
 use crate::client::Connection;
-use crate::hold::Hold;
+use crate::hold::{Hold, Version};
 use crate::process::{Process, Sample, sample};
 use crate::report::{Sheet, Style, say};
 use crate::{load, product};
@@ -114,7 +114,7 @@ const BESIDE: [&str; 4] = [
 ];
 
 async fn measure(binary: &Path, arrivals: &Arrivals, hold: Duration) -> Result<Row> {
-    let servers = Hold::start(hold)?;
+    let servers = Hold::start(hold, Version::Http1)?;
     let gateway = product::start(binary, "rc10k", |listen| product::mashup(listen, &servers.addresses))?;
     // Once through, so that code and configuration are there before the clock runs.
     ask(gateway.address).await?;
@@ -177,13 +177,13 @@ async fn ask(address: SocketAddr) -> Result<()> {
 }
 
 /// A thread that looks at the gateway now and then, and keeps the most of each.
-struct Watch {
+pub struct Watch {
     over: Arc<AtomicBool>,
     thread: thread::JoinHandle<Result<Sample>>,
 }
 
 impl Watch {
-    fn begin(gateway: &Process) -> Self {
+    pub fn begin(gateway: &Process) -> Self {
         let (over, id) = (Arc::new(AtomicBool::new(false)), gateway.id());
         let seen = over.clone();
         let thread = thread::spawn(move || {
@@ -197,7 +197,7 @@ impl Watch {
         Self { over, thread }
     }
 
-    fn end(self) -> Result<Sample> {
+    pub fn end(self) -> Result<Sample> {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| "the watching thread panicked")?
     }

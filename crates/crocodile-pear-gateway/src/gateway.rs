@@ -173,8 +173,10 @@ impl Gateway {
         let head_only = head.method == Method::HEAD;
         let method = if head_only && !endpoint.plan.is_proxy() { Method::GET } else { head.method };
         let query = head.uri.query().map(str::to_owned);
-        let scope = Scope::new(method, query, head.headers, body).with_params(params);
-        let scope = Arc::new(scope.with_deadline(endpoint.timeout));
+        let mut scope = Scope::new(method, query, head.headers, body);
+        scope.set_params(params);
+        scope.set_timeout(endpoint.timeout);
+        let scope = Arc::new(scope);
         let outcome = endpoint.plan.answer(&scope, endpoint.max_body).await;
         let response = respond::respond(outcome, &scope, endpoint.timed);
         let response = match &endpoint.compress {

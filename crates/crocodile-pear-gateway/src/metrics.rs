@@ -69,27 +69,21 @@ fn label(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-fn load(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
-
 type Read = fn(&Upstream) -> u64;
 
 const UPSTREAM: [(&str, &str, &str, Read); 8] = [
-    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| {
-        load(&upstream.counters().calls)
-    }),
+    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| upstream.counters().calls),
     ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened to an upstream.", |upstream| {
-        load(&upstream.counters().opened)
+        upstream.counters().opened
     }),
     ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls on a kept connection.", |upstream| {
-        load(&upstream.counters().reused)
+        upstream.counters().reused
     }),
     (
         "crocodile_pear_upstream_connections_stale_total",
         "counter",
         "Calls repeated because a kept connection had been closed.",
-        |upstream| load(&upstream.counters().retried),
+        |upstream| upstream.counters().retried,
     ),
     ("crocodile_pear_upstream_retries_total", "counter", "Calls repeated by the rules of `retry`.", |upstream| {
         upstream.retries().0
@@ -101,11 +95,9 @@ const UPSTREAM: [(&str, &str, &str, Read); 8] = [
         |upstream| upstream.retries().1,
     ),
     ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls that no breaker let through.", |upstream| {
-        load(&upstream.counters().refused)
+        upstream.counters().refused
     }),
-    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| {
-        load(&upstream.counters().in_flight)
-    }),
+    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| upstream.counters().in_flight),
 ];
 
 type ReadState = fn(&State) -> u64;

@@ -28,7 +28,7 @@ pub struct Scope {
     deadline: Option<Instant>,
     producers: AtomicU32,
     values: Values,
-    memo: Arc<Memo>,
+    memo: OnceLock<Arc<Memo>>,
 }
 
 /// The variables as values, each made when an expression first asks for it.
@@ -53,25 +53,21 @@ impl Scope {
             deadline: None,
             producers: AtomicU32::new(0),
             values: Values::default(),
-            memo: Arc::new(Memo::default()),
+            memo: OnceLock::new(),
         }
     }
 
-    /// The same with path parameters, percent-decoded.
-    #[must_use]
-    pub fn with_params(mut self, params: Vec<(Arc<str>, String)>) -> Self {
+    /// Sets the path parameters, percent-decoded.
+    pub fn set_params(&mut self, params: Vec<(Arc<str>, String)>) {
         self.params = params;
-        self
     }
 
-    /// The same with a time at which the whole request is over.
-    #[must_use]
-    pub fn with_deadline(mut self, timeout: Timeout) -> Self {
+    /// Sets how long the whole request may take.
+    pub fn set_timeout(&mut self, timeout: Timeout) {
         self.deadline = match timeout {
             Timeout::After(duration) => self.timeline.began().checked_add(duration),
             Timeout::Never => None,
         };
-        self
     }
 
     /// When the whole request is over.
@@ -122,7 +118,7 @@ impl Scope {
 
     /// What was fetched for this request already.
     pub fn memo(&self) -> &Arc<Memo> {
-        &self.memo
+        self.memo.get_or_init(Arc::default)
     }
 
     /// A number for the next producer of this request.

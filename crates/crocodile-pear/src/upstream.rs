@@ -22,6 +22,7 @@ mod request;
 mod resolve;
 mod retry;
 mod spec;
+mod tally;
 mod tls;
 
 pub use self::balance::{BalanceSpec, Way};
@@ -33,6 +34,7 @@ pub use self::pool::Connections;
 pub use self::resolve::Resolver;
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
 pub use self::spec::{ConnectionsSpec, Files, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::tally::Counters;
 pub use self::tls::{TlsSettings, TlsVersion, refusal};
 
 use std::future::{Future, poll_fn};
@@ -55,6 +57,7 @@ use self::health::Health;
 use self::pool::Line;
 use self::request::Request;
 use self::retry::{Replay, Retry};
+use self::tally::{Event, Tally};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -165,23 +168,6 @@ impl Default for Timeouts {
 
 pub use crate::spec::Timeout as Limit;
 
-/// What has happened at an upstream; each is counted without order among them.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Calls begun.
-    pub calls: AtomicU64,
-    /// Connections opened.
-    pub opened: AtomicU64,
-    /// Calls sent on a kept connection.
-    pub reused: AtomicU64,
-    /// Calls sent again because a kept connection turned out to be closed.
-    pub retried: AtomicU64,
-    /// Calls that no breaker let through.
-    pub refused: AtomicU64,
-    /// Calls in flight now.
-    pub in_flight: AtomicU64,
-}
-
 /// A configured upstream, ready to be called from any core.
 pub struct Upstream {
     name: Arc<str>,
@@ -194,7 +180,7 @@ pub struct Upstream {
     endpoints: Box<[Endpoint]>,
     health: Option<Arc<HealthSpec>>,
     outline: Vec<String>,
-    counters: Counters,
+    tally: Tally,
 }
 
 /// One call to make.
@@ -260,7 +246,7 @@ impl Upstream {
             balance: Balance::new(settings.balance.by, &endpoints),
             endpoints,
             health: settings.health.map(Arc::new),
-            counters: Counters::default(),
+            tally: Tally::new(),
             name: settings.name,
             forward: settings.forward,
             timeouts: settings.timeouts,
@@ -290,8 +276,8 @@ impl Upstream {
     }
 
     /// What has happened so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters {
+        self.tally.sum()
     }
 
     /// Requests sent again by the rules for retries, and those that were not for want of budget.
@@ -316,22 +302,15 @@ impl Upstream {
     /// `BadRequest`, `Unreachable`, `Reset`, `Cut`, `Malformed`, `Timeout` or `Busy`, naming the upstream; the same from
     /// the answer's body.
     pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
-        let name = self.name.clone();
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        let ready = self.prepare(call);
-        async move {
-            match ready {
-                Ok(ready) => chain(ready).await,
-                Err(error) => Err(error),
-            }
-            .map_err(|error| error.of_upstream(&name))
-        }
+        let ready = self.prepare(call).map_err(|error| error.of_upstream(&self.name));
+        async move { chain(ready?).await }
     }
 
     fn prepare(self: &Arc<Self>, call: Call) -> Result<Ready, Error> {
-        self.counters.count(|counters| &counters.calls);
+        self.tally.count(Event::Call);
         let (at, turn) = self.balance.choose(&self.endpoints, Tried::default()).inspect_err(|_| {
-            self.counters.count(|counters| &counters.refused);
+            self.tally.count(Event::Refused);
         })?;
         let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
@@ -416,14 +395,15 @@ struct Lost {
 async fn chain(ready: Ready) -> Result<Answer, Error> {
     // Breaker and balance have chosen the endpoint of the first attempt.
     let Ready { mut exchange, mut turn, mut replay, connect } = ready;
-    let upstream = exchange.upstream.clone();
     // Before a connection is taken, so that calls that wait hold none.
-    exchange.admission = Some(admit(&upstream, exchange.at, &mut exchange.clock, connect).await?);
+    if let Err(error) = exchange.admit(connect).await {
+        return Err(error.of_upstream(&exchange.upstream.name));
+    }
     loop {
         let outcome = attempt(&mut exchange, connect).await;
-        upstream.note(&exchange, turn, &outcome);
+        exchange.upstream.note(&exchange, turn, &outcome);
         // Outside breaker and balance, so that a failed call may still go to another endpoint.
-        turn = match replay.as_deref_mut().and_then(|replay| upstream.pause(&exchange, replay, &outcome)) {
+        turn = match replay.as_deref_mut().and_then(|replay| exchange.upstream.pause(&exchange, replay, &outcome)) {
             // Boxed, so that calls that are not sent again do not carry the room.
             Some(wait) => match Box::pin(again(&mut exchange, replay.as_deref_mut(), wait, connect)).await {
                 Some(turn) => turn,
@@ -437,7 +417,7 @@ async fn chain(ready: Ready) -> Result<Answer, Error> {
 fn settle(exchange: Box<Exchange>, outcome: Outcome) -> Result<Answer, Error> {
     match outcome {
         Ok(parts) => Ok(exchange.into_answer(parts)),
-        Err(lost) => Err(lost.error),
+        Err(lost) => Err(lost.error.of_upstream(&exchange.upstream.name)),
     }
 }
 
@@ -455,7 +435,7 @@ async fn again(
     let request = Request::new(&upstream.endpoints[at], call).ok()?;
     let admission = match exchange.admission.take() {
         Some(mut admission) => {
-            admission.move_to(at);
+            admission.move_to(at, &upstream);
             admission
         }
         // The answer was whole with its head, and has given its place back.
@@ -483,7 +463,7 @@ async fn attempt(exchange: &mut Exchange, connect: Limit) -> Outcome {
             Ok(parts) => return Ok(parts),
             Err(Failure::Unsent(error)) => return Err(Lost { error, unsent: true }),
             Err(Failure::Final(error)) => return Err(Lost { error, unsent: false }),
-            Err(Failure::Stale) => exchange.upstream.counters.count(|counters| &counters.retried),
+            Err(Failure::Stale) => exchange.upstream.tally.count(Event::Retried),
         }
         // A second kept connection may have been closed with the first; a fresh one was not.
         from = Origin::Fresh;
@@ -537,13 +517,7 @@ fn usable(line: &Line, exchange: &Exchange) -> bool {
 
 fn board(exchange: &mut Exchange, line: Line, origin: Origin) -> Result<(), Failure> {
     if origin == Origin::Kept {
-        exchange.upstream.counters.count(|counters| &counters.reused);
+        exchange.upstream.tally.count(Event::Reused);
     }
     exchange.attach(line, origin)
-}
-
-impl Counters {
-    fn count(&self, which: impl FnOnce(&Self) -> &AtomicU64) {
-        which(self).fetch_add(1, Ordering::Relaxed);
-    }
 }

@@ -241,11 +241,7 @@ fn frame(method: &Method, response: Response<Pulled>, watch: &Arc<Watch>) -> Res
         let detail = "the answer was an interim one";
         return refused(Refusal { status: StatusCode::BAD_GATEWAY, detail }, watch);
     }
-    parts.headers.remove(TRANSFER_ENCODING);
-    let declared = length(&parts.headers);
-    if declared.is_none() {
-        parts.headers.remove(CONTENT_LENGTH);
-    }
+    let declared = settle(&mut parts.headers);
     let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if bodiless || *method == Method::HEAD {
         if let (None, Some(exact), false) = (declared, body.size_hint().exact(), bodiless) {
@@ -254,6 +250,20 @@ fn frame(method: &Method, response: Response<Pulled>, watch: &Arc<Watch>) -> Res
         return Response::from_parts(parts, ReplyBody::new(None, None, watch.clone()));
     }
     Response::from_parts(parts, ReplyBody::new(Some(body), declared, watch.clone()))
+}
+
+/// The one Content-Length of an answer, and no other word about its framing left.
+fn settle(headers: &mut HeaderMap) -> Option<u64> {
+    // Names first: most answers have neither, and three lookups cost more than a glance.
+    if !headers.keys().any(|name| *name == TRANSFER_ENCODING || *name == CONTENT_LENGTH) {
+        return None;
+    }
+    headers.remove(TRANSFER_ENCODING);
+    let declared = length(headers);
+    if declared.is_none() {
+        headers.remove(CONTENT_LENGTH);
+    }
+    declared
 }
 
 /// The one Content-Length of an answer.

@@ -4,6 +4,7 @@
 //! so the bytes themselves are looked at. A refused head is replaced by one that hyper can read, and the refusal
 //! answers it: so every answer takes one way out.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -266,6 +267,11 @@ impl Gate {
 /// Pieces of so many bytes together are copied into one: a plain write costs the kernel less than a vectored one.
 const JOINED: usize = 2048;
 
+thread_local! {
+    /// Where they are joined.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 impl AsyncWrite for Gate {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -282,13 +288,11 @@ impl AsyncWrite for Gate {
             let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
             return self.note(written);
         }
-        let mut joined = [0; JOINED];
-        let mut at = 0;
-        for piece in pieces {
-            joined[at..at + piece.len()].copy_from_slice(piece);
-            at += piece.len();
-        }
-        self.poll_write(cx, &joined[..at])
+        SCRATCH.with_borrow_mut(|joined| {
+            joined.clear();
+            pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
+            self.poll_write(cx, joined)
+        })
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,12 +1,12 @@
 //! A place among the calls in flight: who has none waits for one, within a bound.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::clock::Clock;
+use super::tally::Event;
 use super::{Limit, Upstream};
 use crate::error::{Error, Kind};
 
@@ -20,9 +20,10 @@ impl Gate {
     }
 }
 
-/// A call's place among those in flight, given back when the answer is whole or given up.
+/// A call's place among those in flight, and on its endpoint. Who has it gives it back: it is a part of what holds the
+/// upstream already, and every call would pay for holding it twice.
+#[must_use]
 pub(super) struct Admission {
-    upstream: Arc<Upstream>,
     /// Which endpoint it loads.
     at: usize,
 }
@@ -31,38 +32,43 @@ pub(super) struct Admission {
 ///
 /// # Errors
 /// `Busy`, when none became free in time.
-pub(super) async fn admit(
-    upstream: &Arc<Upstream>,
-    at: usize,
-    clock: &mut Clock,
-    limit: Limit,
-) -> Result<Admission, Error> {
+pub(super) async fn admit(upstream: &Upstream, at: usize, clock: &mut Clock, limit: Limit) -> Result<Admission, Error> {
     if let Gate(Some(gate)) = &upstream.gate {
         let permit = match gate.try_acquire() {
             Ok(permit) => Some(permit),
-            Err(_) => queue(gate, clock, limit).await,
+            // Boxed: few calls queue, all would carry the room.
+            Err(_) => Box::pin(queue(gate, clock, limit)).await,
         };
-        // Given back by `Admission`, which borrows nothing.
+        // Given back with the admission, which borrows nothing.
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
     }
-    upstream.counters.count(|counters| &counters.in_flight);
-    let admission = Admission { upstream: upstream.clone(), at };
-    admission.load(1);
+    upstream.tally.count(Event::Entered);
+    let admission = Admission { at };
+    admission.load(upstream, 1);
     Ok(admission)
 }
 
 impl Admission {
     /// Loads another endpoint instead.
-    pub(super) fn move_to(&mut self, at: usize) {
-        self.load(-1);
+    pub(super) fn move_to(&mut self, at: usize, upstream: &Upstream) {
+        self.load(upstream, -1);
         self.at = at;
-        self.load(1);
+        self.load(upstream, 1);
+    }
+
+    /// The call is over.
+    pub(super) fn give_back(self, upstream: &Upstream) {
+        self.load(upstream, -1);
+        upstream.tally.count(Event::Left);
+        if let Gate(Some(gate)) = &upstream.gate {
+            gate.add_permits(1);
+        }
     }
 
     /// Counted only where there is a choice to make by it.
-    fn load(&self, more: i64) {
-        if let [_, _, ..] = &*self.upstream.endpoints {
-            self.upstream.endpoints[self.at].load.fetch_add(more, Ordering::Relaxed);
+    fn load(&self, upstream: &Upstream, more: i64) {
+        if let [_, _, ..] = &*upstream.endpoints {
+            upstream.endpoints[self.at].load.fetch_add(more, Ordering::Relaxed);
         }
     }
 }
@@ -71,19 +77,8 @@ async fn queue<'a>(gate: &'a Semaphore, clock: &mut Clock, limit: Limit) -> Opti
     let since = Instant::now();
     let permit = match clock.within(limit) {
         Limit::Never => gate.acquire().await.ok(),
-        // Boxed: few calls queue, all would carry the room.
-        Limit::After(limit) => Box::pin(tokio::time::timeout(limit, gate.acquire())).await.ok()?.ok(),
+        Limit::After(limit) => tokio::time::timeout(limit, gate.acquire()).await.ok()?.ok(),
     };
     clock.charge(since.elapsed());
     permit
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        self.load(-1);
-        self.upstream.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if let Gate(Some(gate)) = &self.upstream.gate {
-            gate.add_permits(1);
-        }
-    }
 }

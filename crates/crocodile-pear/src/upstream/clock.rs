@@ -11,9 +11,12 @@ use crate::error::{Error, Kind};
 
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
+/// A timer, which goes from call to call with its connection: making and unmaking one costs more than the wait.
+pub(super) type Timer = Option<Pin<Box<Sleep>>>;
+
 /// One call's clock: one timer at most, made when there first is something to wait for.
 pub(super) struct Clock {
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Timer,
     wait: Option<Wait>,
     /// What remains for the whole call.
     call: Limit,
@@ -48,6 +51,18 @@ impl Clock {
     pub(super) fn new(timeouts: &Timeouts, end: Option<Instant>) -> Self {
         let Timeouts { call, first_byte, idle, .. } = *timeouts;
         Clock { timer: None, wait: None, call, first_byte, idle, end }
+    }
+
+    /// Uses the timer of a connection, unless it has one.
+    pub(super) fn borrow(&mut self, timer: &mut Timer) {
+        if self.timer.is_none() {
+            self.timer = timer.take();
+        }
+    }
+
+    /// Leaves its timer to the connection's next call.
+    pub(super) fn give_back(&mut self, timer: &mut Timer) {
+        *timer = self.timer.take();
     }
 
     /// The tightest of `limit`, what remains for the call and what remains for the request.
@@ -162,6 +177,20 @@ mod tests {
         about(expire(&mut clock(2, 5, 60), Phase::FirstByte).await, 2);
         about(expire(&mut clock(2, 5, 60), Phase::Body).await, 5);
         about(expire(&mut clock(90, 90, 60), Phase::Body).await, 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_of_another_call_does_not_end_this_one() {
+        let (mut first, mut second, mut timer) = (clock(2, 5, 60), clock(3, 5, 60), None);
+        wait(&mut first, Phase::FirstByte, 1).await;
+        first.give_back(&mut timer);
+        second.borrow(&mut timer);
+        about(expire(&mut second, Phase::FirstByte).await, 3);
+        let mut third = clock(1, 5, 60);
+        wait(&mut clock(9, 9, 9), Phase::Body, 1).await;
+        second.give_back(&mut timer);
+        third.borrow(&mut timer);
+        about(expire(&mut third, Phase::FirstByte).await, 1);
     }
 
     #[tokio::test(start_paused = true)]

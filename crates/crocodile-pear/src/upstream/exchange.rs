@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use super::admission::Admission;
+use super::admission::{Admission, admit};
 use super::clock::{Clock, Phase};
 use super::endpoint::Endpoint;
 use super::framing::{Decoder, Framing, cut};
@@ -19,7 +19,7 @@ use super::h2::{self, Broken, Stream};
 use super::head::{self, Head, Reuse, malformed};
 use super::pool::{Line, Own};
 use super::request::{Request, Sent};
-use super::{Upstream, tls};
+use super::{Limit, Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -115,6 +115,16 @@ impl Exchange {
         &self.upstream.endpoints[self.at]
     }
 
+    /// Waits for a place among the calls in flight.
+    ///
+    /// # Errors
+    /// `Busy`, when none became free in time.
+    pub(super) async fn admit(&mut self, limit: Limit) -> Result<(), Error> {
+        let admission = admit(&self.upstream, self.at, &mut self.clock, limit).await?;
+        self.admission = Some(admission);
+        Ok(())
+    }
+
     /// Puts the exchange on a connection.
     ///
     /// # Errors
@@ -125,8 +135,9 @@ impl Exchange {
         self.reading = Reading::start();
         let endpoint = &self.upstream.endpoints[self.at];
         match line {
-            Line::Own(own) => {
+            Line::Own(mut own) => {
                 self.request.write_head(endpoint);
+                self.clock.borrow(&mut own.timer);
                 self.own = Some(own);
             }
             Line::Shared(seat) => {
@@ -307,17 +318,25 @@ impl Exchange {
         if !self.done() {
             return;
         }
-        if let Some(own) = self.own.take()
+        if let Some(mut own) = self.own.take()
             && self.reuse == Reuse::Keep
             && self.sending == Sending::Done
         {
+            self.clock.give_back(&mut own.timer);
             self.endpoint().pool.put(own);
         }
         if let Reading::Shared(_) = self.reading {
             self.reading = Reading::end();
         }
         self.request.stop();
-        self.admission = None;
+        self.leave();
+    }
+
+    /// The call is no longer in flight.
+    fn leave(&mut self) {
+        if let Some(admission) = self.admission.take() {
+            admission.give_back(&self.upstream);
+        }
     }
 
     fn done(&self) -> bool {
@@ -383,7 +402,7 @@ impl Exchange {
 
     fn fail(&mut self, error: Error) -> Error {
         self.own = None;
-        self.admission = None;
+        self.leave();
         self.request.stop();
         self.reading = Reading::end();
         error.of_upstream(&self.upstream.name)
@@ -442,6 +461,7 @@ impl Drop for Exchange {
             // The connection is kept by `finish` if that was the end, and closed if not.
             let _ = self.poll_part(&mut Context::from_waker(Waker::noop()));
         }
+        self.leave();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::fields::hop_by_hop;
@@ -72,45 +72,61 @@ pub(super) fn parse(raw: &[u8], asked: Asked) -> Result<Head, Error> {
 
     let mut gathered = Gathered::with_capacity(parsed.headers.len());
     for field in parsed.headers.iter() {
-        gathered.add(field.name, raw.slice_ref(field.value))?;
+        gathered.add(field, &raw)?;
     }
     gathered.decide(status, version, asked)
 }
 
 /// What the fields of a head say together.
-struct Gathered {
+struct Gathered<'a> {
     headers: HeaderMap,
-    length: Option<(u64, HeaderValue)>,
-    coding: Option<HeaderValue>,
-    connection: Vec<HeaderValue>,
+    length: Option<u64>,
+    coding: Option<&'a [u8]>,
+    connection: Vec<&'a [u8]>,
 }
 
-impl Gathered {
+impl<'a> Gathered<'a> {
     fn with_capacity(fields: usize) -> Self {
         Gathered { headers: HeaderMap::with_capacity(fields), length: None, coding: None, connection: Vec::new() }
     }
 
-    fn add(&mut self, name: &str, value: Bytes) -> Result<(), Error> {
+    fn add(&mut self, field: &httparse::Header<'a>, raw: &Bytes) -> Result<(), Error> {
+        let httparse::Header { name, value } = *field;
+        // Those that are for us are never made into fields: they are in nearly every answer.
+        match name.len() {
+            14 if name.eq_ignore_ascii_case("content-length") => return self.measure(value),
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+                return match self.coding.replace(value) {
+                    Some(_) => Err(malformed("the answer has two transfer-encodings")),
+                    None => Ok(()),
+                };
+            }
+            10 if name.eq_ignore_ascii_case("connection") => {
+                self.connection.push(value);
+                return Ok(());
+            }
+            _ => {}
+        }
         let name = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| malformed("a header field of the answer has no valid name"))?;
-        let value = HeaderValue::from_maybe_shared(value)
-            .map_err(|_| malformed("a header field of the answer has no valid value"))?;
-        if name == CONTENT_LENGTH {
-            let length = length(value.as_bytes()).ok_or_else(|| malformed("the answer's content-length is invalid"))?;
-            match &self.length {
-                Some((first, _)) if *first != length => return Err(malformed("the answer has two lengths")),
-                _ => self.length = Some((length, value)),
-            }
-        } else if name == TRANSFER_ENCODING {
-            if self.coding.replace(value).is_some() {
-                return Err(malformed("the answer has two transfer-encodings"));
-            }
-        } else if name == CONNECTION {
-            self.connection.push(value);
-        } else if !hop_by_hop(&name) {
-            self.headers.append(name, value);
+        if hop_by_hop(&name) {
+            return Ok(());
         }
+        let value = HeaderValue::from_maybe_shared(raw.slice_ref(value))
+            .map_err(|_| malformed("a header field of the answer has no valid value"))?;
+        self.headers.append(name, value);
         Ok(())
+    }
+
+    fn measure(&mut self, value: &[u8]) -> Result<(), Error> {
+        let length = length(value).ok_or_else(|| malformed("the answer's content-length is invalid"))?;
+        match &self.length {
+            Some(first) if *first != length => Err(malformed("the answer has two lengths")),
+            _ => {
+                self.length = Some(length);
+                Ok(())
+            }
+        }
     }
 
     fn decide(mut self, status: StatusCode, version: u8, asked: Asked) -> Result<Head, Error> {
@@ -118,7 +134,7 @@ impl Gathered {
             None => false,
             Some(_) if self.length.is_some() => return Err(malformed("the answer has a length and a coding")),
             // RFC 9112, 6.1: a coding in HTTP/1.0 is faulty framing.
-            Some(coding) if version == 1 && coding.as_bytes().eq_ignore_ascii_case(b"chunked") => true,
+            Some(coding) if version == 1 && coding.eq_ignore_ascii_case(b"chunked") => true,
             Some(_) => return Err(malformed("the answer's transfer-encoding is not chunked alone")),
         };
         let bodiless = asked == Asked::Head
@@ -128,14 +144,14 @@ impl Gathered {
         let framing = match &self.length {
             _ if bodiless => Framing::Empty,
             _ if chunked => Framing::Chunked,
-            Some((length, _)) => Framing::Length(*length),
+            Some(length) => Framing::Length(*length),
             None => Framing::Close,
         };
         // Elsewhere the body itself knows its length, and a step that changes it need not remember the field.
-        if let Some((_, value)) = self.length
+        if let Some(length) = self.length
             && (asked == Asked::Head || status == StatusCode::NOT_MODIFIED)
         {
-            self.headers.insert(CONTENT_LENGTH, value);
+            self.headers.insert(CONTENT_LENGTH, length.into());
         }
         let reuse = obey(&self.connection, version, &mut self.headers);
         Ok(Head { status, headers: self.headers, framing, reuse })
@@ -143,10 +159,10 @@ impl Gathered {
 }
 
 /// Removes the fields that `connection` names, and says what it means for the connection.
-fn obey(connection: &[HeaderValue], version: u8, headers: &mut HeaderMap) -> Reuse {
+fn obey(connection: &[&[u8]], version: u8, headers: &mut HeaderMap) -> Reuse {
     let mut reuse = if version == 1 { Reuse::Keep } else { Reuse::Close };
     let mut closes = false;
-    let options = connection.iter().flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    let options = connection.iter().flat_map(|value| value.split(|&byte| byte == b','));
     for option in options.map(<[u8]>::trim_ascii) {
         if option.eq_ignore_ascii_case(b"close") {
             closes = true;

@@ -11,15 +11,15 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::clock::Timer;
 use super::endpoint::Endpoint;
 use super::exchange::Origin;
 use super::h2::{Home, Seat, Session, Span};
 use super::io::Io;
+use super::tally::{Event, THREADS, slot};
 use super::{Limit, Upstream};
 use crate::error::{Error, Kind};
 
-/// More than the cores of most machines; beyond it two threads share a shelf, and may meet at its lock.
-const SHELVES: usize = 64;
 /// How long an upstream that chose HTTP/1.1 is believed to choose it again. Until then its connections are opened
 /// side by side; otherwise the first is awaited, as it may do for all.
 const BELIEVED: Duration = Duration::from_secs(600);
@@ -64,6 +64,8 @@ pub(super) struct Pool {
     bounds: Connections,
 }
 
+/// Aligned, so that no two threads write to one cache line.
+#[repr(align(128))]
 struct Shelf {
     stock: Mutex<Stock>,
     /// Told when a shared connection has a seat.
@@ -91,6 +93,7 @@ struct Stock {
 
 struct Kept {
     io: Io,
+    timer: Timer,
     born: Instant,
     since: Instant,
     /// A socket is woken by the runtime that opened it: on another one it would depend on a stranger's life.
@@ -106,17 +109,11 @@ pub(super) enum Line {
 /// A connection that serves one call at a time.
 pub(super) struct Own {
     pub(super) io: Io,
+    pub(super) timer: Timer,
     born: Instant,
     slot: usize,
     /// Given back after the connection was.
     place: Option<OwnedSemaphorePermit>,
-}
-
-impl Own {
-    /// The same connection, without its place among those in use.
-    fn apart(self) -> (Io, Instant, usize, Option<OwnedSemaphorePermit>) {
-        (self.io, self.born, self.slot, self.place)
-    }
 }
 
 impl Pool {
@@ -128,55 +125,45 @@ impl Pool {
             places: bounds.open.map(places),
             waiting: AtomicUsize::new(0),
         };
-        Pool { shelves: (0..SHELVES).map(shelf).collect(), bounds }
+        Pool { shelves: (0..THREADS).map(shelf).collect(), bounds }
     }
 
     /// A seat on a shared connection, or the newest kept one that is still at rest.
     pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Line> {
         let slot = slot();
-        if let Some(seat) = self.stock(slot).seat(self.bounds.lifetime) {
+        let mut stock = self.stock(slot);
+        if let Some(seat) = stock.seat(self.bounds.lifetime) {
             return Some(Line::Shared(seat));
+        }
+        if stock.kept.is_empty() {
+            return None;
         }
         let place = match &self.shelves[slot].places {
             Some(places) => Some(places.clone().try_acquire_owned().ok()?),
             None => None,
         };
-        self.reuse(slot, place, cx).ok().map(Line::Own)
+        let kept = stock.newest(&self.bounds, cx);
+        drop(stock);
+        kept.map(|kept| Line::Own(kept.lend(slot, place)))
     }
 
-    /// The newest kept connection, or the place again.
-    fn reuse(
-        &self,
-        slot: usize,
-        place: Option<OwnedSemaphorePermit>,
-        cx: &mut Context<'_>,
-    ) -> Result<Own, Option<OwnedSemaphorePermit>> {
-        let Ok(handle) = Handle::try_current() else { return Err(place) };
-        let mut stock = self.stock(slot);
-        while let Some(mut kept) = stock.kept.pop_back() {
-            if kept.since.elapsed() >= self.bounds.keep {
-                stock.kept.clear();
-                break;
-            }
-            let young = kept.born.elapsed() < self.bounds.lifetime;
-            if young && kept.runtime == handle.id() && kept.io.at_rest(cx) {
-                return Ok(Own { io: kept.io, born: kept.born, slot, place });
-            }
-        }
-        Err(place)
+    /// The newest kept connection.
+    fn reuse(&self, slot: usize, cx: &mut Context<'_>) -> Option<Kept> {
+        self.stock(slot).newest(&self.bounds, cx)
     }
 
     /// Keeps a connection, or closes it when there are enough.
     pub(super) fn put(self: &Arc<Self>, own: Own) {
-        let (io, born, slot, _place) = own.apart();
-        self.keep(slot, io, born);
+        // The place goes when the connection is where it belongs.
+        let Own { io, timer, born, slot, place: _place } = own;
+        self.keep(slot, io, timer, born);
     }
 
-    fn keep(self: &Arc<Self>, slot: usize, io: Io, born: Instant) {
+    fn keep(self: &Arc<Self>, slot: usize, io: Io, timer: Timer, born: Instant) {
         // Without a runtime nobody could close it when its time is up.
         let Ok(runtime) = Handle::try_current() else { return };
-        let bounds = &self.bounds;
-        if bounds.idle == 0 || bounds.keep.is_zero() || born.elapsed() >= bounds.lifetime {
+        let (bounds, now) = (&self.bounds, Instant::now());
+        if bounds.idle == 0 || bounds.keep.is_zero() || now.duration_since(born) >= bounds.lifetime {
             return;
         }
         let id = runtime.id();
@@ -184,7 +171,7 @@ impl Pool {
         if stock.kept.len() == bounds.idle {
             stock.kept.pop_front();
         }
-        stock.kept.push_back(Kept { io, born, since: Instant::now(), runtime: id });
+        stock.kept.push_back(Kept { io, timer, born, since: now, runtime: id });
         if stock.cleared_by.replace(id) != Some(id) {
             runtime.spawn(clear(Arc::downgrade(self), slot, id, bounds.keep.min(bounds.lifetime) / 2));
         }
@@ -230,6 +217,22 @@ impl Pool {
 }
 
 impl Stock {
+    /// The newest kept connection that is at rest, and not too old.
+    fn newest(&mut self, bounds: &Connections, cx: &mut Context<'_>) -> Option<Kept> {
+        let (runtime, now) = (Handle::try_current().ok()?.id(), Instant::now());
+        while let Some(mut kept) = self.kept.pop_back() {
+            if now.duration_since(kept.since) >= bounds.keep {
+                self.kept.clear();
+                break;
+            }
+            let young = now.duration_since(kept.born) < bounds.lifetime;
+            if young && kept.runtime == runtime && kept.io.at_rest(cx) {
+                return Some(kept);
+            }
+        }
+        None
+    }
+
     /// A free seat; what takes no further calls is forgotten.
     fn seat(&mut self, lifetime: Duration) -> Option<Seat> {
         if self.shared.is_empty() {
@@ -238,6 +241,14 @@ impl Stock {
         self.shared.retain(|session| session.lives(lifetime));
         // The oldest first, so that those opened for a rush become idle after it.
         self.shared.iter().find_map(Session::seat)
+    }
+}
+
+impl Kept {
+    /// To a call.
+    fn lend(self, slot: usize, place: Option<OwnedSemaphorePermit>) -> Own {
+        let Kept { io, timer, born, .. } = self;
+        Own { io, timer, born, slot, place }
     }
 }
 
@@ -317,7 +328,7 @@ impl Goal {
 
     async fn connect(&self, limit: Limit) -> Result<Io, Error> {
         let io = self.endpoint().place.connect(limit).await?;
-        self.upstream.counters.count(|counters| &counters.opened);
+        self.upstream.tally.count(Event::Opened);
         Ok(io)
     }
 }
@@ -325,13 +336,12 @@ impl Goal {
 async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Origin), Error> {
     let since = Instant::now();
     let (pool, slot) = (goal.pool(), goal.slot);
-    let (mut place, waited) = pool.place(slot, limit).await?;
+    let (place, waited) = pool.place(slot, limit).await?;
     if waited == Waited::Yes {
         // Who left has most likely left a connection.
-        let reused = std::future::poll_fn(|cx| pool.reuse(slot, place.take(), cx).into()).await;
-        match reused {
-            Ok(own) => return Ok((Line::Own(own), Origin::Kept)),
-            Err(given) => place = given,
+        let kept = std::future::poll_fn(|cx| pool.reuse(slot, cx).into()).await;
+        if let Some(kept) = kept {
+            return Ok((Line::Own(kept.lend(slot, place)), Origin::Kept));
         }
     }
     let dialed = dial.and_then(|dial| dial.single.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -339,7 +349,7 @@ async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Or
         Some(io) => io,
         None => goal.connect(rest(limit, since)).await?,
     };
-    Ok((Line::Own(Own { io, born: Instant::now(), slot, place }), Origin::Fresh))
+    Ok((Line::Own(Own { io, timer: None, born: Instant::now(), slot, place }), Origin::Fresh))
 }
 
 /// Where connections may be shared, calls that have none wait for one attempt.
@@ -473,11 +483,4 @@ async fn within<T>(limit: Limit, future: impl Future<Output = T>) -> Option<T> {
         Limit::Never => Some(future.await),
         Limit::After(limit) => tokio::time::timeout(limit, future).await.ok(),
     }
-}
-
-/// This thread's shelf.
-fn slot() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static SLOT: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHELVES);
-    SLOT.with(|slot| *slot)
 }

@@ -20,6 +20,7 @@ use crate::format::json;
 
 /// RFC 9110, 7.6.3: a gateway says that it was there, and loops can be seen.
 const VIA: &str = "1.1 crocodile-pear";
+const VIA_LINE: &[u8] = b"via: 1.1 crocodile-pear\r\n";
 
 thread_local! {
     /// Heads are put together here, then copied at their right size.
@@ -85,6 +86,8 @@ enum Length {
 /// What is next for the socket.
 #[derive(Default)]
 struct Out {
+    /// How much of the head has left; it goes before all else.
+    head: usize,
     lead: Bytes,
     data: Bytes,
     tail: &'static [u8],
@@ -130,27 +133,22 @@ impl Request {
         };
         let repeatable = if method.idempotent && stream.is_none() { Repeatable::Yes } else { Repeatable::No };
         let parts = Parts { method: call.method, target: call.target, headers: call.headers, root: call.root, length };
-        let out = Out { lead: Bytes::new(), data: body.clone(), tail: b"" };
+        let out = Out { data: body.clone(), ..Out::default() };
         let head = Bytes::new();
         let mut request =
             Request { parts: None, head, body, repeatable, method, stream, out, begun: false, written: 0 };
         match endpoint.shares() {
             // Where there is no choice, the head is bytes from the start: they are smaller.
-            false => request.lead(parts.write(endpoint)),
+            false => request.head = parts.write(endpoint),
             true => request.parts = Some(Box::new(parts)),
         }
         Ok(request)
     }
 
-    fn lead(&mut self, head: Bytes) {
-        self.out.lead = head.clone();
-        self.head = head;
-    }
-
     /// Gets ready for HTTP/1.1.
     pub(super) fn write_head(&mut self, endpoint: &Endpoint) {
         if let Some(parts) = self.parts.as_ref().filter(|_| self.head.is_empty()) {
-            self.lead(parts.write(endpoint));
+            self.head = parts.write(endpoint);
         }
     }
 
@@ -161,7 +159,7 @@ impl Request {
     pub(super) fn shared_head(&mut self, endpoint: &Endpoint) -> Result<http::Request<()>, Error> {
         let gone = || Error::new(Kind::Reset, "the request cannot be sent again");
         self.head = Bytes::new();
-        self.out.lead = Bytes::new();
+        self.out.head = 0;
         self.parts.as_ref().and_then(|parts| parts.share(endpoint)).ok_or_else(gone)
     }
 
@@ -193,7 +191,7 @@ impl Request {
     pub(super) fn poll_send(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Sent {
         loop {
             // A first piece at hand leaves together with the head.
-            if (self.out.is_empty() || !self.begun)
+            if (self.is_out() || !self.begun)
                 && let Some(stream) = &mut self.stream
             {
                 self.begun = true;
@@ -201,22 +199,27 @@ impl Request {
                     Poll::Ready(Ok(More::Yes)) => {}
                     Poll::Ready(Ok(More::No)) => self.stream = None,
                     Poll::Ready(Err(error)) => return Sent::Failed(error),
-                    Poll::Pending if self.out.is_empty() => return flush(io, cx, Sent::Starved),
+                    Poll::Pending if self.is_out() => return flush(io, cx, Sent::Starved),
                     Poll::Pending => {}
                 }
             }
-            if self.out.is_empty() {
+            if self.is_out() {
                 match self.stream {
                     None => return flush(io, cx, Sent::All),
                     Some(_) => continue,
                 }
             }
-            match self.out.poll_write(io, cx) {
+            match self.out.poll_write(&self.head, io, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Sent::Refused,
                 Poll::Ready(Ok(written)) => self.written += written as u64,
                 Poll::Pending => return Sent::Blocked,
             }
         }
+    }
+
+    /// Whether all that is at hand has left.
+    fn is_out(&self) -> bool {
+        self.out.head == self.head.len() && self.out.is_empty()
     }
 
     /// How many bytes have left.
@@ -247,7 +250,7 @@ impl Request {
     }
 
     fn reset(&mut self) {
-        self.out = Out { lead: self.head.clone(), data: self.body.clone(), tail: b"" };
+        self.out = Out { data: self.body.clone(), ..Out::default() };
         self.written = 0;
     }
 
@@ -255,14 +258,23 @@ impl Request {
     pub(super) fn settle(&mut self) {
         self.repeatable = Repeatable::No;
         self.parts = None;
-        self.head = Bytes::new();
         self.body = Bytes::new();
+        // An answer may begin before the head has left.
+        if self.out.head == self.head.len() {
+            self.drop_head();
+        }
     }
 
     /// Gives up what has not been sent.
     pub(super) fn stop(&mut self) {
         self.stream = None;
         self.out = Out::default();
+        self.drop_head();
+    }
+
+    fn drop_head(&mut self) {
+        self.head = Bytes::new();
+        self.out.head = 0;
     }
 }
 
@@ -280,7 +292,7 @@ impl Parts {
             out.clear();
             write_line(out, &self.method, self.base(endpoint), &self.target, &endpoint.authority);
             write_fields(out, &self.headers);
-            out.extend_from_slice(format!("via: {VIA}\r\n").as_bytes());
+            out.extend_from_slice(VIA_LINE);
             write_length(out, self.length);
             out.extend_from_slice(b"\r\n");
             Bytes::copy_from_slice(out)
@@ -305,13 +317,16 @@ impl Out {
         self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
     }
 
-    fn poll_write(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
-        let parts = [IoSlice::new(&self.lead), IoSlice::new(&self.data), IoSlice::new(self.tail)];
+    fn poll_write(&mut self, head: &[u8], io: &mut Io, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let head = &head[self.head..];
+        let parts = [head, &self.lead, &self.data, self.tail].map(IoSlice::new);
         // One part alone, as a head mostly is, takes the cheaper system call.
-        let used = if self.data.is_empty() && self.tail.is_empty() { 1 } else { 3 };
+        let used = if self.is_empty() { 1 } else { 4 };
         let written = io.poll_write(cx, &parts[..used]);
         if let Poll::Ready(Ok(written)) = written {
-            self.advance(written);
+            let of_head = written.min(head.len());
+            self.head += of_head;
+            self.advance(written - of_head);
         }
         written
     }
@@ -325,10 +340,9 @@ impl Out {
         self.tail = &self.tail[written..];
     }
 
-    /// Puts `line` behind what there is.
+    /// Puts `line` before the next piece: whatever framed the last one has left.
     fn frame(&mut self, line: &[u8]) {
-        self.lead =
-            if self.lead.is_empty() { Bytes::copy_from_slice(line) } else { [&self.lead, line].concat().into() };
+        self.lead = Bytes::copy_from_slice(line);
     }
 }
 

@@ -1,0 +1,101 @@
+//! What has happened at an upstream: each core counts for itself, and who asks adds up.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// More than the cores of most machines; beyond it two threads count in one place, and still lose nothing.
+pub(super) const THREADS: usize = 64;
+
+/// What has happened at an upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls begun.
+    pub calls: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Calls sent on a kept connection.
+    pub reused: u64,
+    /// Calls sent again because a kept connection turned out to be closed.
+    pub retried: u64,
+    /// Calls that no breaker let through.
+    pub refused: u64,
+    /// Calls in flight now.
+    pub in_flight: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Copy)]
+pub(super) enum Event {
+    Call,
+    Opened,
+    Reused,
+    Retried,
+    Refused,
+    /// A call has taken its place among those in flight.
+    Entered,
+    Left,
+}
+
+/// One thread's counts, on cache lines that no other thread writes.
+#[derive(Default)]
+#[repr(align(128))]
+struct Sheet([AtomicU64; 7]);
+
+/// The counts of all threads.
+pub(super) struct Tally(Box<[Sheet]>);
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        Tally((0..THREADS).map(|_| Sheet::default()).collect())
+    }
+
+    pub(super) fn count(&self, event: Event) {
+        self.0[slot()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sums. Calls may go on meanwhile: each sum is right by itself, not all of them at one moment.
+    pub(super) fn sum(&self) -> Counters {
+        let sum =
+            |event: Event| -> u64 { self.0.iter().map(|sheet| sheet.0[event as usize].load(Ordering::Relaxed)).sum() };
+        // Left first: who enters in between may be counted once too often, never too few times.
+        let left = sum(Event::Left);
+        Counters {
+            calls: sum(Event::Call),
+            opened: sum(Event::Opened),
+            reused: sum(Event::Reused),
+            retried: sum(Event::Retried),
+            refused: sum(Event::Refused),
+            in_flight: sum(Event::Entered).saturating_sub(left),
+        }
+    }
+}
+
+/// This thread's place, in whatever every thread has for itself.
+pub(super) fn slot() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
+    SLOT.with(|slot| *slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_threads_count_adds_up() {
+        let tally = Tally::new();
+        let calls = 1_000;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..calls {
+                        tally.count(Event::Call);
+                        tally.count(Event::Entered);
+                    }
+                });
+            }
+        });
+        // It ends where it did not begin.
+        (0..calls).for_each(|_| tally.count(Event::Left));
+        assert_eq!(tally.sum(), Counters { calls: 3 * calls, in_flight: 2 * calls, ..Counters::default() });
+    }
+}
