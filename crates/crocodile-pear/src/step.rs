@@ -88,6 +88,8 @@ pub struct Compile<'a> {
     pub follows: bool,
     /// The keys under which steps before put documents that they fetched.
     pub documents: Vec<String>,
+    /// Those of them that no expression has used so far, each with its place.
+    pub unused: Vec<(String, Span)>,
     /// The named results that only `$name` brings into the answer, each with its place.
     pub results: Vec<(String, Span)>,
     /// The variables that expressions used so far.
@@ -103,6 +105,14 @@ pub struct Compile<'a> {
 }
 
 impl Compile<'_> {
+    /// Compiles expressions whose `.` is not the item that arrives.
+    pub fn apart<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let unused = self.unused.clone();
+        let compiled = compile(self);
+        self.unused = unused;
+        compiled
+    }
+
     /// Compiles an expression.
     pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
         self.filter_at(&expression.0, 0, &expression.0.value)
@@ -113,6 +123,7 @@ impl Compile<'_> {
         match Filter::compile(source, &names) {
             Ok(filter) => {
                 self.used.extend(filter.uses().iter().cloned());
+                self.unused.retain(|(key, _)| !filter.may_take(key));
                 self.reads_body |= filter.uses().iter().any(|name| name == "body");
                 Some(filter)
             }

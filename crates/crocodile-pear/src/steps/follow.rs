@@ -165,6 +165,7 @@ impl Spec for Follow {
         self.explain(&text, cx);
         if let Some(name) = &self.name {
             cx.documents.push(name.value.clone());
+            cx.unused.push((name.value.clone(), name.span));
         }
         Some(Box::new(Following(Arc::new(Ready {
             links,
@@ -194,6 +195,7 @@ impl Follow {
             return Some(written.unwrap_or_default().to_owned());
         };
         if cx.documents.contains(&base.value) {
+            cx.unused.retain(|(key, _)| *key != base.value);
             return Some(base.value.clone());
         }
         let remedy = match cx.documents.as_slice() {
