@@ -62,6 +62,8 @@ pub struct Outline {
     pub waits: Option<String>,
     /// At most so many upstream calls.
     pub calls: u64,
+    /// The same where calls are made in batches, and each is full.
+    pub together: Option<u64>,
     /// For so many items.
     pub items: u64,
 }
@@ -211,7 +213,7 @@ impl Compile<'_> {
     /// Adds a line to `explain`.
     pub fn explain(&mut self, text: impl Into<String>, waits: Option<&str>, calls: u64) {
         let items = self.shape.most();
-        self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls, items });
+        self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls, together: None, items });
     }
 }
 

@@ -33,7 +33,7 @@ const SECTIONS: [(&str, &str); 16] = [
     ("Log", "Log"),
 ];
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -43,6 +43,7 @@ const KINDS: [Kind; 13] = [
     Kind::Cut,
     Kind::Oversized,
     Kind::Unusable,
+    Kind::Missing,
     Kind::Timeout,
     Kind::Busy,
     Kind::Expression,
