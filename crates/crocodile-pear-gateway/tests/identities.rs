@@ -17,7 +17,7 @@ use stage::gateway::Gateway;
 
 /// `ROUNDS=10000 cargo test --test identities` tries longer.
 fn rounds() -> usize {
-    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1000)
+    std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(500)
 }
 
 const CONFIG: &str = r#"

@@ -58,6 +58,7 @@ pub fn write(schema: &Json) -> String {
     FRAME
         .replace("<!-- sections -->", &reference.sections())
         .replace("<!-- steps -->", &reference.steps())
+        .replace("<!-- batch -->", &format!("### Batch\n\n{}", reference.part(&schema["$defs"]["Batch"])))
         .replace("<!-- commands -->", &commands())
         .replace("<!-- kinds -->", &kinds())
         .replace("<!-- log -->", &log())
