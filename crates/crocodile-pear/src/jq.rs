@@ -13,8 +13,6 @@ mod scope;
 mod taken;
 pub mod value;
 
-use std::collections::HashSet;
-
 use jaq_core::{Ctx, Exn, Vars};
 
 use crate::error::{Error, Kind};
@@ -38,7 +36,7 @@ pub struct Filter {
     uses: Vec<String>,
     reads_item: bool,
     /// The keys of the item that it takes, if these are all.
-    takes: Option<HashSet<String>>,
+    takes: Option<Box<[String]>>,
     /// Units of work for one evaluation.
     work: u64,
 }
@@ -77,7 +75,7 @@ impl Filter {
 
     /// Whether it may look at this field of the item.
     pub fn may_take(&self, key: &str) -> bool {
-        self.takes.as_ref().is_none_or(|takes| takes.contains(key))
+        self.takes.as_ref().is_none_or(|takes| takes.iter().any(|taken| taken == key))
     }
 
     /// Whether it only takes parts and puts them together: that needs no parsed values.

@@ -7,9 +7,9 @@ use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::path::Part;
 
 /// The keys of the input that a term may look at; `None` if it may be all of them.
-pub fn keys(term: &Term<&str>) -> Option<HashSet<String>> {
+pub fn keys(term: &Term<&str>) -> Option<Box<[String]>> {
     let mut keys = HashSet::new();
-    gather(term, &mut keys).then_some(keys)
+    gather(term, &mut keys).then(|| keys.into_iter().collect())
 }
 
 /// Whether no more than these are looked at.

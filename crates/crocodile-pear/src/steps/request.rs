@@ -132,7 +132,7 @@ enum Sent {
     Nothing,
     /// The client's own, as it comes.
     Clients,
-    Json(Filter),
+    Json(Box<Filter>),
 }
 
 impl Spec for Request {
@@ -292,7 +292,7 @@ fn headers(
 
 fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
     if let Some(expression) = &spec.body {
-        return cx.filter(expression).map(Sent::Json);
+        return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
     }
     let takes_body = matches!(*cx.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
     if own && takes_body && spec.method.as_ref().is_none_or(|method| method.value == cx.method.as_str()) {

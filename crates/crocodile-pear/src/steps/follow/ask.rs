@@ -15,7 +15,7 @@ use crate::jq::{self, Value};
 use crate::scope::Scope;
 use crate::step::{Compile, Step};
 use crate::steps::request::Request;
-use crate::steps::request::batch::Asking;
+use crate::steps::request::batch::{Asking, Batch};
 use crate::steps::request::collect::{Collector, Coming, seated};
 
 /// The step.
@@ -124,7 +124,7 @@ fn explain(spec: &Follow, request: &Request, cx: &mut Compile<'_>) {
     let link = spec.link.as_ref().map(|link| link.0.as_str()).unwrap_or_default();
     let name = spec.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
     let values = cx.shape.most().saturating_mul(spec.limit);
-    let batches = request.batch.as_ref().map(|batch| batch.describe()).unwrap_or_default();
+    let batches = request.batch.as_ref().map(Batch::describe).unwrap_or_default();
     let text = format!("request {} {} for {link}{name}{batches}", request.to.value, request.path.value);
     let waits = "an item is read whole, and what is asked for it; other items do not wait for it";
     cx.explain(text, Some(waits), values);

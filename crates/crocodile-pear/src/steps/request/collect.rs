@@ -73,8 +73,10 @@ impl Collector {
 
     /// There will be no more producers than those that are expected.
     pub(crate) fn close(&self) {
-        self.state().over = true;
-        self.nudge();
+        self.change(|state| {
+            state.over = true;
+            false
+        });
     }
 
     /// The producers of a flow, each expected from when it is known.
@@ -130,7 +132,7 @@ impl Collector {
     fn poll_leave(&self, seats: &Arc<Mutex<Seats>>, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         let mut taken = lock(seats);
-        let complete = taken.full || (state.over && state.coming == 0);
+        let complete = taken.full || state.is_complete();
         let quiet = taken.seen == taken.values.len() && taken.round.as_ref().is_some_and(|round| round.is_over());
         if complete || (quiet && state.running == 0) {
             state.running += 1;
@@ -145,9 +147,13 @@ impl Collector {
         Poll::Pending
     }
 
-    /// Has the open batch look whether it should leave.
-    fn nudge(&self) {
-        let open = self.state().open.as_ref().map(|open| open.seats.clone());
+    /// Changes what is known, and has the open batch look again if it may leave now.
+    fn change(&self, change: impl FnOnce(&mut State) -> bool) {
+        let mut state = self.state();
+        // Whoever sits in it is polled again: not for every value that takes a seat.
+        let may_leave = change(&mut state) || state.is_complete();
+        let open = state.open.as_ref().filter(|_| may_leave).map(|open| open.seats.clone());
+        drop(state);
         if let Some(seats) = open {
             lock(&seats).wake();
         }
@@ -155,6 +161,13 @@ impl Collector {
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+}
+
+impl State {
+    /// Whether nobody else can come.
+    fn is_complete(&self) -> bool {
+        self.over && self.coming == 0
     }
 }
 
@@ -197,8 +210,10 @@ pub(crate) struct Coming(Arc<Collector>);
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        self.0.state().coming -= 1;
-        self.0.nudge();
+        self.0.change(|state| {
+            state.coming -= 1;
+            false
+        });
     }
 }
 
@@ -207,8 +222,10 @@ struct Running(Arc<Collector>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.state().running -= 1;
-        self.0.nudge();
+        self.0.change(|state| {
+            state.running -= 1;
+            state.running == 0
+        });
     }
 }
 
