@@ -1,6 +1,7 @@
 //! A light HTTP/1.1 client: one kept connection, one request at a time, every byte counted.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,6 +21,8 @@ pub struct Answer {
     /// Bytes of chunk sizes, line ends and trailers: on the wire, neither head nor body.
     pub framing: usize,
     pub body: Vec<u8>,
+    /// When its head was there: a gateway holds it until the first item is.
+    pub began: Instant,
 }
 
 pub struct Connection {
@@ -46,7 +49,7 @@ impl Connection {
         self.stream.write_all(request).await?;
         let head = self.head().await?;
         let (status, length) = parse(self.take(head))?;
-        let mut answer = Answer { status, head, framing: 0, body: Vec::new() };
+        let mut answer = Answer { status, head, framing: 0, body: Vec::new(), began: Instant::now() };
         match length {
             Length::Exactly(length) => {
                 self.fill(length).await?;

@@ -138,6 +138,7 @@ impl Gateway {
             shape: Shape::One,
             follows: false,
             documents: Vec::new(),
+            unused: Vec::new(),
             results: Vec::new(),
             used: Vec::new(),
             place: written.span,

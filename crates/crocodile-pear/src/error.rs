@@ -40,6 +40,8 @@ pub enum Kind {
     Oversized,
     /// The upstream answered with a status that the pipeline cannot use.
     Unusable,
+    /// The upstream's answer to several calls in one has nothing for this one.
+    Missing,
     /// The upstream took longer than the configured time.
     Timeout,
     /// The upstream has as many calls in flight as it may, or its breaker is open.
@@ -79,6 +81,7 @@ impl Kind {
             Kind::BadRequest => StatusCode::BAD_REQUEST,
             Kind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Missing => StatusCode::NOT_FOUND,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -98,6 +101,7 @@ impl Kind {
             Kind::Cut => "cut",
             Kind::Oversized => "oversized",
             Kind::Unusable => "unusable",
+            Kind::Missing => "missing",
             Kind::Timeout => "timeout",
             Kind::Busy => "busy",
             Kind::Expression => "expression",

@@ -10,6 +10,7 @@ mod item;
 mod library;
 mod native;
 mod scope;
+mod taken;
 pub mod value;
 
 use jaq_core::{Ctx, Exn, Vars};
@@ -34,6 +35,8 @@ pub struct Filter {
     native: Option<Native>,
     uses: Vec<String>,
     reads_item: bool,
+    /// The keys of the item that it takes, if these are all.
+    takes: Option<Box<[String]>>,
     /// Units of work for one evaluation.
     work: u64,
 }
@@ -68,6 +71,11 @@ impl Filter {
     /// Whether it may read `.`, the item.
     pub fn reads_item(&self) -> bool {
         self.reads_item
+    }
+
+    /// Whether it may look at this field of the item.
+    pub fn may_take(&self, key: &str) -> bool {
+        self.takes.as_ref().is_none_or(|takes| takes.iter().any(|taken| taken == key))
     }
 
     /// Whether it only takes parts and puts them together: that needs no parsed values.

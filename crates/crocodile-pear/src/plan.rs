@@ -35,7 +35,11 @@ impl Plan {
         cx.follows = written.iter().any(|step| matches!(step, Written::Follow(_)));
         let mut steps = Some(Vec::new());
         for written in written {
+            let replaces = replaces(&written);
             let step = written.compile(cx);
+            if replaces {
+                forget(cx);
+            }
             cx.first = false;
             steps = match (steps, step) {
                 (Some(mut steps), Some(step)) => {
@@ -101,6 +105,23 @@ impl Plan {
             Shape::One => flow.next().await?.outcome.await,
             Shape::Many(_) => first_come(flow).await,
         }
+    }
+}
+
+/// Whether what leaves the step is other than what arrives, so that only its expressions see that.
+fn replaces(written: &Written) -> bool {
+    match written {
+        Written::Follow(follow) => follow.name.is_none() && follow.next.is_none() && follow.pages.is_none(),
+        Written::Request(_) | Written::Each(_) | Written::Transform(_) | Written::Select(_) | Written::Merge(_) => true,
+        _ => false,
+    }
+}
+
+/// What stands under a key and no expression has used is lost here.
+fn forget(cx: &mut Compile<'_>) {
+    for (key, place) in std::mem::take(&mut cx.unused) {
+        let message = format!("what is put under `{key}` is never used");
+        cx.problems.warning(place, message, format!("use `.{key}` further on, or leave the step out"));
     }
 }
 

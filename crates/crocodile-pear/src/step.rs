@@ -62,6 +62,8 @@ pub struct Outline {
     pub waits: Option<String>,
     /// At most so many upstream calls.
     pub calls: u64,
+    /// The same where calls are made in batches, and each is full.
+    pub together: Option<u64>,
     /// For so many items.
     pub items: u64,
 }
@@ -88,6 +90,8 @@ pub struct Compile<'a> {
     pub follows: bool,
     /// The keys under which steps before put documents that they fetched.
     pub documents: Vec<String>,
+    /// Those of them that no expression has used so far, each with its place.
+    pub unused: Vec<(String, Span)>,
     /// The named results that only `$name` brings into the answer, each with its place.
     pub results: Vec<(String, Span)>,
     /// The variables that expressions used so far.
@@ -103,6 +107,14 @@ pub struct Compile<'a> {
 }
 
 impl Compile<'_> {
+    /// Compiles expressions whose `.` is not the item that arrives.
+    pub fn apart<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let unused = self.unused.clone();
+        let compiled = compile(self);
+        self.unused = unused;
+        compiled
+    }
+
     /// Compiles an expression.
     pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
         self.filter_at(&expression.0, 0, &expression.0.value)
@@ -113,6 +125,7 @@ impl Compile<'_> {
         match Filter::compile(source, &names) {
             Ok(filter) => {
                 self.used.extend(filter.uses().iter().cloned());
+                self.unused.retain(|(key, _)| !filter.may_take(key));
                 self.reads_body |= filter.uses().iter().any(|name| name == "body");
                 Some(filter)
             }
@@ -200,7 +213,7 @@ impl Compile<'_> {
     /// Adds a line to `explain`.
     pub fn explain(&mut self, text: impl Into<String>, waits: Option<&str>, calls: u64) {
         let items = self.shape.most();
-        self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls, items });
+        self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls, together: None, items });
     }
 }
 

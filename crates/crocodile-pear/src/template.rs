@@ -186,7 +186,7 @@ impl Template {
 }
 
 /// The text of a string, number or boolean.
-fn scalar(value: &Value) -> Option<String> {
+pub fn scalar(value: &Value) -> Option<String> {
     match jq::kind(value) {
         "string" => jq::as_str(value).map(str::to_owned),
         "number" | "boolean" => Some(value.to_string()),

@@ -42,15 +42,20 @@ impl Explain {
 
 fn outline(endpoint: &Endpoint) -> String {
     let mut text = format!("{}\n", endpoint.name);
-    for line in endpoint.plan.outline() {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "  - {}", line.text);
+    let outline = endpoint.plan.outline();
+    let several = outline.iter().filter(|line| line.calls > 0).count() > 1;
+    for line in outline {
+        // An expression may be written on several lines. Writing to a string cannot fail.
+        let _ = writeln!(text, "  - {}", line.text.split_whitespace().collect::<Vec<_>>().join(" "));
         let _ = match &line.waits {
             Some(why) => writeln!(text, "      waits: {why}"),
             None => writeln!(text, "      streams"),
         };
+        if several && line.calls > 1 {
+            let _ = writeln!(text, "      calls: {}", total(std::slice::from_ref(line)));
+        }
     }
-    let _ = writeln!(text, "  calls: {}", calls(endpoint));
+    let _ = writeln!(text, "  calls: {}", total(outline));
     text
 }
 
@@ -60,10 +65,23 @@ fn upstream(upstream: &Upstream) -> Option<String> {
     (!lines.is_empty()).then(|| format!("upstream {}\n{}", upstream.name(), lines.concat()))
 }
 
-/// "1 + 500 x 3"
-fn calls(endpoint: &Endpoint) -> String {
-    let parts = terms(endpoint.plan.outline());
-    let sum = endpoint.plan.calls();
+/// "up to 1 + 500 x 3 = 1501", and how many there are if all batches are full.
+fn total(outline: &[Outline]) -> String {
+    let most = sum(outline);
+    if outline.iter().all(|line| line.together.is_none()) {
+        return most;
+    }
+    let full = outline.iter().map(|line| match line.together {
+        Some(calls) => Outline { calls, items: calls, ..line.clone() },
+        None => line.clone(),
+    });
+    let full = sum(&full.collect::<Vec<_>>());
+    format!("{most}; {} if each batch is full", full.trim_start_matches("up to "))
+}
+
+fn sum(outline: &[Outline]) -> String {
+    let parts = terms(outline);
+    let sum = outline.iter().fold(0_u64, |sum, line| sum.saturating_add(line.calls));
     match parts.as_slice() {
         [] => "none".to_owned(),
         [(1, 1)] => "1".to_owned(),

@@ -19,8 +19,13 @@ pub fn one(id: &str) -> Option<Reply> {
     Some(reply::json(short(id)))
 }
 
-/// The first users, as many as `limit` says (fifty), each with more fields than it has alone.
+/// Those of `ids=1,2,3`, as they are alone. Otherwise the first users, as many as `limit` says (fifty), each with more
+/// fields than it has alone.
 pub fn list(query: Option<&str>) -> Reply {
+    if let Some(ids) = parameter(query, "ids") {
+        let ids = ids.split(',').filter_map(|id| id.parse().ok()).filter(|id| (1..=USERS).contains(id));
+        return reply::json(format!("[{}]", ids.map(short).collect::<Vec<_>>().join(",")));
+    }
     let limit = parameter(query, "limit").and_then(|limit| limit.parse().ok()).unwrap_or(50);
     let users: Vec<String> = (1..=USERS.min(limit)).map(long).collect();
     reply::json(format!("[{}]", users.join(",")))

@@ -33,7 +33,7 @@ const SECTIONS: [(&str, &str); 16] = [
     ("Log", "Log"),
 ];
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -43,6 +43,7 @@ const KINDS: [Kind; 13] = [
     Kind::Cut,
     Kind::Oversized,
     Kind::Unusable,
+    Kind::Missing,
     Kind::Timeout,
     Kind::Busy,
     Kind::Expression,
@@ -57,6 +58,7 @@ pub fn write(schema: &Json) -> String {
     FRAME
         .replace("<!-- sections -->", &reference.sections())
         .replace("<!-- steps -->", &reference.steps())
+        .replace("<!-- batch -->", &format!("### Batch\n\n{}", reference.part(&schema["$defs"]["Batch"])))
         .replace("<!-- commands -->", &commands())
         .replace("<!-- kinds -->", &kinds())
         .replace("<!-- log -->", &log())

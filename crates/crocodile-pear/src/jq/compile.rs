@@ -10,7 +10,7 @@ use jaq_core::load::{Arena, File, Loader, span};
 use super::library::{self, REFUSED};
 use super::native::Native;
 use super::scope::{self, NESTING, Scope, Wrong};
-use super::{Fault, Filter, budget};
+use super::{Fault, Filter, budget, taken};
 
 /// Bytes of an expression: more is a program.
 const SOURCE: usize = 16 << 10;
@@ -43,6 +43,7 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     }
     let reads_item = scope::reads(&term);
     let native = Native::of(&term);
+    let takes = taken::keys(&term);
     let natives = library::natives();
     let mut definitions: Vec<Def<&str>> = library::definitions();
     let mut scope = Scope::new(natives.iter().map(|(name, arguments, _)| (*name, arguments.len())).collect(), known);
@@ -69,7 +70,7 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     let engine = compiler.compile(modules).map_err(|_| broken())?;
     // Each output passes every level of the expression on its way out.
     let work = budget::WORK / (1 + depth as u64 / 32);
-    Ok(Filter { engine, native, uses, reads_item, work })
+    Ok(Filter { engine, native, uses, reads_item, takes, work })
 }
 
 fn read(source: &str) -> Result<Term<&str>, Vec<Fault>> {

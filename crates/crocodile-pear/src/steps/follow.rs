@@ -1,5 +1,7 @@
 //! `follow`: fetches what the links in an item lead to.
 
+mod ask;
+
 use std::future::ready;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::scope::memo::{Document, Fetched};
 use crate::spec;
 use crate::spec::{Expression, Json, Located, Size};
 use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, holds, part};
+use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, TimeoutSpec, Upstream, Root};
 
@@ -43,6 +46,9 @@ spec! {
     /// there is no answer, or when the answer has another status than 2xx (404 too), unless `otherwise` stands for the
     /// document. An item that is an answer with another status than 2xx passes as it is.
     ///
+    /// With `request`, the expression gives no link but a value (a number, a name), and the call is made for it, whichever
+    /// upstream it goes to; `batch` in it asks for several at once.
+    ///
     /// With `pages`, the answer and the pages that follow it become one item each: a page flows on while the next is fetched.
     pub struct Follow {
         /// The link, or with a `limit` above 1 the links; a list counts as its items.
@@ -55,6 +61,8 @@ spec! {
         pub json_api: Option<Located<String>>,
         /// A relation in the `Link` header fields of the answer (RFC 8288), as the link.
         pub link_header: Option<Located<String>>,
+        /// The call for what `link` gives, which is then a value: `.` in its `path`, `headers` and `body`.
+        pub request: Option<Request>,
         /// The key of the item that holds the document.
         #[name = "as"]
         pub name: Option<Located<String>>,
@@ -92,6 +100,7 @@ fn short(text: Located<String>, _: &mut Problems) -> Option<Follow> {
         hal: None,
         json_api: None,
         link_header: None,
+        request: None,
         name: None,
         base: None,
         pages: None,
@@ -149,7 +158,9 @@ enum Written {
 }
 
 impl Spec for Follow {
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(mut self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let asks = self.request.is_some();
+        let asking = ask::compile(&mut self, cx);
         let links = self.links(cx);
         let when = self.when.as_ref().map(|when| cx.filter(when));
         let base = self.part(links.as_ref(), cx);
@@ -162,11 +173,15 @@ impl Spec for Follow {
         let (base, ()) = (base?, bounds?);
         let literal = |literal: Json| json::read(&literal.to_string().into());
         let otherwise = self.otherwise.clone().map(literal).transpose().ok()?;
-        self.explain(&text, cx);
+        let asking = asking?;
+        if !asks {
+            self.explain(&text, cx);
+        }
         if let Some(name) = &self.name {
             cx.documents.push(name.value.clone());
+            cx.unused.push((name.value.clone(), name.span));
         }
-        Some(Box::new(Following(Arc::new(Ready {
+        let ready = Arc::new(Ready {
             links,
             part: base,
             name: self.name.map(|name| name.value),
@@ -179,7 +194,11 @@ impl Spec for Follow {
             max_body: self.max_body.bytes(),
             upstreams: cx.upstreams.values().cloned().collect(),
             first: cx.first,
-        }))))
+        });
+        Some(match asking {
+            Some(asking) => Box::new(ask::Asks::new(ready, asking)),
+            None => Box::new(Following(ready)),
+        })
     }
 }
 
@@ -194,6 +213,7 @@ impl Follow {
             return Some(written.unwrap_or_default().to_owned());
         };
         if cx.documents.contains(&base.value) {
+            cx.unused.retain(|(key, _)| *key != base.value);
             return Some(base.value.clone());
         }
         let remedy = match cx.documents.as_slice() {
@@ -223,6 +243,12 @@ impl Follow {
         Some(())
     }
 
+    /// ", at most 5 of each document, 3 deep"
+    fn bound(&self) -> String {
+        let links = if self.limit > 1 { format!(", at most {} of each document", self.limit) } else { String::new() };
+        if self.depth > 1 { format!("{links}, {} deep", self.depth) } else { links }
+    }
+
     fn explain(&self, text: &Located<String>, cx: &mut Compile<'_>) {
         let each = match self.pages.or(self.next.as_ref().map(|_| PAGES)) {
             Some(pages) => pages - 1,
@@ -233,11 +259,11 @@ impl Follow {
         let calls = cx.shape.most().saturating_mul(each);
         if self.pages.is_some() || self.next.is_some() {
             let waits = "a page is read whole; it flows on while the next one is fetched";
-            cx.explain(format!("follow {text} from page to page"), Some(waits), calls);
+            cx.explain(format!("follow {text} from page to page, at most {}", each + 1), Some(waits), calls);
             cx.shape = Shape::Many(cx.shape.most().saturating_mul(each + 1));
         } else {
             let waits = "an item is read whole, and what its link leads to; other items do not wait for it";
-            cx.explain(format!("follow {text}{name}"), Some(waits), calls);
+            cx.explain(format!("follow {text}{name}{}", self.bound()), Some(waits), calls);
         }
     }
 }

@@ -1,18 +1,25 @@
 //! `request`: calls an upstream, once for each item or for each value of a list.
 
+pub(crate) mod batch;
+pub(crate) mod collect;
+
 use std::borrow::Cow;
 use std::future::ready;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt};
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
+use self::batch::{Asking, Batch};
+use self::collect::{Collector, Coming, seated};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
 use crate::format::{self, json};
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Filter, Value, value};
 use crate::scope::Scope;
+use crate::scope::memo::Document;
 use crate::spec::{Entries, Expression, Json, Located, Size};
 use crate::problem::Problems;
 use crate::spec;
@@ -45,6 +52,8 @@ spec! {
         pub for_each: Option<Expression>,
         /// At most this many calls for `for_each`; one more value is an error.
         pub limit: u64 = 100,
+        /// With `for_each`: several of its values in one call.
+        pub batch: Option<Batch>,
         /// An expression; where it gives false or null, the call is not made, and `otherwise` or null stands for its answer.
         pub when: Option<Expression>,
         /// How long the call may take: a time for the whole of it, or a time for each phase.
@@ -81,6 +90,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
         body: None,
         for_each: None,
         limit: 100,
+        batch: None,
         when: None,
         timeout: None,
         otherwise: None,
@@ -122,7 +132,7 @@ enum Sent {
     Nothing,
     /// The client's own, as it comes.
     Clients,
-    Json(Filter),
+    Json(Box<Filter>),
 }
 
 impl Spec for Request {
@@ -130,29 +140,50 @@ impl Spec for Request {
         let for_each = self.for_each.as_ref().map(|expression| cx.filter(expression));
         let each = for_each.is_some();
         let (limit, text, place) = (self.limit, self.describe(), self.path.span);
-        let calling = self.calling("request".into(), cx, each);
+        let batch = self.batch.clone().filter(|_| each);
+        let made = match &batch {
+            Some(_) => self.asking("request", cx).map(|asking| (asking.calling.clone(), Some(Arc::new(asking)))),
+            None => self.calling("request".into(), cx, each).map(|calling| (Arc::new(calling), None)),
+        };
         // Not before the call was looked at as well: every problem is told.
-        let (for_each, calling) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, calling?);
+        let (for_each, (calling, asking)) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, made?);
+        if each && batch.is_none() && calling.is_the_same() {
+            let remedy = "put the value into the path, as `{.}`, or leave out `for_each`";
+            cx.problems.warning(place, "every value makes the same call", remedy);
+        }
         if !each && matches!(cx.shape, Shape::Many(_)) && calling.is_the_same() {
             let remedy = "call it once: name it in `requests`, and use its `$name`";
             cx.problems.warning(place, "every item makes the same call", remedy);
         }
-        let most = if each { cx.shape.most().saturating_mul(limit) } else { cx.shape.most() };
-        if each {
-            cx.shape = Shape::Many(most);
+        let before = cx.shape.most();
+        let most = if each { before.saturating_mul(limit) } else { before };
+        match &batch {
+            Some(batch) => {
+                let waits = "the answer to a batch is read whole; other batches do not wait for it";
+                cx.explain(text, Some(waits), before.saturating_mul(batch.calls(limit)));
+                cx.shape = Shape::Many(most);
+            }
+            None => {
+                cx.shape = if each { Shape::Many(most) } else { cx.shape };
+                cx.explain(text, calling.waits(), most);
+            }
         }
-        cx.explain(text, calling.waits(), most);
         let first = cx.first;
-        Some(Box::new(Calls { calling: Arc::new(calling), for_each: for_each.map(|filter| {
+        let for_each = for_each.map(|filter| {
             let blame = Blame::of(&filter, first);
             Arc::new(ForEach { filter, limit, blame })
-        }) }))
+        });
+        Some(Box::new(Calls { calling, asking, for_each }))
     }
 }
 
 impl Request {
     /// The call itself, without `for_each`; `each` says that its `.` is a value of one.
     pub(crate) fn calling(self, step: Cow<'static, str>, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
+        if self.batch.is_some() {
+            let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
+            cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
+        }
         let upstream = cx.upstream(&self.to);
         let (path, client_query) = self.target();
         let starts_right = path.value.starts_with('/');
@@ -211,7 +242,8 @@ impl Request {
             Some(expression) => format!(", for each of {}", expression.0.value),
             None => String::new(),
         };
-        format!("request {} {}{each}", self.to.value, self.path.value)
+        let batches = self.batch.as_ref().map(Batch::describe).unwrap_or_default();
+        format!("request {} {}{each}{batches}", self.to.value, self.path.value)
     }
 }
 
@@ -260,7 +292,7 @@ fn headers(
 
 fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
     if let Some(expression) = &spec.body {
-        return cx.filter(expression).map(Sent::Json);
+        return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
     }
     let takes_body = matches!(*cx.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
     if own && takes_body && spec.method.as_ref().is_none_or(|method| method.value == cx.method.as_str()) {
@@ -303,6 +335,13 @@ fn one(mut outputs: Vec<Value>) -> Result<Value, Error> {
     }
 }
 
+/// The names, with where the answer comes from.
+fn rebased(names: &Names, base: Base) -> Names {
+    let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+    known.set_document(base);
+    Some(Arc::new(known))
+}
+
 impl Calling {
     /// Why a call must wait for something before it can begin or end.
     pub(crate) fn waits(&self) -> Option<&'static str> {
@@ -338,6 +377,39 @@ impl Calling {
         Some(answer.map(|answer| Answer { names, ..answer }))
     }
 
+    /// The same for a value that is asked for together with others.
+    async fn ask(
+        self: Arc<Self>,
+        value: Value,
+        names: Names,
+        scope: Arc<Scope>,
+        collector: Arc<Collector>,
+        coming: Coming,
+    ) -> Outcome {
+        let asked = match self.wanted(&value, &names, &scope) {
+            Ok(true) => seated(collector.ask(value, names.clone()), coming).await.and_then(|one| self.pick(&one, &names)),
+            Ok(false) => Ok(Answer { names, ..Answer::of_value(self.otherwise.clone().unwrap_or_else(jq::null)) }),
+            Err(error) => Err(error),
+        };
+        Some(match (asked, &self.otherwise) {
+            (Err(_), Some(otherwise)) => Ok(Answer::of_value(otherwise.clone())),
+            (asked, _) => asked.map_err(|error| error.at_step(self.step.clone())),
+        })
+    }
+
+    /// The answer of one value, as if it had been asked for alone.
+    fn pick(&self, document: &Document, names: &Names) -> Result<Answer, Error> {
+        if matches!(value::shape(&document.value), value::Shape::Null) {
+            let error = Error::new(Kind::Missing, "the answer has nothing for this value");
+            return Err(error.of_upstream(self.upstream.name()));
+        }
+        let mut headers = document.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let names = if self.notes_base { rebased(names, document.base.clone()) } else { names.clone() };
+        let upstream = Some(self.upstream.name().clone());
+        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.value.clone()) })
+    }
+
     fn wanted(&self, item: &Value, names: &Names, scope: &Scope) -> Result<bool, Error> {
         self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
     }
@@ -365,9 +437,7 @@ impl Calling {
     /// Notes where the answer comes from.
     fn note(&self, call: &Call, names: &mut Names) {
         if self.notes_base {
-            let mut known: Named = names.as_deref().cloned().unwrap_or_default();
-            known.set_document(Base::At(self.upstream.name().clone(), self.upstream.url(&call.target).into()));
-            *names = Some(Arc::new(known));
+            *names = rebased(names, Base::At(self.upstream.name().clone(), self.upstream.url(&call.target).into()));
         }
     }
 
@@ -424,6 +494,8 @@ impl Calling {
 /// The step.
 struct Calls {
     calling: Arc<Calling>,
+    /// For calls in batches.
+    asking: Option<Arc<Asking>>,
     for_each: Option<Arc<ForEach>>,
 }
 
@@ -450,7 +522,12 @@ impl Step for Calls {
         match &self.for_each {
             None => self.call(scope, jq::null(), None),
             Some(each) => match each.values(jq::null(), &None, scope) {
-                Ok(values) => Flow::of(self.producers(values, None, scope)),
+                Ok(values) => {
+                    let collector = self.collector(scope);
+                    let producers = self.producers(values, None, scope, collector.as_ref());
+                    collector.iter().for_each(|collector| collector.close());
+                    Flow::of(producers)
+                }
                 Err(error) => Flow::one(scope.next_producer(), ready(Some(Err(error)))),
             },
         }
@@ -492,12 +569,26 @@ impl Calls {
         Flow::one(scope.next_producer(), self.calling.clone().make(item, names, scope.clone()))
     }
 
-    fn producers(&self, values: Vec<Value>, names: Names, scope: &Arc<Scope>) -> Vec<Producer> {
-        let producer = |item| Producer {
-            id: scope.next_producer(),
-            name: None,
-            outcome: Box::pin(self.calling.clone().make(item, names.clone(), scope.clone())),
+    /// Where the values of one request of a client come together.
+    fn collector(&self, scope: &Arc<Scope>) -> Option<Arc<Collector>> {
+        self.asking.as_ref().map(|asking| Collector::new(asking.clone(), scope))
+    }
+
+    fn producers(
+        &self,
+        values: Vec<Value>,
+        names: Names,
+        scope: &Arc<Scope>,
+        collector: Option<&Arc<Collector>>,
+    ) -> Vec<Producer> {
+        let outcome = |item| -> BoxFuture<'static, Outcome> {
+            let (calling, names, scope) = (self.calling.clone(), names.clone(), scope.clone());
+            match collector {
+                None => Box::pin(calling.make(item, names, scope)),
+                Some(collector) => Box::pin(calling.ask(item, names, scope, collector.clone(), collector.expect())),
+            }
         };
+        let producer = |item| Producer { id: scope.next_producer(), name: None, outcome: outcome(item) };
         values.into_iter().map(producer).collect()
     }
 
@@ -506,13 +597,27 @@ impl Calls {
         let items = flow.at_once();
         let limit = usize::try_from(each.limit).unwrap_or(usize::MAX);
         let (each, scope) = (each.clone(), scope.clone());
-        let calls = Arc::new(Calls { calling: self.calling.clone(), for_each: None });
-        let spread = move |producer: Producer| calls.clone().spread_one(each.clone(), producer, scope.clone());
-        let producers = StreamExt::map(flow, spread).buffered(items).flat_map(futures_util::stream::iter);
+        let calls = Calls { calling: self.calling.clone(), asking: self.asking.clone(), for_each: None };
+        let (calls, collector) = (Arc::new(calls), self.collector(&scope));
+        let known: BoxStream<'static, (Producer, Option<Coming>)> = match &collector {
+            None => StreamExt::map(flow, |producer| (producer, None)).boxed(),
+            Some(collector) => collector.watch(flow).map(|(producer, coming)| (producer, Some(coming))).boxed(),
+        };
+        let spread = move |(producer, coming)| {
+            let (each, scope, collector) = (each.clone(), scope.clone(), collector.clone());
+            calls.clone().spread_one(each, producer, scope, collector.zip(coming))
+        };
+        let producers = known.map(spread).buffered(items).flat_map(futures_util::stream::iter);
         Flow::stream(producers, items.saturating_mul(limit).min(MOST_AT_ONCE))
     }
 
-    async fn spread_one(self: Arc<Self>, each: Arc<ForEach>, producer: Producer, scope: Arc<Scope>) -> Vec<Producer> {
+    async fn spread_one(
+        self: Arc<Self>,
+        each: Arc<ForEach>,
+        producer: Producer,
+        scope: Arc<Scope>,
+        batches: Option<(Arc<Collector>, Coming)>,
+    ) -> Vec<Producer> {
         let failed = |error| vec![Producer { id: producer.id, name: None, outcome: Box::pin(ready(Some(Err(error)))) }];
         let answer = match producer.outcome.await {
             None => return Vec::new(),
@@ -522,7 +627,7 @@ impl Calls {
         let names = answer.names.clone();
         let item = format::value(answer, self.calling.max_body).await;
         match item.and_then(|item| each.values(item, &names, &scope)) {
-            Ok(values) => self.producers(values, names, &scope),
+            Ok(values) => self.producers(values, names, &scope, batches.as_ref().map(|(collector, _)| collector)),
             Err(error) => failed(error),
         }
     }

@@ -109,7 +109,7 @@ impl Spec for Select {
         }
         let written = |source| Expression(Located::new(source, self.0.span));
         let one = source(&self.0.value, "");
-        let each = cx.filter(&written(format!("map({one})")))?;
+        let each = cx.apart(|cx| cx.filter(&written(format!("map({one})"))))?;
         let one = cx.filter(&written(one))?;
         let waits = "an item's body is read whole before its fields are taken";
         cx.explain(format!("select {}", names(&self.0.value)), Some(waits), 0);

@@ -1,0 +1,134 @@
+//! `follow` with a `request`: what the expression gives is a value to call for, not a link.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::stream::StreamExt;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
+
+use super::{Follow, Found, Ready};
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Base, Body, Flow, Names, Outcome};
+use crate::format;
+use crate::jq::value::{self, Shape as Kinds};
+use crate::jq::{self, Value};
+use crate::scope::Scope;
+use crate::step::{Compile, Step};
+use crate::steps::request::Request;
+use crate::steps::request::batch::{Asking, Batch};
+use crate::steps::request::collect::{Collector, Coming, seated};
+
+/// The step.
+pub(super) struct Asks {
+    ready: Arc<Ready>,
+    asking: Arc<Asking>,
+}
+
+impl Asks {
+    pub(super) fn new(ready: Arc<Ready>, asking: Asking) -> Self {
+        Asks { ready, asking: Arc::new(asking) }
+    }
+}
+
+impl Step for Asks {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope, at_once) = (self.ready.clone(), scope.clone(), flow.at_once());
+        let collector = Collector::new(self.asking.clone(), &scope);
+        let producers = collector.watch(flow).map(move |(producer, coming)| {
+            let (ready, scope, collector) = (ready.clone(), scope.clone(), collector.clone());
+            producer.then(move |outcome| Ask { ready, scope, collector }.follow(outcome, coming))
+        });
+        Flow::stream(producers, at_once)
+    }
+}
+
+/// What one item asks for.
+struct Ask {
+    ready: Arc<Ready>,
+    scope: Arc<Scope>,
+    collector: Arc<Collector>,
+}
+
+impl Ask {
+    async fn follow(self, outcome: Outcome, coming: Coming) -> Outcome {
+        match outcome? {
+            Ok(answer) if answer.status.is_success() => {
+                Some(self.embed(answer, coming).await.map_err(|error| error.at_step("follow")))
+            }
+            other => Some(other),
+        }
+    }
+
+    async fn embed(self, answer: Answer, coming: Coming) -> Result<Answer, Error> {
+        let (status, mut headers, upstream) = (answer.status, answer.headers.clone(), answer.upstream.clone());
+        let names = answer.names.clone();
+        let item = format::value(answer, self.ready.max_body).await?;
+        let values = self.ready.find(&item, &headers, &names, &self.scope)?;
+        let found = self.found(values, &names, coming).await?;
+        // They describe the body that was read, not the one that leaves.
+        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
+            headers.remove(name);
+        }
+        let names = self.ready.rebase(names, found.base, matches!(value::shape(&item), Kinds::Object(_)));
+        let body = Body::Value(self.ready.put(item, found.value)?);
+        Ok(Answer { status, headers, body, names, upstream })
+    }
+
+    /// What the values have: one, or a list where several are allowed.
+    async fn found(&self, values: Vec<Value>, names: &Names, coming: Coming) -> Result<Found, Error> {
+        let limit = self.ready.limit;
+        if values.len() as u64 > limit {
+            let detail = format!("the item has {} values to ask for; the limit is {limit}", values.len());
+            return Err(Error::new(Kind::Oversized, detail));
+        }
+        let asked = join_all(values.into_iter().map(|value| self.one(value, names.clone())));
+        let mut found = seated(asked, coming).await.into_iter().collect::<Result<Vec<Found>, Error>>()?;
+        if limit == 1 {
+            return Ok(found.pop().unwrap_or(Found { value: jq::null(), base: None }));
+        }
+        let value = jq::list(found.into_iter().map(|found| found.value).collect());
+        Ok(Found { value, base: Some(Base::Several) })
+    }
+
+    async fn one(&self, value: Value, names: Names) -> Result<Found, Error> {
+        if matches!(value::shape(&value), Kinds::Null) {
+            return Ok(Found { value, base: None });
+        }
+        match (self.collector.clone().ask(value, names).await, &self.ready.otherwise) {
+            (Ok(document), _) => Ok(Found { value: document.value.clone(), base: Some(document.base.clone()) }),
+            (Err(_), Some(otherwise)) => Ok(Found { value: otherwise.clone(), base: None }),
+            (Err(error), None) => Err(error),
+        }
+    }
+}
+
+/// What cannot stand beside `request`, and why.
+pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<Asking>> {
+    let Some(mut request) = spec.request.take() else { return Some(None) };
+    let place = request.path.span;
+    let linked = spec.link.is_none() || spec.base.is_some() || spec.pages.is_some() || spec.depth > 1;
+    if linked {
+        let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages` or `depth`: those are for links";
+        return cx.problems.error(place, "`request` asks for values", remedy);
+    }
+    if request.for_each.is_some() || request.when.is_some() || request.otherwise.is_some() {
+        let remedy = "write `when` and `otherwise` beside `request`; its values are those of `link`";
+        return cx.problems.error(place, "this `request` is made for what `link` gives", remedy);
+    }
+    request.timeout = request.timeout.or(spec.timeout.clone());
+    explain(spec, &request, cx);
+    request.asking("follow", cx).map(Some)
+}
+
+fn explain(spec: &Follow, request: &Request, cx: &mut Compile<'_>) {
+    let link = spec.link.as_ref().map(|link| link.0.as_str()).unwrap_or_default();
+    let name = spec.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+    let values = cx.shape.most().saturating_mul(spec.limit);
+    let batches = request.batch.as_ref().map(Batch::describe).unwrap_or_default();
+    let text = format!("request {} {} for {link}{name}{batches}", request.to.value, request.path.value);
+    let waits = "an item is read whole, and what is asked for it; other items do not wait for it";
+    cx.explain(text, Some(waits), values);
+    if let (Some(batch), Some(line)) = (&request.batch, cx.outline.last_mut()) {
+        line.together = Some(batch.calls(values));
+    }
+}

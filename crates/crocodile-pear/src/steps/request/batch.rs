@@ -1,0 +1,274 @@
+//! `batch`: several values are asked for in one call, and each has its item out of the answer.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, join};
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{Calling, Request};
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Base, Body, Names};
+use crate::format;
+use crate::jq::{self, Filter, Value};
+use crate::problem::Span;
+use crate::scope::Scope;
+use crate::scope::memo::{Document, Fetched};
+use crate::spec;
+use crate::spec::{Expression, Located, Size};
+use crate::step::{Blame, Compile, evaluate};
+use crate::template;
+use crate::upstream::Call;
+
+spec! {
+    /// Asks for several values in one call, where the upstream offers that. In `path`, `headers` and `body` of the call,
+    /// `.` is then the list of the values: `/users?ids={join(",")}`. What leaves is as if each call had been made alone:
+    /// an item for each value; a value that comes twice is asked for once; items that nobody asked for are ignored. A
+    /// value without an item is a `missing` failure (404) of a `request`, and null for a `follow`. When the call fails, each of its
+    /// values does.
+    ///
+    /// No timer waits: a batch leaves when it is full, when no more values can come, or when nothing more is at
+    /// hand and no other batch of the step is under way. What comes meanwhile is the next one.
+    pub struct Batch {
+        /// At most this many values in one call.
+        pub size: NonZeroUsize = SIZE,
+        /// Where the items are in the answer, which is read whole, within `max_body`.
+        pub items: Expression = plain(".[]"),
+        /// The value that an item belongs to; `.` is the item. It is compared as text: `"7"` is `7`.
+        pub key: Expression = plain(".id"),
+        /// A query parameter that is written once for each value, instead of an expression in the path:
+        /// `?id=1&id=2` is `repeat: id`.
+        pub repeat: Option<Located<String>>,
+        /// Whether a value has the list of all its items, empty if there are none. Otherwise the first one counts.
+        pub many: bool = false,
+        /// A call whose path and query are longer is divided into several.
+        pub max_url: Size = Size(4 << 10),
+    }
+}
+
+/// What most APIs with such a call allow.
+const SIZE: NonZeroUsize = NonZeroUsize::new(50).expect("more than none");
+
+/// All but the unreserved characters (RFC 3986, 2.3) and brackets, as in `ids[]`.
+const RESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'[').remove(b']');
+
+fn plain(source: &str) -> Expression {
+    Expression(Located::new(source.to_owned(), Span::default()))
+}
+
+/// Calls for values, ready: each alone, or in batches.
+pub(crate) struct Asking {
+    pub(super) calling: Arc<Calling>,
+    pub(super) batching: Option<Batching>,
+    /// What distinguishes the documents of this step from those of others.
+    mark: String,
+}
+
+pub(super) struct Batching {
+    pub(super) size: usize,
+    items: Filter,
+    key: Filter,
+    /// The parameter, percent-encoded.
+    repeat: Option<String>,
+    many: bool,
+    max_url: usize,
+}
+
+/// A value as text: what it is known by.
+pub(super) type Key = Arc<str>;
+
+/// What became of the values of a call.
+pub(super) type Table = HashMap<Key, Fetched>;
+
+impl Request {
+    /// The call for values that are known one by one.
+    pub(crate) fn asking(mut self, step: &'static str, cx: &mut Compile<'_>) -> Option<Asking> {
+        let batch = self.batch.take();
+        let (place, bare) = (self.path.span, self.path.value.contains("{.}"));
+        let batching = batch.map(|batch| batch.compile(cx));
+        let calling = self.calling(step.into(), cx, true)?;
+        let batching = batching.map_or(Some(None), |batching| batching.map(Some))?;
+        match &batching {
+            Some(_) if bare => {
+                let remedy = "write them as the upstream wants them, as in `?ids={join(\",\")}`";
+                return cx.problems.error(place, "in a batch `.` is the list of its values", remedy);
+            }
+            Some(batching) if batching.repeat.is_none() && !calling.reads_item => {
+                let remedy = "write them into the path, as in `?ids={join(\",\")}`, or name their parameter: `repeat: id`";
+                return cx.problems.error(place, "this call does not say which values it asks for", remedy);
+            }
+            _ => {}
+        }
+        // Of a plan, each step has another line in `explain`.
+        let mark = format!("\n{step} {}\n", cx.outline.len());
+        Some(Asking { calling: Arc::new(calling), batching, mark })
+    }
+}
+
+impl Batch {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Batching> {
+        let (items, key) = cx.apart(|cx| (cx.filter(&self.items), cx.filter(&self.key)));
+        Some(Batching {
+            size: self.size.get(),
+            items: items?,
+            key: key?,
+            repeat: self.repeat.map(|name| utf8_percent_encode(&name.value, RESERVED).to_string()),
+            many: self.many,
+            max_url: self.max_url.bytes(),
+        })
+    }
+
+    /// ", in batches of 50"
+    pub(crate) fn describe(&self) -> String {
+        format!(", in batches of {}", self.size)
+    }
+
+    /// How many calls so many values take.
+    pub(crate) fn calls(&self, values: u64) -> u64 {
+        values.div_ceil(self.size.get() as u64)
+    }
+}
+
+impl Asking {
+    /// At most so many values in one call.
+    pub(super) fn size(&self) -> usize {
+        self.batching.as_ref().map_or(1, |batching| batching.size)
+    }
+
+    /// What the document of a value is kept under.
+    pub(super) fn known_as(&self, key: &Key) -> Vec<u8> {
+        [self.mark.as_bytes(), key.as_bytes()].concat()
+    }
+
+    /// The text of a value.
+    pub(super) fn key(&self, value: &Value) -> Result<Key, Error> {
+        let refuse = || {
+            let detail = format!("a value to ask for is a string, a number or a boolean, not {}", jq::kind(value));
+            self.calling.blame.lay(Error::new(Kind::Expression, detail))
+        };
+        template::scalar(value).map(Into::into).ok_or_else(refuse)
+    }
+
+    /// Asks for all of them: in one call, if its URL allows.
+    pub(super) fn together(
+        self: Arc<Self>,
+        values: Vec<(Key, Value)>,
+        names: Names,
+        scope: Arc<Scope>,
+    ) -> BoxFuture<'static, Table> {
+        Box::pin(async move {
+            let found = match self.prepare(&values, &names, &scope) {
+                Ok(call) if values.len() > 1 && self.is_long(&call) => return self.halves(values, names, scope).await,
+                Ok(call) => self.fetch(call, &names, &scope).await,
+                Err(error) => Err(error),
+            };
+            let document = |key: &Key| found.as_ref().map(|found| self.document(found, key)).map_err(Clone::clone);
+            values.iter().map(|(key, _)| (key.clone(), document(key))).collect()
+        })
+    }
+
+    async fn halves(self: Arc<Self>, mut values: Vec<(Key, Value)>, names: Names, scope: Arc<Scope>) -> Table {
+        let rest = values.split_off(values.len() / 2);
+        let rest = self.clone().together(rest, names.clone(), scope.clone());
+        let (mut table, rest) = join(self.together(values, names, scope), rest).await;
+        table.extend(rest);
+        table
+    }
+
+    fn prepare(&self, values: &[(Key, Value)], names: &Names, scope: &Scope) -> Result<Call, Error> {
+        let list = || jq::list(values.iter().map(|(_, value)| value.clone()).collect());
+        let item = match (&self.batching, values) {
+            (None, [(_, value)]) => value.clone(),
+            _ => list(),
+        };
+        let call = self.calling.prepare(&item, names, scope);
+        let mut call = call.map_err(|error| self.name(self.calling.blame.lay(error)))?;
+        if let Some(name) = self.batching.as_ref().and_then(|batching| batching.repeat.as_ref()) {
+            for (key, _) in values {
+                let before = if call.target.contains('?') { '&' } else { '?' };
+                call.target.push(before);
+                call.target.push_str(name);
+                call.target.push('=');
+                call.target.extend(utf8_percent_encode(key, RESERVED));
+            }
+        }
+        Ok(call)
+    }
+
+    fn is_long(&self, call: &Call) -> bool {
+        self.batching.as_ref().is_some_and(|batching| call.target.len() > batching.max_url)
+    }
+
+    /// Makes the call, and finds what each item of the answer belongs to.
+    async fn fetch(&self, call: Call, names: &Names, scope: &Scope) -> Result<Found, Error> {
+        let upstream = &self.calling.upstream;
+        let base = Base::At(upstream.name().clone(), upstream.url(&call.target).into());
+        let answer = upstream.call(call).await?;
+        if !answer.status.is_success() {
+            return Err(self.name(Error::new(Kind::Unusable, format!("the upstream answered {}", answer.status))));
+        }
+        let mut headers = answer.headers.clone();
+        // They describe the body of all, not what is taken out of it.
+        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG].iter().filter(|_| self.batching.is_some()) {
+            headers.remove(name);
+        }
+        let read = async {
+            let body = answer.body.collect(self.calling.max_body).await?;
+            let size = body.len();
+            let value = format::value(Answer { body: Body::Bytes(body), ..answer }, self.calling.max_body).await?;
+            Ok((size, self.sort(value, names, scope)?))
+        };
+        let (size, items) = read.await.map_err(|error| self.name(error))?;
+        Ok(Found { items, headers, base, size })
+    }
+
+    /// The items by their keys.
+    fn sort(&self, answer: Value, names: &Names, scope: &Scope) -> Result<Items, Error> {
+        let Some(batching) = &self.batching else { return Ok(Items::Whole(answer)) };
+        let mut sorted: HashMap<String, Vec<Value>> = HashMap::new();
+        for item in evaluate(&batching.items, answer, names, scope, Blame::Upstream)? {
+            for key in evaluate(&batching.key, item.clone(), names, scope, Blame::Upstream)? {
+                if let Some(key) = template::scalar(&key) {
+                    sorted.entry(key).or_default().push(item.clone());
+                }
+            }
+        }
+        Ok(Items::Sorted(sorted))
+    }
+
+    /// What a value has of it; null for nothing.
+    fn document(&self, found: &Found, key: &Key) -> Arc<Document> {
+        let many = self.batching.as_ref().is_some_and(|batching| batching.many);
+        let (value, size) = match &found.items {
+            Items::Whole(value) => (value.clone(), found.size),
+            Items::Sorted(sorted) => {
+                let own = sorted.get(&**key).map(Vec::as_slice).unwrap_or_default();
+                let value = if many { jq::list(own.to_vec()) } else { own.first().cloned().unwrap_or_else(jq::null) };
+                (value, found.size / sorted.len().max(1))
+            }
+        };
+        Arc::new(Document { value, headers: found.headers.clone(), base: found.base.clone(), size })
+    }
+
+    fn name(&self, error: Error) -> Error {
+        error.of_upstream(self.calling.upstream.name())
+    }
+}
+
+/// The answer to a call for several values.
+struct Found {
+    items: Items,
+    headers: HeaderMap,
+    base: Base,
+    size: usize,
+}
+
+enum Items {
+    /// It is what the one value has.
+    Whole(Value),
+    Sorted(HashMap<String, Vec<Value>>),
+}
