@@ -24,7 +24,7 @@ class Side {
   }
 
   begin() {
-    this.began = performance.now();
+    this.began = performance.mark(`${this.name} begins`).startTime;
   }
 
   // A picture that can be seen now; it was asked for at this time of the page.
@@ -143,6 +143,7 @@ async function load(latency) {
   const { signal } = run;
   // The browser keeps 250 entries, which a few runs would fill.
   performance.clearResourceTimings();
+  performance.clearMarks();
   performance.clearMeasures();
   Object.values(sides).forEach(side => side.reset());
   // Ten waves, and something for the way: a guess until it is known.
