@@ -197,6 +197,28 @@ async fn every_level_can_be_read() {
     }
 }
 
+/// Rows, noise and repetitions, of a few input blocks of brotli's: as large as what is compressed at once.
+#[test]
+fn a_body_that_is_whole_can_be_read() {
+    let (mut dice, levels) = (Dice(0x5DEE_CE66), Levels { gzip: 6, br: 3, zstd: 3 });
+    for round in 0..200 {
+        let size = dice.roll(64 << 10);
+        let mut body = Vec::new();
+        while body.len() < size {
+            let run = 1 + dice.roll(2_000);
+            match dice.roll(3) {
+                0 => body.extend(br#"{"id":7,"name":"Ada","city":"Lund"},"#.iter().cycle().take(run)),
+                1 => body.extend((0..run).map(|_| dice.roll(256) as u8).collect::<Vec<_>>()),
+                _ => body.extend(std::iter::repeat_n(dice.roll(256) as u8, run)),
+            }
+        }
+        for coding in Coding::ALL {
+            let coded = Encoder::new(coding, &levels).expect("memory").whole(&body).expect("no error");
+            assert!(read(coding, &coded) == (body.clone(), true), "{coding:?}, round {round}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_part_can_be_read_before_the_next_is_there() {
     for coding in Coding::ALL {
