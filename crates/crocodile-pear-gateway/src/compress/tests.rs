@@ -350,7 +350,6 @@ async fn what_must_not_be_changed_is_not() {
     let ok = StatusCode::OK;
     for response in [
         with(StatusCode::PARTIAL_CONTENT, ETAG, "\"v\""),
-        with(StatusCode::NOT_MODIFIED, ETAG, "\"v\""),
         with(ok, CONTENT_RANGE, "bytes 0-1999/4000"),
         with(ok, CONTENT_ENCODING, "br"),
         with(ok, CACHE_CONTROL, "public, No-Transform"),
@@ -360,6 +359,20 @@ async fn what_must_not_be_changed_is_not() {
         let before = response.headers().clone();
         let after = compressor().wrap(response, &asking("gzip")).await;
         assert_eq!(*after.headers(), before);
+    }
+}
+
+#[test]
+fn a_304_has_the_tag_that_the_client_was_given() {
+    for (given, wanted) in [("W/\"v1\"", "W/\"v1\""), ("\"v1\"", "\"v1\""), ("\"v0\", W/\"v1\"", "W/\"v1\"")] {
+        let mut response = Response::new(Box::pin(Whole::new(Bytes::new())) as Pulled);
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response.headers_mut().insert(ETAG, HeaderValue::from_static("\"v1\""));
+        let mut request = asking("gzip");
+        request.insert(IF_NONE_MATCH, HeaderValue::from_static(given));
+        let response = compressor().tell(response, &request);
+        assert_eq!((field(&response, ETAG), field(&response, VARY)), (Some(wanted), Some("accept-encoding")));
+        assert_eq!(field(&response, CONTENT_ENCODING), None);
     }
 }
 
@@ -389,7 +402,7 @@ async fn a_client_that_refuses_the_plain_answer_gets_a_coded_one() {
 async fn an_answer_to_head_says_what_get_would() {
     let mut response = json(Box::pin(Whole::new(Bytes::new())));
     response.headers_mut().insert(CONTENT_LENGTH, 55_205.into());
-    let response = compressor().wrap(response, &asking("br")).await;
+    let response = compressor().tell(response, &asking("br"));
     assert_eq!(field(&response, CONTENT_ENCODING), Some("br"));
     assert_eq!((field(&response, CONTENT_LENGTH), response.body().size_hint().exact()), (None, None));
 }
