@@ -15,6 +15,7 @@ mod report;
 mod shape;
 mod streamflow;
 mod table;
+mod thumbnails;
 mod upstream;
 mod wide;
 mod wire;
@@ -46,6 +47,8 @@ enum Bench {
     Shape(shape::Options),
     /// Time, size, CPU and memory of a large streamed answer, without compression and with each
     Compression(compression::Options),
+    /// Sixty pictures in a browser, one request each and one for all: when each is there
+    Thumbnails(thumbnails::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
     /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
@@ -87,6 +90,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Shape(options) => shape::run(&options),
         Bench::Compression(options) => compression::run(options).await,
+        Bench::Thumbnails(options) => thumbnails::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
         Bench::Wide(options) => wide::run(options).await,

@@ -82,7 +82,7 @@ impl Process {
     /// CPU time in user and kernel mode, of the process and its children, all threads.
     pub fn cpu(&self) -> Result<Duration> {
         let mut ticks = 0;
-        for id in self.family()? {
+        for id in family(self.child.id())? {
             let stat = stat(id)?;
             // Fields 14 and 15 of proc(5); the third is the first after the name.
             ticks += stat[11].parse::<u32>()? + stat[12].parse::<u32>()?;
@@ -93,26 +93,12 @@ impl Process {
     /// The most memory that was ever resident, in bytes, summed over the process and its children.
     pub fn peak(&self) -> Result<u64> {
         let mut kibibytes = 0;
-        for id in self.family()? {
+        for id in family(self.child.id())? {
             let status = fs::read_to_string(format!("/proc/{id}/status"))?;
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc")?;
             kibibytes += line.trim().trim_end_matches(" kB").parse::<u64>()?;
         }
         Ok(kibibytes << 10)
-    }
-
-    /// The process and its children.
-    fn family(&self) -> Result<Vec<u32>> {
-        let own = self.child.id();
-        let mut family = vec![own];
-        for entry in fs::read_dir("/proc")? {
-            let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A process may end while the list is read.
-            if stat(id).is_ok_and(|stat| stat[1] == own.to_string()) {
-                family.push(id);
-            }
-        }
-        Ok(family)
     }
 }
 
@@ -149,20 +135,37 @@ pub fn sample(id: u32) -> Result<Sample> {
 }
 
 impl Drop for Process {
-    /// Asks it to stop, so that it stops its own children; kills it, and them, when it does not.
     fn drop(&mut self) {
-        let family = self.family().unwrap_or_default();
-        signal("-TERM", &[self.child.id()]);
-        let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if begun.elapsed() > PATIENCE {
-                signal("-KILL", &family);
-                let _ = self.child.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        stop(&mut self.child);
+    }
+}
+
+/// Asks a process to stop, so that it stops its own children; kills it, and them, when it does not.
+pub fn stop(child: &mut Child) {
+    let family = family(child.id()).unwrap_or_default();
+    signal("-TERM", &[child.id()]);
+    let begun = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) {
+        if begun.elapsed() > PATIENCE {
+            signal("-KILL", &family);
+            let _ = child.wait();
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process and its children.
+fn family(own: u32) -> Result<Vec<u32>> {
+    let mut family = vec![own];
+    for entry in fs::read_dir("/proc")? {
+        let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A process may end while the list is read.
+        if stat(id).is_ok_and(|stat| stat[1] == own.to_string()) {
+            family.push(id);
         }
     }
+    Ok(family)
 }
 
 fn signal(name: &str, ids: &[u32]) {

@@ -30,6 +30,15 @@ pub fn start(binary: &Path, name: &str, told: impl FnOnce(SocketAddr) -> String)
     Process::start(command, address, folder).map_err(|error| format!("{}: {error}", binary.display()).into())
 }
 
+/// Starts the demo: the gateway before its example upstreams.
+pub fn demo(binary: &Path) -> Result<Process> {
+    let address = free_address()?;
+    let mut command = Command::new(binary);
+    command.args(["demo", "--listen", &address.to_string(), "--upstreams", "127.0.0.1:0"]).env("RUST_LOG", "warn");
+    Process::start(command, address, Folder::new("demo")?)
+        .map_err(|error| format!("{}: {error}", binary.display()).into())
+}
+
 /// What the table measures: a proxy, a merge of three, a concatenation of ten.
 pub fn shapes(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(

@@ -13,7 +13,8 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Size};
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, VARY,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
+    IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
@@ -129,22 +130,10 @@ impl Compressor {
     /// The same answer as the client would have it. What is at hand is looked at first, and nothing is waited for: an
     /// answer that is whole by then leaves with its length, and never longer than it was.
     pub async fn wrap(&self, mut response: Response<Pulled>, request: &HeaderMap) -> Response<Pulled> {
-        if fixed(&response) {
-            return response;
-        }
-        let choice = negotiate::choose(request, &self.codings);
-        let length = length(&response);
-        let worth = length.is_none_or(|length| length >= self.min_size) && self.takes(response.headers());
-        let asked = matches!(choice, Choice::Only(_)) && length != Some(0);
-        if !worth && !asked {
-            return response;
-        }
-        vary(response.headers_mut());
+        let length = told(&response).or_else(|| response.body().size_hint().exact());
+        let choice = self.offer(&mut response, request, length);
         let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return response };
-        if told_without_body(&response, length) {
-            describe(response.headers_mut(), coding);
-            return response.map(|_| Box::pin(held::Untold) as Pulled);
-        }
+        let asked = matches!(choice, Choice::Only(_));
         let (parts, body) = response.into_parts();
         let held = Held::look(body).await;
         let whole = held.whole();
@@ -174,6 +163,52 @@ impl Compressor {
         }
     }
 
+    /// An upstream's answer to HEAD, which has no body, with the fields of the answer to GET. Its length is left out
+    /// where it would have to be found out first (RFC 9110, 9.3.2).
+    pub fn tell(&self, mut response: Response<Pulled>, request: &HeaderMap) -> Response<Pulled> {
+        // A problem of the gateway's own has its body still, which the server leaves out.
+        let exact = response.body().size_hint().exact().filter(|length| *length > 0);
+        let length = told(&response).or(exact);
+        let choice = self.offer(&mut response, request, length);
+        let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return response };
+        describe(response.headers_mut(), coding);
+        untold(response)
+    }
+
+    /// What becomes of an answer whose body has this length, as far as that is known. Where a client may choose, the
+    /// answer says so.
+    fn offer(&self, response: &mut Response<Pulled>, request: &HeaderMap, length: Option<u64>) -> Choice {
+        if response.status() == StatusCode::NOT_MODIFIED {
+            self.confirm(response.headers_mut(), request);
+        }
+        if fixed(response) {
+            return Choice::Plain;
+        }
+        let choice = negotiate::choose(request, &self.codings);
+        let worth = length.is_none_or(|length| length >= self.min_size) && self.takes(response.headers());
+        let asked = matches!(choice, Choice::Only(_)) && length != Some(0);
+        if !worth && !asked {
+            return Choice::Plain;
+        }
+        vary(response.headers_mut());
+        choice
+    }
+
+    /// A 304 says what the 200 said (RFC 9110, 15.4.5): the client may choose, and the tag is the one that it was given.
+    fn confirm(&self, headers: &mut HeaderMap, request: &HeaderMap) {
+        if headers.contains_key(CONTENT_TYPE) && !self.takes(headers) {
+            return;
+        }
+        vary(headers);
+        let given = |weak: &HeaderValue| {
+            let mut values = request.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes);
+            values.any(|value| value.windows(weak.len()).any(|tag| tag == weak.as_bytes()))
+        };
+        if let Some(weak) = weakened(headers).filter(given) {
+            headers.insert(ETAG, weak);
+        }
+    }
+
     fn takes(&self, headers: &HeaderMap) -> bool {
         let Some(written) = headers.get(CONTENT_TYPE) else { return false };
         self.types.iter().any(|media| media.matches(written.as_bytes()))
@@ -193,16 +228,17 @@ fn fixed(response: &Response<Pulled>) -> bool {
         || directives.any(|directive| directive.trim().eq_ignore_ascii_case("no-transform"))
 }
 
-/// How many bytes a GET's body has, as far as it is known.
-fn length(response: &Response<Pulled>) -> Option<u64> {
-    let told = response.headers().get(CONTENT_LENGTH);
-    let told = told.and_then(|value| value.to_str().ok()?.parse().ok());
-    told.or_else(|| response.body().size_hint().exact())
+/// The length that an answer says it has.
+fn told(response: &Response<Pulled>) -> Option<u64> {
+    response.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Whether this is an upstream's answer to HEAD: the length of a body that is not there.
-fn told_without_body(response: &Response<Pulled>, length: Option<u64>) -> bool {
-    length.is_some_and(|length| length > 0) && response.body().is_end_stream()
+/// An answer to HEAD that says no length, without one being made of its having no body: GET's may have one.
+pub fn untold(response: Response<Pulled>) -> Response<Pulled> {
+    if response.headers().contains_key(CONTENT_LENGTH) || !response.body().is_end_stream() {
+        return response;
+    }
+    response.map(|_| Box::pin(held::Untold) as Pulled)
 }
 
 /// The client's `Accept-Encoding` has made this answer what it is (RFC 9110, 12.5.5).
@@ -217,11 +253,16 @@ fn vary(headers: &mut HeaderMap) {
 fn describe(headers: &mut HeaderMap, coding: Coding) {
     OF_BYTES.into_iter().for_each(|name| drop(headers.remove(name)));
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.word()));
-    let Some(strong) = headers.get(ETAG).filter(|tag| tag.as_bytes().starts_with(b"\"")) else { return };
     // The same representation in other bytes (RFC 9110, 8.8.1).
-    if let Ok(weak) = HeaderValue::from_bytes(&[b"W/", strong.as_bytes()].concat()) {
+    if let Some(weak) = weakened(headers) {
         headers.insert(ETAG, weak);
     }
+}
+
+/// The answer's strong tag as a weak one.
+fn weakened(headers: &HeaderMap) -> Option<HeaderValue> {
+    let strong = headers.get(ETAG).filter(|tag| tag.as_bytes().starts_with(b"\""))?;
+    HeaderValue::from_bytes(&[b"W/", strong.as_bytes()].concat()).ok()
 }
 
 #[cfg(test)]

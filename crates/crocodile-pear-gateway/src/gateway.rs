@@ -13,7 +13,7 @@ use crocodile_pear::upstream::{Files, Upstream};
 use http::{Method, Response};
 use indexmap::IndexMap;
 
-use crate::compress::{Compress, Compressor};
+use crate::compress::{self, Compress, Compressor};
 use crate::deadline;
 use crate::document::{Document, EndpointSpec};
 use crate::respond;
@@ -172,7 +172,8 @@ impl Gateway {
         };
         // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
         let head_only = head.method == Method::HEAD;
-        let method = if head_only && !endpoint.plan.is_proxy() { Method::GET } else { head.method };
+        let bodiless = head_only && endpoint.plan.is_proxy();
+        let method = if head_only && !bodiless { Method::GET } else { head.method };
         let query = head.uri.query().map(str::to_owned);
         let mut scope = Scope::new(method, query, head.headers, body);
         scope.set_params(params);
@@ -180,7 +181,9 @@ impl Gateway {
         let scope = Arc::new(scope);
         let outcome = endpoint.plan.answer(&scope, endpoint.max_body).await;
         let response = respond::respond(outcome, &scope, endpoint.timed);
+        let response = if bodiless { compress::untold(response) } else { response };
         let response = match &endpoint.compress {
+            Some(compress) if bodiless => compress.tell(response, scope.headers()),
             Some(compress) => compress.wrap(response, scope.headers()).await,
             None => response,
         };

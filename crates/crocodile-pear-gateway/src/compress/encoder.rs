@@ -97,6 +97,8 @@ impl Encoder {
             Encoder::Gzip(stream) => stream.finish(out),
             Encoder::Zlib(stream) => deflate(stream, &[], FlushCompress::Finish, out),
             Encoder::Brotli { stream, block } => {
+                // What is given with the end itself, beyond an input block of 16 KiB, comes out broken now and then.
+                operate(stream, BrotliEncoderOperation::BROTLI_OPERATION_PROCESS, block, out)?;
                 operate(stream, BrotliEncoderOperation::BROTLI_OPERATION_FINISH, block, out)
             }
             Encoder::Zstd(stream) => {

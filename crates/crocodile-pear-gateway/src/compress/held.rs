@@ -103,7 +103,7 @@ impl Body for Held {
     }
 }
 
-/// No body, and nothing said of its length: that of a HEAD's answer that would have been compressed.
+/// No body, and nothing said of its length: what comes with an answer to HEAD whose GET has a body of its own.
 pub struct Untold;
 
 impl Body for Untold {

@@ -47,6 +47,11 @@ impl Gateway {
         Ok(gateway)
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for a line of the log; `*` is any text.
     pub fn logged(&self, pattern: &str) -> Result<String, String> {
         self.log.wait(pattern)

@@ -1,0 +1,27 @@
+//! Compressed answers as clients see them: through the real binary, over sockets, read by decoders that are not its own.
+//! `ROUNDS=10000 cargo test --test codings survive` sends so many bodies instead of a few hundred.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test sends is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "codings/bodies.rs"]
+mod bodies;
+#[path = "codings/bombs.rs"]
+mod bombs;
+#[path = "codings/cuts.rs"]
+mod cuts;
+#[path = "codings/drips.rs"]
+mod drips;
+#[path = "codings/fields.rs"]
+mod fields;
+#[path = "codings/programs.rs"]
+mod programs;
+#[path = "codings/reader.rs"]
+mod reader;
+#[path = "codings/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
