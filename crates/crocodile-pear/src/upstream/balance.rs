@@ -73,7 +73,11 @@ impl Balance {
     /// `Busy`, when no breaker lets the call through.
     pub(super) fn choose(&self, endpoints: &[Endpoint], tried: Tried) -> Result<(usize, Turn), Error> {
         if let [only] = endpoints {
-            return only.admit(Heed::All).or_else(|| only.admit(Heed::Breaker)).map(|turn| (0, turn)).ok_or_else(open);
+            return only
+                .admit(Heed::All)
+                .or_else(|| only.admit(Heed::Breaker))
+                .map(|turn| (0, turn))
+                .ok_or_else(|| open(endpoints));
         }
         let (first, second) = self.candidates(endpoints);
         // Whoever's turn it would be, so that the share of one that is out is spread over all others.
@@ -86,7 +90,7 @@ impl Balance {
         let chosen = fresh().find_map(|at| admit(at, Heed::All));
         let chosen = chosen.or_else(|| all().find_map(|at| admit(at, Heed::All)));
         // None is left: then all are as good as any.
-        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(open)
+        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(|| open(endpoints))
     }
 
     fn turn(&self) -> usize {
@@ -117,8 +121,9 @@ fn load(endpoint: &Endpoint) -> f64 {
     (endpoint.load.load(Ordering::Relaxed) + 1) as f64 / f64::from(endpoint.weight)
 }
 
-fn open() -> Error {
-    Error::new(Kind::Busy, "the upstream's calls have failed, and its breaker is open")
+fn open(endpoints: &[Endpoint]) -> Error {
+    let left = endpoints.iter().map(Endpoint::left).min().unwrap_or_default();
+    Error::new(Kind::Busy, "the upstream's calls have failed, and its breaker is open").after(left)
 }
 
 /// Each index as often as its weight says, none twice in a row where that can be helped: nginx's smooth weighted

@@ -1,7 +1,8 @@
 //! One of an upstream's addresses, with what belongs to it alone: its connections and how it fares.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
 
 use http::{StatusCode, Uri};
 
@@ -168,6 +169,17 @@ impl Endpoint {
     pub(super) fn is_in(&self) -> bool {
         let Some(standing) = &self.standing else { return true };
         let down = standing.health.as_ref().is_some_and(Health::is_down);
+    /// How long until its breaker lets a call through.
+    pub(super) fn left(&self) -> Duration {
+        let breaker = self.standing.as_ref().and_then(|standing| standing.breaker.as_ref());
+        breaker.map_or(Duration::ZERO, Breaker::left)
+    }
+
+    /// Whether its latest call has failed.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.standing.as_ref().and_then(|standing| standing.eject.as_ref()).is_some_and(Eject::is_doubted)
+    }
+
         let out = standing.eject.as_ref().is_some_and(Eject::is_out);
         !(down || out || standing.breaker.as_ref().is_some_and(Breaker::is_open))
     }
