@@ -110,7 +110,7 @@ const UPSTREAM: [(&str, &str, &str, Read); 8] = [
 
 type ReadState = fn(&State) -> u64;
 
-const ENDPOINT: [(&str, &str, &str, ReadState); 6] = [
+const ENDPOINT: [(&str, &str, &str, ReadState); 10] = [
     (
         "crocodile_pear_endpoint_up",
         "gauge",
@@ -129,4 +129,28 @@ const ENDPOINT: [(&str, &str, &str, ReadState); 6] = [
     ("crocodile_pear_endpoint_ejected_total", "counter", "How often the endpoint was ejected.", |state| state.ejected),
     ("crocodile_pear_endpoint_checks_total", "counter", "Health checks of an endpoint.", |state| state.checks.0),
     ("crocodile_pear_endpoint_checks_bad_total", "counter", "Health checks that were bad.", |state| state.checks.1),
+    (
+        "crocodile_pear_endpoint_connections_failed_total",
+        "counter",
+        "Connections that could not be had, for whatever reason.",
+        |state| state.unconnected.0,
+    ),
+    (
+        "crocodile_pear_endpoint_tls_failures_total",
+        "counter",
+        "Connections that could not be had because of TLS: certificates, versions, names.",
+        |state| state.unconnected.1,
+    ),
+    (
+        "crocodile_pear_endpoint_resolutions_failed_total",
+        "counter",
+        "Times that the name was asked for in vain.",
+        |state| state.name.0,
+    ),
+    (
+        "crocodile_pear_endpoint_address_changes_total",
+        "counter",
+        "How often the addresses of the name have changed.",
+        |state| state.name.1,
+    ),
 ];

@@ -30,9 +30,9 @@ pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::may_send;
 pub use self::health::HealthSpec;
 pub use self::pool::Connections;
-pub use self::resolve::Resolver;
+pub use self::resolve::{Resolver, ResolverSpec};
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
-pub use self::spec::{ConnectionsSpec, Files, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::spec::{ConnectionsSpec, Files, Given, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
 pub use self::tls::{TlsSettings, TlsVersion};
 
 use std::future::{Future, poll_fn};
@@ -388,6 +388,10 @@ impl State {
             open: breaker.is_some_and(Breaker::is_open),
             opened: breaker.map_or(0, Breaker::opened),
             ejected: eject.map_or(0, Eject::times),
+    /// Connections that could not be had, and those of them that TLS was the reason of.
+    pub unconnected: (u64, u64),
+    /// How often its name was asked for in vain, and how often its addresses have changed.
+    pub name: (u64, u64),
             checks: health.map_or((0, 0), Health::counts),
         }
     }
@@ -402,6 +406,8 @@ struct Ready {
     connect: Limit,
 }
 
+            unconnected: endpoint.place.failures(),
+            name: endpoint.place.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
 /// The head of an answer, or why there is none.
 type Outcome = Result<Parts, Lost>;
 

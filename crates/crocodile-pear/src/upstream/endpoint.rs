@@ -110,12 +110,13 @@ impl Endpoint {
         };
         let port = authority.port_u16().unwrap_or(port);
         Ok(Endpoint {
-            place: Place::new(authority.host(), port, tls, settings.resolver.as_ref()),
+            pool: Arc::new(Pool::new(settings.connections.clone(), place.name().cloned())),
+            place,
+        let place = Place::new(authority.host(), port, tls, settings.resolver.as_ref());
             protocol: settings.protocol,
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
             base: url.path().trim_end_matches('/').into(),
-            pool: Arc::new(Pool::new(settings.connections.clone())),
             load: AtomicI64::new(0),
             weight: weight.max(1),
             standing: Standing::new(settings).map(Box::new),

@@ -1,6 +1,7 @@
 //! Connections of one endpoint: kept for the next call, newest first, or shared by many; never more than allowed.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Waker};
@@ -15,6 +16,7 @@ use super::endpoint::Endpoint;
 use super::exchange::Origin;
 use super::h2::{Home, Seat, Session, Span};
 use super::io::Io;
+use super::resolve::Name;
 use super::{Limit, Upstream};
 use crate::error::{Error, Kind};
 
@@ -62,6 +64,8 @@ impl Default for Connections {
 pub(super) struct Pool {
     shelves: Box<[Shelf]>,
     bounds: Connections,
+    /// What the connections lead to, if it may move.
+    name: Option<Arc<Name>>,
 }
 
 struct Shelf {
@@ -78,7 +82,10 @@ struct Shelf {
 struct Stock {
     /// The newest at the back.
     kept: VecDeque<Kept>,
-    shared: Vec<Arc<Session>>,
+    /// Each with the address at its other end.
+    shared: Vec<(Arc<Session>, Option<IpAddr>)>,
+    /// How often the name had changed when those addresses were looked at.
+    changes: u32,
     /// The attempt at a connection for all that is under way.
     dial: Option<Arc<Dial>>,
     /// How many calls the upstream allows on a shared connection.
@@ -93,6 +100,8 @@ struct Kept {
     io: Io,
     born: Instant,
     since: Instant,
+    /// How often the name had changed when it was opened.
+    changes: u32,
     /// A socket is woken by the runtime that opened it: on another one it would depend on a stranger's life.
     runtime: runtime::Id,
 }
@@ -107,6 +116,7 @@ pub(super) enum Line {
 pub(super) struct Own {
     pub(super) io: Io,
     born: Instant,
+    changes: u32,
     slot: usize,
     /// Given back after the connection was.
     place: Option<OwnedSemaphorePermit>,
@@ -114,13 +124,13 @@ pub(super) struct Own {
 
 impl Own {
     /// The same connection, without its place among those in use.
-    fn apart(self) -> (Io, Instant, usize, Option<OwnedSemaphorePermit>) {
-        (self.io, self.born, self.slot, self.place)
+    fn apart(self) -> (Io, Instant, u32, usize, Option<OwnedSemaphorePermit>) {
+        (self.io, self.born, self.changes, self.slot, self.place)
     }
 }
 
 impl Pool {
-    pub(super) fn new(bounds: Connections) -> Self {
+    pub(super) fn new(bounds: Connections, name: Option<Arc<Name>>) -> Self {
         let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let shelf = |_| Shelf {
             stock: Mutex::default(),
@@ -128,13 +138,33 @@ impl Pool {
             places: bounds.open.map(places),
             waiting: AtomicUsize::new(0),
         };
-        Pool { shelves: (0..SHELVES).map(shelf).collect(), bounds }
+        Pool { shelves: (0..SHELVES).map(shelf).collect(), bounds, name }
+    }
+
+    /// How often the name has changed that the connections lead to.
+    fn changes(&self) -> u32 {
+        self.name.as_ref().map_or(0, |name| name.changes())
+    }
+
+    /// Whether a connection still leads where it should, that did when the name had changed so often.
+    fn leads(&self, io: &Io, changes: u32) -> bool {
+        changes == self.changes() || io.peer().is_some_and(|peer| self.name.as_ref().is_none_or(|name| name.has(peer)))
+    }
+
+    /// A seat on a connection that leads where it should.
+    fn seat(&self, stock: &mut Stock) -> Option<Seat> {
+        let changes = self.changes();
+        if let Some(name) = self.name.as_ref().filter(|_| stock.changes != changes) {
+            stock.changes = changes;
+            stock.shared.retain(|(_, peer)| peer.is_some_and(|peer| name.has(peer)));
+        }
+        stock.seat(self.bounds.lifetime)
     }
 
     /// A seat on a shared connection, or the newest kept one that is still at rest.
     pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Line> {
         let slot = slot();
-        if let Some(seat) = self.stock(slot).seat(self.bounds.lifetime) {
+        if let Some(seat) = self.seat(&mut self.stock(slot)) {
             return Some(Line::Shared(seat));
         }
         let place = match &self.shelves[slot].places {
@@ -159,8 +189,9 @@ impl Pool {
                 break;
             }
             let young = kept.born.elapsed() < self.bounds.lifetime;
-            if young && kept.runtime == handle.id() && kept.io.at_rest(cx) {
-                return Ok(Own { io: kept.io, born: kept.born, slot, place });
+            let leads = self.leads(&kept.io, kept.changes);
+            if young && leads && kept.runtime == handle.id() && kept.io.at_rest(cx) {
+                return Ok(Own { io: kept.io, born: kept.born, changes: kept.changes, slot, place });
             }
         }
         Err(place)
@@ -168,11 +199,15 @@ impl Pool {
 
     /// Keeps a connection, or closes it when there are enough.
     pub(super) fn put(self: &Arc<Self>, own: Own) {
-        let (io, born, slot, _place) = own.apart();
-        self.keep(slot, io, born);
+        let (io, born, changes, slot, _place) = own.apart();
+        let now = self.changes();
+        // A name that has moved is followed, also by a connection that is never idle.
+        if self.leads(&io, changes) {
+            self.keep(slot, io, born, now);
+        }
     }
 
-    fn keep(self: &Arc<Self>, slot: usize, io: Io, born: Instant) {
+    fn keep(self: &Arc<Self>, slot: usize, io: Io, born: Instant, changes: u32) {
         // Without a runtime nobody could close it when its time is up.
         let Ok(runtime) = Handle::try_current() else { return };
         let bounds = &self.bounds;
@@ -184,7 +219,7 @@ impl Pool {
         if stock.kept.len() == bounds.idle {
             stock.kept.pop_front();
         }
-        stock.kept.push_back(Kept { io, born, since: Instant::now(), runtime: id });
+        stock.kept.push_back(Kept { io, born, since: Instant::now(), changes, runtime: id });
         if stock.cleared_by.replace(id) != Some(id) {
             runtime.spawn(clear(Arc::downgrade(self), slot, id, bounds.keep.min(bounds.lifetime) / 2));
         }
@@ -196,7 +231,7 @@ impl Pool {
 
     /// Takes a shared connection away from further calls.
     pub(super) fn retire(&self, slot: usize, session: &Session) {
-        self.stock(slot).shared.retain(|shared| !std::ptr::eq(&**shared, session));
+        self.stock(slot).shared.retain(|(shared, _)| !std::ptr::eq(&**shared, session));
         self.shelves[slot].freed.notify_waiters();
     }
 
@@ -235,9 +270,9 @@ impl Stock {
         if self.shared.is_empty() {
             return None;
         }
-        self.shared.retain(|session| session.lives(lifetime));
+        self.shared.retain(|(session, _)| session.lives(lifetime));
         // The oldest first, so that those opened for a rush become idle after it.
-        self.shared.iter().find_map(Session::seat)
+        self.shared.iter().find_map(|(session, _)| session.seat())
     }
 }
 
@@ -334,12 +369,14 @@ async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Or
             Err(given) => place = given,
         }
     }
+    // Before the name is looked up, so that what is found may only be newer.
+    let changes = pool.changes();
     let dialed = dial.and_then(|dial| dial.single.lock().unwrap_or_else(PoisonError::into_inner).take());
-    let io = match dialed {
+    let io = match dialed.filter(|io| pool.leads(io, changes.wrapping_sub(1))) {
         Some(io) => io,
         None => goal.connect(rest(limit, since)).await?,
     };
-    Ok((Line::Own(Own { io, born: Instant::now(), slot, place }), Origin::Fresh))
+    Ok((Line::Own(Own { io, born: Instant::now(), changes, slot, place }), Origin::Fresh))
 }
 
 /// Where connections may be shared, calls that have none wait for one attempt.
@@ -381,7 +418,7 @@ enum Next {
 fn next(goal: &Goal) -> Next {
     let bounds = &goal.pool().bounds;
     let mut stock = goal.stock();
-    if let Some(seat) = stock.seat(bounds.lifetime) {
+    if let Some(seat) = goal.pool().seat(&mut stock) {
         return Next::Seat(seat);
     }
     if stock.single.is_some_and(|since| since.elapsed() < BELIEVED) {
@@ -434,6 +471,7 @@ impl Dialing {
             *self.dial.single.lock().unwrap_or_else(PoisonError::into_inner) = Some(io);
             return Ok(());
         }
+        let peer = io.peer();
         let span = Span { idle: pool.bounds.keep, lifetime: pool.bounds.lifetime };
         let (freed, most) = (goal.shelf().freed.clone(), goal.stock().most);
         let home = Home { pool: Arc::downgrade(pool), slot: goal.slot, freed, most };
@@ -441,7 +479,7 @@ impl Dialing {
         let mut stock = goal.stock();
         stock.single = None;
         stock.most = Some(session.most());
-        stock.shared.push(session);
+        stock.shared.push((session, peer));
         Ok(())
     }
 }
