@@ -13,6 +13,7 @@ mod framing;
 mod h2;
 mod head;
 mod health;
+mod hedge;
 mod io;
 pub mod link;
 mod outage;
@@ -52,6 +53,7 @@ use self::eject::Eject;
 use self::endpoint::{Change, Endpoint, Turn, judge};
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
+use self::hedge::{Patience, late};
 use self::pool::Line;
 use self::request::Request;
 use self::retry::{Replay, Retry};
@@ -191,6 +193,8 @@ pub struct Upstream {
     gate: Gate,
     retry: Option<Retry>,
     balance: Balance,
+    /// How long an endpoint may answer nobody while others answer; nothing, if there is no other.
+    silence: Option<Duration>,
     endpoints: Box<[Endpoint]>,
     health: Option<Arc<HealthSpec>>,
     outline: Vec<String>,
@@ -258,6 +262,7 @@ impl Upstream {
             gate: Gate::new(settings.in_flight),
             retry: settings.retry.and_then(Retry::new),
             balance: Balance::new(settings.balance.by, &endpoints),
+            silence: settings.balance.silence.duration().filter(|_| endpoints.len() > 1),
             endpoints,
             health: settings.health.map(Arc::new),
             counters: Counters::default(),
@@ -337,13 +342,21 @@ impl Upstream {
         let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
         let replay = self.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
         let request = Request::new(&self.endpoints[at], call)?;
-        let exchange = Box::new(Exchange::new(self.clone(), at, request, Clock::new(timeouts, deadline)));
-        Ok(Ready { exchange, turn, replay, connect: timeouts.connect })
+        let mut clock = Clock::new(timeouts, deadline);
+        let patience = self.silence.map(|silence| Patience::new(silence, timeouts));
+        if let Some(patience) = &patience {
+            clock.hurry(patience.step());
+        }
+        let exchange = Box::new(Exchange::new(self.clone(), at, request, clock));
+        Ok(Ready { exchange, turn, replay, connect: timeouts.connect, patience })
     }
 
     /// Learns what became of a call.
     fn note(&self, exchange: &Exchange, turn: Turn, outcome: &Outcome) {
         let endpoint = exchange.endpoint();
+        if self.silence.is_some() && outcome.is_ok() {
+            endpoint.heard.fetch_add(1, Ordering::Relaxed);
+        }
         // Who has no time left says nothing of whom it called.
         if endpoint.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
             return;
@@ -375,6 +388,10 @@ pub struct State {
     pub ejected: u64,
     /// Health checks, and how many of them were bad.
     pub checks: (u64, u64),
+    /// Connections that could not be had, and those of them that TLS was the reason of.
+    pub unconnected: (u64, u64),
+    /// How often its name was asked for in vain, and how often its addresses have changed.
+    pub name: (u64, u64),
 }
 
 impl State {
@@ -388,11 +405,9 @@ impl State {
             open: breaker.is_some_and(Breaker::is_open),
             opened: breaker.map_or(0, Breaker::opened),
             ejected: eject.map_or(0, Eject::times),
-    /// Connections that could not be had, and those of them that TLS was the reason of.
-    pub unconnected: (u64, u64),
-    /// How often its name was asked for in vain, and how often its addresses have changed.
-    pub name: (u64, u64),
             checks: health.map_or((0, 0), Health::counts),
+            unconnected: endpoint.place.failures(),
+            name: endpoint.place.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
         }
     }
 }
@@ -404,10 +419,10 @@ struct Ready {
     /// What it takes to send it again; nothing, if it is sent once.
     replay: Option<Box<Replay>>,
     connect: Limit,
+    /// Nothing, where there is no other endpoint to look at.
+    patience: Option<Patience>,
 }
 
-            unconnected: endpoint.place.failures(),
-            name: endpoint.place.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
 /// The head of an answer, or why there is none.
 type Outcome = Result<Parts, Lost>;
 
@@ -421,12 +436,19 @@ struct Lost {
 /// What happens to a call, in order: retry → breaker → balance → pool → connect → exchange.
 async fn chain(ready: Ready) -> Result<Answer, Error> {
     // Breaker and balance have chosen the endpoint of the first attempt.
-    let Ready { mut exchange, mut turn, mut replay, connect } = ready;
+    let Ready { mut exchange, mut turn, mut replay, connect, mut patience } = ready;
     let upstream = exchange.upstream.clone();
     // Before a connection is taken, so that calls that wait hold none.
     exchange.admission = Some(admit(&upstream, exchange.at, &mut exchange.clock, connect).await?);
+    // What has nowhere else to go has all the time there is.
+    let mut within = patience.filter(|_| replay.is_some()).map_or(connect, |patience| patience.connect());
     loop {
-        let outcome = attempt(&mut exchange, connect).await;
+        let mut outcome = attempt(&mut exchange, std::mem::replace(&mut within, connect)).await;
+        if let Some(patience) = patience.take().filter(|_| late(&outcome)) {
+            // Boxed: few calls wait for so long.
+            let wait = patience.wait(&mut exchange, &mut turn, replay.as_deref_mut(), connect, outcome);
+            outcome = Box::pin(wait).await;
+        }
         upstream.note(&exchange, turn, &outcome);
         // Outside breaker and balance, so that a failed call may still go to another endpoint.
         turn = match replay.as_deref_mut().and_then(|replay| upstream.pause(&exchange, replay, &outcome)) {

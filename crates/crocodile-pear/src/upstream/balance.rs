@@ -1,13 +1,14 @@
 //! Which of several endpoints is called.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::eject::Ejection;
 use super::endpoint::{Endpoint, Heed, Turn};
 use super::random::below;
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
-use crate::spec::{Decode, Located, Node, NodeKind, defaults};
+use crate::spec::{Decode, Located, Node, NodeKind, Timeout, defaults};
 use crate::{choice, spec};
 
 spec! {
@@ -17,6 +18,9 @@ spec! {
         pub by: Way = Way::LeastLoaded,
         /// When an endpoint whose calls fail is left out.
         pub eject: Ejection = Ejection::After(defaults()),
+        /// How long an endpoint may keep calls waiting and answer none, while others answer; for a call with less time, half of
+        /// that. Then each of these calls counts as failed, and is sent to another endpoint too as `retry` says.
+        pub silence: Timeout = Timeout::After(Duration::from_millis(500)),
     }
     short(way)
 }
@@ -212,7 +216,7 @@ mod tests {
             endpoints[1].note(Went::Badly, Turn::PLAIN, || false);
         }
         assert_eq!(spread(&balance, &endpoints, 300)[1], 0);
-        tokio::time::advance(std::time::Duration::from_secs(5)).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(spread(&balance, &endpoints, 300)[1], 1);
         endpoints[1].note(Went::Well, Turn { eject: Trial::Yes, ..Turn::PLAIN }, || false);
         assert!(spread(&balance, &endpoints, 300)[1] > 50);

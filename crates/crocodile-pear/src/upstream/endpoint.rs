@@ -31,6 +31,8 @@ pub(super) struct Endpoint {
     pub(super) pool: Arc<Pool>,
     /// Calls in flight; counted where there are several endpoints to choose from.
     pub(super) load: AtomicI64,
+    /// Heads of answers; counted where there are several endpoints to compare.
+    pub(super) heard: AtomicU64,
     pub(super) weight: u32,
     /// Nothing, for an endpoint that is called whatever happens.
     pub(super) standing: Option<Box<Standing>>,
@@ -109,15 +111,16 @@ impl Endpoint {
             _ => return Err("the url of an upstream begins with http:// or https://".to_owned()),
         };
         let port = authority.port_u16().unwrap_or(port);
+        let place = Place::new(authority.host(), port, tls, settings.resolver.as_ref());
         Ok(Endpoint {
             pool: Arc::new(Pool::new(settings.connections.clone(), place.name().cloned())),
             place,
-        let place = Place::new(authority.host(), port, tls, settings.resolver.as_ref());
             protocol: settings.protocol,
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
             base: url.path().trim_end_matches('/').into(),
             load: AtomicI64::new(0),
+            heard: AtomicU64::new(0),
             weight: weight.max(1),
             standing: Standing::new(settings).map(Box::new),
         })
@@ -166,10 +169,6 @@ impl Endpoint {
         [eject, breaker]
     }
 
-    /// Whether calls go there as a matter of course.
-    pub(super) fn is_in(&self) -> bool {
-        let Some(standing) = &self.standing else { return true };
-        let down = standing.health.as_ref().is_some_and(Health::is_down);
     /// How long until its breaker lets a call through.
     pub(super) fn left(&self) -> Duration {
         let breaker = self.standing.as_ref().and_then(|standing| standing.breaker.as_ref());
@@ -181,6 +180,10 @@ impl Endpoint {
         self.standing.as_ref().and_then(|standing| standing.eject.as_ref()).is_some_and(Eject::is_doubted)
     }
 
+    /// Whether calls go there as a matter of course.
+    pub(super) fn is_in(&self) -> bool {
+        let Some(standing) = &self.standing else { return true };
+        let down = standing.health.as_ref().is_some_and(Health::is_down);
         let out = standing.eject.as_ref().is_some_and(Eject::is_out);
         !(down || out || standing.breaker.as_ref().is_some_and(Breaker::is_open))
     }

@@ -27,8 +27,10 @@ spec! {
         /// How often it is sent at most, the first time included.
         pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
         /// What is tried again: `connect` (no connection could be had), `reset` (it ended before the answer),
-        /// `timeout` (no answer in time), or a status, as in 503.
-        pub on: Vec<Cause> = vec![Cause::Connect, Cause::Reset],
+        /// `timeout` (no answer in time), or a status, as in 503. With `timeout`, a call that waits at an endpoint that
+        /// answers nobody for as long as `silence` of `balance` says is sent to another one too, if its method is safe
+        /// (RFC 9110, 9.2.1): the first answer counts.
+        pub on: Vec<Cause> = usual(),
         /// How long is waited before.
         pub backoff: BackoffSpec = defaults(),
         /// At most this share of the upstream's calls is sent again, over a while; after it, failures are told at once.
@@ -58,6 +60,12 @@ pub enum Cause {
     Timeout,
     /// An answer with this status.
     Status(StatusCode),
+}
+
+/// What tells of the server's own trouble, as for breakers and ejection.
+fn usual() -> Vec<Cause> {
+    let statuses = [500, 502, 503, 504].into_iter().filter_map(|status| StatusCode::from_u16(status).ok());
+    [Cause::Connect, Cause::Reset, Cause::Timeout].into_iter().chain(statuses.map(Cause::Status)).collect()
 }
 
 const WORDS: [(&str, Cause); 3] = [("connect", Cause::Connect), ("reset", Cause::Reset), ("timeout", Cause::Timeout)];
@@ -180,6 +188,12 @@ impl Retry {
             return None;
         }
         self.spend().then_some(wait)
+    }
+
+    /// Whether a request is sent to another endpoint while the first still has it.
+    pub(super) fn hedges(&self, replay: &Replay) -> bool {
+        let may = replay.call.method.is_safe() && self.rules.on.contains(&Cause::Timeout);
+        may && replay.sent < self.rules.attempts.get() && self.spend()
     }
 
     fn spend(&self) -> bool {
