@@ -53,7 +53,7 @@ use self::eject::Eject;
 use self::endpoint::{Change, Endpoint, Turn, judge};
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
-use self::hedge::{Patience, late};
+use self::hedge::late;
 use self::pool::Line;
 use self::request::Request;
 use self::retry::{Replay, Retry};
@@ -338,17 +338,16 @@ impl Upstream {
         let (at, turn) = self.balance.choose(&self.endpoints, Tried::default()).inspect_err(|_| {
             self.counters.count(|counters| &counters.refused);
         })?;
-        let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
-        let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
+        let (own, deadline) = (call.timeouts.clone(), call.deadline);
+        let timeouts = own.as_deref().unwrap_or(&self.timeouts);
         let replay = self.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
         let request = Request::new(&self.endpoints[at], call)?;
         let mut clock = Clock::new(timeouts, deadline);
-        let patience = self.silence.map(|silence| Patience::new(silence, timeouts));
-        if let Some(patience) = &patience {
-            clock.hurry(patience.step());
+        if let Some(silence) = self.silence {
+            clock.hurry(hedge::step(silence, &clock));
         }
         let exchange = Box::new(Exchange::new(self.clone(), at, request, clock));
-        Ok(Ready { exchange, turn, replay, connect: timeouts.connect, patience })
+        Ok(Ready { exchange, turn, replay, timeouts: own })
     }
 
     /// Learns what became of a call.
@@ -418,9 +417,8 @@ struct Ready {
     turn: Turn,
     /// What it takes to send it again; nothing, if it is sent once.
     replay: Option<Box<Replay>>,
-    connect: Limit,
-    /// Nothing, where there is no other endpoint to look at.
-    patience: Option<Patience>,
+    /// Instead of the upstream's own.
+    timeouts: Option<Arc<Timeouts>>,
 }
 
 /// The head of an answer, or why there is none.
@@ -436,24 +434,26 @@ struct Lost {
 /// What happens to a call, in order: retry → breaker → balance → pool → connect → exchange.
 async fn chain(ready: Ready) -> Result<Answer, Error> {
     // Breaker and balance have chosen the endpoint of the first attempt.
-    let Ready { mut exchange, mut turn, mut replay, connect, mut patience } = ready;
+    let Ready { mut exchange, mut turn, mut replay, timeouts } = ready;
     let upstream = exchange.upstream.clone();
+    let timeouts = timeouts.as_deref().unwrap_or(&upstream.timeouts);
     // Before a connection is taken, so that calls that wait hold none.
-    exchange.admission = Some(admit(&upstream, exchange.at, &mut exchange.clock, connect).await?);
-    // What has nowhere else to go has all the time there is.
-    let mut within = patience.filter(|_| replay.is_some()).map_or(connect, |patience| patience.connect());
+    exchange.admission = Some(admit(&upstream, exchange.at, &mut exchange.clock, timeouts.connect).await?);
+    // Only the first attempt looks around.
+    let mut first = upstream.silence.is_some();
     loop {
-        let mut outcome = attempt(&mut exchange, std::mem::replace(&mut within, connect)).await;
-        if let Some(patience) = patience.take().filter(|_| late(&outcome)) {
+        // Where there is somewhere else to go, there must be time for it.
+        let within = if first && replay.is_some() { exchange.clock.half() } else { Limit::Never };
+        let mut outcome = attempt(&mut exchange, timeouts.connect.min(within)).await;
+        if std::mem::take(&mut first) && late(&outcome) {
             // Boxed: few calls wait for so long.
-            let wait = patience.wait(&mut exchange, &mut turn, replay.as_deref_mut(), connect, outcome);
-            outcome = Box::pin(wait).await;
+            outcome = Box::pin(hedge::wait(&mut exchange, &mut turn, replay.as_deref_mut(), timeouts, outcome)).await;
         }
         upstream.note(&exchange, turn, &outcome);
         // Outside breaker and balance, so that a failed call may still go to another endpoint.
         turn = match replay.as_deref_mut().and_then(|replay| upstream.pause(&exchange, replay, &outcome)) {
             // Boxed, so that calls that are not sent again do not carry the room.
-            Some(wait) => match Box::pin(again(&mut exchange, replay.as_deref_mut(), wait, connect)).await {
+            Some(wait) => match Box::pin(again(&mut exchange, replay.as_deref_mut(), wait, timeouts.connect)).await {
                 Some(turn) => turn,
                 None => return settle(exchange, outcome),
             },

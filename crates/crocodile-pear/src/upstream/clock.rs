@@ -55,6 +55,16 @@ impl Clock {
         self.first_byte = self.first_byte.min(Limit::After(part));
     }
 
+    /// How long it waits for the head before it looks around.
+    pub(super) fn step(&self) -> Duration {
+        self.first_byte.duration().unwrap_or_default()
+    }
+
+    /// Half of what remains for the call.
+    pub(super) fn half(&self) -> Limit {
+        self.call.duration().map_or(Limit::Never, |call| Limit::After(call / 2))
+    }
+
     /// Waits longer for the head, `most` altogether; whether there is any time left.
     pub(super) fn extend(&mut self, by: Duration, most: Limit) -> bool {
         let Limit::After(so_far) = self.first_byte else { return false };

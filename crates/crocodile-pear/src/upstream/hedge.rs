@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use super::admission::admit;
+use super::clock::Clock;
 use super::endpoint::{Trial, Turn};
 use super::exchange::{Exchange, Failure};
 use super::request::Request;
@@ -20,17 +21,6 @@ use crate::error::{Error, Kind};
 const TELLING: u64 = 10;
 /// The longest between two looks.
 const SELDOM: Duration = Duration::from_secs(1);
-
-/// How a call waits for the head of its answer where there are other endpoints.
-#[derive(Clone, Copy)]
-pub(super) struct Patience {
-    /// Until it looks around for the first time.
-    step: Duration,
-    /// How long it waits whatever it sees.
-    first_byte: Limit,
-    /// How long it may take to connect while another endpoint may still be tried.
-    connect: Limit,
-}
 
 /// How many answers have begun.
 #[derive(Clone, Copy)]
@@ -45,55 +35,43 @@ struct Rival {
     turn: Turn,
 }
 
-impl Patience {
-    /// It takes two looks to see that nobody is answered. A call with little time keeps half of it for another endpoint.
-    pub(super) fn new(silence: Duration, timeouts: &Timeouts) -> Self {
-        let half = timeouts.call.duration().map_or(Limit::Never, |call| Limit::After(call / 2));
-        let step = half.duration().map_or(silence, |half| silence.min(half)) / 2;
-        Patience { step, first_byte: timeouts.first_byte, connect: timeouts.connect.min(half) }
-    }
+/// Until a call looks around for the first time. It takes two looks to see that nobody is answered, and a call with little time
+/// keeps half of it for another endpoint.
+pub(super) fn step(silence: Duration, clock: &Clock) -> Duration {
+    clock.half().duration().map_or(silence, |half| silence.min(half)) / 2
+}
 
-    pub(super) fn connect(&self) -> Limit {
-        self.connect
-    }
-
-    pub(super) fn step(&self) -> Duration {
-        self.step
-    }
-
-    /// Waits on after the first step, for as long as the call may, with an eye on what others get.
-    pub(super) async fn wait(
-        self,
-        exchange: &mut Box<Exchange>,
-        turn: &mut Turn,
-        mut replay: Option<&mut Replay>,
-        connect: Limit,
-        mut outcome: Outcome,
-    ) -> Outcome {
-        let upstream = exchange.upstream.clone();
-        let mut before = Heard::of(&upstream, exchange.at);
-        let (mut step, mut told) = (self.step, false);
-        loop {
-            if !late(&outcome) || !exchange.clock.extend(step, self.first_byte) {
-                return outcome;
-            }
-            outcome = resume(exchange).await;
-            if late(&outcome) {
-                let doubted = turn.eject == Trial::Yes || exchange.endpoint().is_doubted();
-                let silent = before.silent(Heard::of(&upstream, exchange.at), doubted);
-                if silent && !told {
-                    told = true;
-                    upstream.note(exchange, *turn, &outcome);
-                    *turn = Turn::PLAIN;
-                }
-                if (silent || doubted)
-                    && let Some(rival) = rival(&upstream, exchange.at, replay.as_deref_mut()).await
-                {
-                    return race(exchange, turn, rival, connect).await;
-                }
-            }
-            step = (step * 2).min(SELDOM);
+/// Waits on after the first step, the time for the first byte altogether, with an eye on what others get.
+pub(super) async fn wait(
+    exchange: &mut Box<Exchange>,
+    turn: &mut Turn,
+    mut replay: Option<&mut Replay>,
+    timeouts: &Timeouts,
+    mut outcome: Outcome,
+) -> Outcome {
+    let upstream = exchange.upstream.clone();
+    let mut before = Heard::of(&upstream, exchange.at);
+    let (mut step, mut told) = (exchange.clock.step(), false);
+    loop {
+        if !late(&outcome) || !exchange.clock.extend(step, timeouts.first_byte) {
+            return outcome;
         }
+        outcome = resume(exchange).await;
+        if late(&outcome) {
+            let doubted = turn.eject == Trial::Yes || exchange.endpoint().is_doubted();
+            let silent = before.silent(Heard::of(&upstream, exchange.at), doubted);
+            if silent && !told {
+                told = true;
+                upstream.note(exchange, *turn, &outcome);
+                *turn = Turn::PLAIN;
+            }
+            if (silent || doubted)
+                && let Some(rival) = rival(&upstream, exchange.at, replay.as_deref_mut()).await
+            {
+                return race(exchange, turn, rival, timeouts.connect).await;
+            }
+        }
+        step = (step * 2).min(SELDOM);
     }
 }
 
