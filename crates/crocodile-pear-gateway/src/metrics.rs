@@ -75,7 +75,7 @@ fn load(counter: &AtomicU64) -> u64 {
 
 type Read = fn(&Upstream) -> u64;
 
-const UPSTREAM: [(&str, &str, &str, Read); 8] = [
+const UPSTREAM: [(&str, &str, &str, Read); 10] = [
     ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| {
         load(&upstream.counters().calls)
     }),
@@ -103,6 +103,18 @@ const UPSTREAM: [(&str, &str, &str, Read); 8] = [
     ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls that no breaker let through.", |upstream| {
         load(&upstream.counters().refused)
     }),
+    (
+        "crocodile_pear_upstream_calls_queued_total",
+        "counter",
+        "Calls that waited for a place among those in flight, or for a connection.",
+        |upstream| load(&upstream.counters().queued),
+    ),
+    (
+        "crocodile_pear_upstream_calls_turned_away_total",
+        "counter",
+        "Calls that failed for want of a place, a connection or a file to open.",
+        |upstream| load(&upstream.counters().turned_away),
+    ),
     ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| {
         load(&upstream.counters().in_flight)
     }),

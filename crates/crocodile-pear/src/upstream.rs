@@ -14,6 +14,7 @@ mod h2;
 mod head;
 mod health;
 mod hedge;
+mod hush;
 mod io;
 pub mod link;
 mod outage;
@@ -54,6 +55,7 @@ use self::endpoint::{Change, Endpoint, Turn, judge};
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
 use self::hedge::late;
+use self::hush::Hush;
 use self::pool::Line;
 use self::request::Request;
 use self::retry::{Replay, Retry};
@@ -130,9 +132,14 @@ impl Settings {
             let EjectSpec { failures, first, most } = rules;
             format!("ejected after {failures} failures in a row, for {first:?} up to {most:?}")
         };
+        let silence =
+            |silence: Duration| format!("one that answers nobody for {silence:?} while others answer has failed");
+        let alone = self.endpoints.len() == 1;
         let parts = [
-            Some(self.endpoints.len()).filter(|count| *count > 1).map(several),
+            Some(self.endpoints.len()).filter(|_| !alone).map(several),
+            self.balance.silence.duration().filter(|_| !alone).map(silence),
             self.in_flight.map(|most| format!("at most {most} calls in flight")),
+            self.connections.open.map(|most| format!("at most {most} connections for each core and endpoint")),
             self.retry.as_ref().map(RetrySpec::explain),
             self.breaker.as_ref().map(BreakerSpec::explain),
             self.ejection().map(eject),
@@ -180,6 +187,10 @@ pub struct Counters {
     pub retried: AtomicU64,
     /// Calls that no breaker let through.
     pub refused: AtomicU64,
+    /// Calls that had to wait for a place among those in flight, or for a connection.
+    pub queued: AtomicU64,
+    /// Calls that failed for want of a place, a connection or a file to open.
+    pub turned_away: AtomicU64,
     /// Calls in flight now.
     pub in_flight: AtomicU64,
 }
@@ -199,6 +210,7 @@ pub struct Upstream {
     health: Option<Arc<HealthSpec>>,
     outline: Vec<String>,
     counters: Counters,
+    hush: Hush,
 }
 
 /// One call to make.
@@ -266,6 +278,7 @@ impl Upstream {
             endpoints,
             health: settings.health.map(Arc::new),
             counters: Counters::default(),
+            hush: Hush::default(),
             name: settings.name,
             forward: settings.forward,
             timeouts: settings.timeouts,
@@ -438,7 +451,8 @@ async fn chain(ready: Ready) -> Result<Answer, Error> {
     let upstream = exchange.upstream.clone();
     let timeouts = timeouts.as_deref().unwrap_or(&upstream.timeouts);
     // Before a connection is taken, so that calls that wait hold none.
-    exchange.admission = Some(admit(&upstream, exchange.at, &mut exchange.clock, timeouts.connect).await?);
+    let admitted = admit(&upstream, exchange.at, &mut exchange.clock, timeouts.connect).await;
+    exchange.admission = Some(admitted.map_err(|error| upstream.turn_away(error))?);
     // Only the first attempt looks around.
     let mut first = upstream.silence.is_some();
     loop {
@@ -465,7 +479,7 @@ async fn chain(ready: Ready) -> Result<Answer, Error> {
 fn settle(exchange: Box<Exchange>, outcome: Outcome) -> Result<Answer, Error> {
     match outcome {
         Ok(parts) => Ok(exchange.into_answer(parts)),
-        Err(lost) => Err(lost.error),
+        Err(lost) => Err(exchange.upstream.turn_away(lost.error)),
     }
 }
 
@@ -498,7 +512,18 @@ impl Upstream {
     /// How long to wait before another attempt, if there is to be one.
     fn pause(&self, exchange: &Exchange, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
         replay.tried.add(exchange.at);
-        self.retry.as_ref()?.pause(replay, outcome)
+        self.retry.as_ref()?.pause(replay, outcome, &self.name)
+    }
+
+    /// The error again; counted, and told now and then, if there was no room.
+    fn turn_away(&self, error: Error) -> Error {
+        if error.kind() == Kind::Busy {
+            self.counters.count(|counters| &counters.turned_away);
+            if self.hush.over() {
+                tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "calls are turned away: {error}");
+            }
+        }
+        error
     }
 }
 

@@ -40,7 +40,10 @@ pub(super) async fn admit(
     if let Gate(Some(gate)) = &upstream.gate {
         let permit = match gate.try_acquire() {
             Ok(permit) => Some(permit),
-            Err(_) => queue(gate, clock, limit).await,
+            Err(_) => {
+                upstream.counters.count(|counters| &counters.queued);
+                queue(gate, clock, limit).await
+            }
         };
         // Given back by `Admission`, which borrows nothing.
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();

@@ -62,6 +62,8 @@ pub(super) async fn wait(
             let silent = before.silent(Heard::of(&upstream, exchange.at), doubted);
             if silent && !told {
                 told = true;
+                let (name, endpoint) = (upstream.name(), &exchange.endpoint().authority);
+                tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, endpoint = &**endpoint, "silent");
                 upstream.note(exchange, *turn, &outcome);
                 *turn = Turn::PLAIN;
             }

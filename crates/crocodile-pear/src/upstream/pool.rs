@@ -362,6 +362,7 @@ async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Or
     let (pool, slot) = (goal.pool(), goal.slot);
     let (mut place, waited) = pool.place(slot, limit).await?;
     if waited == Waited::Yes {
+        goal.upstream.counters.count(|counters| &counters.queued);
         // Who left has most likely left a connection.
         let reused = std::future::poll_fn(|cx| pool.reuse(slot, place.take(), cx).into()).await;
         match reused {
@@ -396,6 +397,7 @@ async fn shared(goal: &Goal, limit: Limit) -> Result<(Line, Origin), Error> {
             }
             Next::Full(freed) => {
                 if waiting.is_none() {
+                    goal.upstream.counters.count(|counters| &counters.queued);
                     waiting = Some(goal.shelf().wait(goal.pool().bounds.waiting)?);
                 }
                 within(rest(limit, since), freed).await.ok_or_else(full)?;
