@@ -1,19 +1,19 @@
 //! Source C: what a kept connection saves, over a link of 15 ms each way that is made here.
 
+mod link;
+mod secure;
+
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
+use self::link::link;
+use self::secure::{Secure, Tls};
 use crate::Result;
 use crate::client::Connection;
-use crate::process::Process;
 use crate::report::{Sheet, Style, say};
 use crate::{load, product, upstream};
 
@@ -39,43 +39,68 @@ pub async fn run(options: Options) -> Result<()> {
 
 async fn table(options: Options) -> Result<()> {
     let binary = product::find(options.binary)?;
-    let delay = Duration::from_millis(options.delay);
-    let link = link(upstream::start()?, delay).await?;
-    let gateway = |keep: &'static str| product::start(&binary, "keepalive", |listen| product::kept(listen, link, keep));
-    let (kept, closed): (Process, Process) = (gateway("30s")?, gateway("0s")?);
-    let mut sheet = Sheet::new(2, ["over the link", "connection", "p50 ms", "p99 ms"]);
-    let rows = [
-        ("a client alone", "cold", calls(link, "/item", false, options.calls).await?),
-        ("a client alone", "kept", calls(link, "/item", true, options.calls).await?),
-        ("the gateway, HTTP/1.1", "cold", calls(closed.address, "/proxy", true, options.calls).await?),
-        ("the gateway, HTTP/1.1", "kept", calls(kept.address, "/proxy", true, options.calls).await?),
-    ];
-    for (what, how, times) in rows {
-        let at = |part: f64| {
-            let place = (times.len() as f64 * part).ceil() as usize;
-            times.get(place.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1_000.0)
-        };
-        sheet.add([what.into(), how.into(), format!("{:.1}", at(0.5)), format!("{:.1}", at(0.99))]);
+    let (delay, calls) = (Duration::from_millis(options.delay), options.calls);
+    let plain = link(upstream::start()?, delay).await?;
+    let mut sheet = Sheet::new(2, ["over the link", "connection", "p50 ms", "p99 ms", "trips", "the source ms"]);
+    for (how, keep, trips) in [("cold", false, 2), ("kept", true, 1)] {
+        let times = ask(plain, "/item", keep, calls).await?;
+        sheet.add(row("a client alone, HTTP/1.1", how, &times, trips, "-"));
+    }
+    for (how, keep, trips) in [("cold", "0s", 2), ("kept", "30s", 1)] {
+        let times = through(&binary, &format!("{{ url: 'http://{plain}', keep: {keep} }}"), calls).await?;
+        sheet.add(row("HTTP/1.1", how, &times, trips, "-"));
+    }
+    let secure = Secure::new()?;
+    for tls in [Tls::V12, Tls::V13] {
+        let far = link(secure.serve(tls)?, delay).await?;
+        for (http, protocol) in [("HTTP/1.1", "http1"), ("HTTP/2", "http2")] {
+            // The source has one figure for all of them.
+            for (how, keep, source) in [("cold", "0s", "135"), ("kept", "30s", "30")] {
+                let trips = if how == "kept" { 1 } else { 3 };
+                let trust =
+                    format!("tls: {{ ca: '{}', versions: ['{}'] }}", secure.authority().display(), tls.version());
+                let upstream = format!("{{ url: 'https://{far}', protocol: {protocol}, keep: {keep}, {trust} }}");
+                let times = through(&binary, &upstream, calls).await?;
+                sheet.add(row(&format!("{http}, TLS {}", tls.version()), how, &times, trips, source));
+            }
+        }
     }
     sheet.print(Style::choose(options.markdown))?;
-    let trip = 2 * options.delay;
-    say(&format!(
-        "\nThe link's own: {trip} ms kept, {} ms cold; its timers round up to a millisecond each way.",
-        2 * trip
-    ))?;
+    say(&format!("\nA trip there and back takes {} ms and what two timers of a millisecond add.", 2 * options.delay))?;
+    say("Cold under TLS: one trip for TCP, one for TLS (sessions are resumed, in 1.2 too), one for the call.")?;
     say(
         "The source (State Farm), 15 ms each way with TLS: 135 ms cold, 30 ms kept; in production 206 ms saved a call.",
     )?;
     Ok(())
 }
 
+fn row(what: &str, how: &str, times: &[Duration], trips: u32, source: &str) -> [String; 6] {
+    let at = |part: f64| {
+        let place = (times.len() as f64 * part).ceil() as usize;
+        times.get(place.saturating_sub(1)).map_or(f64::NAN, |time| time.as_secs_f64() * 1_000.0)
+    };
+    let (middle, late) = (format!("{:.1}", at(0.5)), format!("{:.1}", at(0.99)));
+    [what.into(), how.into(), middle, late, trips.to_string(), source.into()]
+}
+
+/// Times of calls through a gateway with this upstream.
+async fn through(binary: &Path, upstream: &str, calls: u32) -> Result<Vec<Duration>> {
+    let gateway = product::start(binary, "keepalive", |listen| product::proxy(listen, upstream))?;
+    ask(gateway.address, "/proxy", true, calls).await
+}
+
+/// Between two calls: a connection of HTTP/2 that is not kept is closed after a ping has come back.
+const PAUSE: Duration = Duration::from_millis(80);
+
 /// Times of calls, sorted, the first of a kept connection left out.
-async fn calls(address: SocketAddr, target: &str, keep: bool, calls: u32) -> Result<Vec<Duration>> {
+async fn ask(address: SocketAddr, target: &str, keep: bool, calls: u32) -> Result<Vec<Duration>> {
     let request = load::get(target, "bench");
     let mut connection = Connection::open(address).await?;
     connection.exchange(&request).await?;
     let mut times = Vec::with_capacity(calls as usize);
     for _ in 0..calls {
+        // What is not kept is closed by then.
+        tokio::time::sleep(PAUSE).await;
         let begun = Instant::now();
         if !keep {
             connection = Connection::open(address).await?;
@@ -88,51 +113,4 @@ async fn calls(address: SocketAddr, target: &str, keep: bool, calls: u32) -> Res
     }
     times.sort_unstable();
     Ok(times)
-}
-
-/// A proxy that hands on bytes after a delay. The two trips of TCP's handshake, which loopback does at once, are added
-/// to the first bytes.
-async fn link(to: SocketAddr, delay: Duration) -> Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    tokio::task::spawn_local(async move {
-        while let Ok((near, _)) = listener.accept().await {
-            tokio::task::spawn_local(async move {
-                let Ok(far) = TcpStream::connect(to).await else { return };
-                let _ = (near.set_nodelay(true), far.set_nodelay(true));
-                let ((near_out, near_in), (far_out, far_in)) = (near.into_split(), far.into_split());
-                tokio::task::spawn_local(carry(near_out, far_in, delay, 2 * delay));
-                carry(far_out, near_in, delay, Duration::ZERO).await;
-            });
-        }
-    });
-    Ok(address)
-}
-
-/// Pieces under way at most: the bench sends one at a time.
-const PIECES: usize = 64;
-
-async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration, mut first: Duration) {
-    let (sender, mut pieces) = mpsc::channel::<(tokio::time::Instant, Vec<u8>)>(PIECES);
-    let read = async move {
-        loop {
-            let mut piece = Vec::with_capacity(16 << 10);
-            if !matches!(from.read_buf(&mut piece).await, Ok(1..)) {
-                return;
-            }
-            let due = tokio::time::Instant::now() + delay + std::mem::take(&mut first);
-            if sender.send((due, piece)).await.is_err() {
-                return;
-            }
-        }
-    };
-    let write = async move {
-        while let Some((due, piece)) = pieces.recv().await {
-            tokio::time::sleep_until(due).await;
-            if to.write_all(&piece).await.is_err() {
-                return;
-            }
-        }
-    };
-    tokio::join!(read, write);
 }

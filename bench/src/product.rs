@@ -131,13 +131,13 @@ endpoints:
     )
 }
 
-/// A proxy that keeps its connections for so long.
-pub fn kept(listen: SocketAddr, upstream: SocketAddr, keep: &str) -> String {
+/// A proxy of an upstream that is written like this.
+pub fn proxy(listen: SocketAddr, upstream: &str) -> String {
     format!(
         "\
 listen: {listen}
 upstreams:
-  up: {{ url: 'http://{upstream}', keep: {keep} }}
+  up: {upstream}
 endpoints:
   GET /proxy: up /item
 "

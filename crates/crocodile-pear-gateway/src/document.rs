@@ -8,7 +8,7 @@ use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, Timeout};
 use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
-use crocodile_pear::upstream::UpstreamSpec;
+use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::compress::Compress;
 
@@ -23,6 +23,10 @@ spec! {
         pub threads: Option<NonZeroUsize>,
         /// The APIs that may be called, by name.
         pub upstreams: Option<Entries<UpstreamSpec>>,
+        /// The name server that is asked for the addresses of upstreams, `HOST:PORT`, or a list of them; those of the system
+        /// unless set. Names are asked for again before their time (TTL) is over, and the last good answer stands while
+        /// nobody answers; a connection to an address that a name no longer has is not used again.
+        pub resolver: Option<ResolverSpec>,
         /// What is answered, by method and path: `GET /inbox/{category}`. `{word}` is one segment, `{*word}` at the end
         /// the rest of the path.
         pub endpoints: Entries<EndpointSpec>,
@@ -51,6 +55,7 @@ impl Document {
             admin: address("admin"),
             threads: None,
             upstreams,
+            resolver: None,
             endpoints,
             compress: None,
             clients: None,

@@ -9,7 +9,7 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Located, Timeout};
 use crocodile_pear::step::{Compile, Shape};
-use crocodile_pear::upstream::{Files, Upstream};
+use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
 use http::{Method, Response};
 use indexmap::IndexMap;
 
@@ -56,8 +56,9 @@ impl Gateway {
         let mut upstreams = IndexMap::new();
         let mut sound = address(&document.listen, problems).is_some();
         sound &= document.admin.as_ref().is_none_or(|written| address(written, problems).is_some());
+        let given = Given { files, resolver: document.resolver.as_ref().map(ResolverSpec::ready) };
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
-            match spec.compile(name, *span, files, problems) {
+            match spec.compile(name, *span, &given, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
                 None => sound = false,
             }

@@ -71,7 +71,7 @@ fn label(text: &str) -> String {
 
 type Read = fn(&Upstream) -> u64;
 
-const UPSTREAM: [(&str, &str, &str, Read); 8] = [
+const UPSTREAM: [(&str, &str, &str, Read); 10] = [
     ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| upstream.counters().calls),
     ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened to an upstream.", |upstream| {
         upstream.counters().opened
@@ -97,12 +97,24 @@ const UPSTREAM: [(&str, &str, &str, Read); 8] = [
     ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls that no breaker let through.", |upstream| {
         upstream.counters().refused
     }),
+    (
+        "crocodile_pear_upstream_calls_queued_total",
+        "counter",
+        "Calls that waited for a place among those in flight, or for a connection.",
+        |upstream| upstream.counters().queued,
+    ),
+    (
+        "crocodile_pear_upstream_calls_turned_away_total",
+        "counter",
+        "Calls that failed for want of a place, a connection or a file to open.",
+        |upstream| upstream.counters().turned_away,
+    ),
     ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| upstream.counters().in_flight),
 ];
 
 type ReadState = fn(&State) -> u64;
 
-const ENDPOINT: [(&str, &str, &str, ReadState); 6] = [
+const ENDPOINT: [(&str, &str, &str, ReadState); 10] = [
     (
         "crocodile_pear_endpoint_up",
         "gauge",
@@ -121,4 +133,28 @@ const ENDPOINT: [(&str, &str, &str, ReadState); 6] = [
     ("crocodile_pear_endpoint_ejected_total", "counter", "How often the endpoint was ejected.", |state| state.ejected),
     ("crocodile_pear_endpoint_checks_total", "counter", "Health checks of an endpoint.", |state| state.checks.0),
     ("crocodile_pear_endpoint_checks_bad_total", "counter", "Health checks that were bad.", |state| state.checks.1),
+    (
+        "crocodile_pear_endpoint_connections_failed_total",
+        "counter",
+        "Connections that could not be had, for whatever reason.",
+        |state| state.unconnected.0,
+    ),
+    (
+        "crocodile_pear_endpoint_tls_failures_total",
+        "counter",
+        "Connections that could not be had because of TLS: certificates, versions, names.",
+        |state| state.unconnected.1,
+    ),
+    (
+        "crocodile_pear_endpoint_resolutions_failed_total",
+        "counter",
+        "Times that the name was asked for in vain.",
+        |state| state.name.0,
+    ),
+    (
+        "crocodile_pear_endpoint_address_changes_total",
+        "counter",
+        "How often the addresses of the name have changed.",
+        |state| state.name.1,
+    ),
 ];

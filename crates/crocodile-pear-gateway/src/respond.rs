@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
@@ -41,15 +42,22 @@ fn hand_on(answer: Answer) -> Result<Response<Pulled>, Error> {
 
 /// A problem document (RFC 9457).
 pub fn fail(error: &Error) -> Response<Pulled> {
-    problem(error.status(), error.document().into(), error.kind() == Kind::Busy)
+    // Places and connections become free as calls end, which nobody can foretell: a second is the least that can be said.
+    let retry = (error.kind() == Kind::Busy).then(|| error.retry_after().map_or(1, seconds));
+    problem(error.status(), error.document().into(), retry)
 }
 
-fn problem(status: StatusCode, document: Bytes, retry: bool) -> Response<Pulled> {
+/// Whole ones, rounded up, and at least one.
+fn seconds(time: Duration) -> u64 {
+    (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
+}
+
+fn problem(status: StatusCode, document: Bytes, retry: Option<u64>) -> Response<Pulled> {
     let mut response = Response::new(Box::pin(Whole::new(document)) as Pulled);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    if retry {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    if let Some(seconds) = retry {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
 }
@@ -79,7 +87,7 @@ pub fn other_method(method: &Method, has: &[&Method]) -> Response<Pulled> {
 pub fn refuse(status: StatusCode, detail: &str) -> Response<Pulled> {
     let title = status.canonical_reason().unwrap_or("Error");
     let document = serde_json::json!({ "title": title, "status": status.as_u16(), "detail": detail });
-    problem(status, document.to_string().into(), false)
+    problem(status, document.to_string().into(), None)
 }
 
 fn empty(status: StatusCode) -> Response<Pulled> {

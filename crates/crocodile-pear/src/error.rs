@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 
@@ -16,6 +17,7 @@ struct Inner {
     detail: Cow<'static, str>,
     step: Option<Cow<'static, str>>,
     upstream: Option<Arc<str>>,
+    after: Option<Duration>,
 }
 
 /// What went wrong, as far as anyone has to act differently on it.
@@ -113,7 +115,7 @@ impl Kind {
 impl Error {
     /// An error whose detail the client may read: never an internal address.
     pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
-        Error(Arc::new(Inner { kind, detail: detail.into(), step: None, upstream: None }))
+        Error(Arc::new(Inner { kind, detail: detail.into(), step: None, upstream: None, after: None }))
     }
 
     /// Names the step in which it happened, if an inner one has not been named.
@@ -129,6 +131,18 @@ impl Error {
         let inner = Arc::make_mut(&mut self.0);
         inner.upstream.get_or_insert_with(|| upstream.clone());
         self
+    }
+
+    /// Says when it is worth asking again.
+    #[must_use]
+    pub fn after(mut self, time: Duration) -> Self {
+        Arc::make_mut(&mut self.0).after = Some(time);
+        self
+    }
+
+    /// When it is worth asking again, if that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.after
     }
 
     /// What went wrong.

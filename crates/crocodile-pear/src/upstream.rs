@@ -13,6 +13,8 @@ mod framing;
 mod h2;
 mod head;
 mod health;
+mod hedge;
+mod hush;
 mod io;
 pub mod link;
 mod outage;
@@ -31,9 +33,9 @@ pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::may_send;
 pub use self::health::HealthSpec;
 pub use self::pool::Connections;
-pub use self::resolve::Resolver;
+pub use self::resolve::{Resolver, ResolverSpec};
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
-pub use self::spec::{ConnectionsSpec, Files, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::spec::{ConnectionsSpec, Files, Given, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
 pub use self::tally::Counters;
 pub use self::tls::{TlsSettings, TlsVersion, refusal};
 
@@ -54,6 +56,8 @@ use self::eject::Eject;
 use self::endpoint::{Change, Endpoint, Turn, judge};
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
+use self::hedge::late;
+use self::hush::Hush;
 use self::pool::Line;
 use self::request::Request;
 use self::retry::{Replay, Retry};
@@ -131,9 +135,14 @@ impl Settings {
             let EjectSpec { failures, first, most } = rules;
             format!("ejected after {failures} failures in a row, for {first:?} up to {most:?}")
         };
+        let silence =
+            |silence: Duration| format!("one that answers nobody for {silence:?} while others answer has failed");
+        let alone = self.endpoints.len() == 1;
         let parts = [
-            Some(self.endpoints.len()).filter(|count| *count > 1).map(several),
+            Some(self.endpoints.len()).filter(|_| !alone).map(several),
+            self.balance.silence.duration().filter(|_| !alone).map(silence),
             self.in_flight.map(|most| format!("at most {most} calls in flight")),
+            self.connections.open.map(|most| format!("at most {most} connections for each core and endpoint")),
             self.retry.as_ref().map(RetrySpec::explain),
             self.breaker.as_ref().map(BreakerSpec::explain),
             self.ejection().map(eject),
@@ -177,10 +186,13 @@ pub struct Upstream {
     gate: Gate,
     retry: Option<Retry>,
     balance: Balance,
+    /// How long an endpoint may answer nobody while others answer; nothing, if there is no other.
+    silence: Option<Duration>,
     endpoints: Box<[Endpoint]>,
     health: Option<Arc<HealthSpec>>,
     outline: Vec<String>,
     tally: Tally,
+    hush: Hush,
 }
 
 /// One call to make.
@@ -244,9 +256,11 @@ impl Upstream {
             gate: Gate::new(settings.in_flight),
             retry: settings.retry.and_then(Retry::new),
             balance: Balance::new(settings.balance.by, &endpoints),
+            silence: settings.balance.silence.duration().filter(|_| endpoints.len() > 1),
             endpoints,
             health: settings.health.map(Arc::new),
             tally: Tally::new(),
+            hush: Hush::default(),
             name: settings.name,
             forward: settings.forward,
             timeouts: settings.timeouts,
@@ -312,17 +326,24 @@ impl Upstream {
         let (at, turn) = self.balance.choose(&self.endpoints, Tried::default()).inspect_err(|_| {
             self.tally.count(Event::Refused);
         })?;
-        let (timeouts, deadline) = (call.timeouts.clone(), call.deadline);
-        let timeouts = timeouts.as_deref().unwrap_or(&self.timeouts);
+        let (own, deadline) = (call.timeouts.clone(), call.deadline);
+        let timeouts = own.as_deref().unwrap_or(&self.timeouts);
         let replay = self.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
         let request = Request::new(&self.endpoints[at], call)?;
-        let exchange = Box::new(Exchange::new(self.clone(), at, request, Clock::new(timeouts, deadline)));
-        Ok(Ready { exchange, turn, replay, connect: timeouts.connect })
+        let mut clock = Clock::new(timeouts, deadline);
+        if let Some(silence) = self.silence {
+            clock.hurry(hedge::step(silence, &clock));
+        }
+        let exchange = Box::new(Exchange::new(self.clone(), at, request, clock));
+        Ok(Ready { exchange, turn, replay, timeouts: own })
     }
 
     /// Learns what became of a call.
     fn note(&self, exchange: &Exchange, turn: Turn, outcome: &Outcome) {
         let endpoint = exchange.endpoint();
+        if self.silence.is_some() && outcome.is_ok() {
+            endpoint.heard.fetch_add(1, Ordering::Relaxed);
+        }
         // Who has no time left says nothing of whom it called.
         if endpoint.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
             return;
@@ -354,6 +375,10 @@ pub struct State {
     pub ejected: u64,
     /// Health checks, and how many of them were bad.
     pub checks: (u64, u64),
+    /// Connections that could not be had, and those of them that TLS was the reason of.
+    pub unconnected: (u64, u64),
+    /// How often its name was asked for in vain, and how often its addresses have changed.
+    pub name: (u64, u64),
 }
 
 impl State {
@@ -368,6 +393,8 @@ impl State {
             opened: breaker.map_or(0, Breaker::opened),
             ejected: eject.map_or(0, Eject::times),
             checks: health.map_or((0, 0), Health::counts),
+            unconnected: endpoint.place.failures(),
+            name: endpoint.place.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
         }
     }
 }
@@ -378,7 +405,8 @@ struct Ready {
     turn: Turn,
     /// What it takes to send it again; nothing, if it is sent once.
     replay: Option<Box<Replay>>,
-    connect: Limit,
+    /// Instead of the upstream's own.
+    timeouts: Option<Arc<Timeouts>>,
 }
 
 /// The head of an answer, or why there is none.
@@ -394,13 +422,24 @@ struct Lost {
 /// What happens to a call, in order: retry → breaker → balance → pool → connect → exchange.
 async fn chain(ready: Ready) -> Result<Answer, Error> {
     // Breaker and balance have chosen the endpoint of the first attempt.
-    let Ready { mut exchange, mut turn, mut replay, connect } = ready;
+    let Ready { mut exchange, mut turn, mut replay, timeouts } = ready;
     // Before a connection is taken, so that calls that wait hold none.
+    let connect = timeouts.as_deref().unwrap_or(&exchange.upstream.timeouts).connect;
     if let Err(error) = exchange.admit(connect).await {
-        return Err(error.of_upstream(&exchange.upstream.name));
+        return Err(exchange.upstream.turn_away(error));
     }
+    // Only the first attempt looks around.
+    let mut first = exchange.upstream.silence.is_some();
     loop {
-        let outcome = attempt(&mut exchange, connect).await;
+        // Where there is somewhere else to go, there must be time for it.
+        let within = if first && replay.is_some() { exchange.clock.half() } else { Limit::Never };
+        let mut outcome = attempt(&mut exchange, connect.min(within)).await;
+        if std::mem::take(&mut first) && late(&outcome) {
+            let upstream = exchange.upstream.clone();
+            let timeouts = timeouts.as_deref().unwrap_or(&upstream.timeouts);
+            // Boxed: few calls wait for so long.
+            outcome = Box::pin(hedge::wait(&mut exchange, &mut turn, replay.as_deref_mut(), timeouts, outcome)).await;
+        }
         exchange.upstream.note(&exchange, turn, &outcome);
         // Outside breaker and balance, so that a failed call may still go to another endpoint.
         turn = match replay.as_deref_mut().and_then(|replay| exchange.upstream.pause(&exchange, replay, &outcome)) {
@@ -417,7 +456,7 @@ async fn chain(ready: Ready) -> Result<Answer, Error> {
 fn settle(exchange: Box<Exchange>, outcome: Outcome) -> Result<Answer, Error> {
     match outcome {
         Ok(parts) => Ok(exchange.into_answer(parts)),
-        Err(lost) => Err(lost.error.of_upstream(&exchange.upstream.name)),
+        Err(lost) => Err(exchange.upstream.turn_away(lost.error)),
     }
 }
 
@@ -450,7 +489,18 @@ impl Upstream {
     /// How long to wait before another attempt, if there is to be one.
     fn pause(&self, exchange: &Exchange, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
         replay.tried.add(exchange.at);
-        self.retry.as_ref()?.pause(replay, outcome)
+        self.retry.as_ref()?.pause(replay, outcome, &self.name)
+    }
+
+    /// The error again; counted, and told now and then, if there was no room.
+    fn turn_away(&self, error: Error) -> Error {
+        if error.kind() == Kind::Busy {
+            self.tally.count(Event::TurnedAway);
+            if self.hush.over() {
+                tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "calls are turned away: {error}");
+            }
+        }
+        error.of_upstream(&self.name)
     }
 }
 

@@ -11,7 +11,7 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec::{Decode, Json, Located, Node};
-use crocodile_pear::upstream::{Call, Upstream, UpstreamSpec};
+use crocodile_pear::upstream::{Call, Given, Upstream, UpstreamSpec};
 use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 use serde_json::json;
@@ -106,7 +106,10 @@ fn upstream(written: Json) -> Arc<Upstream> {
     let mut problems = Problems::default();
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems);
     let none = |_: &Located<String>| Err("there are no files".to_owned());
-    let upstream = spec.and_then(|spec| spec.compile("shop", Span::default(), &none, &mut problems));
+    let upstream = spec.and_then(|spec| {
+        let given = Given { files: &none, resolver: None };
+        spec.compile("shop", Span::default(), &given, &mut problems)
+    });
     upstream.unwrap_or_else(|| panic!("{:?}", problems.into_sorted()))
 }
 

@@ -25,9 +25,14 @@ impl Gateway {
         arguments: impl IntoIterator<Item = A>,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, String> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"))
-            .args(arguments)
-            .envs(environment)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+        command.args(arguments).envs(environment);
+        Self::begin(command)
+    }
+
+    /// Starts it by this command, and waits until it listens.
+    pub fn begin(mut command: Command) -> Result<Self, String> {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

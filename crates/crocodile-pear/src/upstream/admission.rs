@@ -36,8 +36,11 @@ pub(super) async fn admit(upstream: &Upstream, at: usize, clock: &mut Clock, lim
     if let Gate(Some(gate)) = &upstream.gate {
         let permit = match gate.try_acquire() {
             Ok(permit) => Some(permit),
-            // Boxed: few calls queue, all would carry the room.
-            Err(_) => Box::pin(queue(gate, clock, limit)).await,
+            Err(_) => {
+                upstream.tally.count(Event::Queued);
+                // Boxed: few calls queue, all would carry the room.
+                Box::pin(queue(gate, clock, limit)).await
+            }
         };
         // Given back with the admission, which borrows nothing.
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();

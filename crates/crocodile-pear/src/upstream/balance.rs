@@ -1,13 +1,14 @@
 //! Which of several endpoints is called.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::eject::Ejection;
 use super::endpoint::{Endpoint, Heed, Turn};
 use super::random::below;
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
-use crate::spec::{Decode, Located, Node, NodeKind, defaults};
+use crate::spec::{Decode, Located, Node, NodeKind, Timeout, defaults};
 use crate::{choice, spec};
 
 spec! {
@@ -17,6 +18,9 @@ spec! {
         pub by: Way = Way::LeastLoaded,
         /// When an endpoint whose calls fail is left out.
         pub eject: Ejection = Ejection::After(defaults()),
+        /// How long an endpoint may keep calls waiting and answer none, while others answer; for a call with less time, half of
+        /// that. Then each of these calls counts as failed, and is sent to another endpoint too as `retry` says.
+        pub silence: Timeout = Timeout::After(Duration::from_millis(500)),
     }
     short(way)
 }
@@ -73,7 +77,11 @@ impl Balance {
     /// `Busy`, when no breaker lets the call through.
     pub(super) fn choose(&self, endpoints: &[Endpoint], tried: Tried) -> Result<(usize, Turn), Error> {
         if let [only] = endpoints {
-            return only.admit(Heed::All).or_else(|| only.admit(Heed::Breaker)).map(|turn| (0, turn)).ok_or_else(open);
+            return only
+                .admit(Heed::All)
+                .or_else(|| only.admit(Heed::Breaker))
+                .map(|turn| (0, turn))
+                .ok_or_else(|| open(endpoints));
         }
         let (first, second) = self.candidates(endpoints);
         // Whoever's turn it would be, so that the share of one that is out is spread over all others.
@@ -86,7 +94,7 @@ impl Balance {
         let chosen = fresh().find_map(|at| admit(at, Heed::All));
         let chosen = chosen.or_else(|| all().find_map(|at| admit(at, Heed::All)));
         // None is left: then all are as good as any.
-        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(open)
+        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(|| open(endpoints))
     }
 
     fn turn(&self) -> usize {
@@ -117,8 +125,9 @@ fn load(endpoint: &Endpoint) -> f64 {
     (endpoint.load.load(Ordering::Relaxed) + 1) as f64 / f64::from(endpoint.weight)
 }
 
-fn open() -> Error {
-    Error::new(Kind::Busy, "the upstream's calls have failed, and its breaker is open")
+fn open(endpoints: &[Endpoint]) -> Error {
+    let left = endpoints.iter().map(Endpoint::left).min().unwrap_or_default();
+    Error::new(Kind::Busy, "the upstream's calls have failed, and its breaker is open").after(left)
 }
 
 /// Each index as often as its weight says, none twice in a row where that can be helped: nginx's smooth weighted
@@ -207,7 +216,7 @@ mod tests {
             endpoints[1].note(Went::Badly, Turn::PLAIN, || false);
         }
         assert_eq!(spread(&balance, &endpoints, 300)[1], 0);
-        tokio::time::advance(std::time::Duration::from_secs(5)).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(spread(&balance, &endpoints, 300)[1], 1);
         endpoints[1].note(Went::Well, Turn { eject: Trial::Yes, ..Turn::PLAIN }, || false);
         assert!(spread(&balance, &endpoints, 300)[1] > 50);

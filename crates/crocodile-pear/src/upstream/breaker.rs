@@ -74,6 +74,11 @@ impl Breaker {
         self.outage.lasts()
     }
 
+    /// How long until a call may try.
+    pub(super) fn left(&self) -> Duration {
+        self.outage.left()
+    }
+
     /// How often it has opened.
     pub(super) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)

@@ -65,6 +65,35 @@ impl Clock {
         *timer = self.timer.take();
     }
 
+    /// Has the head looked for after `part` of its time: then it is [extended](Self::extend), or it expires.
+    pub(super) fn hurry(&mut self, part: Duration) {
+        self.first_byte = self.first_byte.min(Limit::After(part));
+    }
+
+    /// How long it waits for the head before it looks around.
+    pub(super) fn step(&self) -> Duration {
+        self.first_byte.duration().unwrap_or_default()
+    }
+
+    /// Half of what remains for the call.
+    pub(super) fn half(&self) -> Limit {
+        self.call.duration().map_or(Limit::Never, |call| Limit::After(call / 2))
+    }
+
+    /// Waits longer for the head, `most` altogether; whether there is any time left.
+    pub(super) fn extend(&mut self, by: Duration, most: Limit) -> bool {
+        let Limit::After(so_far) = self.first_byte else { return false };
+        let longer = Limit::After(so_far + by).min(most).min(self.call);
+        if longer <= self.first_byte || self.is_over() {
+            return false;
+        }
+        self.first_byte = longer;
+        if let (Some(wait), Limit::After(limit)) = (&mut self.wait, longer) {
+            wait.deadline = wait.since + limit;
+        }
+        true
+    }
+
     /// The tightest of `limit`, what remains for the call and what remains for the request.
     pub(super) fn within(&self, limit: Limit) -> Limit {
         let limit = limit.min(self.call);

@@ -1,7 +1,10 @@
 //! A new connection to where the upstream is.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::net::TcpStream;
 
@@ -15,27 +18,61 @@ use crate::error::{Error, Kind};
 pub(super) struct Place {
     host: Host,
     tls: Option<Tls>,
+    /// Host and port, for operators.
+    written: Box<str>,
+    /// Whether the latest attempt has failed.
+    failing: AtomicBool,
+    /// Attempts that failed, and those of them that TLS was the reason of.
+    failed: AtomicU64,
+    distrusted: AtomicU64,
 }
 
 enum Host {
     /// An address, nothing to resolve.
     Address(SocketAddr),
-    Name(Name),
+    Name(Arc<Name>),
+}
+
+/// Why there is no connection: for the client, and with all that is known for the operator.
+pub(super) struct Fault {
+    error: Error,
+    why: String,
+}
+
+impl Fault {
+    pub(super) fn new(kind: Kind, told: impl Into<Cow<'static, str>>, why: String) -> Self {
+        Fault { error: Error::new(kind, told), why }
+    }
 }
 
 impl Place {
     /// `host` as it stands in a URL: a name, or an address, in brackets if it is IPv6.
     pub(super) fn new(host: &str, port: u16, tls: Option<Tls>, resolver: Option<&Resolver>) -> Self {
+        let written = format!("{host}:{port}").into();
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = match bare.parse::<IpAddr>() {
             Ok(address) => Host::Address(SocketAddr::new(address, port)),
-            Err(_) => Host::Name(Name::new(host, port, resolver.cloned())),
+            Err(_) => Host::Name(Arc::new(Name::new(host, port, resolver.cloned()))),
         };
-        Place { host, tls }
+        let (failed, distrusted) = (AtomicU64::new(0), AtomicU64::new(0));
+        Place { host, tls, written, failing: AtomicBool::new(false), failed, distrusted }
     }
 
     pub(super) fn has_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Its name, if it has one and no address.
+    pub(super) fn name(&self) -> Option<&Arc<Name>> {
+        match &self.host {
+            Host::Address(_) => None,
+            Host::Name(name) => Some(name),
+        }
+    }
+
+    /// Connections that could not be had, and those of them that TLS was the reason of.
+    pub(super) fn failures(&self) -> (u64, u64) {
+        (self.failed.load(Ordering::Relaxed), self.distrusted.load(Ordering::Relaxed))
     }
 
     /// Connects, all addresses of a name and the handshake together within `limit`.
@@ -43,48 +80,83 @@ impl Place {
     /// # Errors
     /// `Unreachable`, `Timeout`, or `Busy` when this machine has no socket left.
     pub(super) async fn connect(&self, limit: Limit) -> Result<Io, Error> {
-        let connecting = async {
-            let stream = match &self.host {
-                Host::Address(address) => dial(*address).await,
-                Host::Name(name) => name.connect().await,
-            }?;
-            match &self.tls {
-                None => Ok(Io::Tcp(stream)),
-                Some(tls) => tls.connect(stream).await.map(Io::Tls),
+        let connected = match limit {
+            Limit::Never => self.reach().await,
+            Limit::After(limit) => {
+                let late = |_| Fault::new(Kind::Timeout, LATE, format!("no connection within {limit:?}"));
+                tokio::time::timeout(limit, self.reach()).await.map_err(late).flatten()
             }
         };
-        match limit {
-            Limit::Never => connecting.await,
-            Limit::After(limit) => tokio::time::timeout(limit, connecting).await.map_err(|_| late())?,
+        match connected {
+            Ok(io) => {
+                self.good();
+                Ok(io)
+            }
+            Err(fault) => Err(self.bad(fault)),
         }
+    }
+
+    async fn reach(&self) -> Result<Io, Fault> {
+        let stream = match &self.host {
+            Host::Address(address) => dial(*address).await,
+            Host::Name(name) => name.connect().await,
+        }?;
+        let Some(tls) = &self.tls else { return Ok(Io::Tcp(stream)) };
+        let connected = tls.connect(stream).await;
+        if connected.is_err() {
+            self.distrusted.fetch_add(1, Ordering::Relaxed);
+        }
+        connected.map(Io::Tls)
+    }
+
+    fn good(&self) {
+        // Read first: as a rule it is false, and stays in every core's cache.
+        if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
+            tracing::info!(target: "crocodile_pear::upstream", server = %self.written, "connections can be had again");
+        }
+    }
+
+    fn bad(&self, Fault { error, why }: Fault) -> Error {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        // Once an outage at this level: who calls a dead server calls it often.
+        match self.failing.swap(true, Ordering::Relaxed) {
+            false => {
+                tracing::warn!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}")
+            }
+            true => {
+                tracing::debug!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}")
+            }
+        }
+        error
     }
 }
 
-pub(super) async fn dial(address: SocketAddr) -> Result<TcpStream, Error> {
-    let stream = TcpStream::connect(address).await.map_err(|error| explain(&error))?;
+const LATE: &str = "connecting timed out";
+
+pub(super) async fn dial(address: SocketAddr) -> Result<TcpStream, Fault> {
+    let stream = TcpStream::connect(address).await.map_err(|error| {
+        let (kind, told) = explain(&error);
+        Fault::new(kind, told, format!("{address}: {error}"))
+    })?;
     // A head is written whole; waiting for more to fill a segment only delays it. Failing to say so changes nothing.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }
 
 /// The cause in words for the client: never an address.
-fn explain(error: &io::Error) -> Error {
+fn explain(error: &io::Error) -> (Kind, &'static str) {
     /// Too many open files, in the process and in the system: the same on Linux, macOS and the BSDs.
     const EXHAUSTED: [i32; 2] = [24, 23];
     if error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code)) {
-        return Error::new(Kind::Busy, "no further connection can be opened");
+        return (Kind::Busy, "no further connection can be opened");
     }
     match error.kind() {
-        io::ErrorKind::TimedOut => late(),
-        io::ErrorKind::AddrNotAvailable => Error::new(Kind::Busy, "no further connection can be opened"),
-        io::ErrorKind::ConnectionRefused => Error::new(Kind::Unreachable, "connection refused"),
+        io::ErrorKind::TimedOut => (Kind::Timeout, LATE),
+        io::ErrorKind::AddrNotAvailable => (Kind::Busy, "no further connection can be opened"),
+        io::ErrorKind::ConnectionRefused => (Kind::Unreachable, "connection refused"),
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            Error::new(Kind::Unreachable, "no route to the upstream")
+            (Kind::Unreachable, "no route to the upstream")
         }
-        _ => Error::new(Kind::Unreachable, "connection failed"),
+        _ => (Kind::Unreachable, "connection failed"),
     }
-}
-
-fn late() -> Error {
-    Error::new(Kind::Timeout, "connecting timed out")
 }

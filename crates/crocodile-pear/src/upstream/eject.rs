@@ -17,9 +17,9 @@ spec! {
         /// After this many failures in a row.
         pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(4),
         /// For how long, the first time; then one call tries. If that fails too, twice as long,
-        pub first: Duration = Duration::from_secs(5),
+        pub first: Duration = Duration::from_secs(1),
         /// and at most this long.
-        pub most: Duration = Duration::from_secs(300),
+        pub most: Duration = Duration::from_secs(30),
     }
 }
 
@@ -75,6 +75,11 @@ impl Eject {
     /// Whether it is left out.
     pub(super) fn is_out(&self) -> bool {
         self.outage.lasts()
+    }
+
+    /// Whether the latest call has failed.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.in_a_row.load(Ordering::Relaxed) != 0
     }
 
     /// How often it has been left out.
@@ -135,7 +140,7 @@ mod tests {
     async fn an_endpoint_that_stays_bad_is_left_out_for_longer_each_time() {
         let eject = Eject::new(spec::defaults());
         assert_eq!((fail(&eject, 4), fail(&eject, 1), fail(&eject, 9)), (None, Some(Change::Ejected), None));
-        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
             tokio::time::advance(Duration::from_secs(seconds) - Duration::from_millis(1)).await;
             assert_eq!(eject.admit(), Pass::Closed, "{seconds}");
             tokio::time::advance(Duration::from_millis(1)).await;

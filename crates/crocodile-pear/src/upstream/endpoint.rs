@@ -1,7 +1,8 @@
 //! One of an upstream's addresses, with what belongs to it alone: its connections and how it fares.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
 
 use http::{StatusCode, Uri};
 
@@ -30,6 +31,8 @@ pub(super) struct Endpoint {
     pub(super) pool: Arc<Pool>,
     /// Calls in flight; counted where there are several endpoints to choose from.
     pub(super) load: AtomicI64,
+    /// Heads of answers; counted where there are several endpoints to compare.
+    pub(super) heard: AtomicU64,
     pub(super) weight: u32,
     /// Nothing, for an endpoint that is called whatever happens.
     pub(super) standing: Option<Box<Standing>>,
@@ -108,14 +111,16 @@ impl Endpoint {
             _ => return Err("the url of an upstream begins with http:// or https://".to_owned()),
         };
         let port = authority.port_u16().unwrap_or(port);
+        let place = Place::new(authority.host(), port, tls, settings.resolver.as_ref());
         Ok(Endpoint {
-            place: Place::new(authority.host(), port, tls, settings.resolver.as_ref()),
+            pool: Arc::new(Pool::new(settings.connections.clone(), place.name().cloned())),
+            place,
             protocol: settings.protocol,
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
             base: url.path().trim_end_matches('/').into(),
-            pool: Arc::new(Pool::new(settings.connections.clone())),
             load: AtomicI64::new(0),
+            heard: AtomicU64::new(0),
             weight: weight.max(1),
             standing: Standing::new(settings).map(Box::new),
         })
@@ -162,6 +167,17 @@ impl Endpoint {
         let eject = standing.eject.as_ref().and_then(|eject| eject.note(went, turn.eject, last));
         let breaker = standing.breaker.as_ref().and_then(|breaker| breaker.note(went, turn.breaker));
         [eject, breaker]
+    }
+
+    /// How long until its breaker lets a call through.
+    pub(super) fn left(&self) -> Duration {
+        let breaker = self.standing.as_ref().and_then(|standing| standing.breaker.as_ref());
+        breaker.map_or(Duration::ZERO, Breaker::left)
+    }
+
+    /// Whether its latest call has failed.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.standing.as_ref().and_then(|standing| standing.eject.as_ref()).is_some_and(Eject::is_doubted)
     }
 
     /// Whether calls go there as a matter of course.

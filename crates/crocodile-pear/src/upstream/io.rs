@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -64,9 +65,21 @@ impl Io {
         }
     }
 
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Io::Tcp(stream) => stream,
+            Io::Tls(stream) => stream.socket(),
+        }
+    }
+
+    /// The address at the other end.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.socket().peer_addr().ok().map(|address| address.ip())
+    }
+
     /// Whether TLS has chosen HTTP/2.
     pub(super) fn chose_h2(&self) -> bool {
-        matches!(self, Io::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
+        matches!(self, Io::Tls(stream) if stream.chosen() == Some(b"h2"))
     }
 
     /// Whether a connection at rest still is: neither closed nor talking unasked. Costs no system call as a rule.
@@ -76,12 +89,8 @@ impl Io {
 
     /// The same, asking the kernel: what it knows may not have been reported to us yet.
     pub(super) fn surely_at_rest(&self) -> bool {
-        let stream = match self {
-            Io::Tcp(stream) => stream,
-            // A ticket that has just come looks like talk; then a fresh connection is opened for nothing.
-            Io::Tls(stream) => stream.get_ref().0,
-        };
-        let peeked = SockRef::from(stream).peek(&mut [MaybeUninit::uninit(); 1]);
+        // A ticket that has just come looks like talk; then a fresh connection is opened for nothing.
+        let peeked = SockRef::from(self.socket()).peek(&mut [MaybeUninit::uninit(); 1]);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }

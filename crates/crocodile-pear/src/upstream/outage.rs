@@ -59,6 +59,11 @@ impl Outage {
         self.until.swap(0, Ordering::Relaxed) != 0
     }
 
+    /// How long until a call may try.
+    pub(super) fn left(&self) -> Duration {
+        Duration::from_millis(self.until.load(Ordering::Relaxed).saturating_sub(self.now()))
+    }
+
     /// Whether there is one.
     pub(super) fn lasts(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0

@@ -1,6 +1,7 @@
 //! Connections of one endpoint: kept for the next call, newest first, or shared by many; never more than allowed.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Waker};
@@ -16,6 +17,7 @@ use super::endpoint::Endpoint;
 use super::exchange::Origin;
 use super::h2::{Home, Seat, Session, Span};
 use super::io::Io;
+use super::resolve::Name;
 use super::tally::{Event, THREADS, slot};
 use super::{Limit, Upstream};
 use crate::error::{Error, Kind};
@@ -62,6 +64,8 @@ impl Default for Connections {
 pub(super) struct Pool {
     shelves: Box<[Shelf]>,
     bounds: Connections,
+    /// What the connections lead to, if it may move.
+    name: Option<Arc<Name>>,
 }
 
 /// Aligned, so that no two threads write to one cache line.
@@ -80,7 +84,10 @@ struct Shelf {
 struct Stock {
     /// The newest at the back.
     kept: VecDeque<Kept>,
-    shared: Vec<Arc<Session>>,
+    /// Each with the address at its other end.
+    shared: Vec<(Arc<Session>, Option<IpAddr>)>,
+    /// How often the name had changed when those addresses were looked at.
+    changes: u32,
     /// The attempt at a connection for all that is under way.
     dial: Option<Arc<Dial>>,
     /// How many calls the upstream allows on a shared connection.
@@ -96,6 +103,8 @@ struct Kept {
     timer: Timer,
     born: Instant,
     since: Instant,
+    /// How often the name had changed when it was opened.
+    changes: u32,
     /// A socket is woken by the runtime that opened it: on another one it would depend on a stranger's life.
     runtime: runtime::Id,
 }
@@ -111,13 +120,22 @@ pub(super) struct Own {
     pub(super) io: Io,
     pub(super) timer: Timer,
     born: Instant,
+    changes: u32,
     slot: usize,
     /// Given back after the connection was.
     place: Option<OwnedSemaphorePermit>,
 }
 
+/// A connection that comes to rest.
+struct Rest {
+    io: Io,
+    timer: Timer,
+    born: Instant,
+    changes: u32,
+}
+
 impl Pool {
-    pub(super) fn new(bounds: Connections) -> Self {
+    pub(super) fn new(bounds: Connections, name: Option<Arc<Name>>) -> Self {
         let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let shelf = |_| Shelf {
             stock: Mutex::default(),
@@ -125,14 +143,34 @@ impl Pool {
             places: bounds.open.map(places),
             waiting: AtomicUsize::new(0),
         };
-        Pool { shelves: (0..THREADS).map(shelf).collect(), bounds }
+        Pool { shelves: (0..THREADS).map(shelf).collect(), bounds, name }
+    }
+
+    /// How often the name has changed that the connections lead to.
+    fn changes(&self) -> u32 {
+        self.name.as_ref().map_or(0, |name| name.changes())
+    }
+
+    /// Whether a connection still leads where it should, that did when the name had changed so often.
+    fn leads(&self, io: &Io, changes: u32) -> bool {
+        changes == self.changes() || io.peer().is_some_and(|peer| self.name.as_ref().is_none_or(|name| name.has(peer)))
+    }
+
+    /// A seat on a connection that leads where it should.
+    fn seat(&self, stock: &mut Stock) -> Option<Seat> {
+        let changes = self.changes();
+        if let Some(name) = self.name.as_ref().filter(|_| stock.changes != changes) {
+            stock.changes = changes;
+            stock.shared.retain(|(_, peer)| peer.is_some_and(|peer| name.has(peer)));
+        }
+        stock.seat(self.bounds.lifetime)
     }
 
     /// A seat on a shared connection, or the newest kept one that is still at rest.
     pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Line> {
         let slot = slot();
         let mut stock = self.stock(slot);
-        if let Some(seat) = stock.seat(self.bounds.lifetime) {
+        if let Some(seat) = self.seat(&mut stock) {
             return Some(Line::Shared(seat));
         }
         if stock.kept.is_empty() {
@@ -142,28 +180,48 @@ impl Pool {
             Some(places) => Some(places.clone().try_acquire_owned().ok()?),
             None => None,
         };
-        let kept = stock.newest(&self.bounds, cx);
+        let kept = self.newest(&mut stock, cx);
         drop(stock);
         kept.map(|kept| Line::Own(kept.lend(slot, place)))
     }
 
     /// The newest kept connection.
     fn reuse(&self, slot: usize, cx: &mut Context<'_>) -> Option<Kept> {
-        self.stock(slot).newest(&self.bounds, cx)
+        self.newest(&mut self.stock(slot), cx)
+    }
+
+    /// The newest of these connections that is at rest, not too old, and leads where it should.
+    fn newest(&self, stock: &mut Stock, cx: &mut Context<'_>) -> Option<Kept> {
+        let (runtime, now) = (Handle::try_current().ok()?.id(), Instant::now());
+        while let Some(mut kept) = stock.kept.pop_back() {
+            if now.duration_since(kept.since) >= self.bounds.keep {
+                stock.kept.clear();
+                break;
+            }
+            let young = now.duration_since(kept.born) < self.bounds.lifetime;
+            let leads = self.leads(&kept.io, kept.changes);
+            if young && leads && kept.runtime == runtime && kept.io.at_rest(cx) {
+                return Some(kept);
+            }
+        }
+        None
     }
 
     /// Keeps a connection, or closes it when there are enough.
     pub(super) fn put(self: &Arc<Self>, own: Own) {
         // The place goes when the connection is where it belongs.
-        let Own { io, timer, born, slot, place: _place } = own;
-        self.keep(slot, io, timer, born);
+        let Own { io, timer, born, changes, slot, place: _place } = own;
+        // A name that has moved is followed, also by a connection that is never idle.
+        if self.leads(&io, changes) {
+            self.keep(slot, Rest { io, timer, born, changes: self.changes() });
+        }
     }
 
-    fn keep(self: &Arc<Self>, slot: usize, io: Io, timer: Timer, born: Instant) {
+    fn keep(self: &Arc<Self>, slot: usize, rest: Rest) {
         // Without a runtime nobody could close it when its time is up.
         let Ok(runtime) = Handle::try_current() else { return };
         let (bounds, now) = (&self.bounds, Instant::now());
-        if bounds.idle == 0 || bounds.keep.is_zero() || now.duration_since(born) >= bounds.lifetime {
+        if bounds.idle == 0 || bounds.keep.is_zero() || now.duration_since(rest.born) >= bounds.lifetime {
             return;
         }
         let id = runtime.id();
@@ -171,7 +229,8 @@ impl Pool {
         if stock.kept.len() == bounds.idle {
             stock.kept.pop_front();
         }
-        stock.kept.push_back(Kept { io, timer, born, since: now, runtime: id });
+        let Rest { io, timer, born, changes } = rest;
+        stock.kept.push_back(Kept { io, timer, born, since: now, changes, runtime: id });
         if stock.cleared_by.replace(id) != Some(id) {
             runtime.spawn(clear(Arc::downgrade(self), slot, id, bounds.keep.min(bounds.lifetime) / 2));
         }
@@ -183,7 +242,7 @@ impl Pool {
 
     /// Takes a shared connection away from further calls.
     pub(super) fn retire(&self, slot: usize, session: &Session) {
-        self.stock(slot).shared.retain(|shared| !std::ptr::eq(&**shared, session));
+        self.stock(slot).shared.retain(|(shared, _)| !std::ptr::eq(&**shared, session));
         self.shelves[slot].freed.notify_waiters();
     }
 
@@ -217,38 +276,22 @@ impl Pool {
 }
 
 impl Stock {
-    /// The newest kept connection that is at rest, and not too old.
-    fn newest(&mut self, bounds: &Connections, cx: &mut Context<'_>) -> Option<Kept> {
-        let (runtime, now) = (Handle::try_current().ok()?.id(), Instant::now());
-        while let Some(mut kept) = self.kept.pop_back() {
-            if now.duration_since(kept.since) >= bounds.keep {
-                self.kept.clear();
-                break;
-            }
-            let young = now.duration_since(kept.born) < bounds.lifetime;
-            if young && kept.runtime == runtime && kept.io.at_rest(cx) {
-                return Some(kept);
-            }
-        }
-        None
-    }
-
     /// A free seat; what takes no further calls is forgotten.
     fn seat(&mut self, lifetime: Duration) -> Option<Seat> {
         if self.shared.is_empty() {
             return None;
         }
-        self.shared.retain(|session| session.lives(lifetime));
+        self.shared.retain(|(session, _)| session.lives(lifetime));
         // The oldest first, so that those opened for a rush become idle after it.
-        self.shared.iter().find_map(Session::seat)
+        self.shared.iter().find_map(|(session, _)| session.seat())
     }
 }
 
 impl Kept {
     /// To a call.
     fn lend(self, slot: usize, place: Option<OwnedSemaphorePermit>) -> Own {
-        let Kept { io, timer, born, .. } = self;
-        Own { io, timer, born, slot, place }
+        let Kept { io, timer, born, changes, .. } = self;
+        Own { io, timer, born, changes, slot, place }
     }
 }
 
@@ -338,18 +381,21 @@ async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Or
     let (pool, slot) = (goal.pool(), goal.slot);
     let (place, waited) = pool.place(slot, limit).await?;
     if waited == Waited::Yes {
+        goal.upstream.tally.count(Event::Queued);
         // Who left has most likely left a connection.
         let kept = std::future::poll_fn(|cx| pool.reuse(slot, cx).into()).await;
         if let Some(kept) = kept {
             return Ok((Line::Own(kept.lend(slot, place)), Origin::Kept));
         }
     }
+    // Before the name is looked up, so that what is found may only be newer.
+    let changes = pool.changes();
     let dialed = dial.and_then(|dial| dial.single.lock().unwrap_or_else(PoisonError::into_inner).take());
-    let io = match dialed {
+    let io = match dialed.filter(|io| pool.leads(io, changes.wrapping_sub(1))) {
         Some(io) => io,
         None => goal.connect(rest(limit, since)).await?,
     };
-    Ok((Line::Own(Own { io, timer: None, born: Instant::now(), slot, place }), Origin::Fresh))
+    Ok((Line::Own(Own { io, timer: None, born: Instant::now(), changes, slot, place }), Origin::Fresh))
 }
 
 /// Where connections may be shared, calls that have none wait for one attempt.
@@ -369,6 +415,7 @@ async fn shared(goal: &Goal, limit: Limit) -> Result<(Line, Origin), Error> {
             }
             Next::Full(freed) => {
                 if waiting.is_none() {
+                    goal.upstream.tally.count(Event::Queued);
                     waiting = Some(goal.shelf().wait(goal.pool().bounds.waiting)?);
                 }
                 within(rest(limit, since), freed).await.ok_or_else(full)?;
@@ -391,7 +438,7 @@ enum Next {
 fn next(goal: &Goal) -> Next {
     let bounds = &goal.pool().bounds;
     let mut stock = goal.stock();
-    if let Some(seat) = stock.seat(bounds.lifetime) {
+    if let Some(seat) = goal.pool().seat(&mut stock) {
         return Next::Seat(seat);
     }
     if stock.single.is_some_and(|since| since.elapsed() < BELIEVED) {
@@ -444,6 +491,7 @@ impl Dialing {
             *self.dial.single.lock().unwrap_or_else(PoisonError::into_inner) = Some(io);
             return Ok(());
         }
+        let peer = io.peer();
         let span = Span { idle: pool.bounds.keep, lifetime: pool.bounds.lifetime };
         let (freed, most) = (goal.shelf().freed.clone(), goal.stock().most);
         let home = Home { pool: Arc::downgrade(pool), slot: goal.slot, freed, most };
@@ -451,7 +499,7 @@ impl Dialing {
         let mut stock = goal.stock();
         stock.single = None;
         stock.most = Some(session.most());
-        stock.shared.push(session);
+        stock.shared.push((session, peer));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -12,12 +12,15 @@ use futures_util::stream::FuturesUnordered;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::connect::dial;
-use crate::error::{Error, Kind};
+use super::connect::{Fault, dial};
+use crate::error::Kind;
+use crate::problem::Problems;
+use crate::spec::{Decode, Definitions, Json, Node};
 
 /// Names that may be waiting to be taken up; each is taken up at once.
 const QUEUE: usize = 64;
@@ -27,19 +30,75 @@ const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(3600);
 /// After a failure; the last good answer stands meanwhile.
 const AGAIN: Duration = Duration::from_secs(2);
+/// How long a name server that is configured here may take, before it or the next is asked again.
+const WITHIN: Duration = Duration::from_secs(1);
 /// How long an address may be tried alone (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
+/// The port of name servers (RFC 1035, 4.2).
+const PORT: u16 = 53;
+
+/// Name servers as written: one, or a list.
+#[derive(Clone, Debug)]
+pub struct ResolverSpec(Vec<SocketAddr>);
+
+impl Decode for ResolverSpec {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let several = node.as_list().unwrap_or(std::slice::from_ref(node));
+        if several.is_empty() {
+            return node.wrong(WANTED, "leave it out to ask the servers of the system", problems);
+        }
+        // All are read before one that failed ends it, so that every problem is found.
+        let read: Vec<_> = several.iter().map(|server| server_address(server, problems)).collect();
+        read.into_iter().collect::<Option<_>>().map(ResolverSpec)
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+    }
+}
+
+const WANTED: &str = "the address of a name server, or a list of them";
+
+fn server_address(node: &Node, problems: &mut Problems) -> Option<SocketAddr> {
+    let text = node.expect_text(WANTED, problems)?.value;
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
+    let address = text.parse().ok().or_else(|| Some(SocketAddr::new(bare.parse().ok()?, PORT)));
+    address.or_else(|| node.wrong(WANTED, "write `127.0.0.1:53` or `[::1]:53`", problems))
+}
+
+impl ResolverSpec {
+    /// A resolver that asks these.
+    pub fn ready(&self) -> Resolver {
+        Resolver::at(self.0.clone())
+    }
+}
+
 /// Who is asked for the addresses of names.
 #[derive(Clone)]
-pub struct Resolver {
-    names: mpsc::Sender<Order>,
+pub struct Resolver(Arc<Asker>);
+
+struct Asker {
+    /// Those of the system, if there are none.
+    servers: Vec<SocketAddr>,
+    /// To the thread that asks, which begins with the first name.
+    names: OnceLock<mpsc::Sender<Order>>,
 }
 
 /// A name to follow.
 struct Order {
     name: Box<str>,
     known: watch::Sender<Known>,
+    news: Arc<News>,
+}
+
+/// What has happened to a name.
+#[derive(Default)]
+struct News {
+    /// How often its addresses have changed.
+    changes: AtomicU32,
+    /// How often it was asked for in vain.
+    failures: AtomicU64,
 }
 
 /// What is known of a name.
@@ -55,30 +114,22 @@ enum Known {
 impl Default for Resolver {
     /// As the system is configured.
     fn default() -> Self {
-        static SYSTEM: LazyLock<Resolver> = LazyLock::new(|| Resolver::start(None));
+        static SYSTEM: LazyLock<Resolver> = LazyLock::new(|| Resolver::at(Vec::new()));
         SYSTEM.clone()
     }
 }
 
 impl Resolver {
-    /// One that asks the server at this address.
-    pub fn at(server: SocketAddr) -> Self {
-        Self::start(Some(server))
-    }
-
-    fn start(server: Option<SocketAddr>) -> Self {
-        let (names, orders) = mpsc::channel(QUEUE);
-        let started = thread::Builder::new().name("resolver".into()).spawn(move || run(server, orders));
-        if let Err(error) = started {
-            tracing::error!(%error, "no thread for names: they cannot be resolved");
-        }
-        Resolver { names }
+    /// One that asks the servers at these addresses; those of the system, if there are none.
+    pub fn at(servers: Vec<SocketAddr>) -> Self {
+        Resolver(Arc::new(Asker { servers, names: OnceLock::new() }))
     }
 
     /// Begins to follow a name, until nobody wants to know it any more.
-    fn follow(&self, name: &str) -> watch::Receiver<Known> {
+    fn follow(&self, name: &str, news: &Arc<News>) -> watch::Receiver<Known> {
         let (known, receiver) = watch::channel(Known::NotYet);
-        if let Err(refused) = self.names.try_send(Order { name: name.into(), known }) {
+        let names = self.0.names.get_or_init(|| start(self.0.servers.clone()));
+        if let Err(refused) = names.try_send(Order { name: name.into(), known, news: news.clone() }) {
             let order = match refused {
                 mpsc::error::TrySendError::Full(order) | mpsc::error::TrySendError::Closed(order) => order,
             };
@@ -94,13 +145,22 @@ impl fmt::Debug for Resolver {
     }
 }
 
-fn run(server: Option<SocketAddr>, mut orders: mpsc::Receiver<Order>) {
+fn start(servers: Vec<SocketAddr>) -> mpsc::Sender<Order> {
+    let (names, orders) = mpsc::channel(QUEUE);
+    let started = thread::Builder::new().name("resolver".into()).spawn(move || run(&servers, orders));
+    if let Err(error) = started {
+        tracing::error!(%error, "no thread for names: they cannot be resolved");
+    }
+    names
+}
+
+fn run(servers: &[SocketAddr], mut orders: mpsc::Receiver<Order>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "names cannot be resolved"),
     };
     runtime.block_on(async {
-        let resolver = match resolver(server) {
+        let resolver = match resolver(servers) {
             Ok(resolver) => Arc::new(resolver),
             Err(error) => return tracing::error!(%error, "names cannot be resolved"),
         };
@@ -110,16 +170,15 @@ fn run(server: Option<SocketAddr>, mut orders: mpsc::Receiver<Order>) {
     });
 }
 
-fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, hickory_resolver::net::NetError> {
-    let mut builder = match server {
-        None => TokioResolver::builder_tokio()?,
-        Some(server) => {
-            let mut udp = ConnectionConfig::udp();
-            udp.port = server.port();
-            let servers = vec![NameServerConfig::new(server.ip(), true, vec![udp])];
-            let config = ResolverConfig::from_parts(None, vec![], servers);
+fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, hickory_resolver::net::NetError> {
+    let mut builder = match servers {
+        [] => TokioResolver::builder_tokio()?,
+        servers => {
+            let config = ResolverConfig::from_parts(None, vec![], servers.iter().map(name_server).collect());
             let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
             *builder.options_mut() = ResolverOpts::default();
+            // Calls wait for the first answer: there must be time for a second question.
+            builder.options_mut().timeout = WITHIN;
             builder
         }
     };
@@ -130,38 +189,70 @@ fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, hickory_resolve
     builder.build()
 }
 
+/// Over UDP, and over TCP what is too long for it (RFC 7766).
+fn name_server(server: &SocketAddr) -> NameServerConfig {
+    let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
+    connections.iter_mut().for_each(|connection| connection.port = server.port());
+    NameServerConfig::new(server.ip(), true, connections)
+}
+
 /// Asks for a name again and again.
-async fn follow(resolver: Arc<TokioResolver>, Order { name, known }: Order) {
+async fn follow(resolver: Arc<TokioResolver>, order: Order) {
+    let mut failing = false;
     loop {
-        let next = match resolver.lookup_ip(&*name).await {
+        let next = match resolver.lookup_ip(&*order.name).await {
             Ok(found) => {
+                if std::mem::take(&mut failing) {
+                    tracing::info!(target: TARGET, name = %order.name, "the name is resolved again");
+                }
+                order.found(alternate(found.iter()));
                 let left = found.valid_until().saturating_duration_since(std::time::Instant::now());
-                let addresses: Arc<[IpAddr]> = alternate(found.iter());
-                known.send_if_modified(|known| {
-                    let found = Known::Addresses(addresses);
-                    let changed = *known != found;
-                    *known = found;
-                    changed
-                });
                 // Before it expires, so that nobody ever waits for it.
                 (left * 9 / 10).clamp(SOONEST, LATEST)
             }
             Err(error) => {
-                tracing::debug!(target: "crocodile_pear::upstream", %error, %name, "a name was not resolved");
-                known.send_if_modified(|known| {
-                    let first = *known == Known::NotYet;
-                    if first {
-                        *known = Known::Nothing;
-                    }
-                    first
-                });
+                // Once an outage.
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(target: TARGET, name = %order.name, %error, "the name is not resolved; addresses known before stand");
+                }
+                order.failed();
                 AGAIN
             }
         };
         tokio::select! {
             () = tokio::time::sleep(next) => {}
-            () = known.closed() => return,
+            () = order.known.closed() => return,
         }
+    }
+}
+
+const TARGET: &str = "crocodile_pear::upstream";
+
+impl Order {
+    fn found(&self, addresses: Arc<[IpAddr]>) {
+        let found = Known::Addresses(addresses.clone());
+        let before = self.known.borrow().clone();
+        if before == found {
+            return;
+        }
+        self.known.send_replace(found);
+        if let Known::Addresses(_) = before {
+            // After the addresses, which are looked up by who sees it.
+            self.news.changes.fetch_add(1, Ordering::Release);
+            tracing::info!(target: TARGET, name = %self.name, ?addresses, "the name has moved");
+        }
+    }
+
+    /// What was known stands.
+    fn failed(&self) {
+        self.news.failures.fetch_add(1, Ordering::Relaxed);
+        self.known.send_if_modified(|known| {
+            let first = *known == Known::NotYet;
+            if first {
+                *known = Known::Nothing;
+            }
+            first
+        });
     }
 }
 
@@ -183,21 +274,42 @@ pub(super) struct Name {
     resolver: Option<Resolver>,
     /// Followed from the first call on.
     known: OnceLock<watch::Receiver<Known>>,
+    news: Arc<News>,
     turn: AtomicUsize,
 }
 
 impl Name {
     pub(super) fn new(name: &str, port: u16, resolver: Option<Resolver>) -> Self {
-        Name { name: name.into(), port, resolver, known: OnceLock::new(), turn: AtomicUsize::new(0) }
+        let (known, news, turn) = (OnceLock::new(), Arc::default(), AtomicUsize::new(0));
+        Name { name: name.into(), port, resolver, known, news, turn }
+    }
+
+    /// How often its addresses have changed.
+    pub(super) fn changes(&self) -> u32 {
+        self.news.changes.load(Ordering::Acquire)
+    }
+
+    /// How often it was asked for in vain.
+    pub(super) fn failures(&self) -> u64 {
+        self.news.failures.load(Ordering::Relaxed)
+    }
+
+    /// Whether this is one of its addresses.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        self.known.get().is_none_or(|known| match &*known.borrow() {
+            Known::Addresses(addresses) => addresses.contains(&address),
+            _ => true,
+        })
     }
 
     /// Connects to the first address that answers.
     ///
     /// # Errors
     /// Those of the last address that failed, or `Unreachable` if there is none.
-    pub(super) async fn connect(&self) -> Result<TcpStream, Error> {
-        let mut known = self.known.get_or_init(|| self.resolver.clone().unwrap_or_default().follow(&self.name)).clone();
-        let none = || Error::new(Kind::Unreachable, "no address");
+    pub(super) async fn connect(&self) -> Result<TcpStream, Fault> {
+        let follow = || self.resolver.clone().unwrap_or_default().follow(&self.name, &self.news);
+        let mut known = self.known.get_or_init(follow).clone();
+        let none = || Fault::new(Kind::Unreachable, "no address", format!("no address is known of {}", self.name));
         let known = known.wait_for(|known| *known != Known::NotYet).await.map_err(|_| none())?.clone();
         let Known::Addresses(addresses) = known else { return Err(none()) };
         // One after another is first, so that the load is spread.
@@ -208,7 +320,7 @@ impl Name {
 }
 
 /// Tries address after address, the next when one fails or keeps waiting too long (RFC 8305, 5); nothing if there is none.
-async fn race(mut addresses: impl Iterator<Item = SocketAddr>) -> Option<Result<TcpStream, Error>> {
+async fn race(mut addresses: impl Iterator<Item = SocketAddr>) -> Option<Result<TcpStream, Fault>> {
     let mut running = FuturesUnordered::new();
     running.push(dial(addresses.next()?));
     let mut next = Instant::now() + HEAD_START;

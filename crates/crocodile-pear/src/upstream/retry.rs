@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::balance::Tried;
 use super::clock::Clock;
 use super::eject::grown;
+use super::hush::Hush;
 use super::random::below;
 use super::{Call, Limit, Outcome, Timeouts};
 use crate::error::Kind;
@@ -27,8 +28,10 @@ spec! {
         /// How often it is sent at most, the first time included.
         pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
         /// What is tried again: `connect` (no connection could be had), `reset` (it ended before the answer),
-        /// `timeout` (no answer in time), or a status, as in 503.
-        pub on: Vec<Cause> = vec![Cause::Connect, Cause::Reset],
+        /// `timeout` (no answer in time), or a status, as in 503. With `timeout`, a call that waits at an endpoint that
+        /// answers nobody for as long as `silence` of `balance` says is sent to another one too, if its method is safe
+        /// (RFC 9110, 9.2.1): the first answer counts.
+        pub on: Vec<Cause> = usual(),
         /// How long is waited before.
         pub backoff: BackoffSpec = defaults(),
         /// At most this share of the upstream's calls is sent again, over a while; after it, failures are told at once.
@@ -58,6 +61,12 @@ pub enum Cause {
     Timeout,
     /// An answer with this status.
     Status(StatusCode),
+}
+
+/// What tells of the server's own trouble, as for breakers and ejection.
+fn usual() -> Vec<Cause> {
+    let statuses = [500, 502, 503, 504].into_iter().filter_map(|status| StatusCode::from_u16(status).ok());
+    [Cause::Connect, Cause::Reset, Cause::Timeout].into_iter().chain(statuses.map(Cause::Status)).collect()
 }
 
 const WORDS: [(&str, Cause); 3] = [("connect", Cause::Connect), ("reset", Cause::Reset), ("timeout", Cause::Timeout)];
@@ -123,7 +132,10 @@ pub(super) struct Retry {
     pub(super) sent: AtomicU64,
     /// Requests that were not, for want of budget.
     pub(super) withheld: AtomicU64,
+    hush: Hush,
 }
+
+const TARGET: &str = "crocodile_pear::upstream";
 
 /// What it takes to send one request again.
 pub(super) struct Replay {
@@ -145,6 +157,7 @@ impl Retry {
             rules,
             sent: AtomicU64::new(0),
             withheld: AtomicU64::new(0),
+            hush: Hush::default(),
         })
     }
 
@@ -166,7 +179,7 @@ impl Retry {
     }
 
     /// How long to wait before the request is sent again, if it is.
-    pub(super) fn pause(&self, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
+    pub(super) fn pause(&self, replay: &mut Replay, outcome: &Outcome, upstream: &str) -> Option<Duration> {
         let unsent = outcome.as_ref().is_err_and(|lost| lost.unsent);
         let may = unsent || replay.call.method.is_idempotent();
         let cause = cause(outcome)?;
@@ -179,7 +192,21 @@ impl Retry {
         if over(replay.end) || over(replay.call.deadline) {
             return None;
         }
-        self.spend().then_some(wait)
+        if !self.spend() {
+            if self.hush.over() {
+                let budget = self.rules.budget.0 * 100.0;
+                tracing::warn!(target: TARGET, upstream, "failures are told at once: retries have taken {budget}% of the calls");
+            }
+            return None;
+        }
+        tracing::debug!(target: TARGET, upstream, ?cause, ?wait, "sent again");
+        Some(wait)
+    }
+
+    /// Whether a request is sent to another endpoint while the first still has it.
+    pub(super) fn hedges(&self, replay: &Replay) -> bool {
+        let may = replay.call.method.is_safe() && self.rules.on.contains(&Cause::Timeout);
+        may && replay.sent < self.rules.attempts.get() && self.spend()
     }
 
     fn spend(&self) -> bool {
@@ -245,7 +272,7 @@ mod tests {
 
     fn again(retry: &Retry, method: Method, outcome: &Outcome) -> bool {
         let mut replay = retry.replay(&call(method), &Timeouts::default()).expect("no stream");
-        retry.pause(&mut replay, outcome).is_some()
+        retry.pause(&mut replay, outcome, "shop").is_some()
     }
 
     #[tokio::test(start_paused = true)]
@@ -265,7 +292,7 @@ mod tests {
         let retry = retry(json!({"attempts": 3}));
         let mut replay = retry.replay(&call(Method::GET), &Timeouts::default()).expect("no stream");
         for more in [true, true, false] {
-            assert_eq!(retry.pause(&mut replay, &lost(Kind::Reset, false)).is_some(), more);
+            assert_eq!(retry.pause(&mut replay, &lost(Kind::Reset, false), "shop").is_some(), more);
             drop(replay.next(&Timeouts::default()));
         }
     }
@@ -284,7 +311,7 @@ mod tests {
         let mut late = call(Method::GET);
         late.deadline = Some(Instant::now());
         let mut replay = retry.replay(&late, &Timeouts::default()).expect("no stream");
-        assert!(retry.pause(&mut replay, &lost(Kind::Reset, false)).is_none());
+        assert!(retry.pause(&mut replay, &lost(Kind::Reset, false), "shop").is_none());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use http::{HeaderName, Uri};
 
 use super::tls::{Part, Tls};
 use super::{
-    BalanceSpec, BreakerSpec, Connections, HealthSpec, RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion,
-    Upstream, may_send,
+    BalanceSpec, BreakerSpec, Connections, HealthSpec, Resolver, RetrySpec, Settings, Timeouts, TlsSettings,
+    TlsVersion, Upstream, may_send,
 };
 use crate::problem::{Problems, Span};
 use crate::spec;
@@ -157,6 +157,15 @@ spec! {
 /// Reads a file that the configuration names; or says why it cannot be read.
 pub type Files<'a> = &'a dyn Fn(&Located<String>) -> Result<Vec<u8>, String>;
 
+/// What upstreams need that is not written with them.
+#[derive(Clone)]
+pub struct Given<'a> {
+    /// Reads what they name.
+    pub files: Files<'a>,
+    /// Who resolves their names; the system's resolver unless set.
+    pub resolver: Option<Resolver>,
+}
+
 impl TlsSpec {
     fn compile(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
         let mut sound = true;
@@ -202,11 +211,11 @@ impl TimeoutSpec {
 }
 
 impl UpstreamSpec {
-    /// Makes it ready; every problem is noted. `span` is where its name stands, `files` reads what it names.
-    pub fn compile(&self, name: &str, span: Span, files: Files<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
+    /// Makes it ready; every problem is noted. `span` is where its name stands.
+    pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
         let written = self.locations(name, span, problems);
         let endpoints = written.as_deref().and_then(|written| endpoints(written, problems));
-        let tls = self.tls(written.as_deref().unwrap_or_default(), endpoints.as_deref(), files, problems);
+        let tls = self.tls(written.as_deref().unwrap_or_default(), endpoints.as_deref(), given.files, problems);
         let forward = forward(&self.forward, problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
@@ -217,6 +226,7 @@ impl UpstreamSpec {
         let settings = Settings {
             timeouts,
             tls,
+            resolver: given.resolver.clone(),
             forward,
             in_flight: self.in_flight.map(NonZeroUsize::get),
             protocol: self.protocol,

@@ -18,6 +18,10 @@ pub struct Counters {
     pub retried: u64,
     /// Calls that no breaker let through.
     pub refused: u64,
+    /// Calls that had to wait for a place among those in flight, or for a connection.
+    pub queued: u64,
+    /// Calls that failed for want of a place, a connection or a file to open.
+    pub turned_away: u64,
     /// Calls in flight now.
     pub in_flight: u64,
 }
@@ -30,6 +34,8 @@ pub(super) enum Event {
     Reused,
     Retried,
     Refused,
+    Queued,
+    TurnedAway,
     /// A call has taken its place among those in flight.
     Entered,
     Left,
@@ -38,7 +44,7 @@ pub(super) enum Event {
 /// One thread's counts, on cache lines that no other thread writes.
 #[derive(Default)]
 #[repr(align(128))]
-struct Sheet([AtomicU64; 7]);
+struct Sheet([AtomicU64; 9]);
 
 /// The counts of all threads.
 pub(super) struct Tally(Box<[Sheet]>);
@@ -64,6 +70,8 @@ impl Tally {
             reused: sum(Event::Reused),
             retried: sum(Event::Retried),
             refused: sum(Event::Refused),
+            queued: sum(Event::Queued),
+            turned_away: sum(Event::TurnedAway),
             in_flight: sum(Event::Entered).saturating_sub(left),
         }
     }

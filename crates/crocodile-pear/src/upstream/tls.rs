@@ -1,16 +1,20 @@
 //! TLS to upstreams: whom the gateway trusts, who it is itself, and what a failed handshake means.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::connect::Fault;
 use crate::error::{Error, Kind};
 
 /// Tickets kept for later handshakes: each is used once, and a burst of new connections wants several.
@@ -65,8 +69,68 @@ pub(super) struct Tls {
     name: ServerName<'static>,
 }
 
-/// A connection under TLS.
-pub(super) type Stream = TlsStream<TcpStream>;
+/// A connection under TLS; it says goodbye when it is closed.
+pub(super) struct Stream(TlsStream<TcpStream>);
+
+impl Stream {
+    /// What carries it.
+    pub(super) fn socket(&self) -> &TcpStream {
+        self.0.get_ref().0
+    }
+
+    /// The version of HTTP that was chosen, if one was.
+    pub(super) fn chosen(&self) -> Option<&[u8]> {
+        self.0.get_ref().1.alpn_protocol()
+    }
+}
+
+impl Drop for Stream {
+    /// RFC 8446, 6.1: who closes says so, that it cannot be taken for an attacker's doing. Not behind half a message, and
+    /// nobody waits for it: the socket takes it at once or not at all.
+    fn drop(&mut self) {
+        let (socket, session) = self.0.get_mut();
+        if session.wants_write() {
+            return;
+        }
+        session.send_close_notify();
+        let mut goodbye = Vec::with_capacity(64);
+        if session.write_tls(&mut goodbye).is_ok() {
+            let _ = socket.try_write(&goodbye);
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
 
 impl Tls {
     /// # Errors
@@ -86,16 +150,16 @@ impl Tls {
     ///
     /// # Errors
     /// `Unreachable`, saying whose fault it is.
-    pub(super) async fn connect(&self, stream: TcpStream) -> Result<Box<Stream>, Error> {
+    pub(super) async fn connect(&self, stream: TcpStream) -> Result<Box<Stream>, Fault> {
         let connecting = self.connector.connect_with(self.name.clone(), stream, |session| {
             session.set_buffer_limit(Some(OUTGOING));
         });
         let stream = connecting.await.map_err(|error| {
+            let told = refusal(&error).unwrap_or_else(|| failure("the upstream ended the TLS handshake"));
             // Names and dates are for operators only.
-            tracing::debug!(target: "crocodile_pear::upstream", %error, "the TLS handshake failed");
-            refusal(&error).unwrap_or_else(|| failure("the upstream ended the TLS handshake"))
+            Fault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}"))
         })?;
-        Ok(Box::new(stream))
+        Ok(Box::new(Stream(stream)))
     }
 }
 

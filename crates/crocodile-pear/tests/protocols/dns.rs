@@ -79,7 +79,7 @@ async fn stage(addresses: &[Ipv4Addr]) -> (Names, Arc<Upstream>) {
     tokio::spawn(serve(first));
     tokio::spawn(serve(second));
     let (names, server) = Names::new(addresses).await;
-    let set = |settings: &mut crocodile_pear::upstream::Settings| settings.resolver = Some(Resolver::at(server));
+    let set = |settings: &mut crocodile_pear::upstream::Settings| settings.resolver = Some(Resolver::at(vec![server]));
     (names, upstream(&format!("http://books.test:{port}"), set))
 }
 

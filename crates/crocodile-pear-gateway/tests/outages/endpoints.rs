@@ -1,0 +1,130 @@
+//! One of three servers is killed, stalled or failing: clients hardly notice, and it comes back.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::load::{Load, Seen, times};
+use crate::scene::Scene;
+use crate::server::Server;
+
+/// The configurations that people write first.
+const WAYS: [(&str, &str); 3] = [
+    ("defaults", ""),
+    ("in_turn", ", timeout: 2s, balance: round_robin"),
+    ("checked", ", retry: { attempts: 3 }, health: { path: /item, interval: 500ms, timeout: 500ms, unhealthy: 2 }"),
+];
+
+/// Requests a second: half of the thousand that a long run has, as machines that test are busy.
+fn rate() -> u64 {
+    if times() > 1 { 1_000 } else { 500 }
+}
+
+/// So long everything is well at first.
+const BEFORE: Duration = Duration::from_millis(500);
+
+struct Three {
+    servers: [Server; 3],
+    scene: Scene,
+}
+
+impl Three {
+    fn new(name: &str, more: &str) -> Self {
+        let servers = [Server::new(), Server::new(), Server::new()];
+        let urls = servers.each_ref().map(|server| format!("'http://{}'", server.address)).join(", ");
+        let scene = Scene::new(name, &format!("{{ urls: [{urls}]{more} }}"));
+        Three { servers, scene }
+    }
+
+    fn load(&self) -> std::thread::JoinHandle<Seen> {
+        Load::get(self.scene.address(), 2 * rate()).paced(rate()).begin()
+    }
+
+    /// How many requests the third server gets from a second after now on, while the load lasts.
+    fn still_asked(&self) -> u64 {
+        std::thread::sleep(Duration::from_secs(1));
+        self.servers[2].mood.asked()
+    }
+}
+
+/// Less than one of a thousand; in a short run, none but one.
+fn hardly_noticed(way: &str, seen: &Seen) {
+    let few = (seen.failures.len() as u64) * 1_000 < seen.sent.max(1_001);
+    println!("{way}: {} of {} failed, the slowest took {:?}", seen.failures.len(), seen.sent, seen.slowest);
+    assert!(few, "{way}: {seen:?}");
+    assert!(seen.slowest < Duration::from_secs(3), "{way}: {:?}", seen.slowest);
+}
+
+#[test]
+fn a_server_that_answers_500_is_hardly_noticed() {
+    for (way, more) in WAYS {
+        let three = Three::new(&format!("fails_{way}"), more);
+        let load = three.load();
+        std::thread::sleep(BEFORE);
+        three.servers[2].mood.fails.store(true, Ordering::SeqCst);
+        let after = three.still_asked();
+        hardly_noticed(way, &load.join().unwrap());
+        let later = three.servers[2].mood.asked() - after;
+        assert!(later < 20 * times(), "{way}: it still got {later}");
+        three.servers[2].mood.fails.store(false, Ordering::SeqCst);
+        comes_back(&three, way);
+    }
+}
+
+#[test]
+fn a_server_that_stalls_is_hardly_noticed() {
+    for (way, more) in WAYS {
+        let three = Three::new(&format!("stalls_{way}"), more);
+        let load = three.load();
+        std::thread::sleep(BEFORE);
+        three.servers[2].mood.stall(true);
+        hardly_noticed(way, &load.join().unwrap());
+        three.servers[2].mood.stall(false);
+        comes_back(&three, way);
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_is_hardly_noticed() {
+    for (way, more) in WAYS {
+        let mut three = Three::new(&format!("killed_{way}"), more);
+        let load = three.load();
+        std::thread::sleep(BEFORE);
+        let [first, second, third] = three.servers;
+        let address = third.kill();
+        hardly_noticed(way, &load.join().unwrap());
+        three.servers = [first, second, Server::at(address)];
+        comes_back(&three, way);
+    }
+}
+
+/// A process that is stopped still accepts connections, as far as the kernel does it for it.
+#[test]
+fn a_stopped_process_is_hardly_noticed() {
+    for (way, more) in WAYS {
+        let servers = [Server::new(), Server::new(), Server::new()];
+        let behind = Scene::new(&format!("behind_{way}"), &format!("'http://{}'", servers[2].address));
+        let urls =
+            [servers[0].address, servers[1].address, behind.address()].map(|at| format!("'http://{at}'")).join(", ");
+        let scene = Scene::new(&format!("stopped_{way}"), &format!("{{ urls: [{urls}]{more} }}"));
+        let load = Load::get(scene.address(), 2 * rate()).paced(rate()).begin();
+        std::thread::sleep(BEFORE);
+        behind.gateway.signal("STOP").unwrap();
+        hardly_noticed(way, &load.join().unwrap());
+        behind.gateway.signal("CONT").unwrap();
+        comes_back(&Three { servers, scene }, way);
+    }
+}
+
+/// Calls go to all three again.
+fn comes_back(three: &Three, way: &str) {
+    let before = three.servers[2].mood.asked();
+    for _ in 0..200 {
+        let seen = Load::get(three.scene.address(), 100).paced(rate()).run();
+        assert!(seen.failures.is_empty(), "{way}: {seen:?}");
+        let up = three.scene.metric("crocodile_pear_endpoint_up", "");
+        if up == 3 && three.servers[2].mood.asked() > before + 50 {
+            return;
+        }
+    }
+    panic!("{way}: it did not come back\n{}", three.scene.gateway.said());
+}

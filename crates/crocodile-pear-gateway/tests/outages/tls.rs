@@ -1,0 +1,154 @@
+//! TLS to upstreams, as an operator writes it: files, and what is told when they do not fit.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::date_time_ymd;
+use rustls::ServerConfig;
+use rustls::version::{TLS12, TLS13};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+
+use crate::authority::{Authority, provider};
+use crate::scene::{Scene, get};
+
+/// An HTTP/1.1 server under TLS, on a runtime of its own.
+struct Secure {
+    address: SocketAddr,
+    /// How connections ended: with a goodbye, or without.
+    ends: Arc<std::sync::Mutex<Vec<bool>>>,
+    _runtime: Runtime,
+}
+
+impl Secure {
+    fn new(config: ServerConfig) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let (address, ends) = (listener.local_addr().unwrap(), Arc::<std::sync::Mutex<Vec<bool>>>::default());
+        let (acceptor, told) = (TlsAcceptor::from(Arc::new(config)), ends.clone());
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(acceptor.accept(stream), told.clone()));
+            }
+        });
+        Secure { address, ends, _runtime: runtime }
+    }
+}
+
+async fn serve(
+    accept: tokio_rustls::Accept<tokio::net::TcpStream>,
+    ends: Arc<std::sync::Mutex<Vec<bool>>>,
+) -> Option<()> {
+    let mut stream = accept.await.ok()?;
+    loop {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            match stream.read_u8().await {
+                Ok(byte) => head.push(byte),
+                Err(_) => {
+                    // An end without a goodbye is an error of its own kind, before the end.
+                    let goodbye = !stream.get_ref().1.wants_read() || matches!(stream.read(&mut [0; 1]).await, Ok(0));
+                    ends.lock().unwrap().push(goodbye);
+                    return None;
+                }
+            }
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.ok()?;
+        stream.flush().await.ok()?;
+    }
+}
+
+/// A folder of PEM files, and the YAML that names them.
+struct Files(String);
+
+impl Files {
+    fn new(name: &str) -> Self {
+        let folder = format!("{}/outages_tls_{name}", env!("CARGO_TARGET_TMPDIR"));
+        fs::create_dir_all(&folder).unwrap();
+        Files(folder)
+    }
+
+    fn write(&self, name: &str, pem: impl AsRef<[u8]>) -> String {
+        let path = Path::new(&self.0).join(name);
+        fs::write(&path, pem).unwrap();
+        path.display().to_string()
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_told_and_why_stands_in_the_log() {
+    let (authority, files) = (Authority::new(), Files::new("wrong"));
+    let ca = files.write("ca.pem", authority.pem());
+    let past = |params: &mut rcgen::CertificateParams| {
+        params.not_before = date_time_ymd(2019, 1, 1);
+        params.not_after = date_time_ymd(2020, 2, 29);
+    };
+    let cases = [
+        ("name", authority.sign(&["other.test"]), "is for other names", "*TLS: *not valid for*other.test*"),
+        ("expired", authority.sign_with(&["127.0.0.1"], past), "expired on 2020-02-29", "*TLS: *expired*"),
+        (
+            "unknown",
+            Authority::new().sign(&["127.0.0.1"]),
+            "is signed by an unknown authority",
+            "*TLS: *UnknownIssuer*",
+        ),
+    ];
+    for (name, identity, told, logged) in cases {
+        let server = Secure::new(identity.server(&[&TLS12, &TLS13]));
+        let scene = Scene::new(
+            &format!("tls_{name}"),
+            &format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address),
+        );
+        let answer = get(scene.address(), "/item");
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(told), "{answer}");
+        assert!(!answer.contains("127.0.0.1") && !answer.contains("other.test"), "{answer}");
+        scene.gateway.logged("*WARN*no connection: the upstream's certificate*").unwrap();
+        scene.gateway.logged(logged).unwrap_or_else(|wrong| panic!("{wrong}: {}", scene.gateway.said()));
+        assert_eq!(scene.metric("crocodile_pear_endpoint_tls_failures_total", "shop"), 1);
+    }
+}
+
+#[test]
+fn a_client_certificate_is_shown_and_missed() {
+    let (authority, files) = (Authority::new(), Files::new("client"));
+    let (identity, own) = (authority.sign(&["127.0.0.1"]), authority.sign(&["gateway.test"]));
+    let ca = files.write("ca.pem", authority.pem());
+    let certificate = files.write("own.pem", own.certificate.pem());
+    let key = files.write("own.key", own.key.serialize_pem());
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS12, &TLS13])
+        .unwrap()
+        .with_client_cert_verifier(authority.verifier())
+        .with_single_cert(identity.chain(), identity.private())
+        .unwrap();
+    let server = Secure::new(config);
+    let with =
+        format!("{{ url: 'https://{}', tls: {{ ca: {ca}, certificate: {certificate}, key: {key} }} }}", server.address);
+    assert!(get(Scene::new("tls_shown", &with).address(), "/item").starts_with("HTTP/1.1 200 "));
+    let without = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address);
+    let answer = get(Scene::new("tls_missed", &without).address(), "/item");
+    assert!(
+        answer.starts_with("HTTP/1.1 502 ") && answer.contains("the upstream wants a client certificate"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_connection_that_is_closed_says_goodbye() {
+    let (authority, files) = (Authority::new(), Files::new("goodbye"));
+    let ca = files.write("ca.pem", authority.pem());
+    for version in [&TLS12, &TLS13] {
+        let server = Secure::new(authority.sign(&["127.0.0.1"]).server(&[version]));
+        let upstream = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }}, keep: 20ms }}", server.address);
+        let scene = Scene::new(&format!("tls_goodbye_{version:?}").replace(['(', ')'], "_"), &upstream);
+        assert!(get(scene.address(), "/item").starts_with("HTTP/1.1 200 "));
+        while server.ends.lock().unwrap().is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(*server.ends.lock().unwrap(), [true], "{version:?}");
+    }
+}

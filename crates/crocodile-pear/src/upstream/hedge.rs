@@ -1,0 +1,147 @@
+//! Patience: a call that waits at an endpoint which answers nobody, while others answer, is sent to another one too.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+
+use super::admission::admit;
+use super::clock::Clock;
+use super::endpoint::{Trial, Turn};
+use super::exchange::{Exchange, Failure};
+use super::request::Request;
+use super::retry::Replay;
+use super::{Limit, Lost, Outcome, Timeouts, Upstream, attempt};
+use crate::error::{Error, Kind};
+
+/// So many answers of others make silence telling: one that is well and gets its share would have answered too.
+const TELLING: u64 = 10;
+/// The longest between two looks.
+const SELDOM: Duration = Duration::from_secs(1);
+
+/// How many answers have begun.
+#[derive(Clone, Copy)]
+struct Heard {
+    here: u64,
+    elsewhere: u64,
+}
+
+/// A second exchange for the same request.
+struct Rival {
+    exchange: Box<Exchange>,
+    turn: Turn,
+}
+
+/// Until a call looks around for the first time. It takes two looks to see that nobody is answered, and a call with little time
+/// keeps half of it for another endpoint.
+pub(super) fn step(silence: Duration, clock: &Clock) -> Duration {
+    clock.half().duration().map_or(silence, |half| silence.min(half)) / 2
+}
+
+/// Waits on after the first step, the time for the first byte altogether, with an eye on what others get.
+pub(super) async fn wait(
+    exchange: &mut Box<Exchange>,
+    turn: &mut Turn,
+    mut replay: Option<&mut Replay>,
+    timeouts: &Timeouts,
+    mut outcome: Outcome,
+) -> Outcome {
+    let upstream = exchange.upstream.clone();
+    let mut before = Heard::of(&upstream, exchange.at);
+    let (mut step, mut told) = (exchange.clock.step(), false);
+    loop {
+        if !late(&outcome) || !exchange.clock.extend(step, timeouts.first_byte) {
+            return outcome;
+        }
+        outcome = resume(exchange).await;
+        if late(&outcome) {
+            let doubted = turn.eject == Trial::Yes || exchange.endpoint().is_doubted();
+            let silent = before.silent(Heard::of(&upstream, exchange.at), doubted);
+            if silent && !told {
+                told = true;
+                let (name, endpoint) = (upstream.name(), &exchange.endpoint().authority);
+                tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, endpoint = &**endpoint, "silent");
+                upstream.note(exchange, *turn, &outcome);
+                *turn = Turn::PLAIN;
+            }
+            if (silent || doubted)
+                && let Some(rival) = rival(&upstream, exchange.at, replay.as_deref_mut()).await
+            {
+                return race(exchange, turn, rival, timeouts.connect).await;
+            }
+        }
+        step = (step * 2).min(SELDOM);
+    }
+}
+
+impl Heard {
+    fn of(upstream: &Upstream, at: usize) -> Self {
+        let heard = |at: usize| upstream.endpoints[at].heard.load(Ordering::Relaxed);
+        let others = (0..upstream.endpoints.len()).filter(|other| *other != at);
+        Heard { here: heard(at), elsewhere: others.map(heard).sum() }
+    }
+
+    /// Whether nobody was answered here meanwhile, and many elsewhere; or some, where the endpoint was doubted before.
+    fn silent(&mut self, now: Heard, doubted: bool) -> bool {
+        if now.here != self.here {
+            *self = now;
+            return false;
+        }
+        now.elsewhere - self.elsewhere >= if doubted { 1 } else { TELLING }
+    }
+}
+
+/// Whether the wait for the head is over, as far as the clock was told to wait.
+pub(super) fn late(outcome: &Outcome) -> bool {
+    outcome.as_ref().is_err_and(|lost| !lost.unsent && lost.error.kind() == Kind::Timeout)
+}
+
+/// Waits on for the head.
+async fn resume(exchange: &mut Exchange) -> Outcome {
+    poll_fn(|cx| exchange.poll_head(cx)).await.map_err(|failure| match failure {
+        Failure::Unsent(error) => Lost { error, unsent: true },
+        Failure::Final(error) => Lost { error, unsent: false },
+        Failure::Stale => {
+            let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
+            Lost { error, unsent: true }
+        }
+    })
+}
+
+/// The same request for another endpoint, if it may be sent again and there is one.
+async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Replay>) -> Option<Rival> {
+    let (retry, replay) = (upstream.retry.as_ref()?, replay?);
+    replay.tried.add(waiting);
+    let (at, turn) = upstream.balance.choose(&upstream.endpoints, replay.tried).ok()?;
+    if at == waiting || !retry.hedges(replay) {
+        return None;
+    }
+    let (call, mut clock) = replay.next(&upstream.timeouts);
+    let request = Request::new(&upstream.endpoints[at], call).ok()?;
+    let admission = admit(upstream, at, &mut clock, Limit::After(Duration::ZERO)).await.ok()?;
+    let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, clock));
+    exchange.admission = Some(admission);
+    Some(Rival { exchange, turn })
+}
+
+/// The first answer of the two; `exchange` is the one that has it.
+async fn race(exchange: &mut Box<Exchange>, turn: &mut Turn, mut rival: Rival, connect: Limit) -> Outcome {
+    let (outcome, won) = {
+        let first = pin!(resume(exchange));
+        let second = pin!(attempt(&mut rival.exchange, connect));
+        match select(first, second).await {
+            Either::Left((Ok(parts), _)) => (Ok(parts), false),
+            Either::Left((Err(_), second)) => (second.await, true),
+            Either::Right((Ok(parts), _)) => (Ok(parts), true),
+            Either::Right((Err(_), first)) => (first.await, false),
+        }
+    };
+    if won {
+        *exchange = rival.exchange;
+        *turn = rival.turn;
+    }
+    outcome
+}

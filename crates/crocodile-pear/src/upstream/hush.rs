@@ -1,0 +1,41 @@
+//! What may happen thousands of times a second is told now and then.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long one line of the log stands for all that are like it.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// The time since something was told.
+#[derive(Default)]
+pub(super) struct Hush {
+    first: OnceLock<Instant>,
+    /// Milliseconds after `first`, from which on it is told again.
+    until: AtomicU64,
+}
+
+impl Hush {
+    /// Whether it is time to tell; it is not again for a while.
+    pub(super) fn over(&self) -> bool {
+        let now = self.first.get_or_init(Instant::now).elapsed().as_millis() as u64;
+        let next = now + EVERY.as_millis() as u64;
+        let due = |until| (until <= now).then_some(next);
+        self.until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_line_stands_for_ten_seconds() {
+        let hush = Hush::default();
+        assert_eq!([hush.over(), hush.over()], [true, false]);
+        tokio::time::advance(EVERY).await;
+        assert_eq!([hush.over(), hush.over()], [true, false]);
+    }
+}
