@@ -11,6 +11,9 @@ use crate::error::{Error, Kind};
 /// What aliases may add: enough for any honest reuse, and far from "billion laughs".
 const ALIASED: usize = 1 << 20;
 
+/// Bytes of a body: of some documents the scanner keeps more than a hundred times their size at once.
+const SIZE: usize = 1 << 20;
+
 /// Digits of a number, as of one in JSON.
 const DIGITS: usize = 1000;
 
@@ -18,8 +21,11 @@ const DIGITS: usize = 1000;
 ///
 /// # Errors
 /// `Kind::Malformed` for what is no YAML, and for what JSON cannot say: keys that are no scalars or stand twice, tags beyond those of the core
-/// schema, infinities; for more than 128 levels, numbers of more than 1,000 digits, and aliases that add more than 1 MiB.
+/// schema, infinities; for more than 128 levels, numbers of more than 1,000 digits, and aliases that add more than 1 MiB. `Kind::Oversized` for more than 1 MiB.
 pub fn read(text: &str) -> Result<Raw, Error> {
+    if text.len() > SIZE {
+        return Err(Error::new(Kind::Oversized, "the YAML is larger than 1 MiB"));
+    }
     let mut reader = Reader::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|fault| refuse(fault.info(), fault.marker().line()))?;
@@ -353,6 +359,7 @@ mod tests {
             let refused = read(text);
             assert_eq!(refused.map(|_| ()).map_err(|error| error.kind()), Err(Kind::Malformed), "{:.40}", text);
         }
+        assert_eq!(read(&"- a\n".repeat(300_000)).expect_err("large").kind(), Kind::Oversized);
         assert_eq!(read("a: 1\na: 2").expect_err("twice").detail(), "not valid YAML: a key that stands twice (line 2)");
     }
 }
