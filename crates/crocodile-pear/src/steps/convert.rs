@@ -44,11 +44,11 @@ const OF_THE_BODY: [HeaderName; 6] = [
 
 /// The formats that the end-point has, the preferred one first.
 #[derive(Clone, Debug)]
-pub struct Convert(Long);
+pub struct Convert(ConvertSpec);
 
 spec! {
     /// The formats, and how they are written.
-    pub struct Long {
+    pub struct ConvertSpec {
         /// The format, or several of which the client's `Accept` chooses.
         pub to: Forms,
         /// The columns of `csv`, in this order; other fields are left out. Unless they are named, they are the fields of the items that
@@ -91,16 +91,16 @@ impl Decode for Forms {
 impl Decode for Convert {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         if node.as_map().is_some() {
-            return Long::decode(node, problems).map(Convert);
+            return ConvertSpec::decode(node, problems).map(Convert);
         }
         let to = Forms::decode(node, problems)?;
-        Some(Convert(Long { to, columns: Vec::new(), max_body: MAX_BODY }))
+        Some(Convert(ConvertSpec { to, columns: Vec::new(), max_body: MAX_BODY }))
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
         let form = Form::schema(definitions);
         serde_json::json!({
-            "anyOf": [form, {"type": "array", "items": form, "minItems": 1}, Long::schema(definitions)],
+            "anyOf": [form, {"type": "array", "items": form, "minItems": 1}, ConvertSpec::schema(definitions)],
             "description": "Gives the answer in another format. Of a list of formats the client's `Accept` chooses (RFC 9110, \
                 12.5.1), the first where it does not care; a client that takes none of them is told 406 before any call is made. \
                 A list that arrives as JSON, NDJSON, CSV or server-sent events is converted item by item, and sent on while it arrives; \
@@ -112,7 +112,7 @@ impl Decode for Convert {
 
 impl Spec for Convert {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let Long { to: Forms(to), columns, max_body } = self.0;
+        let ConvertSpec { to: Forms(to), columns, max_body } = self.0;
         let words: Vec<&str> = to.value.iter().map(|form| form.word()).collect();
         let waits = if to.value.iter().any(|form| form.streams()) {
             "a list streams item by item; what is none, or becomes MessagePack, is read whole"
