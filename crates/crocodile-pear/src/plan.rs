@@ -128,10 +128,12 @@ async fn read_body(scope: &Scope, bound: usize) -> Result<(), Error> {
 /// The value of the client's body, by its content type and uncompressed.
 async fn parse_body(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<Value, Error> {
     // `curl -d` calls everything a form; no form begins like this, since its braces are percent-encoded.
-    if bytes.starts_with(b"{") || bytes.starts_with(b"[") {
-        if let (true, Ok(value)) = (format::is_form(headers), json::read(&bytes)) {
-            return Ok(value);
-        }
+    let braced = bytes.starts_with(b"{") || bytes.starts_with(b"[");
+    if braced
+        && format::is_form(headers)
+        && let Ok(value) = json::read(&bytes)
+    {
+        return Ok(value);
     }
     let mut headers = headers.clone();
     // Of an answer anything may be made, of a request not.

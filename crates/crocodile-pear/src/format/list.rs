@@ -98,8 +98,7 @@ async fn open_json(answer: Answer, mut recoder: Recoder, bound: usize) -> Result
             Some(chunk) => {
                 before.push(chunk.clone());
                 let text = recoder.push(chunk)?;
-                let rest = text.trim_ascii_start();
-                if rest.first().is_some() {
+                if !text.trim_ascii_start().is_empty() {
                     break Some(text);
                 }
             }
@@ -135,7 +134,7 @@ impl List {
     ///
     /// # Errors
     /// What is wrong with the list, with the number of the item; nothing comes after it.
-    pub fn next(&mut self) -> Result<Next, Error> {
+    pub fn at_hand(&mut self) -> Result<Next, Error> {
         if self.body.is_none() {
             return Ok(Next::End);
         }
@@ -150,7 +149,7 @@ impl List {
     /// Waits for more; the item that only the end makes whole comes from here.
     ///
     /// # Errors
-    /// As [`List::next`], and whatever ends the body before its end.
+    /// As [`List::at_hand`], and whatever ends the body before its end.
     pub async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
         let Some(body) = &mut self.body else { return Ok(None) };
         let text = match flow::data(body).await {
@@ -179,7 +178,7 @@ impl List {
     /// As [`List::pull`].
     pub async fn item(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            match self.next()? {
+            match self.at_hand()? {
                 Next::Item(item) => return Ok(Some(item)),
                 Next::End => return Ok(None),
                 Next::Wait => {
@@ -244,11 +243,11 @@ mod tests {
         let Ok(Opened::List(mut list)) = open(answer(media, pieces), 1000).await else { panic!("no list: {text}") };
         let mut items = Vec::new();
         loop {
-            match list.next().expect("sound") {
+            match list.at_hand().expect("sound") {
                 Next::Item(item) => items.push(item),
                 Next::End => return items,
                 // Who asks twice is told the same.
-                Next::Wait => match list.next() {
+                Next::Wait => match list.at_hand() {
                     Ok(Next::Wait) => items.extend(list.pull().await.expect("sound")),
                     _ => panic!("{text}"),
                 },

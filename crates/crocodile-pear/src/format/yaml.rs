@@ -357,7 +357,7 @@ mod tests {
             &nested,
         ] {
             let refused = read(text);
-            assert_eq!(refused.map(|_| ()).map_err(|error| error.kind()), Err(Kind::Malformed), "{:.40}", text);
+            assert_eq!(refused.map(|_| ()).map_err(|error| error.kind()), Err(Kind::Malformed), "{text:.40}");
         }
         assert_eq!(read(&"- a\n".repeat(300_000)).expect_err("large").kind(), Kind::Oversized);
         assert_eq!(read("a: 1\na: 2").expect_err("twice").detail(), "not valid YAML: a key that stands twice (line 2)");

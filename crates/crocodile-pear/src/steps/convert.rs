@@ -248,7 +248,7 @@ impl Reading {
             self.look_ahead(&mut out).await?;
         }
         while !self.ended && out.len() < PIECE {
-            match self.list.next()? {
+            match self.list.at_hand()? {
                 Next::Item(item) => self.writer.write(&item, &mut out)?,
                 Next::Wait if out.is_empty() => {
                     if let Some(last) = self.list.pull().await? {

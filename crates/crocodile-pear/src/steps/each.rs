@@ -125,7 +125,7 @@ impl Ready {
         match (&self.path, form(&answer)) {
             (Some(path), Form::Document) => self.stream(json::items::Items::at(path.clone(), self.max_body), answer, source),
             (Some(path), Form::Other) if path.is_root() => match list::open(answer, self.max_body).await {
-                Ok(Opened::List(list)) => self.deal(Items::List(list), source),
+                Ok(Opened::List(list)) => self.deal(Items::List(Box::new(list)), source),
                 Ok(Opened::Whole(answer)) => self.whole(answer, source).await,
                 Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
             },
@@ -228,7 +228,7 @@ enum Items {
     /// The list at a path of a JSON document.
     Document(Box<json::items::Items>, Pulled),
     /// A body that is a list itself, in any format.
-    List(list::List),
+    List(Box<list::List>),
 }
 
 impl Items {
