@@ -1,18 +1,20 @@
 //! Bytes to values and back, by content type.
 
+pub mod charset;
 pub mod csv;
 mod decode;
+pub mod form;
 pub mod json;
+pub mod list;
 pub mod msgpack;
 pub mod ndjson;
 pub mod sse;
 pub mod xml;
+pub mod yaml;
 
 use std::sync::Arc;
 
-use base64::Engine;
 use bytes::Bytes;
-use encoding_rs::Encoding;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 
@@ -38,6 +40,10 @@ enum Declared {
     Msgpack,
     /// Rows with commas between their fields.
     Csv,
+    /// YAML.
+    Yaml,
+    /// Names and values of a form.
+    Form,
     /// Another type.
     Other,
     /// Nothing: JSON if it is, text if not.
@@ -65,17 +71,11 @@ fn by_type(headers: &HeaderMap) -> Declared {
         b"x-ndjson" | b"ndjson" | b"jsonl" | b"x-jsonlines" => Declared::Ndjson,
         b"event-stream" => Declared::Sse,
         b"csv" => Declared::Csv,
+        b"yaml" | b"x-yaml" | b"vnd.yaml" => Declared::Yaml,
+        b"x-www-form-urlencoded" => Declared::Form,
         b"msgpack" | b"x-msgpack" | b"vnd.msgpack" => Declared::Msgpack,
         _ => Declared::Other,
     }
-}
-
-/// The `charset` of a content type.
-fn charset(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let parameters = value.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-    let mut found = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
-    found.next().map(|(_, label)| label.trim().trim_matches('"'))
 }
 
 /// Whether an answer is JSON without being looked at.
@@ -83,8 +83,13 @@ pub fn is_json(answer: &Answer) -> bool {
     matches!(answer.body, Body::Value(_) | Body::Json(_)) || declared(answer) == Declared::Json
 }
 
-/// The value of an answer's body, at most `bound` bytes: JSON, XML, NDJSON, CSV and server-sent events by their
-/// content type, other text a string, bytes that are not text a `data:` URL (RFC 2397), nothing null.
+/// Whether these header fields are those of a form.
+pub fn is_form(headers: &HeaderMap) -> bool {
+    by_type(headers) == Declared::Form
+}
+
+/// The value of an answer's body, at most `bound` bytes: by its content type JSON, XML, YAML, NDJSON, CSV, MessagePack, a form or
+/// server-sent events, other text a string, bytes that are not text a `data:` URL (RFC 2397), nothing null.
 ///
 /// # Errors
 /// `Malformed` for what is not what its type says, `Oversized`, and whatever ends the body before its end.
@@ -116,28 +121,34 @@ async fn read(answer: Answer, bound: usize) -> Result<Data, Error> {
         _ => {}
     }
     let declared = declared(&answer);
-    let (headers, bytes) = (answer.headers, answer.body.collect(bound).await?);
+    let bytes = answer.body.collect(bound).await?;
+    parse(declared, &answer.headers, bytes)
+}
+
+fn parse(declared: Declared, headers: &HeaderMap, bytes: Bytes) -> Result<Data, Error> {
     match declared {
         Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null().into()),
-        Declared::Json => Raw::check(&bytes).map(Data::Json),
+        Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
         Declared::Nothing => match Raw::check(&bytes) {
             Ok(raw) => Ok(raw.into()),
-            Err(_) => Ok(jq::string(&text(&headers, &bytes)).into()),
+            Err(_) => charset::any(headers, &bytes).map(|text| jq::string(&text).into()),
         },
-        Declared::Other => Ok(jq::string(&text(&headers, &bytes)).into()),
-        other => structured(other, &headers, &bytes).map(Data::Json),
+        Declared::Other => charset::any(headers, &bytes).map(|text| jq::string(&text).into()),
+        Declared::Form => form::read(&charset::text(headers, &bytes)?).map(Data::Value),
+        other => structured(other, headers, bytes).map(Data::Json),
     }
 }
 
 /// The JSON of a format that is none.
-fn structured(declared: Declared, headers: &HeaderMap, bytes: &Bytes) -> Result<Raw, Error> {
+fn structured(declared: Declared, headers: &HeaderMap, bytes: Bytes) -> Result<Raw, Error> {
     match declared {
-        Declared::Xml => xml::read(bytes, charset(headers)),
-        Declared::Ndjson => ndjson::read(bytes),
-        Declared::Sse => sse::read(&text(headers, bytes)),
-        Declared::Msgpack => msgpack::read(bytes),
-        Declared::Csv => csv::read(&text(headers, bytes)),
-        Declared::Json | Declared::Other | Declared::Nothing => Raw::check(bytes),
+        Declared::Xml => xml::read(&bytes, charset::named(headers)),
+        Declared::Ndjson => ndjson::read(&charset::recode(headers, bytes)?),
+        Declared::Sse => sse::read(&charset::text(headers, &bytes)?),
+        Declared::Msgpack => msgpack::read(&bytes),
+        Declared::Csv => csv::read(&charset::text(headers, &bytes)?),
+        Declared::Yaml => yaml::read(&charset::text(headers, &bytes)?),
+        Declared::Json | Declared::Form | Declared::Other | Declared::Nothing => Raw::check(&bytes),
     }
 }
 
@@ -168,12 +179,14 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
     }
     match declared {
         Declared::Json => {
+            let bytes = charset::recode(&headers, bytes)?;
             json::check(&bytes)?;
             lines.append(&bytes, out);
         }
         Declared::Nothing if json::check(&bytes).is_ok() => lines.append(&bytes, out),
-        Declared::Nothing | Declared::Other => json::write_string(&text(&headers, &bytes), out),
-        other => lines.append(structured(other, &headers, &bytes)?.bytes(), out),
+        Declared::Nothing | Declared::Other => json::write_string(&charset::any(&headers, &bytes)?, out),
+        Declared::Form => json::write(&form::read(&charset::text(&headers, &bytes)?)?, out)?,
+        other => lines.append(structured(other, &headers, bytes)?.bytes(), out),
     }
     Ok(())
 }
@@ -196,20 +209,6 @@ impl Lines {
     }
 }
 
-/// Text as it is, in the character set of its type; other bytes as a `data:` URL.
-fn text(headers: &HeaderMap, bytes: &Bytes) -> String {
-    let named = charset(headers).and_then(|label| Encoding::for_label_no_replacement(label.as_bytes()));
-    if let Some(text) = named.and_then(|set| set.decode_without_bom_handling_and_without_replacement(bytes)) {
-        return text.into_owned();
-    }
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return text.to_owned();
-    }
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/octet-stream");
-    let media: String = media.chars().filter(|c| !c.is_whitespace()).collect();
-    format!("data:{media};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +225,9 @@ mod tests {
         }
         assert_eq!(by_type(&of("application/rss+xml; charset=utf-8")), Declared::Xml);
         assert_eq!(by_type(&of("TEXT/CSV")), Declared::Csv);
+        assert_eq!(by_type(&of("application/openapi+yaml")), Declared::Yaml);
+        assert_eq!(by_type(&of("text/x-yaml")), Declared::Yaml);
+        assert_eq!(by_type(&of("application/x-www-form-urlencoded")), Declared::Form);
         for other in
             ["text/html", "image/svg+xml", "application/xhtml+xml", "application/notjson", "application/json-seq"]
         {
@@ -235,16 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_in_its_character_set() {
-        let latin = Bytes::from_static(b"\xe5");
-        assert_eq!(text(&of("text/plain; charset=ISO-8859-1"), &latin), "å");
-        assert_eq!(text(&of("text/plain; charset=\"windows-1252\""), &latin), "å");
-        assert_eq!(text(&of("text/plain; charset=nonsense"), &Bytes::from_static(b"a")), "a");
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_become_a_data_url() {
-        let bytes = Bytes::from_static(&[0xff, 0x00]);
-        assert_eq!(text(&of("image/png"), &bytes), "data:image/png;base64,/wA=");
+    fn json_in_another_character_set_is_read() {
+        let read = |media, bytes: &'static [u8]| {
+            parse(by_type(&of(media)), &of(media), Bytes::from_static(bytes)).map(Data::into_value)
+        };
+        let value = read("application/json; charset=iso-8859-1", b"\"\xe5\"").expect("sound");
+        assert_eq!(jq::as_str(&value), Some("å"));
+        assert!(read("application/json", b"\"\xe5\"").is_err());
+        assert!(read("application/json; charset=nonsense", b"1").is_err());
+        assert!(read("text/csv; charset=utf-8", b"a\n\xe5\n").is_err());
     }
 }

@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
-use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http_body::Frame;
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
-use crate::format::json;
+use crate::format::{self, json};
+use crate::jq::Value;
 use crate::scope::Scope;
 use crate::step::{Compile, Outline, Shape, Step};
 use crate::steps::Written;
@@ -139,11 +140,31 @@ async fn read_body(scope: &Scope, bound: usize) -> Result<(), Error> {
         _ => error,
     })?;
     if !bytes.is_empty() {
-        let value = json::read(&bytes).map_err(|error| Error::new(Kind::BadRequest, error.detail().to_owned()))?;
-        scope.set_body_value(value);
+        scope.set_body_value(parse_body(scope.headers(), bytes.clone(), bound).await?);
     }
     scope.put_body(Body::Bytes(bytes));
     Ok(())
+}
+
+/// The value of the client's body, by its content type and uncompressed.
+async fn parse_body(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<Value, Error> {
+    // `curl -d` calls everything a form; no form begins like this, since its braces are percent-encoded.
+    let braced = bytes.starts_with(b"{") || bytes.starts_with(b"[");
+    if braced
+        && format::is_form(headers)
+        && let Ok(value) = json::read(&bytes)
+    {
+        return Ok(value);
+    }
+    let mut headers = headers.clone();
+    // Of an answer anything may be made, of a request not.
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+    let body = Body::Bytes(bytes);
+    let answer = Answer { status: http::StatusCode::OK, headers, body, names: None, upstream: None };
+    format::value(answer, bound).await.map_err(|error| match error.kind() {
+        Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
+        _ => Error::new(Kind::BadRequest, error.detail().to_owned()),
+    })
 }
 
 fn late() -> Error {

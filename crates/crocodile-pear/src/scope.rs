@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use http::{HeaderMap, Method};
 
 use crate::flow::{Body, Names};
+use crate::format::form;
 use crate::jq::{self, Data, Value};
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
@@ -147,11 +148,7 @@ impl Scope {
     }
 
     fn query_value(&self) -> Value {
-        let pairs = self.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        gather(pairs.map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (form_decode(name), form_decode(value))
-        }))
+        form::query(self.query().unwrap_or_default())
     }
 }
 
@@ -166,29 +163,9 @@ fn named(names: &Names, name: &str) -> Data {
 
 /// Header fields as an object: names in lower case, a field that came several times as a list of strings.
 pub fn header_value(headers: &HeaderMap) -> Value {
-    gather(
+    form::gather(
         headers
             .iter()
             .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())),
     )
-}
-
-/// An object of strings; a name that comes several times has a list of strings.
-fn gather(pairs: impl Iterator<Item = (String, String)>) -> Value {
-    let mut grouped: indexmap::IndexMap<String, Vec<Value>> = indexmap::IndexMap::new();
-    for (name, value) in pairs {
-        grouped.entry(name).or_default().push(jq::string(&value));
-    }
-    let single = |mut values: Vec<Value>| match values.len() {
-        1 => values.remove(0),
-        _ => jq::list(values),
-    };
-    let fields: Vec<_> = grouped.into_iter().map(|(name, values)| (name, single(values))).collect();
-    jq::object(fields.iter().map(|(name, value)| (name.as_str(), value.clone())))
-}
-
-/// Decodes one name or value of a query (WHATWG URL, application/x-www-form-urlencoded).
-fn form_decode(text: &str) -> String {
-    let spaced = text.replace('+', " ");
-    percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }

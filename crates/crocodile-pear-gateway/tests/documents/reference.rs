@@ -14,7 +14,7 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading.
-const SECTIONS: [(&str, &str); 16] = [
+const SECTIONS: [(&str, &str); 17] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
     ("LocationSpec", "A location"),
@@ -28,6 +28,7 @@ const SECTIONS: [(&str, &str); 16] = [
     ("EjectSpec", "Ejection"),
     ("HealthSpec", "Health"),
     ("EndpointSpec", "An end-point"),
+    ("ConvertSpec", "Formats of convert"),
     ("Compress", "Compress"),
     ("Clients", "Clients"),
     ("Log", "Log"),

@@ -1,10 +1,13 @@
 //! CSV (RFC 4180): the first row names the columns, each other one is an object of strings.
 
+use bytes::Bytes;
+use csv_core::ReadRecordResult;
+
 use super::json::{self, Raw, SIZE, write_string};
 use crate::error::{Error, Kind};
 use crate::jq::value::{self, Shape, Value};
 
-/// Columns of what is written: each row has all of them.
+/// Columns: each row has all of them.
 const COLUMNS: usize = 1024;
 
 static NOTHING: Value = value::null();
@@ -12,30 +15,24 @@ static NOTHING: Value = value::null();
 /// Reads the rows as a list of objects.
 ///
 /// # Errors
-/// `Kind::Malformed` for rows of other lengths than the first and for columns of the same name; `Kind::Oversized` where the names of the
-/// columns make the list larger than 64 MiB.
+/// As [`Rows::next`]; `Kind::Oversized` where the names of the columns make the list larger than 64 MiB.
 pub fn read(text: &str) -> Result<Raw, Error> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let names = reader.headers().map_err(|error| refuse(&error))?.clone();
-    let mut sorted: Vec<&str> = names.iter().collect();
-    sorted.sort_unstable();
-    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(Error::new(Kind::Malformed, "not valid CSV: two columns have the same name"));
-    }
+    let mut rows = Rows::new(SIZE);
+    rows.push(Bytes::copy_from_slice(text.as_bytes()));
     let mut out = b"[".to_vec();
-    let mut row = csv::StringRecord::new();
-    while reader.read_record(&mut row).map_err(|error| refuse(&error))? {
+    loop {
+        let row = match rows.next()? {
+            Some(row) => row,
+            None => match rows.finish()? {
+                Some(row) => row,
+                None => break,
+            },
+        };
         if out.len() > SIZE {
             return Err(Error::new(Kind::Oversized, "the rows become larger than 64 MiB"));
         }
-        for (index, (name, field)) in names.iter().zip(&row).enumerate() {
-            out.push(if index == 0 { b'{' } else { b',' });
-            write_string(name, &mut out);
-            out.push(b':');
-            write_string(field, &mut out);
-        }
-        out.extend_from_slice(b"},");
+        out.extend_from_slice(&row);
+        out.push(b',');
     }
     if out.len() > 1 {
         out.pop();
@@ -44,33 +41,219 @@ pub fn read(text: &str) -> Result<Raw, Error> {
     Ok(Raw::sound(out.into(), 2))
 }
 
-/// Appends the items of a list as rows. The columns are the fields of all objects, in the order in which they first come.
+/// Reads rows that arrive in pieces, in UTF-8. Held is one row, which becomes at most `bound` bytes of JSON.
+pub struct Rows {
+    core: Box<csv_core::Reader>,
+    bound: usize,
+    chunk: Bytes,
+    at: usize,
+    /// The fields of the row that is being read, one behind the other, and where each ends.
+    fields: Vec<u8>,
+    ends: Vec<usize>,
+    /// How much of both is used.
+    used: (usize, usize),
+    names: Option<Vec<String>>,
+}
+
+impl Rows {
+    /// At the beginning.
+    pub fn new(bound: usize) -> Self {
+        let (chunk, fields, ends) = (Bytes::new(), vec![0; 1024], vec![0; 64]);
+        Rows { core: Box::new(csv_core::Reader::new()), bound, chunk, at: 0, fields, ends, used: (0, 0), names: None }
+    }
+
+    /// Takes the next piece; the one before must have been read to its end with `next`.
+    pub fn push(&mut self, chunk: Bytes) {
+        (self.chunk, self.at) = (chunk, 0);
+    }
+
+    /// The next row that is whole, as JSON; `None` when more must come.
+    ///
+    /// # Errors
+    /// `Malformed` for a row of another length than the first, for columns of the same name and for what is not UTF-8, `Oversized` for a
+    /// row over the bound.
+    #[allow(clippy::should_implement_trait, reason = "an iterator would end for good where more can be pushed")]
+    pub fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        // To the reader, nothing is the end.
+        while self.at < self.chunk.len() {
+            if let Some(row) = self.step()? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says that nothing more comes; the last row may lack its end.
+    ///
+    /// # Errors
+    /// As [`Rows::next`].
+    pub fn finish(&mut self) -> Result<Option<Bytes>, Error> {
+        self.push(Bytes::new());
+        let row = self.step()?;
+        if row.is_none() && self.used != (0, 0) { self.step() } else { Ok(row) }
+    }
+
+    fn step(&mut self) -> Result<Option<Bytes>, Error> {
+        let (fields, ends) = (&mut self.fields[self.used.0..], &mut self.ends[self.used.1..]);
+        let (result, read, wrote, ended) = self.core.read_record(&self.chunk[self.at..], fields, ends);
+        self.at += read;
+        self.used = (self.used.0 + wrote, self.used.1 + ended);
+        match result {
+            ReadRecordResult::OutputFull if self.fields.len() > self.bound => Err(self.oversized()),
+            ReadRecordResult::OutputFull => {
+                self.fields.resize(self.fields.len() * 2, 0);
+                if self.chunk.is_empty() { self.step() } else { Ok(None) }
+            }
+            ReadRecordResult::OutputEndsFull if self.ends.len() > COLUMNS => {
+                Err(refuse("a row of more than 1024 fields", self.core.line()))
+            }
+            ReadRecordResult::OutputEndsFull => {
+                self.ends.resize(self.ends.len() * 2, 0);
+                if self.chunk.is_empty() { self.step() } else { Ok(None) }
+            }
+            ReadRecordResult::Record => self.record(),
+            ReadRecordResult::InputEmpty | ReadRecordResult::End => Ok(None),
+        }
+    }
+
+    /// Takes a row that is whole.
+    fn record(&mut self) -> Result<Option<Bytes>, Error> {
+        let (_, count) = std::mem::take(&mut self.used);
+        // The row's end has been read.
+        let line = self.core.line().saturating_sub(1).max(1);
+        let mut fields = Vec::with_capacity(count);
+        let mut start = 0;
+        for end in &self.ends[..count] {
+            let field = std::str::from_utf8(&self.fields[start..*end]);
+            fields.push(field.map_err(|_| refuse("a row has bytes that are no UTF-8", line))?);
+            start = *end;
+        }
+        let Some(names) = &self.names else {
+            self.names = Some(header(&fields, line)?);
+            return Ok(None);
+        };
+        if fields.len() != names.len() {
+            let reason = format!("a row of {} fields where the first has {}", fields.len(), names.len());
+            return Err(refuse(&reason, line));
+        }
+        let row = object(names, &fields);
+        if row.len() > self.bound { Err(self.oversized()) } else { Ok(Some(row)) }
+    }
+
+    fn oversized(&self) -> Error {
+        Error::new(Kind::Oversized, format!("an item is larger than {} bytes", self.bound))
+    }
+}
+
+/// The names of the columns.
+fn header(fields: &[&str], line: u64) -> Result<Vec<String>, Error> {
+    let mut sorted = fields.to_vec();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(refuse("two columns have the same name", line));
+    }
+    Ok(fields.iter().map(|name| (*name).to_owned()).collect())
+}
+
+fn object(names: &[String], fields: &[&str]) -> Bytes {
+    let mut out = Vec::new();
+    for (index, (name, field)) in names.iter().zip(fields).enumerate() {
+        out.push(if index == 0 { b'{' } else { b',' });
+        write_string(name, &mut out);
+        out.push(b':');
+        write_string(field, &mut out);
+    }
+    out.push(b'}');
+    out.into()
+}
+
+fn refuse(reason: &str, line: u64) -> Error {
+    Error::new(Kind::Malformed, format!("not valid CSV: {reason} (line {line})"))
+}
+
+/// Appends the items of a list as rows. Without `columns`, these are the fields of all objects, in the order in which they first come.
 ///
 /// # Errors
 /// As [`json::write`], and `Kind::Expression` for more than 1,024 columns.
-pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn write(value: &Value, columns: &[String], out: &mut Vec<u8>) -> Result<(), Error> {
     let rows = value::as_list(value).unwrap_or(std::slice::from_ref(value));
-    let mut columns = indexmap::IndexSet::new();
-    for fields in rows.iter().filter_map(value::as_object) {
-        columns.extend(fields.keys());
-        if columns.len() > COLUMNS {
-            return Err(Error::new(Kind::Expression, "the rows have more than 1024 columns"));
-        }
+    Writer::new(columns).write_first(rows, out)
+}
+
+/// Writes rows, one item after the other.
+pub struct Writer {
+    names: indexmap::IndexSet<String>,
+    keys: Vec<Value>,
+    /// Whether the columns were named by the operator: then other fields are not wanted.
+    chosen: bool,
+    begun: bool,
+}
+
+impl Writer {
+    /// A writer of these columns; if there are none, of the fields of the first items.
+    pub fn new(columns: &[String]) -> Self {
+        let names = columns.iter().cloned().collect();
+        Writer { names, keys: Vec::new(), chosen: !columns.is_empty(), begun: false }
     }
-    if !columns.is_empty() {
-        row(columns.iter().copied(), out)?;
+
+    /// Whether the first items have yet to say which columns there are.
+    pub fn is_unnamed(&self) -> bool {
+        !self.chosen && !self.begun
     }
-    for item in rows {
-        match (value::as_object(item), value::as_list(item)) {
-            (Some(fields), _) => row(columns.iter().map(|name| fields.get(*name).unwrap_or(&NOTHING)), out)?,
-            (_, Some(items)) => row(items.iter(), out)?,
-            _ => row(std::iter::once(item), out)?,
+
+    /// Appends the first items, of which the columns are made unless they were chosen.
+    ///
+    /// # Errors
+    /// As [`Writer::write`], and `Kind::Expression` for more than 1,024 columns.
+    pub fn write_first(&mut self, items: &[Value], out: &mut Vec<u8>) -> Result<(), Error> {
+        let objects = items.iter().filter_map(value::as_object);
+        for fields in objects.filter(|_| !self.chosen) {
+            self.names.extend(fields.keys().filter_map(value::as_str).map(str::to_owned));
+            if self.names.len() > COLUMNS {
+                return Err(Error::new(Kind::Expression, "the rows have more than 1024 columns"));
+            }
         }
+        self.begin(out)?;
+        items.iter().try_for_each(|item| self.write(item, out))
+    }
+
+    /// Appends an item, and before the first one the names of the columns.
+    ///
+    /// # Errors
+    /// As [`json::write`], and `Kind::Expression` for a field that is none of the columns, unless they were chosen.
+    pub fn write(&mut self, item: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.begin(out)?;
         if out.len() > SIZE {
             return Err(Error::new(Kind::Expression, "the value is too large to write"));
         }
+        let Some(fields) = value::as_object(item) else {
+            return row(value::as_list(item).unwrap_or(std::slice::from_ref(item)).iter(), out);
+        };
+        if !self.chosen
+            && let Some(stranger) = fields.keys().filter_map(value::as_str).find(|name| !self.names.contains(*name))
+        {
+            let reason =
+                format!("an item has a field `{stranger:.100}`, and the first ones had none: name it in `columns`");
+            return Err(Error::new(Kind::Expression, reason));
+        }
+        row(self.keys.iter().map(|key| fields.get(key).unwrap_or(&NOTHING)), out)
     }
-    Ok(())
+
+    /// Appends the names of the columns if no item has.
+    ///
+    /// # Errors
+    /// As [`json::write`].
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.begin(out)
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        if std::mem::replace(&mut self.begun, true) || self.names.is_empty() {
+            return Ok(());
+        }
+        self.keys = self.names.iter().map(|name| value::string(name)).collect();
+        row(self.keys.iter(), out)
+    }
 }
 
 fn row<'a>(fields: impl Iterator<Item = &'a Value>, out: &mut Vec<u8>) -> Result<(), Error> {
@@ -92,17 +275,6 @@ fn row<'a>(fields: impl Iterator<Item = &'a Value>, out: &mut Vec<u8>) -> Result
     }
     out.extend_from_slice(b"\r\n");
     Ok(())
-}
-
-fn refuse(error: &csv::Error) -> Error {
-    let line = error.position().map_or(1, csv::Position::line);
-    let reason = match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("a row of {len} fields where the first has {expected_len}")
-        }
-        _ => "a row that cannot be read".to_owned(),
-    };
-    Error::new(Kind::Malformed, format!("not valid CSV: {reason} (line {line})"))
 }
 
 #[cfg(test)]
@@ -127,7 +299,7 @@ mod tests {
     fn objects_are_rows() {
         let value = json::read(&r#"[{"a":1.0,"b":"x,\"y"},{"c":[1],"a":null},[1,2],"z"]"#.into()).expect("JSON");
         let mut out = Vec::new();
-        write(&value, &mut out).expect("written");
+        write(&value, &[], &mut out).expect("written");
         assert_eq!(String::from_utf8_lossy(&out), "a,b,c\r\n1.0,\"x,\"\"y\",\r\n,,[1]\r\n1,2\r\nz\r\n");
     }
 
@@ -135,5 +307,38 @@ mod tests {
     fn long_names_are_not_repeated_without_end() {
         let text = format!("{}\n{}", "n".repeat(1 << 20), "1\n".repeat(100_000));
         assert_eq!(read(&text).expect_err("too large").kind(), Kind::Oversized);
+    }
+
+    #[test]
+    fn rows_come_out_of_pieces() {
+        let text = "id,\"the name\"\r\n1,\"a \"\"b\"\",\r\n c\"\r\n\r\n2,é";
+        for size in 1..text.len() {
+            let (mut rows, mut out) = (Rows::new(100), Vec::new());
+            for piece in text.as_bytes().chunks(size) {
+                rows.push(Bytes::copy_from_slice(piece));
+                while let Some(row) = rows.next().expect("sound") {
+                    out.push(row);
+                }
+            }
+            out.extend(rows.finish().expect("sound"));
+            assert_eq!(out, [r#"{"id":"1","the name":"a \"b\",\r\n c"}"#, r#"{"id":"2","the name":"é"}"#], "{size}");
+        }
+        let long = format!("a\n{}", "x".repeat(10_000));
+        let mut rows = Rows::new(100);
+        rows.push(long.into());
+        assert_eq!(rows.next().expect_err("too large").kind(), Kind::Oversized);
+    }
+
+    #[test]
+    fn columns_are_those_of_the_first_items_or_the_chosen_ones() {
+        let item = |text: &'static str| json::read(&text.into()).expect("JSON");
+        let (mut writer, mut out) = (Writer::new(&[]), Vec::new());
+        writer.write_first(&[item(r#"{"a":1}"#), item(r#"{"b":2}"#)], &mut out).expect("written");
+        writer.write(&item(r#"{"b":3}"#), &mut out).expect("written");
+        assert_eq!(String::from_utf8_lossy(&out), "a,b\r\n1,\r\n,2\r\n,3\r\n");
+        assert!(writer.write(&item(r#"{"c":3}"#), &mut out).expect_err("unknown").detail().contains("`columns`"));
+        let (mut writer, mut out) = (Writer::new(&["b".to_owned(), "x".to_owned()]), Vec::new());
+        writer.write(&item(r#"{"a":1,"b":2}"#), &mut out).expect("written");
+        assert_eq!(String::from_utf8_lossy(&out), "b,x\r\n2,\r\n");
     }
 }

@@ -1,42 +1,49 @@
-//! XML as JSON: strictly read, without a document type, and without recursion.
+//! XML as JSON: strictly read, without recursion, and without anything from outside.
 //!
 //! An element without attributes and without elements in it is its text, a string. Any other is an object: `@name` for an
 //! attribute, the name for an element, a list for an element that comes several times, `#text` for the text beside
 //! attributes. Where text stands beside elements, order counts: `#content` is then a list of texts and of objects with
 //! one element each. Names are kept as they are written, with their prefixes. Comments, processing instructions and the
 //! space between elements are left out. A document is an object with its one element: `$news.rss.channel.item[]`.
+//!
+//! A document type is checked, and nothing is fetched for it. Entities of the document itself are replaced if they do
+//! not refer to others, within a budget.
 
+mod cursor;
+mod dtd;
+mod element;
 mod encoding;
 mod name;
 mod parse;
+mod reference;
 mod write;
 
 use bytes::Bytes;
 
-use super::json::{Raw, write_string};
+use super::json::{DEPTH, Raw, write_string};
 use crate::error::{Error, Kind};
+use dtd::Dtd;
+use element::Element;
 use parse::{Event, Parser};
 
-pub use write::write;
-
-/// Elements in elements: each is up to three levels of JSON.
-pub const DEPTH: usize = 40;
+pub use write::{begin, end, item, write};
 
 /// Reads a document; `charset` is what its content type says.
 ///
 /// # Errors
-/// `Kind::Malformed` for what is not well-formed (XML 1.0, Namespaces in XML 1.0), has a document type, uses other entities than the five, or
-/// exceeds the caps on depth, names and attributes.
+/// `Kind::Malformed` for what is not well-formed (XML 1.0, Namespaces in XML 1.0), refers to anything outside of the document, to entities in
+/// entities, or exceeds the caps on depth, names, attributes and what entities add.
 pub fn read(bytes: &[u8], charset: Option<&str>) -> Result<Raw, Error> {
     let text = encoding::decode(bytes, charset).map_err(|reason| refuse(reason, 0))?;
-    let mut parser = Parser::new(&text);
+    let dtd = Dtd::find(&text).map_err(|(reason, at)| refuse(reason, at))?;
+    let mut parser = Parser::new(&text, &dtd);
     let mut open: Vec<Element> = Vec::new();
-    let mut whole = Vec::new();
+    let (mut whole, mut depth) = (Vec::new(), 1);
     while let Some(event) = parser.next().map_err(|reason| refuse(reason, parser.at()))? {
         match event {
             Event::Start(name, attributes) => {
                 if open.len() == DEPTH {
-                    return Err(refuse("elements nest deeper than 40 levels", parser.at()));
+                    return Err(refuse("elements nest deeper than 128 levels", parser.at()));
                 }
                 open.push(Element::new(name, &attributes));
             }
@@ -49,132 +56,28 @@ pub fn read(bytes: &[u8], charset: Option<&str>) -> Result<Raw, Error> {
                 let Some(element) = open.pop() else { break };
                 let name = element.name;
                 let value = element.close();
+                if value.depth >= DEPTH {
+                    return Err(refuse("as JSON it nests deeper than 128 levels", parser.at()));
+                }
                 match open.last_mut() {
                     Some(outer) => outer.add(name, &value),
                     None => {
                         whole.push(b'{');
                         write_string(name, &mut whole);
                         whole.push(b':');
-                        whole.extend_from_slice(&value);
+                        whole.extend_from_slice(&value.json);
                         whole.push(b'}');
+                        depth += value.depth;
                     }
                 }
             }
         }
     }
-    Ok(Raw::sound(Bytes::from(whole), (3 * DEPTH + 2) as u8))
+    Ok(Raw::sound(Bytes::from(whole), depth as u8))
 }
 
 fn refuse(reason: &str, at: usize) -> Error {
     Error::new(Kind::Malformed, format!("not valid XML: {reason} (byte {at})"))
-}
-
-/// An element that is open: the JSON of what has been closed in it.
-struct Element<'a> {
-    name: &'a str,
-    /// `"@name":"value",` for each attribute.
-    attributes: Vec<u8>,
-    /// The elements by name, in the order of their first.
-    inner: indexmap::IndexMap<&'a str, Inner>,
-    /// The elements and the texts between them, in order: what `#content` would be.
-    content: Vec<u8>,
-    mixed: bool,
-    text: String,
-}
-
-#[derive(Default)]
-struct Inner {
-    values: Vec<u8>,
-    count: usize,
-}
-
-impl<'a> Element<'a> {
-    fn new(name: &'a str, attributes: &[(&str, String)]) -> Self {
-        let mut written = Vec::new();
-        for (name, value) in attributes {
-            write_string(&format!("@{name}"), &mut written);
-            written.push(b':');
-            write_string(value, &mut written);
-            written.push(b',');
-        }
-        Element {
-            name,
-            attributes: written,
-            inner: indexmap::IndexMap::new(),
-            content: Vec::new(),
-            mixed: false,
-            text: String::new(),
-        }
-    }
-
-    /// Takes the text that came since the last element.
-    fn settle(&mut self) {
-        let text = std::mem::take(&mut self.text);
-        let blank = text.trim_matches(parse::is_space).is_empty();
-        self.mixed |= !blank;
-        if !blank || (self.mixed && !text.is_empty()) {
-            write_string(&text, &mut self.content);
-            self.content.push(b',');
-        }
-    }
-
-    fn add(&mut self, name: &'a str, value: &[u8]) {
-        self.settle();
-        self.content.push(b'{');
-        write_string(name, &mut self.content);
-        self.content.push(b':');
-        self.content.extend_from_slice(value);
-        self.content.extend_from_slice(b"},");
-        let inner = self.inner.entry(name).or_default();
-        inner.values.extend_from_slice(value);
-        inner.values.push(b',');
-        inner.count += 1;
-    }
-
-    fn close(mut self) -> Vec<u8> {
-        let mut out = Vec::new();
-        if self.inner.is_empty() {
-            if self.attributes.is_empty() {
-                write_string(&self.text, &mut out);
-                return out;
-            }
-            if !self.text.is_empty() {
-                self.attributes.extend_from_slice(b"\"#text\":");
-                write_string(&self.text, &mut self.attributes);
-                self.attributes.push(b',');
-            }
-        } else {
-            self.settle();
-        }
-        out.push(b'{');
-        out.append(&mut self.attributes);
-        if self.mixed {
-            out.extend_from_slice(b"\"#content\":");
-            list(&self.content, &mut out);
-        } else {
-            for (name, inner) in &self.inner {
-                write_string(name, &mut out);
-                out.push(b':');
-                match inner.count {
-                    1 => out.extend_from_slice(&inner.values),
-                    _ => list(&inner.values, &mut out),
-                }
-            }
-        }
-        // The last comma.
-        if out.len() > 1 {
-            out.pop();
-        }
-        out.push(b'}');
-        out
-    }
-}
-
-/// A list of values that each have a comma behind them; with a comma behind it.
-fn list(values: &[u8], out: &mut Vec<u8>) {
-    out.push(b'[');
-    out.extend_from_slice(values.strip_suffix(b",").unwrap_or(values));
-    out.extend_from_slice(b"],");
 }
 
 #[cfg(test)]
@@ -253,8 +156,33 @@ mod tests {
             "<?xml version='1.0' encoding='UTF-16'?><a/>",
             "<?xml version='1.0' encoding='nonsense'?><a/>",
             "<?xml version='1.0' encoding=' UTF-8'?><a/>",
-            "<!DOCTYPE a><a/>",
-            "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>",
+            "<!DOCTYPE a",
+            "<!DOCTYPE a><!DOCTYPE a><a/>",
+            "<a/><!DOCTYPE a>",
+            "<a><!DOCTYPE a></a>",
+            "<!DOCTYPE a []><a>&b;</a>",
+            "<!DOCTYPE a [<!ENTITY b '<c>'>]><a>&b;</a>",
+            "<!DOCTYPE a [<!ENTITY b '</a><a>'>]><a>&b;</a>",
+            "<!DOCTYPE a [<!ENTITY b '&c;'><!ENTITY c 'd'>]><a>&b;</a>",
+            "<!DOCTYPE a [<!ENTITY b '&b;'>]><a>&b;</a>",
+            "<!DOCTYPE a [<!ENTITY b '<'>]><a c='&b;'/>",
+            "<!DOCTYPE a [<!ENTITY b '%c;'>]><a/>",
+            "<!DOCTYPE a [<!ENTITY % b '%b;'> %b;]><a/>",
+            "<!DOCTYPE a [<!ENTITY % b '<!ELEMENT c'> %b; EMPTY>]><a/>",
+            "<!DOCTYPE a [<!ENTITY b>]><a/>",
+            "<!DOCTYPE a [<!ELEMENT a>]><a/>",
+            "<!DOCTYPE a [<!ELEMENT a (b, c | d)>]><a/>",
+            "<!DOCTYPE a [<!ELEMENT a (b>]><a/>",
+            "<!DOCTYPE a [<!ELEMENT a (#PCDATA | b)>]><a/>",
+            "<!DOCTYPE a [<!ATTLIST a b CDATA>]><a/>",
+            "<!DOCTYPE a [<!ATTLIST a b CDATA '<'>]><a/>",
+            "<!DOCTYPE a [<!ATTLIST a b CDATA '&c;'><!ENTITY c 'd'>]><a/>",
+            "<!DOCTYPE a [<!ATTLIST a b (c|d|) #IMPLIED>]><a/>",
+            "<!DOCTYPE a [<!NOTATION b>]><a/>",
+            "<!DOCTYPE a [<![INCLUDE[]]>]><a/>",
+            "<!DOCTYPE a PUBLIC '\u{e5}' 'b'><a/>",
+            "<!DOCTYPE a PUBLIC 'b'><a/>",
+            "<!DOCTYPE a [%b;]><a/>",
             "<a><![CDATA[</a>",
             "<![CDATA[]]><a/>",
             "<a>\u{1}</a>",
@@ -320,20 +248,53 @@ mod tests {
             "<a xmlns=''/>",
             "<a><?xml-style x?></a>",
             "<a xmlns:xml='http://www.w3.org/XML/1998/namespace'/>",
+            "<!DOCTYPE a><a/>",
+            "<!DOCTYPE rss PUBLIC \"-//Netscape Communications//DTD RSS 0.91//EN\" \"http://example.org/rss.dtd\" [ ]><rss/>",
+            "<!DOCTYPE a SYSTEM 'a' [<!ELEMENT a ((b|c)+,(d,e?)*)><!ELEMENT b (#PCDATA|c)*><!-- --><?x?>]><a/>",
+            "<!DOCTYPE a [<!NOTATION g PUBLIC 'g'><!ENTITY p SYSTEM 'p' NDATA g><!ATTLIST a b NOTATION (g) #IMPLIED>]><a/>",
+            "<!DOCTYPE a [<!ENTITY % d \"<!ENTITY e '&#38;lt;<b/>'>\"> %d; <!ENTITY % f SYSTEM 'f'> %f;]><a>&e;</a>",
         ] {
             json(text);
         }
     }
 
     #[test]
+    fn what_a_document_declares_for_itself_counts() {
+        let typed = "<!DOCTYPE a [<!ENTITY b 'x<c>y</c>'><!ENTITY d '&#38;#60;'><!ATTLIST a k NMTOKENS ' 1  2 ' l CDATA #IMPLIED \
+            m ID #IMPLIED>]>";
+        assert_eq!(
+            json(&format!("{typed}<a m='  &d;   z '>&b;!</a>")),
+            r##"{"a":{"@m":"< z","@k":"1 2","#content":["x",{"c":"y"},"!"]}}"##
+        );
+    }
+
+    #[test]
     fn bombs_do_not_go_off() {
         let laughs = "<!DOCTYPE a [<!ENTITY l0 'x'><!ENTITY l1 '&l0;&l0;'>]><a>&l1;</a>";
-        let outside = "<!DOCTYPE a SYSTEM \"file:///etc/passwd\"><a/>";
+        let quadratic = format!("<!DOCTYPE a [<!ENTITY b '{}'>]><a>{}</a>", "b".repeat(10_000), "&b;".repeat(10));
+        let spread =
+            format!("<!DOCTYPE a [<!ATTLIST b c CDATA '{}'>]><a>{}</a>", "b".repeat(10_000), "<b/>".repeat(10));
+        let inner = format!("<!DOCTYPE a [<!ENTITY % b '{}'>{}]><a/>", " ".repeat(10_000), "%b;".repeat(10));
+        let outside = "<!DOCTYPE a [<!ENTITY b SYSTEM \"file:///etc/passwd\">]><a>&b;</a>";
+        let valued = "<!DOCTYPE a [<!ENTITY b SYSTEM \"file:///etc/passwd\">]><a c='&b;'/>";
         let deep = "<a>".repeat(100_000);
+        let choices = format!("<!DOCTYPE a [<!ELEMENT a {}", "(".repeat(100_000));
         let broad = format!("<a {}/>", (0..100_000).map(|n| format!("b{n}='' ")).collect::<String>());
         let named = format!("<{}/>", "a".repeat(1 << 20));
-        for text in [laughs, outside, &deep, &broad, &named] {
+        for text in [laughs, &quadratic, &spread, &inner, outside, valued, &deep, &choices, &broad, &named] {
             assert_eq!(read(text.as_bytes(), None).map(|_| ()).expect_err("refused").kind(), Kind::Malformed);
         }
+    }
+
+    #[test]
+    fn elements_nest_as_deep_as_json() {
+        let nested = |depth: usize, inner: &str| format!("{}{inner}{}", "<a>".repeat(depth), "</a>".repeat(depth));
+        json(&nested(128, ""));
+        assert!(read(nested(129, "").as_bytes(), None).is_err());
+        // A list and its object are two levels each time, text beside elements three.
+        json(&nested(126, "<b/><b/>"));
+        assert!(read(nested(127, "<b/><b/>").as_bytes(), None).is_err());
+        json(&nested(125, "x<b/>"));
+        assert!(read(nested(126, "x<b/>").as_bytes(), None).is_err());
     }
 }

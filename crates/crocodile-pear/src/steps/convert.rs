@@ -1,81 +1,72 @@
 //! `convert`: the answer in another format.
 
+mod accept;
+mod form;
+
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, VARY};
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
+    HeaderValue, VARY,
+};
+use http_body::Frame;
 
-use crate::choice;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Outcome};
-use crate::format::{self, csv, json, msgpack, xml};
-use crate::jq::{Data, value};
+use crate::format::list::{List, Next, Opened, open};
+use crate::format;
 use crate::problem::Problems;
 use crate::scope::Scope;
-use crate::spec::{Decode, Definitions, Json, Located, Node};
+use crate::spec;
+use crate::spec::{Decode, Definitions, Json, Located, Node, Size};
 use crate::step::{Compile, Shape, Spec, Step};
+use form::{Form, Writer};
 
-/// What is read of the answer at most.
-const MAX_BODY: usize = 16 << 20;
+/// What is sent at a time where much is at hand.
+const PIECE: usize = 32 << 10;
+
+/// What is looked at ahead for the columns of rows: their names stand before the first one.
+const AHEAD: usize = 64 << 10;
+
+/// What describes the body that was read, and not the one that is made of it.
+const OF_THE_BODY: [HeaderName; 6] = [
+    CONTENT_LENGTH,
+    ETAG,
+    ACCEPT_RANGES,
+    CONTENT_DISPOSITION,
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("content-md5"),
+];
 
 /// The formats that the end-point has, the preferred one first.
 #[derive(Clone, Debug)]
-pub struct Convert(Located<Vec<Form>>);
+pub struct Convert(ConvertSpec);
 
-choice! {
-    /// The format of an answer.
-    pub enum Form {
-        /// `application/json`.
-        Json = "json",
-        /// The items of a list as lines of JSON, `application/x-ndjson`.
-        Ndjson = "ndjson",
-        /// The items of a list as server-sent events, `text/event-stream`.
-        Sse = "sse",
-        /// The items of a list as rows, `text/csv`: the first names the columns; what is no text stands in them as JSON.
-        Csv = "csv",
-        /// `application/xml`: `@name` is an attribute, `#text` the text, a list an element that comes several times.
-        Xml = "xml",
-        /// `application/msgpack`.
-        Msgpack = "msgpack",
+spec! {
+    /// The formats, and how they are written.
+    pub struct ConvertSpec {
+        /// The format, or several of which the client's `Accept` chooses.
+        pub to: Forms,
+        /// The columns of `csv`, in this order; other fields are left out. Unless they are named, they are the fields of the items that
+        /// stand in the first 64 KiB of a list, which wait for each other; a later item that has others breaks the answer off.
+        pub columns: Vec<String> = Vec::new(),
+        /// The most bytes of one item of a list, and of an answer that is read whole.
+        pub max_body: Size = MAX_BODY,
     }
 }
 
-impl Form {
-    /// The media types by which clients ask for it; the first is the one it is sent as.
-    fn media(self) -> &'static [&'static str] {
-        match self {
-            Form::Json => &["application/json"],
-            Form::Ndjson => &["application/x-ndjson", "application/ndjson"],
-            Form::Sse => &["text/event-stream"],
-            Form::Csv => &["text/csv"],
-            Form::Xml => &["application/xml", "text/xml"],
-            Form::Msgpack => &["application/msgpack", "application/vnd.msgpack", "application/x-msgpack"],
-        }
-    }
+/// An answer of an ordinary size.
+const MAX_BODY: Size = Size(16 << 20);
 
-    fn write(self, data: Data, out: &mut Vec<u8>) -> Result<(), Error> {
-        let value = match (self, data) {
-            (Form::Json, data) => return data.write(out),
-            (_, data) => data.into_value(),
-        };
-        match self {
-            Form::Json | Form::Xml => xml::write(&value, out),
-            Form::Csv => csv::write(&value, out),
-            Form::Msgpack => msgpack::write(&value, out),
-            Form::Ndjson | Form::Sse => {
-                let (before, after): (&[u8], &[u8]) =
-                    if self == Form::Sse { (b"data: ", b"\n\n") } else { (b"", b"\n") };
-                for item in value::as_list(&value).unwrap_or(std::slice::from_ref(&value)) {
-                    out.extend_from_slice(before);
-                    json::write(item, out)?;
-                    out.extend_from_slice(after);
-                }
-                Ok(())
-            }
-        }
-    }
-}
+/// One format or several.
+#[derive(Clone, Debug)]
+pub struct Forms(Located<Vec<Form>>);
 
-impl Decode for Convert {
+impl Decode for Forms {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         let forms = match node.as_list() {
             Some(_) => Vec::decode(node, problems)?,
@@ -88,132 +79,215 @@ impl Decode for Convert {
                 "write `convert: [json, xml]`, the preferred one first",
             );
         }
-        Some(Convert(Located::new(forms, node.span)))
+        Some(Forms(Located::new(forms, node.span)))
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let form = Form::schema(definitions);
+        serde_json::json!({"anyOf": [form, {"type": "array", "items": form, "minItems": 1}]})
+    }
+}
+
+impl Decode for Convert {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        if node.as_map().is_some() {
+            return ConvertSpec::decode(node, problems).map(Convert);
+        }
+        let to = Forms::decode(node, problems)?;
+        Some(Convert(ConvertSpec { to, columns: Vec::new(), max_body: MAX_BODY }))
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
         let form = Form::schema(definitions);
         serde_json::json!({
-            "anyOf": [form, {"type": "array", "items": form, "minItems": 1}],
+            "anyOf": [form, {"type": "array", "items": form, "minItems": 1}, ConvertSpec::schema(definitions)],
             "description": "Gives the answer in another format. Of a list of formats the client's `Accept` chooses (RFC 9110, \
                 12.5.1), the first where it does not care; a client that takes none of them is told 406 before any call is made. \
-                The answer is read whole, at most 16 MiB, unless it is JSON and stays JSON. One with another status than 2xx passes as it is.",
+                A list that arrives as JSON, NDJSON, CSV or server-sent events is converted item by item, and sent on while it arrives; \
+                what goes wrong in it breaks the answer off. Anything else, and anything that becomes MessagePack, is read whole, within `max_body`. \
+                JSON that stays JSON passes as it is, and so does an answer with another status than 2xx.",
         })
     }
 }
 
 impl Spec for Convert {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let words: Vec<&str> = self.0.value.iter().map(|form| form.word()).collect();
-        cx.explain(
-            format!("convert to {}", words.join(" or ")),
-            Some("the answer is read whole before it is converted"),
-            0,
-        );
+        let ConvertSpec { to: Forms(to), columns, max_body } = self.0;
+        let words: Vec<&str> = to.value.iter().map(|form| form.word()).collect();
+        let waits = if to.value.iter().any(|form| form.streams()) {
+            "a list streams item by item; what is none, or becomes MessagePack, is read whole"
+        } else {
+            "the answer is read whole: MessagePack says first how many items there are"
+        };
+        cx.explain(format!("convert to {}", words.join(" or ")), Some(waits), 0);
+        if !columns.is_empty() && !to.value.contains(&Form::Csv) {
+            let remedy = "leave them out, or add `csv`";
+            return cx.problems.error(to.span, "there are `columns`, and no `csv`", remedy);
+        }
         if cx.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
-            return cx.problems.error(self.0.span, "`convert` takes one answer, and here are several", remedy);
+            return cx.problems.error(to.span, "`convert` takes one answer, and here are several", remedy);
         }
-        Some(Box::new(Converting(self.0.value)))
+        let written = Written { columns, max_body: max_body.bytes() };
+        Some(Box::new(Converting { forms: to.value, written: Arc::new(written) }))
     }
 }
 
-struct Converting(Vec<Form>);
+struct Converting {
+    forms: Vec<Form>,
+    written: Arc<Written>,
+}
+
+/// How formats are written.
+struct Written {
+    columns: Vec<String>,
+    max_body: usize,
+}
 
 impl Step for Converting {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let negotiated = self.0.len() > 1;
-        let Some(form) = choose(&self.0, scope.headers()) else {
-            let words: Vec<&str> = self.0.iter().map(|form| form.media()[0]).collect();
+        let Some((form, media)) = accept::choose(&self.forms, scope.headers()) else {
+            let words: Vec<&str> = self.forms.iter().map(|form| form.media()[0]).collect();
             let error = Error::new(Kind::NotAcceptable, format!("there is {}", words.join(", ")));
             return Flow::one(scope.next_producer(), std::future::ready(Some(Err(error.at_step("convert")))));
         };
-        flow.map(move |producer| producer.then(move |outcome| convert(outcome, form, negotiated)))
+        let target = Target { form, media, negotiated: self.forms.len() > 1 };
+        let written = self.written.clone();
+        flow.map(move |producer| {
+            let written = written.clone();
+            producer.then(move |outcome| convert(outcome, target, written))
+        })
     }
 }
 
-async fn convert(outcome: Outcome, form: Form, negotiated: bool) -> Outcome {
+/// What an answer becomes.
+#[derive(Clone, Copy)]
+struct Target {
+    form: Form,
+    media: &'static str,
+    negotiated: bool,
+}
+
+async fn convert(outcome: Outcome, target: Target, written: Arc<Written>) -> Outcome {
     let answer = match outcome? {
         Ok(answer) if answer.status.is_success() => answer,
         other => return Some(other),
     };
-    let converted = converted(answer, form).await.map_err(|error| error.at_step("convert"));
+    let converted = converted(answer, target, written).await.map_err(|error| error.at_step("convert"));
     Some(converted.map(|mut answer| {
-        if negotiated {
+        if target.negotiated {
             answer.headers.append(VARY, HeaderValue::from_static("accept"));
         }
         answer
     }))
 }
 
-async fn converted(answer: Answer, form: Form) -> Result<Answer, Error> {
-    if form == Form::Json && format::is_json(&answer) {
+async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) -> Result<Answer, Error> {
+    if target.form == Form::Json && format::is_json(&answer) {
         return Ok(answer);
     }
-    let (status, names, mut headers) = (answer.status, answer.names.clone(), answer.headers.clone());
-    let upstream = answer.upstream.clone();
-    let data = format::data(answer, MAX_BODY).await?;
-    let mut out = Vec::new();
-    form.write(data, &mut out)?;
-    // They describe the body that was read.
-    for name in [CONTENT_LENGTH, ETAG] {
+    let (names, upstream) = (answer.names.take(), answer.upstream.clone());
+    let (status, mut headers) = (answer.status, answer.headers.clone());
+    let opened = if target.form.streams() { open(answer, written.max_body).await? } else { Opened::Whole(answer) };
+    let body = match opened {
+        Opened::List(list) => pieces(list, target.form, &written).await?,
+        Opened::Whole(answer) => {
+            let data = format::data(answer, written.max_body).await?;
+            let mut out = Vec::new();
+            target.form.write(data, &written.columns, &mut out)?;
+            Body::Bytes(out.into())
+        }
+    };
+    describe(&mut headers, target);
+    Ok(Answer { status, headers, body, names, upstream })
+}
+
+fn describe(headers: &mut HeaderMap, target: Target) {
+    for name in OF_THE_BODY.iter().chain([&http::header::CONTENT_ENCODING]) {
         headers.remove(name);
     }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media()[0]));
-    Ok(Answer { status, headers, body: Body::Bytes(out.into()), names, upstream })
-}
-
-/// The format that the client likes best; of several the first.
-fn choose(forms: &[Form], headers: &HeaderMap) -> Option<Form> {
-    let accept: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let accept = accept.join(",");
-    if forms.len() == 1 || accept.trim().is_empty() {
-        return forms.first().copied();
+    let media = match target.form.names_charset() {
+        true => HeaderValue::try_from(format!("{}; charset=utf-8", target.media)),
+        false => Ok(HeaderValue::from_static(target.media)),
+    };
+    headers.insert(CONTENT_TYPE, media.expect("a media type is visible letters"));
+    if target.form == Form::Sse {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    let liking = |form: Form| form.media().iter().map(|media| quality(&accept, media)).max().unwrap_or(0);
-    let best = forms.iter().map(|form| liking(*form)).max().filter(|best| *best > 0)?;
-    forms.iter().copied().find(|form| liking(*form) == best)
 }
 
-/// How much a client likes a media type, in thousandths: what it says most specifically counts (RFC 9110, 12.5.1).
-fn quality(accept: &str, media: &str) -> u16 {
-    let (kind, _) = media.split_once('/').unwrap_or((media, ""));
-    let ranges = accept.split(',').filter_map(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let name = parts.next()?.to_ascii_lowercase();
-        let rank = match name.as_str() {
-            "*/*" => 1,
-            name if name.strip_suffix("/*") == Some(kind) => 2,
-            name if name == media => 3,
-            _ => return None,
-        };
-        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-        let weight = weight.map_or(1.0, |weight| weight.parse::<f32>().unwrap_or(0.0));
-        Some((rank, (weight.clamp(0.0, 1.0) * 1000.0) as u16))
+/// A list, converted as it arrives. Its first piece is awaited: what fails until then still has a status.
+async fn pieces(list: List, form: Form, written: &Written) -> Result<Body, Error> {
+    let mut list = Reading { list, writer: Writer::new(form, &written.columns), ended: false };
+    let Some(first) = list.piece().await? else { return Ok(Body::empty()) };
+    if list.ended {
+        return Ok(Body::Bytes(first));
+    }
+    let rest = stream::unfold(Some(list), |list| async {
+        let mut list = list?;
+        match list.piece().await {
+            Ok(piece) => piece.map(|piece| (Ok(piece), Some(list))),
+            Err(error) => Some((Err(error.at_step("convert")), None)),
+        }
     });
-    ranges.max().map_or(0, |(_, quality)| quality)
+    let first = stream::once(std::future::ready(Ok(first)));
+    Ok(Body::Pulled(Box::pin(Pieces(first.chain(rest).boxed()))))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+struct Reading {
+    list: List,
+    writer: Writer,
+    ended: bool,
+}
 
-    fn chosen(accept: &'static str) -> Option<Form> {
-        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
-        choose(&[Form::Json, Form::Xml, Form::Csv], &headers)
+impl Reading {
+    /// What can be sent now; where nothing can, what can be sent next.
+    async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
+        let mut out = Vec::new();
+        if self.writer.looks_ahead() {
+            self.look_ahead(&mut out).await?;
+        }
+        while !self.ended && out.len() < PIECE {
+            match self.list.at_hand()? {
+                Next::Item(item) => self.writer.write(&item, &mut out)?,
+                Next::Wait if out.is_empty() => {
+                    if let Some(last) = self.list.pull().await? {
+                        self.writer.write(&last, &mut out)?;
+                    }
+                }
+                Next::Wait => break,
+                Next::End => {
+                    self.ended = true;
+                    self.writer.finish(&mut out)?;
+                }
+            }
+        }
+        Ok(Some(Bytes::from(out)).filter(|out| !out.is_empty()))
     }
+}
 
-    #[test]
-    fn the_client_chooses_among_the_formats() {
-        assert_eq!(chosen(""), Some(Form::Json));
-        assert_eq!(chosen("*/*"), Some(Form::Json));
-        assert_eq!(chosen("text/xml"), Some(Form::Xml));
-        assert_eq!(chosen("text/*"), Some(Form::Xml));
-        assert_eq!(chosen("text/*;q=0.5, application/json;q=0.4"), Some(Form::Xml));
-        assert_eq!(chosen("application/xml;q=0.9, text/csv, */*;q=0.1"), Some(Form::Csv));
-        assert_eq!(chosen("application/json;q=0, */*;q=0.2"), Some(Form::Xml));
-        assert_eq!(chosen("text/html"), None);
-        assert_eq!(chosen("application/json;q=0"), None);
-        assert_eq!(chosen("TEXT/CSV; header=present; q=1.000"), Some(Form::Csv));
+impl Reading {
+    /// Takes the items of which the columns are made.
+    async fn look_ahead(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (mut items, mut length) = (Vec::new(), 0);
+        while length < AHEAD
+            && let Some(item) = self.list.item().await?
+        {
+            length += item.len();
+            items.push(item);
+        }
+        self.writer.write_first(&items, out)
+    }
+}
+
+/// Pieces as a body.
+struct Pieces(BoxStream<'static, Result<Bytes, Error>>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        self.0.poll_next_unpin(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }

@@ -12,8 +12,9 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use crate::error::{Error, Kind};
 use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
-use crate::format;
-use crate::format::json::items::{Items, Path};
+use crate::format::{self, json};
+use crate::format::json::items::Path;
+use crate::format::list::{self, Opened};
 use crate::jq::Filter;
 use crate::problem::Problems;
 use crate::scope::Scope;
@@ -24,9 +25,9 @@ use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, part};
 spec! {
     /// Makes one item of each item of a list. Written short as the expression alone.
     /// A path that ends in `[]` (`.[]`, `.cases[]`, `.a.b[]`) is read while the body still arrives: an item flows on as
-    /// soon as it is whole, and the list never stands in memory. The items of an object are its values. Of a body of lines
-    /// (NDJSON), `.[]` gives each line in the same way. For any other expression, and for what is not JSON, the body is
-    /// read whole, within `max_body`.
+    /// soon as it is whole, and the list never stands in memory. The items of an object are its values. Of NDJSON, CSV and
+    /// server-sent events, `.[]` gives each line, row or event in the same way. For any other expression, and for other formats, the
+    /// body is read whole, within `max_body`.
     /// A list that breaks off, is no valid JSON or has more items than `limit` gives the items before that, and
     /// then one that failed and says so. An answer with another status than 2xx passes as it is.
     /// The items keep the order of the list; how they are ordered in the answer says `concatenate`.
@@ -98,8 +99,8 @@ type List = BoxStream<'static, Producer>;
 /// What the body of a list is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
+    /// JSON, or nothing that is told.
     Document,
-    Lines,
     /// What only the readers of formats know.
     Other,
 }
@@ -122,8 +123,12 @@ impl Ready {
     async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> List {
         let source = Source { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope };
         match (&self.path, form(&answer)) {
-            (Some(path), Form::Document) => self.stream(Items::at(path.clone(), self.max_body), answer, source),
-            (Some(path), Form::Lines) if path.is_root() => self.stream(Items::of_lines(self.max_body), answer, source),
+            (Some(path), Form::Document) => self.stream(json::items::Items::at(path.clone(), self.max_body), answer, source),
+            (Some(path), Form::Other) if path.is_root() => match list::open(answer, self.max_body).await {
+                Ok(Opened::List(list)) => self.deal(Items::List(Box::new(list)), source),
+                Ok(Opened::Whole(answer)) => self.whole(answer, source).await,
+                Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
+            },
             _ => self.whole(answer, source).await,
         }
     }
@@ -141,12 +146,15 @@ impl Ready {
         }
     }
 
-    fn stream(&self, items: Items, answer: Answer, source: Source) -> List {
-        let body = match answer.body.into_pulled() {
-            Ok(body) => body,
-            Err(error) => return stream::iter([source.producer(Err(error))]).boxed(),
-        };
-        let reading = Reading { items, body: Some(body), left: self.limit, limit: self.limit };
+    fn stream(&self, items: json::items::Items, answer: Answer, source: Source) -> List {
+        match answer.body.into_pulled() {
+            Ok(body) => self.deal(Items::Document(Box::new(items), body), source),
+            Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
+        }
+    }
+
+    fn deal(&self, items: Items, source: Source) -> List {
+        let reading = Reading { items: Some(items), left: self.limit, limit: self.limit };
         let items = stream::unfold(reading, Reading::next);
         items.map(move |item| source.producer(item.map(Body::Bytes))).boxed()
     }
@@ -178,9 +186,6 @@ fn form(answer: &Answer) -> Form {
     let Some(media) = answer.headers.get(CONTENT_TYPE) else { return Form::Document };
     let essence = media.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     match essence.to_ascii_lowercase().as_slice() {
-        b"application/x-ndjson" | b"application/ndjson" | b"application/jsonl" | b"application/x-jsonlines" => {
-            Form::Lines
-        }
         b"application/json" | b"text/json" => Form::Document,
         other if other.ends_with(b"+json") => Form::Document,
         _ => Form::Other,
@@ -218,43 +223,52 @@ impl Source {
     }
 }
 
+/// Where items come from while they arrive.
+enum Items {
+    /// The list at a path of a JSON document.
+    Document(Box<json::items::Items>, Pulled),
+    /// A body that is a list itself, in any format.
+    List(Box<list::List>),
+}
+
+impl Items {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let (items, body) = match self {
+            Items::Document(items, body) => (items, body),
+            Items::List(list) => return list.item().await,
+        };
+        loop {
+            if let Some(item) = items.next()? {
+                return Ok(Some(item));
+            }
+            match flow::data(body).await {
+                Some(chunk) => items.push(chunk?),
+                None => return items.finish(),
+            }
+        }
+    }
+}
+
 /// A list while it arrives. Nothing is read before the items at hand were asked for.
 struct Reading {
-    items: Items,
     /// Given up with the first fault.
-    body: Option<Pulled>,
+    items: Option<Items>,
     left: u64,
     limit: u64,
 }
 
 impl Reading {
     async fn next(mut self) -> Option<(Result<Bytes, Error>, Self)> {
-        let item = self.pull().await.transpose()?;
+        let item = self.items.as_mut()?.next().await.transpose()?;
         let item = match item {
             Ok(_) if self.left == 0 => Err(too_many(self.limit)),
             item => item,
         };
         self.left = self.left.saturating_sub(1);
         if item.is_err() {
-            self.body = None;
+            self.items = None;
         }
         Some((item, self))
-    }
-
-    async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
-        while let Some(body) = &mut self.body {
-            if let Some(item) = self.items.next()? {
-                return Ok(Some(item));
-            }
-            match flow::data(body).await {
-                Some(chunk) => self.items.push(chunk?),
-                None => {
-                    self.body = None;
-                    return self.items.finish();
-                }
-            }
-        }
-        Ok(None)
     }
 }
 

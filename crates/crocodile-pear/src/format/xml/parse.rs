@@ -1,11 +1,11 @@
-//! The grammar of XML 1.0 without document types, and of Namespaces in XML 1.0.
+//! The grammar of XML 1.0, and of Namespaces in XML 1.0.
 
 use std::borrow::Cow;
 
+use super::cursor::{Cursor, Reason, is_space};
+use super::dtd::{self, Dtd};
 use super::name;
-
-/// Bytes of a name.
-const NAME: usize = 1024;
+use super::reference::{self, Budget, Reference};
 
 /// Attributes of an element: each is compared with the others.
 const ATTRIBUTES: usize = 256;
@@ -16,7 +16,6 @@ const PREFIXES: usize = 64;
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
 const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
-type Reason = &'static str;
 type Attributes<'a> = Vec<(&'a str, String)>;
 
 /// What comes next in a document.
@@ -31,74 +30,41 @@ pub enum Event<'a> {
 
 /// Goes through a document; what it has given so far may turn out to be of none.
 pub struct Parser<'a> {
-    text: &'a str,
-    at: usize,
+    cursor: Cursor<'a>,
+    /// The document, while the text of an entity is read, and how many elements were open around the entity.
+    outer: Option<(Cursor<'a>, usize)>,
+    dtd: &'a Dtd,
+    budget: Budget,
     /// Names of the open elements, and how many prefixes were bound before each.
     open: Vec<(&'a str, usize)>,
     prefixes: Vec<(&'a str, String)>,
     begun: bool,
+    typed: bool,
     /// Whether the element that has just begun is empty.
     empty: bool,
 }
 
-/// Whether XML calls it white space.
-pub fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\n' | '\r')
-}
-
 impl<'a> Parser<'a> {
-    /// At the beginning.
-    pub fn new(text: &'a str) -> Self {
+    /// At the beginning of a document with this document type.
+    pub fn new(text: &'a str, dtd: &'a Dtd) -> Self {
         let prefixes = vec![("xml", XML.to_owned())];
-        Parser { text, at: 0, open: Vec::new(), prefixes, begun: false, empty: false }
+        let (cursor, budget) = (Cursor::new(text), Budget::new());
+        Parser {
+            cursor,
+            outer: None,
+            dtd,
+            budget,
+            open: Vec::new(),
+            prefixes,
+            begun: false,
+            typed: false,
+            empty: false,
+        }
     }
 
-    /// How far it has come, in bytes of the text.
+    /// How far it has come, in bytes of the document.
     pub fn at(&self) -> usize {
-        self.at
-    }
-
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn take(&mut self, token: &str) -> bool {
-        let there = self.rest().starts_with(token);
-        self.at += if there { token.len() } else { 0 };
-        there
-    }
-
-    fn expect(&mut self, token: &str, reason: Reason) -> Result<(), Reason> {
-        if self.take(token) { Ok(()) } else { Err(reason) }
-    }
-
-    /// Everything up to a token, which is stepped over.
-    fn until(&mut self, token: &str, reason: Reason) -> Result<&'a str, Reason> {
-        let length = memchr::memmem::find(self.rest().as_bytes(), token.as_bytes()).ok_or(reason)?;
-        let text = &self.rest()[..length];
-        self.at += length + token.len();
-        Ok(text)
-    }
-
-    /// Steps over white space; whether there was some.
-    fn space(&mut self) -> bool {
-        let rest = self.rest();
-        let length = rest.len() - rest.trim_start_matches(is_space).len();
-        self.at += length;
-        length > 0
-    }
-
-    fn name(&mut self) -> Result<&'a str, Reason> {
-        let rest = self.rest();
-        if !rest.starts_with(name::begins) {
-            return Err("a name is missing");
-        }
-        let length = rest.find(|c| !name::goes_on(c)).unwrap_or(rest.len());
-        if length > NAME {
-            return Err("a name of more than 1024 bytes");
-        }
-        self.at += length;
-        Ok(&rest[..length])
+        self.outer.as_ref().map_or(self.cursor.at(), |(outer, _)| outer.at())
     }
 
     /// The next event; `None` at the end of a document that is whole.
@@ -107,37 +73,35 @@ impl<'a> Parser<'a> {
             self.close();
             return Ok(Some(Event::End));
         }
-        if self.at == 0 && self.rest().strip_prefix("<?xml").is_some_and(|rest| rest.starts_with(is_space)) {
-            self.declaration()?;
+        let declared = self.cursor.rest().strip_prefix("<?xml").is_some_and(|rest| rest.starts_with(is_space));
+        if declared && self.at() == 0 {
+            declaration(&mut self.cursor)?;
         }
         loop {
             if self.open.is_empty() {
-                self.space();
+                self.cursor.space();
             }
-            if self.rest().is_empty() {
-                return match (self.begun, self.open.is_empty()) {
-                    (true, true) => Ok(None),
-                    (true, false) => Err("it ends before its elements do"),
-                    (false, _) => Err("it has no element"),
-                };
-            }
-            if self.take("<!--") {
-                self.until("--", "a comment is never closed")?;
-                self.expect(">", "`--` within a comment")?;
-            } else if self.take("<?") {
-                self.instruction()?;
-            } else if self.rest().starts_with("<!DOCTYPE") {
-                return Err("it has a document type, which is refused: entities and default values come from there");
-            } else if self.open.is_empty() && (self.begun || !self.rest().starts_with('<')) {
+            if self.cursor.rest().is_empty() {
+                if self.ends()? {
+                    return Ok(None);
+                }
+            } else if self.cursor.take("<!--") {
+                self.cursor.comment()?;
+            } else if self.cursor.take("<?") {
+                self.cursor.instruction()?;
+            } else if self.cursor.rest().starts_with("<!DOCTYPE") {
+                self.pass_type()?;
+            } else if self.open.is_empty() && (self.begun || !self.cursor.rest().starts_with('<')) {
                 return Err("something stands outside its one element");
-            } else if self.take("<![CDATA[") {
+            } else if self.cursor.take("<![CDATA[") {
                 if self.open.is_empty() {
                     return Err("text stands outside its one element");
                 }
-                return self.until("]]>", "a CDATA section is never closed").map(|text| Some(Event::Text(text.into())));
-            } else if self.take("</") {
+                let text = self.cursor.until("]]>", "a CDATA section is never closed")?;
+                return Ok(Some(Event::Text(text.into())));
+            } else if self.cursor.take("</") {
                 return self.end().map(Some);
-            } else if self.take("<") {
+            } else if self.cursor.take("<") {
                 return self.start().map(Some);
             } else {
                 return self.content().map(|text| Some(Event::Text(text)));
@@ -145,83 +109,49 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn declaration(&mut self) -> Result<(), Reason> {
-        const WRONG: Reason = "the declaration is not well-formed";
-        let inner = self.rest().strip_prefix("<?xml").ok_or(WRONG)?;
-        self.at += self.rest().len() - inner.len();
-        let version = self.pseudo("version")?.ok_or(WRONG)?;
-        let minor = version.strip_prefix("1.").ok_or("it is not of XML 1")?;
-        let encoding = self.pseudo("encoding")?;
-        let standalone = self.pseudo("standalone")?;
-        self.space();
-        self.expect("?>", WRONG)?;
-        let letters = |label: &str| label.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-        let sound = !minor.is_empty()
-            && minor.bytes().all(|byte| byte.is_ascii_digit())
-            && encoding.is_none_or(|label| label.starts_with(|c: char| c.is_ascii_alphabetic()) && letters(label))
-            && standalone.is_none_or(|value| value == "yes" || value == "no");
-        if sound { Ok(()) } else { Err(WRONG) }
+    /// At the end of a text: goes on behind the entity that it is of, or says that the document is whole.
+    fn ends(&mut self) -> Result<bool, Reason> {
+        if let Some((outer, depth)) = self.outer.take() {
+            self.cursor = outer;
+            return if self.open.len() == depth { Ok(false) } else { Err("an entity ends before its elements do") };
+        }
+        match (self.begun, self.open.is_empty()) {
+            (true, true) => Ok(true),
+            (true, false) => Err("it ends before its elements do"),
+            (false, _) => Err("it has no element"),
+        }
     }
 
-    /// `name="value"` of the declaration, if it comes next.
-    fn pseudo(&mut self, name: &str) -> Result<Option<&'a str>, Reason> {
-        let before = self.at;
-        if !(self.space() && self.take(name)) {
-            self.at = before;
-            return Ok(None);
+    fn pass_type(&mut self) -> Result<(), Reason> {
+        if self.begun || std::mem::replace(&mut self.typed, true) {
+            return Err("a document type where none can be");
         }
-        self.space();
-        self.expect("=", "an equals sign is missing")?;
-        self.space();
-        self.quoted().map(Some)
-    }
-
-    fn quoted(&mut self) -> Result<&'a str, Reason> {
-        let quote = if self.take("\"") { "\"" } else { "'" };
-        if quote == "'" {
-            self.expect("'", "a quote is missing")?;
-        }
-        self.until(quote, "a quote is never closed")
-    }
-
-    fn instruction(&mut self) -> Result<(), Reason> {
-        let target = self.name()?;
-        if target.eq_ignore_ascii_case("xml") {
-            return Err("`xml` stands at the beginning, or nowhere");
-        }
-        if target.contains(':') {
-            return Err("a colon in the name of an instruction");
-        }
-        if !self.take("?>") {
-            if !self.space() {
-                return Err("a space is missing");
-            }
-            self.until("?>", "an instruction is never closed")?;
-        }
+        let end = self.dtd.end(self.cursor.at()).ok_or("a document type where none can be")?;
+        self.cursor.set(end);
         Ok(())
     }
 
     fn start(&mut self) -> Result<Event<'a>, Reason> {
-        let name = self.name()?;
+        let name = self.cursor.name()?;
         let mut attributes: Attributes<'a> = Vec::new();
         self.begun = true;
         loop {
-            let space = self.space();
-            if self.take("/>") {
+            let space = self.cursor.space();
+            if self.cursor.take("/>") {
                 self.empty = true;
                 break;
             }
-            if self.take(">") {
+            if self.cursor.take(">") {
                 break;
             }
             if !space {
                 return Err("a space or the end of the tag is missing");
             }
-            let key = self.name()?;
-            self.space();
-            self.expect("=", "an equals sign is missing")?;
-            self.space();
-            let value = value(self.quoted()?)?;
+            let key = self.cursor.name()?;
+            self.cursor.space();
+            self.cursor.expect("=", "an equals sign is missing")?;
+            self.cursor.space();
+            let value = reference::value(self.cursor.quoted()?, self.dtd, &mut self.budget)?;
             if attributes.iter().any(|(known, _)| *known == key) {
                 return Err("an attribute stands twice");
             }
@@ -230,9 +160,25 @@ impl<'a> Parser<'a> {
             }
             attributes.push((key, value));
         }
+        self.complete(name, &mut attributes)?;
         self.open.push((name, self.prefixes.len()));
         self.bind(name, &attributes)?;
         Ok(Event::Start(name, attributes))
+    }
+
+    /// Heeds what the document type says of the attributes.
+    fn complete(&mut self, name: &str, attributes: &mut Attributes<'a>) -> Result<(), Reason> {
+        for declared in self.dtd.attributes(name) {
+            match (attributes.iter_mut().find(|(key, _)| *key == declared.name), &declared.default) {
+                (Some((_, value)), _) if declared.tokens => *value = dtd::tokenised(value),
+                (Some(_), _) | (None, None) => {}
+                (None, Some(default)) => {
+                    self.budget.spend(declared.name.len() + default.len())?;
+                    attributes.push((&declared.name, default.clone()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Binds the prefixes that an element declares, and looks up those that it uses.
@@ -278,9 +224,12 @@ impl<'a> Parser<'a> {
     }
 
     fn end(&mut self) -> Result<Event<'a>, Reason> {
-        let name = self.name()?;
-        self.space();
-        self.expect(">", "the end of the tag is missing")?;
+        let name = self.cursor.name()?;
+        self.cursor.space();
+        self.cursor.expect(">", "the end of the tag is missing")?;
+        if self.outer.as_ref().is_some_and(|(_, depth)| self.open.len() <= *depth) {
+            return Err("an entity ends an element that began outside of it");
+        }
         if self.open.last().is_none_or(|(open, _)| *open != name) {
             return Err("an end tag closes another element than the open one");
         }
@@ -294,59 +243,67 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// The text up to the next tag, or to the next entity.
     fn content(&mut self) -> Result<Cow<'a, str>, Reason> {
-        let rest = self.rest();
-        let text = &rest[..rest.find('<').unwrap_or(rest.len())];
-        if text.contains("]]>") {
-            return Err("`]]>` outside a CDATA section");
+        let mut out = Cow::Borrowed("");
+        loop {
+            let rest = self.cursor.rest();
+            let text = self.cursor.bytes(memchr::memchr2(b'<', b'&', rest.as_bytes()).unwrap_or(rest.len()));
+            if text.contains("]]>") {
+                return Err("`]]>` outside a CDATA section");
+            }
+            out += text;
+            if !self.cursor.rest().starts_with('&') {
+                return Ok(out);
+            }
+            match reference::take(&mut self.cursor)? {
+                Reference::Character(c) => out.to_mut().push(c),
+                Reference::Entity(name) => {
+                    self.enter(name)?;
+                    return Ok(out);
+                }
+            }
         }
-        self.at += text.len();
-        resolve(text)
     }
-}
 
-/// The value of an attribute, normalised (3.3.3).
-fn value(text: &str) -> Result<String, Reason> {
-    if text.contains('<') {
-        return Err("`<` within the value of an attribute");
-    }
-    let spaced = text.replace(['\t', '\n', '\r'], " ");
-    resolve(&spaced).map(Cow::into_owned)
-}
-
-/// Text with its references resolved.
-fn resolve(text: &str) -> Result<Cow<'_, str>, Reason> {
-    let Some(first) = text.find('&') else { return Ok(text.into()) };
-    let mut out = String::with_capacity(text.len());
-    out.push_str(&text[..first]);
-    let mut rest = &text[first..];
-    while let Some(reference) = rest.strip_prefix('&') {
-        let (name, after) = reference.split_once(';').ok_or("a reference is never closed")?;
-        out.push(character(name)?);
-        let next = after.find('&').unwrap_or(after.len());
-        out.push_str(&after[..next]);
-        rest = &after[next..];
-    }
-    Ok(out.into())
-}
-
-fn character(name: &str) -> Result<char, Reason> {
-    let number = match name.strip_prefix('#') {
-        None => {
-            return match name {
-                "amp" => Ok('&'),
-                "lt" => Ok('<'),
-                "gt" => Ok('>'),
-                "apos" => Ok('\''),
-                "quot" => Ok('"'),
-                _ => Err("an entity that is none of the five"),
-            };
+    /// Reads on in the text of an entity.
+    fn enter(&mut self, name: &str) -> Result<(), Reason> {
+        let text = reference::text(name, self.dtd, &mut self.budget)?;
+        if self.outer.is_some() {
+            return Err(reference::NESTED);
         }
-        Some(number) => number,
-    };
-    let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
-    // `from_str_radix` takes a sign.
-    let digital = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
-    let code = digital.then(|| u32::from_str_radix(digits, radix).ok()).flatten();
-    code.and_then(char::from_u32).filter(|c| name::is_character(*c)).ok_or("a reference to no character")
+        let outer = std::mem::replace(&mut self.cursor, Cursor::new(text));
+        self.outer = Some((outer, self.open.len()));
+        Ok(())
+    }
+}
+
+fn declaration(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    const WRONG: Reason = "the declaration is not well-formed";
+    cursor.expect("<?xml", WRONG)?;
+    let version = pseudo(cursor, "version")?.ok_or(WRONG)?;
+    let minor = version.strip_prefix("1.").ok_or("it is not of XML 1")?;
+    let encoding = pseudo(cursor, "encoding")?;
+    let standalone = pseudo(cursor, "standalone")?;
+    cursor.space();
+    cursor.expect("?>", WRONG)?;
+    let letters = |label: &str| label.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    let sound = !minor.is_empty()
+        && minor.bytes().all(|byte| byte.is_ascii_digit())
+        && encoding.is_none_or(|label| label.starts_with(|c: char| c.is_ascii_alphabetic()) && letters(label))
+        && standalone.is_none_or(|value| value == "yes" || value == "no");
+    if sound { Ok(()) } else { Err(WRONG) }
+}
+
+/// `name="value"` of the declaration, if it comes next.
+fn pseudo<'a>(cursor: &mut Cursor<'a>, name: &str) -> Result<Option<&'a str>, Reason> {
+    let before = cursor.at();
+    if !(cursor.space() && cursor.take(name)) {
+        cursor.set(before);
+        return Ok(None);
+    }
+    cursor.space();
+    cursor.expect("=", "an equals sign is missing")?;
+    cursor.space();
+    cursor.quoted().map(Some)
 }

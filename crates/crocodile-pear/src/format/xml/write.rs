@@ -1,8 +1,8 @@
 //! From a value to XML, by the mapping that reading has.
 
 use super::name;
-use crate::error::Error;
-use crate::format::json;
+use crate::error::{Error, Kind};
+use crate::format::json::{self, SIZE};
 use crate::jq::value::{self, Shape, Value};
 
 /// Appends a document.
@@ -11,9 +11,9 @@ use crate::jq::value::{self, Shape, Value};
 /// `item`. What a name cannot have in XML becomes `_`, and what no text can have is left out.
 ///
 /// # Errors
-/// As [`json::write`] for numbers and bytes.
+/// As [`json::write`] for numbers and bytes, and for what becomes too large.
 pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
-    out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    out.extend_from_slice(DECLARATION);
     if let Some((key, inner)) = value::as_object(value).filter(|fields| fields.len() == 1).and_then(|it| it.first())
         && let Some(name) = value::as_str(key).filter(|name| !name.starts_with(['@', '#']))
         && value::as_list(inner).is_none()
@@ -23,7 +23,31 @@ pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     element("root", value, out)
 }
 
+const DECLARATION: &[u8] = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
+/// Appends the beginning of a list whose items follow one after the other.
+pub fn begin(out: &mut Vec<u8>) {
+    out.extend_from_slice(DECLARATION);
+    out.extend_from_slice(b"<root>");
+}
+
+/// Appends an item of it.
+///
+/// # Errors
+/// As [`write()`].
+pub fn item(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    element("item", value, out)
+}
+
+/// Appends its end.
+pub fn end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"</root>");
+}
+
 fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    if out.len() > SIZE {
+        return Err(Error::new(Kind::Expression, "the value is too large to write"));
+    }
     let name = named(name);
     out.push(b'<');
     out.extend_from_slice(name.as_bytes());
@@ -35,7 +59,7 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
                     out.push(b' ');
                     out.extend_from_slice(named(attribute).as_bytes());
                     out.extend_from_slice(b"=\"");
-                    text(inner, out)?;
+                    text(inner, Place::Attribute, out)?;
                     out.push(b'"');
                 }
             }
@@ -43,7 +67,7 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
             for (key, inner) in fields {
                 match value::as_str(key).unwrap_or_default() {
                     attribute if attribute.starts_with('@') => {}
-                    "#text" => text(inner, out)?,
+                    "#text" => text(inner, Place::Content, out)?,
                     "#content" => content(inner, out)?,
                     name => several(name, inner, out)?,
                 }
@@ -55,7 +79,7 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
         }
         _ => {
             out.push(b'>');
-            text(value, out)?;
+            text(value, Place::Content, out)?;
         }
     }
     if out.len() == out[start..].iter().position(|byte| *byte == b'>').map_or(0, |at| start + at + 1) {
@@ -85,13 +109,21 @@ fn content(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
                     several(value::as_str(key).unwrap_or_default(), inner, out)?;
                 }
             }
-            None => text(part, out)?,
+            None => text(part, Place::Content, out)?,
         }
     }
     Ok(())
 }
 
-fn text(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+/// Where a text stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Content,
+    /// There readers take any space for a blank.
+    Attribute,
+}
+
+fn text(value: &Value, place: Place, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut written = Vec::new();
     let text = match value::shape(value) {
         Shape::Null => return Ok(()),
@@ -101,12 +133,16 @@ fn text(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
             String::from_utf8_lossy(&written)
         }
     };
+    if out.len() + text.len() > SIZE {
+        return Err(Error::new(Kind::Expression, "the value is too large to write"));
+    }
     for c in text.chars().filter(|c| name::is_character(*c)) {
         match c {
             '<' => out.extend_from_slice(b"&lt;"),
             '>' => out.extend_from_slice(b"&gt;"),
             '&' => out.extend_from_slice(b"&amp;"),
-            '"' => out.extend_from_slice(b"&quot;"),
+            '"' if place == Place::Attribute => out.extend_from_slice(b"&quot;"),
+            '\t' | '\n' if place == Place::Content => out.push(c as u8),
             '\t' | '\n' | '\r' => out.extend_from_slice(format!("&#{};", u32::from(c)).as_bytes()),
             c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
@@ -139,7 +175,9 @@ mod tests {
             r#"<a b="1" xmlns:x="u">t &amp; &lt;</a>"#,
             "<a><b>1</b><b>2</b><x-y/></a>",
             r#"<p a="&quot;">x <b>y</b> <i/><b>z</b>!</p>"#,
-            "<a>&#10;</a>",
+            "<a>\n</a>",
+            "<a>&#13;</a>",
+            "<p> <b>x</b> y</p>",
         ] {
             let raw = super::super::read(text.as_bytes(), None).expect("read");
             assert_eq!(written(std::str::from_utf8(raw.bytes()).expect("UTF-8")), text);
@@ -154,5 +192,100 @@ mod tests {
         );
         assert_eq!(written("{\"a\":[1,2]}"), "<root><a>1</a><a>2</a></root>");
         assert_eq!(written("{\"1\":true}"), "<_1>true</_1>");
+    }
+
+    /// Numbers that look random, the same each time (xorshift).
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, sides: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % sides
+        }
+
+        fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+            of[self.roll(of.len() as u64) as usize]
+        }
+
+        /// An element with anything in it.
+        fn element(&mut self, depth: u64) -> String {
+            let name = self.pick(&["a", "b", "c-d", "x:e", "é"]);
+            let mut out = format!("<{name} xmlns:x='u'");
+            for attribute in ["k", "x:l"].iter().take(self.roll(3) as usize) {
+                out += &format!(" {attribute}=\"{}\"", self.pick(&["", "1", "&quot;&#10;\t'"]));
+            }
+            out.push('>');
+            for _ in 0..self.roll(5) {
+                out += &match self.roll(6) {
+                    0 | 1 if depth > 0 => self.element(depth - 1),
+                    2 => self.pick(&["<!-- c -->", "<?p i?>", "<![CDATA[<&]]>"]).to_owned(),
+                    3 => self.pick(&[" ", "\n  ", "&#13;", "\t"]).to_owned(),
+                    _ => self.pick(&["text", "a &amp; b", "&#x1F40A;", "1", ""]).to_owned(),
+                };
+            }
+            out + &format!("</{name}>")
+        }
+
+        /// A value that a document can be.
+        fn value(&mut self, depth: u64) -> serde_json::Value {
+            use serde_json::{Map, Value};
+            let text = |dice: &mut Self| Value::from(dice.pick(&["", "t", " ", "a\n\tb\r", "<&>\"'", "🐊"]));
+            if depth == 0 || self.roll(3) == 0 {
+                return text(self);
+            }
+            let mut fields = Map::new();
+            for name in ["@k", "@x:l"].iter().take(self.roll(3) as usize) {
+                fields.insert((*name).to_owned(), text(self));
+            }
+            if self.roll(3) == 0 {
+                let mut parts = vec![Value::from("text"), serde_json::json!({"a": self.value(depth - 1)})];
+                for _ in 0..self.roll(3) {
+                    parts.push(serde_json::json!({"b": self.value(depth - 1)}));
+                    parts.push(Value::from(self.pick(&[" ", "x"])));
+                }
+                fields.insert("#content".to_owned(), parts.into());
+                return fields.into();
+            }
+            for name in ["a", "b", "é"].iter().take(self.roll(4) as usize) {
+                let count = self.roll(3);
+                let several = (0..=count).map(|_| self.value(depth - 1)).collect::<Vec<_>>();
+                fields.insert((*name).to_owned(), if count == 0 { several[0].clone() } else { several.into() });
+            }
+            if fields.is_empty() {
+                return text(self);
+            }
+            if fields.keys().all(|name| name.starts_with('@')) {
+                fields.insert("#text".to_owned(), "t".into());
+            }
+            fields.into()
+        }
+    }
+
+    fn read(text: &str) -> serde_json::Value {
+        let raw = super::super::read(text.as_bytes(), None).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(json::check(raw.bytes()).is_ok(), "{raw:?}");
+        serde_json::from_slice(raw.bytes()).expect("JSON")
+    }
+
+    #[test]
+    fn every_document_is_the_same_value_once_it_is_written() {
+        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..2_000 {
+            let document = dice.element(4);
+            let value = read(&document);
+            let again = written(&value.to_string());
+            assert_eq!(read(&again), value, "{document}\n{again}");
+        }
+    }
+
+    #[test]
+    fn every_value_that_a_document_can_be_is_the_same_once_it_is_read() {
+        let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+        for _ in 0..2_000 {
+            let value = serde_json::json!({"r": {"@xmlns:x": "u", "in": dice.value(4)}});
+            assert_eq!(read(&written(&value.to_string())), value);
+        }
     }
 }

@@ -1,0 +1,287 @@
+//! The items of a list in any format that has them one after the other, each handed out while the rest still arrives.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+
+use super::charset::Recoder;
+use super::csv::Rows;
+use super::json::items::{Items, Path};
+use super::sse::Events;
+use super::{Declared, declared, plain};
+use crate::error::Error;
+use crate::flow::{self, Answer, Body, Pulled};
+
+/// What a body turned out to be.
+pub enum Opened {
+    /// A list, to be read item by item.
+    List(List),
+    /// Anything else, as it was.
+    Whole(Answer),
+}
+
+/// A list while it arrives. Nothing is read before the items at hand were asked for.
+pub struct List {
+    reader: Reader,
+    recoder: Recoder,
+    /// Given up with the first fault.
+    body: Option<Pulled>,
+    /// Whether the reader has been read to the end of what it has: it may not be asked twice.
+    dry: bool,
+    count: u64,
+    upstream: Option<Arc<str>>,
+}
+
+enum Reader {
+    Json(Items),
+    Events(Events),
+    Rows(Rows),
+}
+
+impl Reader {
+    fn push(&mut self, chunk: Bytes) {
+        match self {
+            Reader::Json(items) => items.push(chunk),
+            Reader::Events(events) => events.push(chunk),
+            Reader::Rows(rows) => rows.push(chunk),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        match self {
+            Reader::Json(items) => items.next(),
+            Reader::Events(events) => events.next(),
+            Reader::Rows(rows) => rows.next(),
+        }
+    }
+
+    fn finish(&mut self) -> Result<Option<Bytes>, Error> {
+        match self {
+            Reader::Json(items) => items.finish(),
+            Reader::Events(_) => Ok(None),
+            Reader::Rows(rows) => rows.finish(),
+        }
+    }
+}
+
+/// Opens a body that still arrives: a JSON list, lines of JSON, rows or events, with items of at most `bound` bytes.
+///
+/// # Errors
+/// What ends the body before it has begun, and a content coding or a character set that is not known.
+pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
+    let answer = plain(answer)?;
+    let recoder = Recoder::new(&answer.headers);
+    let reader = match (declared(&answer), &answer.body) {
+        (_, Body::Value(_) | Body::Json(_)) => return Ok(Opened::Whole(answer)),
+        (Declared::Json, _) => return open_json(answer, recoder?, bound).await,
+        (Declared::Ndjson, _) => Reader::Json(Items::of_lines(bound)),
+        (Declared::Sse, _) => Reader::Events(Events::new(bound)),
+        (Declared::Csv, _) => Reader::Rows(Rows::new(bound)),
+        _ => return Ok(Opened::Whole(answer)),
+    };
+    let (recoder, upstream) = (recoder?, answer.upstream.clone());
+    let body = Some(answer.body.into_pulled()?);
+    Ok(Opened::List(List { reader, recoder, body, dry: false, count: 0, upstream }))
+}
+
+/// Only its first byte tells whether JSON is a list.
+async fn open_json(answer: Answer, mut recoder: Recoder, bound: usize) -> Result<Opened, Error> {
+    let Answer { status, headers, body, names, upstream } = answer;
+    let mut body = body.into_pulled()?;
+    let mut before = Vec::new();
+    let first = loop {
+        match flow::data(&mut body).await.transpose()? {
+            None => break None,
+            Some(chunk) => {
+                before.push(chunk.clone());
+                let text = recoder.push(chunk)?;
+                if !text.trim_ascii_start().is_empty() {
+                    break Some(text);
+                }
+            }
+        }
+    };
+    match first {
+        Some(text) if text.trim_ascii_start().starts_with(b"[") => {
+            let path = Path::parse(".[]").expect("the path of a list");
+            let mut items = Items::at(Arc::new(path), bound);
+            items.push(text);
+            let reader = Reader::Json(items);
+            Ok(Opened::List(List { reader, recoder, body: Some(body), dry: false, count: 0, upstream }))
+        }
+        _ => {
+            let body = Body::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
+            Ok(Opened::Whole(Answer { status, headers, body, names, upstream }))
+        }
+    }
+}
+
+/// What comes next of a list.
+pub enum Next {
+    /// An item that is at hand: JSON, checked.
+    Item(Bytes),
+    /// More must arrive before there is another one.
+    Wait,
+    /// It is whole.
+    End,
+}
+
+impl List {
+    /// What is at hand.
+    ///
+    /// # Errors
+    /// What is wrong with the list, with the number of the item; nothing comes after it.
+    pub fn at_hand(&mut self) -> Result<Next, Error> {
+        if self.body.is_none() {
+            return Ok(Next::End);
+        }
+        if self.dry {
+            return Ok(Next::Wait);
+        }
+        let item = self.reader.next();
+        self.dry = matches!(item, Ok(None));
+        self.take(item).map(|item| item.map_or(Next::Wait, Next::Item))
+    }
+
+    /// Waits for more; the item that only the end makes whole comes from here.
+    ///
+    /// # Errors
+    /// As [`List::at_hand`], and whatever ends the body before its end.
+    pub async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
+        let Some(body) = &mut self.body else { return Ok(None) };
+        let text = match flow::data(body).await {
+            Some(chunk) => chunk.and_then(|chunk| self.recoder.push(chunk)),
+            None => {
+                self.recoder.finish()?;
+                let last = self.reader.finish();
+                let last = self.take(last);
+                self.body = None;
+                return last;
+            }
+        };
+        match text {
+            Ok(text) => {
+                self.dry = false;
+                self.reader.push(text);
+            }
+            Err(error) => return self.take(Err(error)),
+        }
+        Ok(None)
+    }
+
+    /// The next item, once it is there.
+    ///
+    /// # Errors
+    /// As [`List::pull`].
+    pub async fn item(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            match self.at_hand()? {
+                Next::Item(item) => return Ok(Some(item)),
+                Next::End => return Ok(None),
+                Next::Wait => {
+                    if let Some(last) = self.pull().await? {
+                        return Ok(Some(last));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, item: Result<Option<Bytes>, Error>) -> Result<Option<Bytes>, Error> {
+        if let Ok(Some(_)) = item {
+            self.count += 1;
+        }
+        item.map_err(|error| {
+            self.body = None;
+            let detail = format!("item {}: {}", self.count + 1, error.detail());
+            super::of(Error::new(error.kind(), detail), self.upstream.as_ref())
+        })
+    }
+}
+
+/// A body whose beginning has been read.
+struct Rejoined {
+    before: std::vec::IntoIter<Bytes>,
+    body: Pulled,
+}
+
+impl http_body::Body for Rejoined {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        match self.before.next() {
+            Some(chunk) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
+            None => self.body.as_mut().poll_frame(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+
+    /// A body that comes in these pieces.
+    fn answer(media: &'static str, pieces: Vec<Bytes>) -> Answer {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media))]);
+        let body = Rejoined { before: pieces.into_iter(), body: Box::pin(flow::Whole::new(Bytes::new())) };
+        Answer {
+            status: http::StatusCode::OK,
+            headers,
+            body: Body::Pulled(Box::pin(body)),
+            names: None,
+            upstream: None,
+        }
+    }
+
+    async fn items(media: &'static str, text: &str, size: usize) -> Vec<Bytes> {
+        let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
+        let Ok(Opened::List(mut list)) = open(answer(media, pieces), 1000).await else { panic!("no list: {text}") };
+        let mut items = Vec::new();
+        loop {
+            match list.at_hand().expect("sound") {
+                Next::Item(item) => items.push(item),
+                Next::End => return items,
+                // Who asks twice is told the same.
+                Next::Wait => match list.at_hand() {
+                    Ok(Next::Wait) => items.extend(list.pull().await.expect("sound")),
+                    _ => panic!("{text}"),
+                },
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_list_comes_out_of_pieces() {
+        for (media, text, wanted) in [
+            ("application/json", " [ 1,{\"a\":\"b\"}, \"c\" ] ", &["1", "{\"a\":\"b\"}", "\"c\""][..]),
+            ("application/json", "[]", &[]),
+            ("application/x-ndjson", "1\n\n{\"a\": 2}", &["1", "{\"a\": 2}"]),
+            (
+                "text/csv; charset=utf-8",
+                "a,b\r\n1,\"2\"\r\n3,4",
+                &["{\"a\":\"1\",\"b\":\"2\"}", "{\"a\":\"3\",\"b\":\"4\"}"],
+            ),
+            ("text/event-stream", "data: 1\n\n", &["{\"event\":\"message\",\"data\":1}"]),
+        ] {
+            for size in 1..=text.len() {
+                assert_eq!(items(media, text, size).await, wanted, "{media} in pieces of {size}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_list_stays_whole() {
+        for text in ["  {\"a\": [1]}", "1", "", "  "] {
+            let pieces = text.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
+            let Ok(Opened::Whole(whole)) = open(answer("application/json", pieces), 1000).await else {
+                panic!("{text}")
+            };
+            assert_eq!(whole.body.collect(100).await.expect("read"), text);
+        }
+    }
+}

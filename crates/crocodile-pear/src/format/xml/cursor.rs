@@ -1,0 +1,140 @@
+//! A place in a text, and what the grammar of XML takes from there.
+
+use super::name;
+
+/// Bytes of a name.
+const NAME: usize = 4096;
+
+/// Why a document is refused.
+pub type Reason = &'static str;
+
+/// Goes through a text; what is taken is stepped over.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// Whether XML calls it white space.
+pub fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+impl<'a> Cursor<'a> {
+    /// At the beginning.
+    pub fn new(text: &'a str) -> Self {
+        Cursor { text, at: 0 }
+    }
+
+    /// How far it has come, in bytes of the text.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on elsewhere.
+    pub fn set(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    /// What is still to come.
+    pub fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Steps over a token, if it comes next.
+    pub fn take(&mut self, token: &str) -> bool {
+        let there = self.rest().starts_with(token);
+        self.at += if there { token.len() } else { 0 };
+        there
+    }
+
+    /// The same where nothing else may come.
+    pub fn expect(&mut self, token: &str, reason: Reason) -> Result<(), Reason> {
+        if self.take(token) { Ok(()) } else { Err(reason) }
+    }
+
+    /// So many bytes, at most what there is.
+    pub fn bytes(&mut self, length: usize) -> &'a str {
+        let rest = self.rest();
+        let taken = rest.get(..length).unwrap_or(rest);
+        self.at += taken.len();
+        taken
+    }
+
+    /// Everything up to a token, which is stepped over.
+    pub fn until(&mut self, token: &str, reason: Reason) -> Result<&'a str, Reason> {
+        let length = memchr::memmem::find(self.rest().as_bytes(), token.as_bytes()).ok_or(reason)?;
+        let text = self.bytes(length);
+        self.at += token.len();
+        Ok(text)
+    }
+
+    /// Steps over white space; whether there was some.
+    pub fn space(&mut self) -> bool {
+        let rest = self.rest();
+        let length = rest.len() - rest.trim_start_matches(is_space).len();
+        self.at += length;
+        length > 0
+    }
+
+    /// White space where there must be some.
+    pub fn gap(&mut self) -> Result<(), Reason> {
+        if self.space() { Ok(()) } else { Err("a space is missing") }
+    }
+
+    /// A name.
+    pub fn name(&mut self) -> Result<&'a str, Reason> {
+        if !self.rest().starts_with(name::begins) {
+            return Err("a name is missing");
+        }
+        self.token()
+    }
+
+    /// A name without a colon (Namespaces in XML, 7).
+    pub fn plain_name(&mut self) -> Result<&'a str, Reason> {
+        let name = self.name()?;
+        if name.contains(':') {
+            Err("a colon in the name of an instruction, an entity or a notation")
+        } else {
+            Ok(name)
+        }
+    }
+
+    /// Letters of a name in any order (2.3, Nmtoken).
+    pub fn token(&mut self) -> Result<&'a str, Reason> {
+        let rest = self.rest();
+        match rest.find(|c| !name::goes_on(c)).unwrap_or(rest.len()) {
+            0 => Err("a name is missing"),
+            length if length > NAME => Err("a name of more than 4096 bytes"),
+            length => Ok(self.bytes(length)),
+        }
+    }
+
+    /// What stands between two quotes of one kind.
+    pub fn quoted(&mut self) -> Result<&'a str, Reason> {
+        let quote = if self.take("\"") { "\"" } else { "'" };
+        if quote == "'" {
+            self.expect("'", "a quote is missing")?;
+        }
+        self.until(quote, "a quote is never closed")
+    }
+
+    /// The rest of a comment that has begun.
+    pub fn comment(&mut self) -> Result<(), Reason> {
+        self.until("--", "a comment is never closed")?;
+        self.expect(">", "`--` within a comment")
+    }
+
+    /// The rest of a processing instruction that has begun.
+    pub fn instruction(&mut self) -> Result<(), Reason> {
+        let target = self.plain_name()?;
+        if target.eq_ignore_ascii_case("xml") {
+            return Err("`xml` stands at the beginning, or nowhere");
+        }
+        if !self.take("?>") {
+            self.gap()?;
+            self.until("?>", "an instruction is never closed")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,384 @@
+//! The document type as far as a document carries it in itself: checked, and heeded for entities and default values.
+//!
+//! Nothing is fetched: what a document type names elsewhere is passed over, as a reader that does not validate may
+//! (XML 1.0, 5.1). What it asks of elements is checked for its grammar only.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::cursor::{Cursor, Reason, is_space};
+use super::reference::{self, Budget, Reference};
+
+/// Default values of one element: each is looked for among its attributes.
+const ATTRIBUTES: usize = 256;
+
+/// Parentheses in the content of an element, and parameter entities in each other.
+const DEPTH: usize = 32;
+
+/// What a document type declares.
+#[derive(Default, Debug)]
+pub struct Dtd {
+    entities: HashMap<String, Entity>,
+    parameters: HashMap<String, Option<Rc<str>>>,
+    attributes: HashMap<String, Vec<Attribute>>,
+    /// Where it stands.
+    span: Option<(usize, usize)>,
+}
+
+/// A general entity.
+#[derive(Debug)]
+pub enum Entity {
+    /// Its text, with characters that it refers to in place.
+    Text(String),
+    /// It stands elsewhere.
+    Outside,
+    /// It is of another notation.
+    Unparsed,
+}
+
+/// An attribute of an element.
+#[derive(Debug)]
+pub struct Attribute {
+    /// Its name.
+    pub name: String,
+    /// The value that it has where it is not written.
+    pub default: Option<String>,
+    /// Whether spaces only divide its value.
+    pub tokens: bool,
+}
+
+impl Dtd {
+    /// The document type of a document, if one stands before the first element. The place of a fault comes with it.
+    pub fn find(text: &str) -> Result<Self, (Reason, usize)> {
+        let mut dtd = Dtd::default();
+        let mut cursor = Cursor::new(text);
+        loop {
+            cursor.space();
+            let start = cursor.at();
+            // What is wrong before it is found again by those who read the document.
+            let passed = if cursor.take("<?") {
+                cursor.until("?>", "").map(drop)
+            } else if cursor.take("<!--") {
+                cursor.comment()
+            } else if cursor.take("<!DOCTYPE") {
+                dtd.declare(&mut cursor).map_err(|reason| (reason, cursor.at()))?;
+                dtd.span = Some((start, cursor.at()));
+                return Ok(dtd);
+            } else {
+                return Ok(dtd);
+            };
+            if passed.is_err() {
+                return Ok(dtd);
+            }
+        }
+    }
+
+    /// Where the document type that begins here ends.
+    pub fn end(&self, start: usize) -> Option<usize> {
+        self.span.filter(|span| span.0 == start).map(|span| span.1)
+    }
+
+    /// An entity by its name.
+    pub fn entity(&self, name: &str) -> Option<&Entity> {
+        self.entities.get(name)
+    }
+
+    /// The attributes that are declared for an element.
+    pub fn attributes(&self, element: &str) -> &[Attribute] {
+        self.attributes.get(element).map_or(&[], Vec::as_slice)
+    }
+
+    fn declare(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+        cursor.gap()?;
+        cursor.name()?;
+        if cursor.space() && !cursor.rest().starts_with(['[', '>']) {
+            external(cursor)?;
+            cursor.space();
+        }
+        if cursor.take("[") {
+            self.subset(cursor, &mut Budget::new(), 0)?;
+            cursor.expect("]", "the document type is never closed")?;
+            cursor.space();
+        }
+        cursor.expect(">", "the document type is never closed")
+    }
+
+    /// Declarations, up to what is none.
+    fn subset(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), Reason> {
+        loop {
+            cursor.space();
+            if cursor.take("<!--") {
+                cursor.comment()?;
+            } else if cursor.take("<?") {
+                cursor.instruction()?;
+            } else if cursor.take("<!ELEMENT") {
+                element(cursor)?;
+            } else if cursor.take("<!ATTLIST") {
+                self.attlist(cursor, budget)?;
+            } else if cursor.take("<!ENTITY") {
+                self.define(cursor)?;
+            } else if cursor.take("<!NOTATION") {
+                notation(cursor)?;
+            } else if cursor.take("%") {
+                self.include(cursor, budget, depth)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The declarations of a parameter entity.
+    fn include(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), Reason> {
+        let name = cursor.plain_name()?;
+        cursor.expect(";", "a reference is never closed")?;
+        let text = self.parameters.get(name).ok_or("a parameter entity that is not declared in the document")?.clone();
+        let Some(text) = text else { return Ok(()) };
+        if depth == DEPTH {
+            return Err("parameter entities refer to each other");
+        }
+        budget.spend(text.len())?;
+        let mut inner = Cursor::new(&text);
+        self.subset(&mut inner, budget, depth + 1)?;
+        if inner.rest().is_empty() { Ok(()) } else { Err("a parameter entity holds something else than declarations") }
+    }
+
+    fn define(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+        cursor.gap()?;
+        let parameter = cursor.take("%");
+        if parameter {
+            cursor.gap()?;
+        }
+        let name = cursor.plain_name()?.to_owned();
+        cursor.gap()?;
+        let mut entity = if cursor.rest().starts_with(['"', '\'']) {
+            Entity::Text(replacement(cursor.quoted()?)?)
+        } else {
+            external(cursor)?;
+            Entity::Outside
+        };
+        let space = cursor.space();
+        if !parameter && matches!(entity, Entity::Outside) && space && cursor.take("NDATA") {
+            cursor.gap()?;
+            cursor.plain_name()?;
+            cursor.space();
+            entity = Entity::Unparsed;
+        }
+        cursor.expect(">", "a declaration is never closed")?;
+        // The first declaration counts (4.2).
+        if !parameter {
+            self.entities.entry(name).or_insert(entity);
+        } else {
+            let text = match entity {
+                Entity::Text(text) => Some(text.into()),
+                _ => None,
+            };
+            self.parameters.entry(name).or_insert(text);
+        }
+        Ok(())
+    }
+
+    fn attlist(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<(), Reason> {
+        cursor.gap()?;
+        let element = cursor.name()?.to_owned();
+        loop {
+            let space = cursor.space();
+            if cursor.take(">") {
+                return Ok(());
+            }
+            if !space {
+                return Err("a space is missing");
+            }
+            let name = cursor.name()?.to_owned();
+            cursor.gap()?;
+            let tokens = kind(cursor)?;
+            cursor.gap()?;
+            let default = self.preset(cursor, budget)?;
+            let default = default.map(|value| if tokens { tokenised(&value) } else { value });
+            let list = self.attributes.entry(element.clone()).or_default();
+            if list.len() == ATTRIBUTES {
+                return Err("more than 256 attributes are declared for an element");
+            }
+            if list.iter().all(|known| known.name != name) {
+                list.push(Attribute { name, default, tokens });
+            }
+        }
+    }
+
+    fn preset(&self, cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Option<String>, Reason> {
+        if cursor.take("#REQUIRED") || cursor.take("#IMPLIED") {
+            return Ok(None);
+        }
+        if cursor.take("#FIXED") {
+            cursor.gap()?;
+        }
+        reference::value(cursor.quoted()?, self, budget).map(Some)
+    }
+}
+
+/// A value without spaces around it, and with one between its words.
+pub fn tokenised(value: &str) -> String {
+    value.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// `SYSTEM "…"` or `PUBLIC "…" "…"`.
+fn external(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    if cursor.take("PUBLIC") {
+        public(cursor)?;
+    } else {
+        cursor.expect("SYSTEM", "a declaration of a kind that there is not")?;
+    }
+    cursor.gap()?;
+    cursor.quoted().map(drop)
+}
+
+fn public(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    cursor.gap()?;
+    let letter = |c: char| c.is_ascii_alphanumeric() || " \r\n-'()+,./:=?;!*#@$_%".contains(c);
+    if cursor.quoted()?.chars().all(letter) {
+        Ok(())
+    } else {
+        Err("a public identifier with other letters than it may have")
+    }
+}
+
+fn notation(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    cursor.gap()?;
+    cursor.plain_name()?;
+    cursor.gap()?;
+    if cursor.take("PUBLIC") {
+        public(cursor)?;
+        if cursor.space() && cursor.rest().starts_with(['"', '\'']) {
+            cursor.quoted()?;
+        }
+    } else {
+        external(cursor)?;
+    }
+    cursor.space();
+    cursor.expect(">", "a declaration is never closed")
+}
+
+/// The text of an entity from what is written (4.5): characters are resolved, entities are not.
+fn replacement(written: &str) -> Result<String, Reason> {
+    let mut out = String::with_capacity(written.len());
+    let mut cursor = Cursor::new(written);
+    while let Some(next) = cursor.rest().find(['&', '%']) {
+        out.push_str(cursor.bytes(next));
+        let from = cursor.rest();
+        if from.starts_with('%') {
+            return Err("a parameter entity within a declaration");
+        }
+        let numbered = from.starts_with("&#");
+        match reference::take(&mut cursor)? {
+            Reference::Character(c) if numbered => out.push(c),
+            _ => out.push_str(&from[..from.len() - cursor.rest().len()]),
+        }
+    }
+    out.push_str(cursor.rest());
+    Ok(out)
+}
+
+/// The type of an attribute; whether it is one of words.
+fn kind(cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
+    if cursor.take("CDATA") {
+        return Ok(false);
+    }
+    let notation = cursor.take("NOTATION");
+    if notation {
+        cursor.gap()?;
+    }
+    if notation || cursor.rest().starts_with('(') {
+        cursor.expect("(", "a list in parentheses is missing")?;
+        loop {
+            cursor.space();
+            if notation {
+                cursor.plain_name()?
+            } else {
+                cursor.token()?
+            };
+            cursor.space();
+            if cursor.take(")") {
+                return Ok(true);
+            }
+            cursor.expect("|", "a list in parentheses is never closed")?;
+        }
+    }
+    // The longer of two that begin in the same way comes first.
+    let known = ["IDREFS", "IDREF", "ID", "ENTITIES", "ENTITY", "NMTOKENS", "NMTOKEN"];
+    if known.iter().any(|word| cursor.take(word)) { Ok(true) } else { Err("an attribute of a type that there is not") }
+}
+
+/// The rest of the declaration of an element.
+fn element(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    cursor.gap()?;
+    cursor.name()?;
+    cursor.gap()?;
+    if !(cursor.take("EMPTY") || cursor.take("ANY")) {
+        let inner = cursor.rest().strip_prefix('(').map(|rest| rest.trim_start_matches(is_space));
+        if inner.is_some_and(|inner| inner.starts_with("#PCDATA")) { mixed(cursor)? } else { children(cursor)? }
+    }
+    cursor.space();
+    cursor.expect(">", "a declaration is never closed")
+}
+
+/// `(#PCDATA | a | b)*`.
+fn mixed(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    cursor.expect("(", "a list in parentheses is missing")?;
+    cursor.space();
+    cursor.expect("#PCDATA", "text is missing")?;
+    let mut names = 0;
+    loop {
+        cursor.space();
+        if cursor.take(")") {
+            break;
+        }
+        cursor.expect("|", "a list in parentheses is never closed")?;
+        cursor.space();
+        cursor.name()?;
+        names += 1;
+    }
+    if cursor.take("*") || names == 0 { Ok(()) } else { Err("`*` is missing behind text and elements") }
+}
+
+/// `(a, (b | c)*, d?)+`: which of `,` and `|` divides each of the open parentheses is kept.
+fn children(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    let mut open: Vec<Option<char>> = Vec::new();
+    loop {
+        cursor.space();
+        if cursor.take("(") {
+            if open.len() == DEPTH {
+                return Err("more than 32 parentheses in each other");
+            }
+            open.push(None);
+            continue;
+        }
+        if open.is_empty() {
+            return Err("a list in parentheses is missing");
+        }
+        cursor.name()?;
+        repeated(cursor);
+        // What is whole now is followed by another one, or ends those around it.
+        loop {
+            cursor.space();
+            let Some(divider) = open.last_mut() else { return Ok(()) };
+            if cursor.take(")") {
+                open.pop();
+                repeated(cursor);
+                if open.is_empty() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let next = cursor.rest().chars().next().filter(|c| matches!(c, ',' | '|'));
+            let next = next.ok_or("a list in parentheses is never closed")?;
+            if *divider.get_or_insert(next) != next {
+                return Err("`,` and `|` in the same parentheses");
+            }
+            cursor.bytes(1);
+            break;
+        }
+    }
+}
+
+fn repeated(cursor: &mut Cursor<'_>) {
+    let _ = cursor.take("?") || cursor.take("*") || cursor.take("+");
+}

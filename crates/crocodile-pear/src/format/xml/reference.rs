@@ -1,0 +1,108 @@
+//! What stands between `&` and `;`, and what it stands for.
+
+use super::cursor::{Cursor, Reason, is_space};
+use super::dtd::{Dtd, Entity};
+use super::name;
+
+/// What a reference refers to.
+pub enum Reference<'a> {
+    /// A character: one of the five names, or a number.
+    Character(char),
+    /// An entity that the document must have declared.
+    Entity(&'a str),
+}
+
+/// Takes a reference, from `&` on.
+pub fn take<'a>(cursor: &mut Cursor<'a>) -> Result<Reference<'a>, Reason> {
+    const OPEN: Reason = "a reference is never closed";
+    cursor.expect("&", OPEN)?;
+    if cursor.take("#") {
+        let hexadecimal = cursor.take("x");
+        let digits = cursor.rest();
+        let length = digits.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(digits.len());
+        let digits = cursor.bytes(length);
+        cursor.expect(";", OPEN)?;
+        return character(digits, if hexadecimal { 16 } else { 10 }).map(Reference::Character);
+    }
+    let name = cursor.plain_name()?;
+    cursor.expect(";", OPEN)?;
+    Ok(match name {
+        "amp" => Reference::Character('&'),
+        "lt" => Reference::Character('<'),
+        "gt" => Reference::Character('>'),
+        "apos" => Reference::Character('\''),
+        "quot" => Reference::Character('"'),
+        name => Reference::Entity(name),
+    })
+}
+
+fn character(digits: &str, radix: u32) -> Result<char, Reason> {
+    // `from_str_radix` takes a sign.
+    let digital = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
+    let code = digital.then(|| u32::from_str_radix(digits, radix).ok()).flatten();
+    code.and_then(char::from_u32).filter(|c| name::is_character(*c)).ok_or("a reference to no character")
+}
+
+/// What entities and default values may still add to a document, in bytes.
+#[derive(Debug)]
+pub struct Budget(usize);
+
+impl Budget {
+    /// Far more than the entities of honest documents, and far too little for a bomb.
+    pub const BYTES: usize = 64 << 10;
+
+    /// All of it.
+    pub fn new() -> Self {
+        Budget(Self::BYTES)
+    }
+
+    /// Takes so many bytes, and one for the trouble.
+    pub fn spend(&mut self, bytes: usize) -> Result<(), Reason> {
+        let spent = bytes.checked_add(1).and_then(|bytes| self.0.checked_sub(bytes));
+        self.0 = spent.ok_or("its entities and default values add more than 64 KiB")?;
+        Ok(())
+    }
+}
+
+/// The text of an entity of the document itself.
+pub fn text<'a>(name: &str, dtd: &'a Dtd, budget: &mut Budget) -> Result<&'a str, Reason> {
+    match dtd.entity(name) {
+        Some(Entity::Text(text)) => budget.spend(text.len()).map(|()| text.as_str()),
+        Some(Entity::Outside) => Err("an external entity: what is not in the document is never fetched"),
+        Some(Entity::Unparsed) => Err("a reference to an entity that is no XML"),
+        None => Err("an entity that is none of the five, and not declared in the document"),
+    }
+}
+
+/// The value of an attribute, normalised (3.3.3).
+pub fn value(written: &str, dtd: &Dtd, budget: &mut Budget) -> Result<String, Reason> {
+    let mut out = String::with_capacity(written.len());
+    append(written, &mut out, &mut |name, out| {
+        let text = text(name, dtd, budget)?;
+        append(text, out, &mut |_, _| Err(NESTED))
+    })?;
+    Ok(out)
+}
+
+/// Entities in entities are what bombs are made of, and hardly anything else.
+pub const NESTED: Reason = "an entity refers to another one";
+
+type Resolve<'a> = &'a mut dyn FnMut(&str, &mut String) -> Result<(), Reason>;
+
+fn append(written: &str, out: &mut String, resolve: Resolve<'_>) -> Result<(), Reason> {
+    let mut cursor = Cursor::new(written);
+    while let Some(c) = cursor.rest().chars().next() {
+        match c {
+            '<' => return Err("`<` within the value of an attribute"),
+            '&' => match take(&mut cursor)? {
+                Reference::Character(c) => out.push(c),
+                Reference::Entity(name) => resolve(name, out)?,
+            },
+            c => {
+                cursor.bytes(c.len_utf8());
+                out.push(if is_space(c) { ' ' } else { c });
+            }
+        }
+    }
+    Ok(())
+}

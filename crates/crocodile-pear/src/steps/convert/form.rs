@@ -1,0 +1,158 @@
+//! The formats that an answer can leave in, as a whole or item by item.
+
+use bytes::Bytes;
+
+use crate::choice;
+use crate::error::Error;
+use crate::format::{csv, json, msgpack, xml};
+use crate::jq::{Data, Value, value};
+
+choice! {
+    /// The format of an answer.
+    pub enum Form {
+        /// `application/json`.
+        Json = "json",
+        /// The items of a list as lines of JSON, `application/x-ndjson`.
+        Ndjson = "ndjson",
+        /// The items of a list as server-sent events, `text/event-stream`.
+        Sse = "sse",
+        /// The items of a list as rows, `text/csv`: the first names the columns; what is no text stands in them as JSON.
+        Csv = "csv",
+        /// `application/xml`: `@name` is an attribute, `#text` the text, a list an element that comes several times.
+        Xml = "xml",
+        /// `application/msgpack`.
+        Msgpack = "msgpack",
+    }
+}
+
+impl Form {
+    /// The media types by which clients ask for it; the first is the usual one.
+    pub fn media(self) -> &'static [&'static str] {
+        match self {
+            Form::Json => &["application/json"],
+            Form::Ndjson => &["application/x-ndjson", "application/ndjson"],
+            Form::Sse => &["text/event-stream"],
+            Form::Csv => &["text/csv"],
+            Form::Xml => &["application/xml", "text/xml"],
+            Form::Msgpack => &["application/msgpack", "application/vnd.msgpack", "application/x-msgpack"],
+        }
+    }
+
+    /// Whether its content type names a character set: the others say it themselves, or have one only.
+    pub fn names_charset(self) -> bool {
+        matches!(self, Form::Csv | Form::Xml)
+    }
+
+    /// Whether a list can leave item by item: MessagePack says first how many there are.
+    pub fn streams(self) -> bool {
+        self != Form::Msgpack
+    }
+
+    /// Appends a whole answer.
+    ///
+    /// # Errors
+    /// As the writers of the formats.
+    pub fn write(self, data: Data, columns: &[String], out: &mut Vec<u8>) -> Result<(), Error> {
+        let value = match (self, data) {
+            (Form::Json, data) => return data.write(out),
+            (_, data) => data.into_value(),
+        };
+        match self {
+            Form::Json | Form::Xml => xml::write(&value, out),
+            Form::Csv => csv::write(&value, columns, out),
+            Form::Msgpack => msgpack::write(&value, out),
+            Form::Ndjson | Form::Sse => {
+                let items = value::as_list(&value).unwrap_or(std::slice::from_ref(&value));
+                items.iter().try_for_each(|item| self.line(item, out))
+            }
+        }
+    }
+
+    fn line(self, item: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (before, after) = self.frame();
+        out.extend_from_slice(before);
+        json::write(item, out)?;
+        out.extend_from_slice(after);
+        Ok(())
+    }
+
+    /// What stands around an item that is a line.
+    fn frame(self) -> (&'static [u8], &'static [u8]) {
+        if self == Form::Sse { (b"data: ", b"\n\n") } else { (b"", b"\n") }
+    }
+}
+
+/// Writes a list item by item.
+pub struct Writer {
+    form: Form,
+    begun: bool,
+    rows: csv::Writer,
+}
+
+impl Writer {
+    /// At the beginning.
+    pub fn new(form: Form, columns: &[String]) -> Self {
+        Writer { form, begun: false, rows: csv::Writer::new(columns) }
+    }
+
+    /// Whether several items are wanted before the first one can be written.
+    pub fn looks_ahead(&self) -> bool {
+        self.form == Form::Csv && self.rows.is_unnamed()
+    }
+
+    /// Appends the first items, as checked JSON.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn write_first(&mut self, items: &[Bytes], out: &mut Vec<u8>) -> Result<(), Error> {
+        let items: Vec<Value> = items.iter().map(json::read).collect::<Result<_, _>>()?;
+        self.rows.write_first(&items, out)
+    }
+
+    /// Appends an item that is checked JSON.
+    ///
+    /// # Errors
+    /// As the writers of the formats.
+    pub fn write(&mut self, item: &Bytes, out: &mut Vec<u8>) -> Result<(), Error> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        match self.form {
+            Form::Json | Form::Msgpack => {
+                out.push(if first { b'[' } else { b',' });
+                out.extend_from_slice(item);
+            }
+            Form::Ndjson | Form::Sse => {
+                let (before, after) = self.form.frame();
+                out.extend_from_slice(before);
+                json::compact(item, out);
+                out.extend_from_slice(after);
+            }
+            Form::Csv => self.rows.write(&json::read(item)?, out)?,
+            Form::Xml => {
+                if first {
+                    xml::begin(out);
+                }
+                xml::item(&json::read(item)?, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends what ends the list.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self.form {
+            Form::Json | Form::Msgpack => out.extend_from_slice(if self.begun { b"]" } else { b"[]" }),
+            Form::Ndjson | Form::Sse => {}
+            Form::Csv => self.rows.finish(out)?,
+            Form::Xml => {
+                if !self.begun {
+                    xml::begin(out);
+                }
+                xml::end(out);
+            }
+        }
+        Ok(())
+    }
+}
