@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{check, read, scan, trim};
+use super::look::look;
+use super::{check, read, trim};
 use crate::error::Error;
 use crate::jq::value::{self, Value};
 
@@ -25,7 +26,7 @@ impl Raw {
     /// # Errors
     /// `Kind::Malformed`, as [`read`] gives it.
     pub fn check(bytes: &Bytes) -> Result<Self, Error> {
-        match scan::look(bytes) {
+        match look(bytes) {
             Some(seen) if !seen.endless => Ok(Raw::sound(trim(bytes), seen.depth)),
             Some(_) => read(bytes).map(|value| Raw::of(bytes.clone(), u8::MAX, value.into())),
             None => Err(check(bytes).err().unwrap_or_else(super::check::unclear)),
