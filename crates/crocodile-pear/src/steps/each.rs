@@ -13,6 +13,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::error::{Error, Kind};
 use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
 use crate::format;
+use crate::format::json::Raw;
 use crate::format::json::items::{Items, Path};
 use crate::jq::Filter;
 use crate::problem::Problems;
@@ -148,7 +149,7 @@ impl Ready {
         };
         let reading = Reading { items, body: Some(body), left: self.limit, limit: self.limit };
         let items = stream::unfold(reading, Reading::next);
-        items.map(move |item| source.producer(item.map(Body::Bytes))).boxed()
+        items.map(move |item| source.producer(item)).boxed()
     }
 
     async fn whole(&self, answer: Answer, source: Source) -> List {
@@ -228,7 +229,7 @@ struct Reading {
 }
 
 impl Reading {
-    async fn next(mut self) -> Option<(Result<Bytes, Error>, Self)> {
+    async fn next(mut self) -> Option<(Result<Body, Error>, Self)> {
         let item = self.pull().await.transpose()?;
         let item = match item {
             Ok(_) if self.left == 0 => Err(too_many(self.limit)),
@@ -241,20 +242,28 @@ impl Reading {
         Some((item, self))
     }
 
-    async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
+    async fn pull(&mut self) -> Result<Option<Body>, Error> {
         while let Some(body) = &mut self.body {
             if let Some(item) = self.items.next()? {
-                return Ok(Some(item));
+                return Ok(Some(self.body_of(item)));
             }
             match flow::data(body).await {
                 Some(chunk) => self.items.push(chunk?),
                 None => {
                     self.body = None;
-                    return self.items.finish();
+                    return Ok(self.items.finish()?.map(Body::Bytes));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// What was checked as a part of the list is not checked again.
+    fn body_of(&self, item: Bytes) -> Body {
+        match self.items.depth() {
+            Some(depth) => Body::Json(Raw::sound(item, depth)),
+            None => Body::Bytes(item),
+        }
     }
 }
 
