@@ -2,6 +2,7 @@
 
 mod client;
 mod compression;
+mod details;
 mod expected;
 mod hold;
 mod keepalive;
@@ -43,6 +44,8 @@ enum Bench {
     Streamflow(streamflow::Options),
     /// What checking, selecting and merging cost on the bytes and by the expression engine
     Shape(shape::Options),
+    /// What a list and a hundred followed links cost: CPU of the gateway for one request of a client
+    Details(details::Options),
     /// Time, size, CPU and memory of a large streamed answer, without compression and with each
     Compression(compression::Options),
     /// The same request many times over many connections, each answer compared byte by byte
@@ -83,6 +86,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Wire(options) => wire::run(options).await,
         Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Shape(options) => shape::run(&options),
+        Bench::Details(options) => details::run(options).await,
         Bench::Compression(options) => compression::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
