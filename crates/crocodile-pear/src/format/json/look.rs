@@ -75,8 +75,10 @@ impl Places {
         if controls & outside != 0 {
             wrong |= controls & !(is(block, b'\n') | is(block, b'\r') | is(block, b'\t'));
         }
-        let [commas, colons] = [b',', b':'].map(|byte| is(block, byte) & outside);
-        let [opens, closes] = [b'{', b'}'].map(|byte| is(without_case(block), byte) & outside);
+        // No closures here: they would be compiled for any processor, and called.
+        let (commas, colons) = (is(block, b',') & outside, is(block, b':') & outside);
+        let plain = without_case(block);
+        let (opens, closes) = (is(plain, b'{') & outside, is(plain, b'}') & outside);
         let spaces = blank & outside;
         let words = outside & !(spaces | commas | colons | opens | closes);
         Places { wrong, spaces, commas, colons, opens, closes, words }

@@ -55,7 +55,7 @@ impl Numbers {
             Some(left) => other &= left,
             None => return !0,
         }
-        let [points, pluses] = [b'.', b'+'].map(|byte| is(block, byte) & other);
+        let (points, pluses) = (is(block, b'.') & other, is(block, b'+') & other);
         let exponents = is(without_case(block), b'e') & other;
         let unknown = other & !(points | pluses | minuses | exponents);
         unknown | self.follow(begins, digits, zeros, Signs { points, exponents, minuses, pluses })
