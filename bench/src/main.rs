@@ -2,6 +2,7 @@
 
 mod client;
 mod compression;
+mod details;
 mod expected;
 mod hold;
 mod keepalive;
@@ -45,6 +46,8 @@ enum Bench {
     Streamflow(streamflow::Options),
     /// What checking, selecting and merging cost on the bytes and by the expression engine
     Shape(shape::Options),
+    /// What a list and a hundred followed links cost: CPU of the gateway for one request of a client
+    Details(details::Options),
     /// Time, size, CPU and memory of a large streamed answer, without compression and with each
     Compression(compression::Options),
     /// Sixty pictures in a browser, one request each and one for all: when each is there
@@ -89,6 +92,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Wire(options) => wire::run(options).await,
         Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Shape(options) => shape::run(&options),
+        Bench::Details(options) => details::run(options).await,
         Bench::Compression(options) => compression::run(options).await,
         Bench::Thumbnails(options) => thumbnails::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,

@@ -82,6 +82,35 @@ endpoints:
     )
 }
 
+/// A list and what its hundred links lead to: embedded, three fields of both, and as bare calls without the list.
+pub fn details(listen: SocketAddr, upstream: SocketAddr) -> String {
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  up: {{ url: 'http://{upstream}' }}
+endpoints:
+  GET /embedded:
+    pipeline:
+      - request: up /list
+      - each: '.items[]'
+      - follow: {{ link: .href, as: detail }}
+      - concatenate: {{ as: json, body_only: true }}
+  GET /selected:
+    pipeline:
+      - request: up /list
+      - each: '.items[]'
+      - follow: {{ link: .href, as: detail }}
+      - select: {{ id: true, number: .detail.n, text: .detail.text }}
+      - concatenate: {{ as: json, body_only: true }}
+  GET /bare:
+    pipeline:
+      - request: {{ to: up, path: '/details/{{.}}', for_each: 'range(1; 101)' }}
+      - concatenate: {{ as: json, body_only: true }}
+"
+    )
+}
+
 /// What is measured on the wire: users one by one, and as many as the query names.
 pub fn users(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(

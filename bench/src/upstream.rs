@@ -16,8 +16,14 @@ pub const SIZE: usize = 282;
 /// `/item?n=0` to `/item?n=10`; `/item` is the first.
 const ITEMS: usize = 11;
 
-/// Serves on a free port, on a thread of its own, until the process ends.
+/// Serves the items.
 pub fn start() -> Result<SocketAddr> {
+    serving((0..ITEMS).map(answer).collect(), asked)
+}
+
+/// Serves these answers on a free port, on a thread of its own, until the process ends; `asked` tells which of them a head
+/// asks for.
+pub fn serving(answers: Vec<Vec<u8>>, asked: Asked) -> Result<SocketAddr> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
@@ -25,7 +31,7 @@ pub fn start() -> Result<SocketAddr> {
     std::thread::Builder::new().name("upstream".into()).spawn(move || {
         runtime.block_on(LocalSet::new().run_until(async {
             if let Ok(listener) = TcpListener::from_std(listener) {
-                accept(listener).await;
+                accept(listener, answers.into(), asked).await;
             }
         }));
     })?;
@@ -39,15 +45,17 @@ pub fn item(number: usize) -> Vec<u8> {
     format!(r#"{{"n":{number},"text":"{text}"}}"#).into_bytes()
 }
 
-async fn accept(listener: TcpListener) {
-    let answers: Arc<Vec<Vec<u8>>> = Arc::new((0..ITEMS).map(answer).collect());
+/// The number of the answer that a head asks for.
+type Asked = fn(&[u8]) -> Option<usize>;
+
+async fn accept(listener: TcpListener, answers: Arc<[Vec<u8>]>, asked: Asked) {
     // A failed accept ends the upstream, and with it the run: nothing here is worth a second try.
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::task::spawn_local(serve(stream, Arc::clone(&answers)));
+        tokio::task::spawn_local(serve(stream, Arc::clone(&answers), asked));
     }
 }
 
-async fn serve(mut stream: TcpStream, answers: Arc<Vec<Vec<u8>>>) {
+async fn serve(mut stream: TcpStream, answers: Arc<[Vec<u8>]>, asked: Asked) {
     let _ = stream.set_nodelay(true);
     let mut received = Vec::with_capacity(4 << 10);
     loop {
@@ -79,10 +87,13 @@ fn asked(head: &[u8]) -> Option<usize> {
 
 /// The bytes of one answer.
 pub fn answer(number: usize) -> Vec<u8> {
-    let mut answer =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {SIZE}\r\n\r\n").into_bytes();
-    answer.extend(item(number));
-    answer
+    written(&item(number))
+}
+
+/// The bytes of an answer with this body.
+pub fn written(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
 }
 
 #[cfg(test)]

@@ -106,6 +106,24 @@ pub async fn data(answer: Answer, bound: usize) -> Result<Data, Error> {
     read(answer, bound).await.map_err(|error| of(error, upstream.as_ref()))
 }
 
+/// An answer's head, and what [`data`] makes of its body.
+///
+/// # Errors
+/// As [`value`].
+pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
+    let upstream = answer.upstream.clone();
+    let mut answer = plain(answer).map_err(|error| of(error, upstream.as_ref()))?;
+    let data = match std::mem::replace(&mut answer.body, Body::empty()) {
+        Body::Value(value) => value.into(),
+        Body::Json(raw) => raw.into(),
+        body => {
+            data(Answer { status: answer.status, headers: answer.headers.clone(), body, names: None, upstream }, bound)
+                .await?
+        }
+    };
+    Ok((answer, data))
+}
+
 fn of(error: Error, upstream: Option<&Arc<str>>) -> Error {
     match upstream {
         Some(upstream) => error.of_upstream(upstream),

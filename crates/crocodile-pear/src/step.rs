@@ -8,7 +8,6 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names};
-use crate::jq::value::{self, shape};
 use crate::jq::{Data, Filter, Value};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
@@ -268,9 +267,14 @@ pub fn part(expression: &str) -> &str {
 ///
 /// # Errors
 /// As `evaluate`.
-pub fn holds(condition: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<bool, Error> {
-    let said = evaluate(condition, item, names, scope, blame)?;
-    Ok(said.iter().any(|said| !matches!(shape(said), value::Shape::Null | value::Shape::Bool(false))))
+pub fn holds(
+    condition: &Filter,
+    item: impl Into<Data>,
+    names: &Names,
+    scope: &Scope,
+    blame: Blame,
+) -> Result<bool, Error> {
+    Ok(apply(condition, item.into(), names, scope, blame)?.iter().any(Data::holds))
 }
 
 /// Whose fault a failing expression is.

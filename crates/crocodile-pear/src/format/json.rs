@@ -3,6 +3,8 @@
 mod block;
 mod check;
 pub mod items;
+mod look;
+mod number;
 mod raw;
 mod read;
 pub(crate) mod scan;

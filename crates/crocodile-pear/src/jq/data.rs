@@ -30,6 +30,30 @@ impl Data {
         }
     }
 
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
+        match self {
+            Data::Value(value) => matches!(value::shape(value), Shape::Object(_)),
+            Data::Json(raw) => raw.is_object(),
+        }
+    }
+
+    /// Whether it is null.
+    pub fn is_null(&self) -> bool {
+        match self {
+            Data::Value(value) => matches!(value::shape(value), Shape::Null),
+            Data::Json(raw) => raw.bytes() == "null",
+        }
+    }
+
+    /// Whether it counts as true: it is neither false nor null.
+    pub fn holds(&self) -> bool {
+        match self {
+            Data::Value(value) => !matches!(value::shape(value), Shape::Null | Shape::Bool(false)),
+            Data::Json(raw) => raw.bytes() != "null" && raw.bytes() != "false",
+        }
+    }
+
     /// Appends it as JSON.
     ///
     /// # Errors

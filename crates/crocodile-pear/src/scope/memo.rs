@@ -8,9 +8,9 @@ use http::HeaderMap;
 
 use crate::error::Error;
 use crate::flow::Base;
-use crate::jq::Value;
+use crate::jq::Data;
 
-/// Bytes of documents that are kept, as they came. A value takes several times as much.
+/// Bytes of documents that are kept, as they came. One that is parsed takes several times as much.
 const BYTES: usize = 4 << 20;
 
 /// What an entry weighs besides its document.
@@ -25,7 +25,7 @@ pub struct Memo(Mutex<Documents>);
 #[derive(Debug)]
 pub struct Document {
     /// What it says.
-    pub value: Value,
+    pub data: Data,
     /// The header fields it came with.
     pub headers: HeaderMap,
     /// Where it came from.
@@ -132,7 +132,7 @@ mod tests {
 
     fn document(size: usize) -> Arc<Document> {
         let base = Base::Several;
-        Arc::new(Document { value: crate::jq::null(), headers: HeaderMap::new(), base, size })
+        Arc::new(Document { data: crate::jq::null().into(), headers: HeaderMap::new(), base, size })
     }
 
     async fn ask(memo: &Arc<Memo>, key: &str, size: usize, calls: &Arc<AtomicUsize>) -> Fetched {

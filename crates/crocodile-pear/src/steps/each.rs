@@ -13,6 +13,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::error::{Error, Kind};
 use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
 use crate::format::{self, json};
+use crate::format::json::Raw;
 use crate::format::json::items::Path;
 use crate::format::list::{self, Opened};
 use crate::jq::Filter;
@@ -156,7 +157,7 @@ impl Ready {
     fn deal(&self, items: Items, source: Source) -> List {
         let reading = Reading { items: Some(items), left: self.limit, limit: self.limit };
         let items = stream::unfold(reading, Reading::next);
-        items.map(move |item| source.producer(item.map(Body::Bytes))).boxed()
+        items.map(move |item| source.producer(item)).boxed()
     }
 
     async fn whole(&self, answer: Answer, source: Source) -> List {
@@ -232,20 +233,28 @@ enum Items {
 }
 
 impl Items {
-    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+    async fn next(&mut self) -> Result<Option<Body>, Error> {
         let (items, body) = match self {
             Items::Document(items, body) => (items, body),
-            Items::List(list) => return list.item().await,
+            Items::List(list) => return list.item().await.map(|item| item.map(Body::Bytes)),
         };
         loop {
             if let Some(item) = items.next()? {
-                return Ok(Some(item));
+                return Ok(Some(sound(item, items.depth())));
             }
             match flow::data(body).await {
                 Some(chunk) => items.push(chunk?),
-                None => return items.finish(),
+                None => return Ok(items.finish()?.map(Body::Bytes)),
             }
         }
+    }
+}
+
+/// What was checked as a part of the list is not checked again.
+fn sound(item: Bytes, depth: Option<u8>) -> Body {
+    match depth {
+        Some(depth) => Body::Json(Raw::sound(item, depth)),
+        None => Body::Bytes(item),
     }
 }
 
@@ -258,7 +267,7 @@ struct Reading {
 }
 
 impl Reading {
-    async fn next(mut self) -> Option<(Result<Bytes, Error>, Self)> {
+    async fn next(mut self) -> Option<(Result<Body, Error>, Self)> {
         let item = self.items.as_mut()?.next().await.transpose()?;
         let item = match item {
             Ok(_) if self.left == 0 => Err(too_many(self.limit)),

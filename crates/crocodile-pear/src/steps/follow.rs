@@ -12,15 +12,16 @@ use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
+use crate::format::json::Raw;
 use crate::format::{self, json};
 use crate::jq::value::{self, Shape as Kinds};
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Data, Filter, Value};
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::spec;
 use crate::spec::{Expression, Json, Located, Size};
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, holds, part};
+use crate::step::{Blame, Compile, Shape, Spec, Step, apply, holds, part};
 use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, TimeoutSpec, Upstream, Root};
@@ -171,7 +172,7 @@ impl Spec for Follow {
         };
         let when = when.map_or(Some(None), |filter| filter.map(Some))?;
         let (base, ()) = (base?, bounds?);
-        let literal = |literal: Json| json::read(&literal.to_string().into());
+        let literal = |literal: Json| Raw::check(&literal.to_string().into()).map(Data::Json);
         let otherwise = self.otherwise.clone().map(literal).transpose().ok()?;
         let asking = asking?;
         if !asks {
@@ -279,7 +280,7 @@ struct Ready {
     depth: u64,
     pages: Option<u64>,
     when: Option<Filter>,
-    otherwise: Option<Value>,
+    otherwise: Option<Data>,
     timeout: Option<TimeoutSpec>,
     max_body: usize,
     upstreams: Vec<Arc<Upstream>>,
@@ -315,8 +316,25 @@ async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outco
 
 /// What a link led to.
 struct Found {
-    value: Value,
+    data: Data,
     base: Option<Base>,
+}
+
+impl Found {
+    fn nothing() -> Self {
+        Found { data: Raw::sound("null".into(), 0).into(), base: None }
+    }
+
+    /// A list of what several links led to.
+    fn list(found: Vec<Found>) -> Self {
+        let raw = |found: &Found| match &found.data {
+            Data::Json(raw) => Some(raw.clone()),
+            Data::Value(_) => None,
+        };
+        let joined = found.iter().map(raw).collect::<Option<Vec<Raw>>>().and_then(|found| Raw::list(&found));
+        let parsed = || jq::list(found.into_iter().map(|found| found.data.into_value()).collect());
+        Found { data: joined.map_or_else(|| parsed().into(), Data::Json), base: Some(Base::Several) }
+    }
 }
 
 /// Where links are looked for.
@@ -330,28 +348,26 @@ struct Site {
 
 impl Ready {
     async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
-        let (status, mut headers, upstream) = (answer.status, answer.headers.clone(), answer.upstream.clone());
-        let names = answer.names.clone();
-        let item = format::value(answer, self.max_body).await?;
-        let links = self.find(&item, &headers, &names, &scope)?;
-        let base = self.base(&names);
+        let (mut answer, item) = format::open(answer, self.max_body).await?;
+        let links = self.find(&item, &answer.headers, &answer.names, &scope)?;
+        let base = self.base(&answer.names);
         let trail = match &base {
             Some(Base::At(_, url)) => vec![url.to_string()],
             _ => Vec::new(),
         };
-        let site = Site { names: names.clone(), base, trail: Arc::new(trail), left: self.depth };
+        let site = Site { names: answer.names.clone(), base, trail: Arc::new(trail), left: self.depth };
         let found = self.clone().descend(links, site, scope).await?;
         // They describe the body that was read, not the one that leaves.
         for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            headers.remove(name);
+            answer.headers.remove(name);
         }
-        let names = self.rebase(names, found.base, matches!(value::shape(&item), Kinds::Object(_)));
-        let body = Body::Value(self.put(item, found.value)?);
-        Ok(Answer { status, headers, body, names, upstream })
+        answer.names = self.rebase(answer.names, found.base, item.is_object());
+        answer.body = self.put(item, found.data)?.into();
+        Ok(answer)
     }
 
     /// The links in a document; none where `when` says so.
-    fn find(&self, item: &Value, headers: &HeaderMap, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
+    fn find(&self, item: &Data, headers: &HeaderMap, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
         if let Some(when) = &self.when
             && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
         {
@@ -363,9 +379,10 @@ impl Ready {
                 return Ok(link::of_header(headers, relation).iter().map(|link| jq::string(link)).collect());
             }
         };
-        let links = evaluate(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
+        let links = apply(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
         let links: Vec<Value> = links
             .into_iter()
+            .map(Data::into_value)
             .flat_map(|link| match value::as_list(&link) {
                 Some(several) => several.to_vec(),
                 None => vec![link],
@@ -391,13 +408,14 @@ impl Ready {
                 let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
                 return Err(Error::new(Kind::Oversized, detail));
             }
-            let found = join_all(links.iter().map(|link| self.one(link, &site, &scope))).await;
-            let mut found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
             if self.limit == 1 {
-                return Ok(found.pop().unwrap_or(Found { value: jq::null(), base: None }));
+                return match links.first() {
+                    Some(link) => self.one(link, &site, &scope).await,
+                    None => Ok(Found::nothing()),
+                };
             }
-            let value = jq::list(found.into_iter().map(|found| found.value).collect());
-            Ok(Found { value, base: Some(Base::Several) })
+            let found = join_all(links.iter().map(|link| self.one(link, &site, &scope))).await;
+            found.into_iter().collect::<Result<Vec<Found>, Error>>().map(Found::list)
         })
     }
 
@@ -406,15 +424,15 @@ impl Ready {
         let document = match self.reach(link, site, scope).await {
             Ok(document) => document,
             Err(error) => match &self.otherwise {
-                Some(otherwise) => return Ok(Found { value: otherwise.clone(), base: None }),
+                Some(otherwise) => return Ok(Found { data: otherwise.clone(), base: None }),
                 None => return Err(error),
             },
         };
-        let Some(document) = document else { return Ok(Found { value: jq::null(), base: None }) };
-        let own = Found { value: document.value.clone(), base: Some(document.base.clone()) };
+        let Some(document) = document else { return Ok(Found::nothing()) };
+        let own = Found { data: document.data.clone(), base: Some(document.base.clone()) };
         let links = match site.left {
             0 | 1 => return Ok(own),
-            _ => self.find(&document.value, &document.headers, &site.names, scope)?,
+            _ => self.find(&document.data, &document.headers, &site.names, scope)?,
         };
         let trail = match &document.base {
             Base::At(_, url) => site.trail.iter().cloned().chain([url.to_string()]).collect(),
@@ -423,11 +441,11 @@ impl Ready {
         let (names, base) = (site.names.clone(), Some(document.base.clone()));
         let below = Site { names, base, trail: Arc::new(trail), left: site.left - 1 };
         let found = self.clone().descend(links, below, scope.clone()).await?;
-        match (&self.name, value::shape(&found.value)) {
+        match (&self.name, found.data.is_null()) {
             // The chain ends with this document.
-            (None, Kinds::Null) => Ok(own),
-            (None, _) => Ok(found),
-            (Some(_), _) => Ok(Found { value: self.put(own.value, found.value)?, base: own.base }),
+            (None, true) => Ok(own),
+            (None, false) => Ok(found),
+            (Some(_), _) => Ok(Found { data: self.put(own.data, found.data)?, base: own.base }),
         }
     }
 
@@ -473,15 +491,24 @@ impl Ready {
         scope.memo().fetch(key, start).await
     }
 
-    /// The item with what was found in it.
-    fn put(&self, item: Value, found: Value) -> Result<Value, Error> {
-        let (Some(name), Some(fields)) = (&self.name, value::as_object(&item)) else { return Ok(found) };
+    /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
+    fn put(&self, item: Data, found: Data) -> Result<Data, Error> {
+        let Some(name) = &self.name else { return Ok(found) };
+        if let (Data::Json(item), Data::Json(found)) = (&item, &found)
+            && !item.is_parsed()
+            && let Some(joined) = item.with(name, found)
+        {
+            return Ok(joined.into());
+        }
+        let item = item.into_value();
+        let Some(fields) = value::as_object(&item) else { return Ok(found) };
+        let found = found.into_value();
         if !nests(&found, json::DEPTH - 1) {
             return Err(Error::new(Kind::Malformed, "the documents nest deeper than 128 levels"));
         }
         let mut fields = fields.clone();
         fields.insert(jq::string(name), found);
-        Ok(value::fields_of(fields))
+        Ok(value::fields_of(fields).into())
     }
 
     /// Notes where what was found came from.
@@ -514,8 +541,8 @@ async fn read(answer: Answer, base: Base, bound: usize) -> Fetched {
     let headers = answer.headers.clone();
     let bytes = answer.body.collect(bound).await?;
     let size = bytes.len();
-    let value = format::value(Answer { body: Body::Bytes(bytes), ..answer }, bound).await?;
-    Ok(Arc::new(Document { value, headers, base, size }))
+    let data = format::data(Answer { body: Body::Bytes(bytes), ..answer }, bound).await?;
+    Ok(Arc::new(Document { data, headers, base, size }))
 }
 
 /// Whether a value nests no deeper than so many levels.
@@ -581,33 +608,32 @@ impl Pages {
         let mut known: Named = names.as_deref().cloned().unwrap_or_default();
         known.set_document(document.base.clone());
         let (headers, names) = (document.headers.clone(), Some(Arc::new(known)));
-        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.value.clone()) })
+        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
     }
 
     /// Reads a page, and finds where the next one is.
     async fn open(&mut self, answer: Answer) -> Result<Answer, Error> {
-        let (status, mut headers, names) = (answer.status, answer.headers.clone(), answer.names.clone());
-        let upstream = answer.upstream.clone();
-        let page = format::value(answer, self.ready.max_body).await?;
+        let (mut answer, page) = format::open(answer, self.ready.max_body).await?;
         self.left -= 1;
-        let next = self.find(&page, &headers, &names);
+        let next = self.find(&page, &answer.headers, &answer.names);
         self.next = match next {
             Ok(Some(_)) if self.left == 0 => {
                 let pages = self.ready.pages.unwrap_or(PAGES);
                 Next::Failed(Error::new(Kind::Oversized, format!("there are more than {pages} pages")))
             }
-            Ok(Some(place)) => Next::Page(place, names.clone()),
+            Ok(Some(place)) => Next::Page(place, answer.names.clone()),
             Ok(None) => Next::None,
             Err(error) => Next::Failed(error),
         };
         for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            headers.remove(name);
+            answer.headers.remove(name);
         }
-        Ok(Answer { status, headers, body: Body::Value(page), names, upstream })
+        answer.body = page.into();
+        Ok(answer)
     }
 
     /// The next page, unless it has been seen: loops end.
-    fn find(&mut self, page: &Value, headers: &HeaderMap, names: &Names) -> Result<Option<Place>, Error> {
+    fn find(&mut self, page: &Data, headers: &HeaderMap, names: &Names) -> Result<Option<Place>, Error> {
         let links = self.ready.find(page, headers, names, &self.scope)?;
         let base = self.ready.base(names);
         if let Some(Base::At(_, url)) = &base {

@@ -399,7 +399,7 @@ impl Calling {
 
     /// The answer of one value, as if it had been asked for alone.
     fn pick(&self, document: &Document, names: &Names) -> Result<Answer, Error> {
-        if matches!(value::shape(&document.value), value::Shape::Null) {
+        if document.data.is_null() {
             let error = Error::new(Kind::Missing, "the answer has nothing for this value");
             return Err(error.of_upstream(self.upstream.name()));
         }
@@ -407,7 +407,7 @@ impl Calling {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let names = if self.notes_base { rebased(names, document.base.clone()) } else { names.clone() };
         let upstream = Some(self.upstream.name().clone());
-        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.value.clone()) })
+        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
     }
 
     fn wanted(&self, item: &Value, names: &Names, scope: &Scope) -> Result<bool, Error> {

@@ -80,20 +80,17 @@ async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Ou
 
 impl Ready {
     async fn apply(&self, answer: Answer, scope: &Scope) -> Result<Option<Answer>, Error> {
-        let answer = format::plain(answer)?;
-        let (status, names, mut headers) = (answer.status, answer.names.clone(), answer.headers.clone());
-        let upstream = answer.upstream.clone();
-        let item = format::data(answer, self.max_body).await?;
+        let (mut answer, item) = format::open(answer, self.max_body).await?;
         let filter = self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter);
-        let mut outputs = apply(filter, item, &names, scope, self.blame)?;
+        let mut outputs = apply(filter, item, &answer.names, scope, self.blame)?;
         if outputs.len() > 1 {
             let detail = format!("the expression gives {} values where one is needed; put it in [ ]", outputs.len());
             return Err(Error::new(Kind::Expression, detail));
         }
         // They describe the body that was read, not the one that leaves.
         for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            headers.remove(name);
+            answer.headers.remove(name);
         }
-        Ok(outputs.pop().map(|data| Answer { status, headers, body: data.into(), names, upstream }))
+        Ok(outputs.pop().map(|data| Answer { body: data.into(), ..answer }))
     }
 }

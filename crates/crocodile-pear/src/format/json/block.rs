@@ -1,6 +1,7 @@
 //! Sixty-four bytes of JSON at once, as masks with a bit for each byte: most of a document is looked at without a branch.
 
-use wide::u8x16;
+use fearless_simd::prelude::*;
+use fearless_simd::u8x64;
 
 /// Bytes of a block.
 pub const WIDTH: usize = 64;
@@ -25,36 +26,36 @@ pub struct Block {
     pub escaped: u64,
 }
 
-/// Bytes in vector registers.
-pub type Bytes64 = [u8x16; 4];
-
 /// The block at `at`, filled up with spaces behind the end.
 #[inline(always)]
-pub fn load(bytes: &[u8], at: usize) -> Bytes64 {
+pub fn load<S: Simd>(simd: S, bytes: &[u8], at: usize) -> u8x64<S> {
     let rest = bytes.get(at..).unwrap_or_default();
-    let mut filled = [b' '; WIDTH];
-    let block = match rest.first_chunk::<WIDTH>() {
-        Some(block) => block,
+    match rest.first_chunk::<WIDTH>() {
+        Some(block) => u8x64::load_array_ref(simd, block),
         None => {
+            let mut filled = [b' '; WIDTH];
             filled[..rest.len()].copy_from_slice(rest);
-            &filled
+            u8x64::load_array_ref(simd, &filled)
         }
-    };
-    let quarters = block.as_chunks::<16>().0;
-    std::array::from_fn(|index| quarters.get(index).map_or(u8x16::ZERO, |quarter| u8x16::new(*quarter)))
+    }
 }
 
-/// A bit for each byte that the test fills with ones.
+/// The bytes that are this one.
 #[inline(always)]
-pub fn mask(block: &Bytes64, test: impl Fn(u8x16) -> u8x16) -> u64 {
-    let bits = |index: usize| u64::from(test(block[index]).to_bitmask()) << (16 * index);
-    bits(0) | bits(1) | bits(2) | bits(3)
+pub fn is<S: Simd>(bytes: u8x64<S>, byte: u8) -> u64 {
+    bytes.simd_eq(byte).to_bitmask()
 }
 
-/// Ones where the bytes are this one.
+/// The bytes that are no greater than this one.
 #[inline(always)]
-pub fn is(bytes: u8x16, byte: u8) -> u8x16 {
-    bytes.simd_eq(u8x16::splat(byte))
+pub fn up_to<S: Simd>(bytes: u8x64<S>, most: u8) -> u64 {
+    bytes.simd_le(most).to_bitmask()
+}
+
+/// `[` and `{` differ in one bit, and so do `]` and `}`; no other byte becomes one of them. So do the cases of a letter.
+#[inline(always)]
+pub fn without_case<S: Simd>(bytes: u8x64<S>) -> u8x64<S> {
+    bytes | 0x20
 }
 
 impl Carry {
@@ -67,13 +68,13 @@ impl Carry {
 impl Block {
     /// Finds the strings of a block, and what they mean for the next.
     #[inline(always)]
-    pub fn of(block: &Bytes64, carry: &mut Carry) -> Self {
-        let slashes = mask(block, |bytes| is(bytes, b'\\'));
+    pub fn of<S: Simd>(bytes: u8x64<S>, carry: &mut Carry) -> Self {
+        let slashes = is(bytes, b'\\');
         let escaped = match slashes | carry.escape {
             0 => 0,
-            _ => escaped(slashes, carry),
+            _ => escaped(slashes, &mut carry.escape),
         };
-        let quotes = mask(block, |bytes| is(bytes, b'"')) & !escaped;
+        let quotes = is(bytes, b'"') & !escaped;
         let text = running(quotes) ^ carry.text;
         carry.text = 0u64.wrapping_sub(text >> 63);
         Block { quotes, text, escaped }
@@ -81,19 +82,17 @@ impl Block {
 }
 
 /// The bytes that a backslash escapes; one that is escaped itself escapes nothing.
-fn escaped(slashes: u64, carry: &mut Carry) -> u64 {
-    let mut escaped = carry.escape;
-    let mut left = slashes & !escaped;
-    carry.escape = 0;
-    while left != 0 {
-        let at = left.trailing_zeros();
-        if at == 63 {
-            carry.escape = 1;
-            break;
-        }
-        escaped |= 2 << at;
-        left &= !(3 << at);
-    }
+///
+/// Of a run of backslashes every second one escapes. Subtracting the runs' beginnings from the odd places leaves, in each
+/// run, the places that count from its beginning (as in simdjson).
+#[inline(always)]
+fn escaped(slashes: u64, carry: &mut u64) -> u64 {
+    const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+    let slashes = slashes & !*carry;
+    let after = slashes << 1;
+    let places = ((after | ODD).wrapping_sub(slashes)) ^ ODD;
+    let escaped = places ^ (slashes | *carry);
+    *carry = (places & slashes) >> 63;
     escaped
 }
 
@@ -108,22 +107,33 @@ fn running(mut bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fearless_simd::{Level, dispatch};
+
     use super::*;
+
+    /// Bit by bit: within a string, and escaped.
+    fn masks(text: &[u8]) -> Vec<(bool, bool)> {
+        let mut carry = Carry::default();
+        let mut bits = Vec::new();
+        for at in (0..text.len()).step_by(WIDTH) {
+            let block = dispatch!(Level::new(), simd => Block::of(load(simd, text, at), &mut carry));
+            bits.extend((0..WIDTH).map(|bit| (block.text >> bit & 1 == 1, block.escaped >> bit & 1 == 1)));
+        }
+        bits
+    }
 
     #[test]
     fn strings_are_found_over_the_ends_of_blocks() {
-        let value = br#"{"a\"b":"\\","c":"\\\"]" ,1}"#;
+        let value = br#"{"a\"b":"\\","c":"\\\"]\\\\\\\n\\\\" ,1}"#;
         for before in 0..WIDTH {
             let text = [&vec![b' '; before][..], value].concat();
-            let mut carry = Carry::default();
-            let blocks = (0..text.len()).step_by(WIDTH).map(|at| Block::of(&load(&text, at), &mut carry));
-            let bits: Vec<bool> =
-                blocks.flat_map(|block| (0..WIDTH).map(move |bit| block.text >> bit & 1 == 1)).collect();
+            let masks = masks(&text);
             let (mut quoted, mut escaped) = (false, false);
             for (at, byte) in text.iter().enumerate() {
+                assert_eq!(masks[at].1, escaped, "{before} {at}");
                 quoted ^= *byte == b'"' && !escaped;
                 escaped = *byte == b'\\' && !escaped;
-                assert_eq!(bits[at], quoted, "{before} {at}");
+                assert_eq!(masks[at].0, quoted, "{before} {at}");
             }
         }
     }
@@ -133,7 +143,8 @@ mod tests {
         for place in 0..WIDTH {
             let mut block = [b' '; WIDTH];
             block[place] = b'x';
-            assert_eq!(mask(&load(&block, 0), |bytes| is(bytes, b'x')), 1 << place);
+            assert_eq!(dispatch!(Level::new(), simd => is(load(simd, &block, 0), b'x')), 1 << place);
+            assert_eq!(dispatch!(Level::new(), simd => up_to(load(simd, &block, 0), b' ')), !(1 << place));
         }
         assert_eq!(running(0b1000_0100), 0b0111_1100);
     }

@@ -1,6 +1,7 @@
 //! Whether bytes are one JSON value (RFC 8259), told piece by piece and without recursion.
 
-use super::{DEPTH, scan};
+use super::DEPTH;
+use super::look::look;
 use crate::error::{Error, Kind};
 
 /// Checks one JSON value that arrives in pieces; whitespace may surround it.
@@ -56,7 +57,7 @@ enum State {
 /// # Errors
 /// `Kind::Malformed` with the reason and the position of the byte.
 pub fn check(bytes: &[u8]) -> Result<(), Error> {
-    if scan::look(bytes).is_some() {
+    if look(bytes).is_some() {
         return Ok(());
     }
     // What is wrong, and where, is worth a second look.

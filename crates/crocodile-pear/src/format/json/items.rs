@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
 
-use super::{Checker, check, is_space, read, trim};
+use super::{Checker, Raw, check, is_space, read, trim, walk};
 use crate::error::{Error, Kind};
 use crate::jq::value;
 
@@ -73,6 +73,17 @@ enum Form {
     Document(Place),
     /// A document on each line.
     Lines,
+    /// A document that came in one piece.
+    Whole(Listed),
+}
+
+/// A list, checked.
+struct Listed {
+    list: Bytes,
+    /// Where the next item is looked for.
+    at: usize,
+    /// A bound of how deep the items nest.
+    depth: u8,
 }
 
 struct Place {
@@ -129,6 +140,12 @@ impl Items {
 
     /// Takes the next piece of the body; the one before must have been read to its end with `next`.
     pub fn push(&mut self, chunk: Bytes) {
+        if let Form::Document(Place { path, stage: Stage::Seeking(0, true), .. }) = &self.form
+            && let Some(listed) = Listed::within(&chunk, path)
+        {
+            self.form = Form::Whole(listed);
+            return;
+        }
         (self.chunk, self.at, self.fed) = (chunk, 0, 0);
         self.from = self.from.map(|_| 0);
     }
@@ -142,6 +159,15 @@ impl Items {
         match self.form {
             Form::Lines => self.line(),
             Form::Document(_) => self.item(),
+            Form::Whole(_) => self.listed(),
+        }
+    }
+
+    /// A bound of how deep the items nest, if they are known to be JSON that can be parsed.
+    pub fn depth(&self) -> Option<u8> {
+        match &self.form {
+            Form::Whole(listed) => Some(listed.depth),
+            Form::Document(_) | Form::Lines => None,
         }
     }
 
@@ -150,11 +176,11 @@ impl Items {
     /// # Errors
     /// `Malformed` when the document is not whole, or has no list where one must be.
     pub fn finish(&mut self) -> Result<Option<Bytes>, Error> {
-        let Form::Document(place) = &self.form else {
-            let rest = Bytes::from(std::mem::take(&mut self.begun));
-            return whole_line(rest);
+        let stage = match &self.form {
+            Form::Document(place) => place.stage,
+            Form::Lines => return whole_line(std::mem::take(&mut self.begun).into()),
+            Form::Whole(_) => return Ok(None),
         };
-        let stage = place.stage;
         std::mem::take(&mut self.checker).finish()?;
         match stage {
             Stage::Behind => Ok(None),
@@ -174,6 +200,19 @@ impl Items {
         let rest = self.chunk.slice(self.at..);
         self.at = self.chunk.len();
         self.keep(&rest).map(|()| None)
+    }
+
+    fn listed(&mut self) -> Result<Option<Bytes>, Error> {
+        let Form::Whole(listed) = &mut self.form else { return Ok(None) };
+        if let Some(item) = walk::item(&listed.list, listed.at) {
+            listed.at = item.end;
+            let item = listed.list.slice(item);
+            return self.join(item).map(Some);
+        }
+        match self.chunk.iter().all(|byte| is_space(*byte)) {
+            true => Ok(None),
+            false => Err(Error::new(Kind::Malformed, "not valid JSON: something follows the value")),
+        }
     }
 
     fn item(&mut self) -> Result<Option<Bytes>, Error> {
@@ -311,6 +350,23 @@ impl Items {
         }
         self.at += 1;
         whole
+    }
+}
+
+impl Listed {
+    /// The list at this path, if the piece is a whole document. What is wrong with one that is not, shows byte by byte.
+    fn within(piece: &Bytes, path: &Path) -> Option<Self> {
+        if !piece.trim_ascii_end().ends_with(b"]") && !piece.trim_ascii_end().ends_with(b"}") {
+            return None;
+        }
+        let raw = Raw::check(piece).ok()?;
+        let mut list = &raw.bytes()[..];
+        for wanted in &path.0 {
+            list = walk::Entries::of(list)?.find(|(key, _)| walk::is(key, wanted))?.1;
+        }
+        let levels = u8::try_from(path.0.len() + 1).ok()?;
+        let is_list = matches!(list.first(), Some(b'[' | b'{'));
+        is_list.then(|| Listed { list: raw.bytes().slice_ref(list), at: 1, depth: raw.depth().saturating_sub(levels) })
     }
 }
 
@@ -455,6 +511,19 @@ mod tests {
                 let (handed, error) = run(Items::at(path(".a[]"), 1000), document, size);
                 assert_eq!((handed.len(), error.map(|error| error.kind())), (0, Some(Kind::Malformed)), "{document}");
             }
+        }
+    }
+
+    #[test]
+    fn what_comes_in_one_piece_is_the_end() {
+        for (second, good) in [(" \n", true), ("", true), ("]", false), (",2", false)] {
+            let mut items = Items::at(path(".a[]"), 1000);
+            items.push(Bytes::from_static(b"{\"a\":[1]} "));
+            assert!(matches!((items.next(), items.depth()), (Ok(Some(item)), Some(0)) if item == "1"));
+            assert!(matches!(items.next(), Ok(None)));
+            items.push(Bytes::from_static(second.as_bytes()));
+            assert_eq!(items.next().is_ok(), good, "{second}");
+            assert!(!good || items.finish().is_ok_and(|rest| rest.is_none()));
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{check, read, scan, trim};
+use super::look::look;
+use super::{DEPTH, check, read, trim, walk, write_string};
 use crate::error::Error;
 use crate::jq::value::{self, Value};
 
@@ -25,7 +26,7 @@ impl Raw {
     /// # Errors
     /// `Kind::Malformed`, as [`read`] gives it.
     pub fn check(bytes: &Bytes) -> Result<Self, Error> {
-        match scan::look(bytes) {
+        match look(bytes) {
             Some(seen) if !seen.endless => Ok(Raw::sound(trim(bytes), seen.depth)),
             Some(_) => read(bytes).map(|value| Raw::of(bytes.clone(), u8::MAX, value.into())),
             None => Err(check(bytes).err().unwrap_or_else(super::check::unclear)),
@@ -51,6 +52,52 @@ impl Raw {
         self.0.depth
     }
 
+    /// Whether it has been parsed.
+    pub(crate) fn is_parsed(&self) -> bool {
+        self.0.value.get().is_some()
+    }
+
+    /// Whether it is an object.
+    pub(crate) fn is_object(&self) -> bool {
+        self.0.bytes.first() == Some(&b'{')
+    }
+
+    /// An object with one more field, behind the others. `None` for another value, for an object that has such a field, and
+    /// where it might nest too deep.
+    pub(crate) fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
+        let depth = self.depth().max(field.depth().saturating_add(1));
+        let mut fields = walk::Entries::of(self.bytes())?;
+        if usize::from(depth) > DEPTH || fields.any(|(key, _)| walk::is(key, name)) {
+            return None;
+        }
+        let fields = self.bytes().strip_suffix(b"}")?.trim_ascii_end();
+        let mut out = Vec::with_capacity(fields.len() + name.len() + field.bytes().len() + 5);
+        out.extend_from_slice(fields);
+        if fields.len() > 1 {
+            out.push(b',');
+        }
+        write_string(name, &mut out);
+        out.push(b':');
+        out.extend_from_slice(field.bytes());
+        out.push(b'}');
+        Some(Raw::sound(out.into(), depth))
+    }
+
+    /// A list of these, unless it might nest too deep.
+    pub(crate) fn list(items: &[Raw]) -> Option<Raw> {
+        let depth = items.iter().map(Raw::depth).max().unwrap_or(0).saturating_add(1);
+        let mut out = Vec::with_capacity(items.iter().map(|item| item.bytes().len() + 1).sum::<usize>() + 2);
+        out.push(b'[');
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(item.bytes());
+        }
+        out.push(b']');
+        (usize::from(depth) <= DEPTH).then(|| Raw::sound(out.into(), depth))
+    }
+
     /// The same, parsed.
     pub fn value(&self) -> Value {
         let parse = || read(&self.0.bytes).unwrap_or_else(|_| value::null());
@@ -73,6 +120,23 @@ mod tests {
         let raw = Raw::check(&Bytes::from_static(b" {\"a\": [1.0]}\n")).expect("sound");
         assert_eq!((&raw.bytes()[..], raw.depth()), (&b"{\"a\": [1.0]}"[..], 2));
         assert_eq!(value::kind(&raw.value()), "object");
+    }
+
+    #[test]
+    fn a_field_is_put_behind_the_others() {
+        let raw = |text: &str| Raw::check(&Bytes::from(text.to_owned())).expect("sound");
+        let with = |text: &str, field: &str| {
+            let made = raw(text).with("a", &raw(field))?;
+            Some((String::from_utf8(made.bytes().to_vec()).expect("UTF-8"), made.depth()))
+        };
+        assert_eq!(with("{}", "1.50"), Some(("{\"a\":1.50}".into(), 1)));
+        assert_eq!(with("{ \n}", "{}"), Some(("{\"a\":{}}".into(), 2)));
+        assert_eq!(with("{\"b\":[{}] }", "[]"), Some(("{\"b\":[{}],\"a\":[]}".into(), 3)));
+        assert_eq!(with("[1]", "1").or(with("null", "1")).or(with("{\"b\":0,\"\\u0061\":1}", "1")), None);
+        let deep = format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH));
+        assert_eq!(with("{}", &deep), None);
+        let list = Raw::list(&[raw("[1]"), raw(" 2 ")]).expect("shallow");
+        assert_eq!((&list.bytes()[..], list.depth()), (&b"[[1],2]"[..], 2));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Through a checked document without parsing it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use memchr::memchr;
 
@@ -51,11 +52,25 @@ impl<'a> Iterator for Entries<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let start = begin(self.bytes, self.at)?;
         let key = text_end(self.bytes, start);
-        // The colon stands between.
-        let value = space(self.bytes, space(self.bytes, key) + 1);
+        let value = value(self.bytes, key);
         self.at = end(self.bytes, value);
         Some((self.bytes.get(start..key)?, self.bytes.get(value..self.at)?))
     }
+}
+
+/// Where the next item of a checked list stands from `at` on, or the next value of an object.
+pub fn item(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let mut start = begin(bytes, at)?;
+    if bytes.first() == Some(&b'{') {
+        start = value(bytes, text_end(bytes, start));
+    }
+    Some(start..end(bytes, start))
+}
+
+/// Where the value begins whose key ends here; a colon stands between.
+#[inline]
+fn value(bytes: &[u8], key: usize) -> usize {
+    space(bytes, space(bytes, key) + 1)
 }
 
 /// Where the next item begins, if one comes.

@@ -8,10 +8,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 
 use super::{Follow, Found, Ready};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Names, Outcome};
+use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
 use crate::jq::value::{self, Shape as Kinds};
-use crate::jq::{self, Value};
+use crate::jq::Value;
 use crate::scope::Scope;
 use crate::step::{Compile, Step};
 use crate::steps::request::Request;
@@ -60,18 +60,16 @@ impl Ask {
     }
 
     async fn embed(self, answer: Answer, coming: Coming) -> Result<Answer, Error> {
-        let (status, mut headers, upstream) = (answer.status, answer.headers.clone(), answer.upstream.clone());
-        let names = answer.names.clone();
-        let item = format::value(answer, self.ready.max_body).await?;
-        let values = self.ready.find(&item, &headers, &names, &self.scope)?;
-        let found = self.found(values, &names, coming).await?;
+        let (mut answer, item) = format::open(answer, self.ready.max_body).await?;
+        let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope)?;
+        let found = self.found(values, &answer.names, coming).await?;
         // They describe the body that was read, not the one that leaves.
         for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            headers.remove(name);
+            answer.headers.remove(name);
         }
-        let names = self.ready.rebase(names, found.base, matches!(value::shape(&item), Kinds::Object(_)));
-        let body = Body::Value(self.ready.put(item, found.value)?);
-        Ok(Answer { status, headers, body, names, upstream })
+        answer.names = self.ready.rebase(answer.names, found.base, item.is_object());
+        answer.body = self.ready.put(item, found.data)?.into();
+        Ok(answer)
     }
 
     /// What the values have: one, or a list where several are allowed.
@@ -84,19 +82,18 @@ impl Ask {
         let asked = join_all(values.into_iter().map(|value| self.one(value, names.clone())));
         let mut found = seated(asked, coming).await.into_iter().collect::<Result<Vec<Found>, Error>>()?;
         if limit == 1 {
-            return Ok(found.pop().unwrap_or(Found { value: jq::null(), base: None }));
+            return Ok(found.pop().unwrap_or_else(Found::nothing));
         }
-        let value = jq::list(found.into_iter().map(|found| found.value).collect());
-        Ok(Found { value, base: Some(Base::Several) })
+        Ok(Found::list(found))
     }
 
     async fn one(&self, value: Value, names: Names) -> Result<Found, Error> {
         if matches!(value::shape(&value), Kinds::Null) {
-            return Ok(Found { value, base: None });
+            return Ok(Found::nothing());
         }
         match (self.collector.clone().ask(value, names).await, &self.ready.otherwise) {
-            (Ok(document), _) => Ok(Found { value: document.value.clone(), base: Some(document.base.clone()) }),
-            (Err(_), Some(otherwise)) => Ok(Found { value: otherwise.clone(), base: None }),
+            (Ok(document), _) => Ok(Found { data: document.data.clone(), base: Some(document.base.clone()) }),
+            (Err(_), Some(otherwise)) => Ok(Found { data: otherwise.clone(), base: None }),
             (Err(error), None) => Err(error),
         }
     }

@@ -251,7 +251,7 @@ impl Asking {
                 (value, found.size / sorted.len().max(1))
             }
         };
-        Arc::new(Document { value, headers: found.headers.clone(), base: found.base.clone(), size })
+        Arc::new(Document { data: value.into(), headers: found.headers.clone(), base: found.base.clone(), size })
     }
 
     fn name(&self, error: Error) -> Error {
