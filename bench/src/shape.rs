@@ -8,6 +8,10 @@ use clap::Args;
 use crocodile_pear::format::json::{self, Raw};
 use crocodile_pear::jq::{self, Data, Filter};
 
+use jaq_core::load::{Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Vars, data::JustLut};
+use jaq_json::Val;
+
 use crate::Result;
 use crate::report::{Sheet, Style, median, say};
 
@@ -25,6 +29,8 @@ pub struct Options {
 const ROUND: Duration = Duration::from_millis(25);
 
 const SELECT: &str = "{id, name: .owner.name, due: .general.dueOn[:10]}";
+const TRANSFORM: &str = "{id, open: [.events[] | select(.open) | {id, who: .author.name, weight}], \
+    last: (.events | max_by(.at).text), total: ([.events[].weight] | add)}";
 const MERGE: &str = "{profile: $profile, orders: $orders, news: $news}";
 
 pub fn run(options: &Options) -> Result<()> {
@@ -48,12 +54,19 @@ pub fn run(options: &Options) -> Result<()> {
     let rounds = options.rounds;
     show("check", length, time(rounds, || Raw::check(&body).is_ok()));
     show("select, checked before", length, time(rounds, || applied(&select, &raw)));
-    show("check and select", length, time(rounds, || Raw::check(&body).is_ok_and(|raw| applied(&select, &raw))));
     show("parse and select by the engine", length, time(rounds, || parsed(&select, &body)));
     show("merge of 3", 3 * length, time(rounds, || merged(&merge, &body, true)));
     show("merge of 3 by the engine", 3 * length, time(rounds, || merged(&merge, &body, false)));
+    for (name, body) in bodies() {
+        let select = compile(SELECT, &[])?;
+        let call = || Raw::check(&body).is_ok_and(|raw| applied(&select, &raw));
+        show(&format!("check and select: {name}"), body.len(), time(rounds, call));
+    }
+    let transform = compile(TRANSFORM, &[])?;
+    show("transform", length, time(rounds, || parsed(&transform, &body)));
+    alone(TRANSFORM, |bare| show("transform, jaq alone", length, time(rounds, || bare(&body))))?;
     sheet.print(Style::choose(options.markdown))?;
-    say(&format!("select: {SELECT}\nmerge: {MERGE}"))?;
+    say(&format!("select: {SELECT}\nmerge: {MERGE}\ntransform: {TRANSFORM}"))?;
     Ok(())
 }
 
@@ -69,6 +82,24 @@ fn parsed(filter: &Filter, body: &Bytes) -> bool {
     let run = |value| filter.run(value, &mut |_| jq::null());
     let outputs = json::read(body).and_then(run);
     outputs.is_ok_and(|outputs| outputs.first().is_some_and(|output| json::to_bytes(output).is_ok()))
+}
+
+/// The engine with its own reader, values, library and writer, as its authors use it.
+fn alone(source: &str, with: impl FnOnce(&dyn Fn(&Bytes) -> bool)) -> Result<()> {
+    let arena = Arena::default();
+    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+    let modules = Loader::new(definitions).load(&arena, File { code: source, path: () });
+    let modules = modules.map_err(|errors| format!("{source}: {errors:?}"))?;
+    let filter = Compiler::default().with_funs(functions).compile(modules);
+    let filter = filter.map_err(|errors| format!("{source}: {errors:?}"))?;
+    with(&|body| {
+        let Ok(input) = jaq_json::read::parse_single(body) else { return false };
+        let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
+        let output = filter.id.run((context, input)).next();
+        output.is_some_and(|output| output.is_ok_and(|output| !black_box(output.to_string()).is_empty()))
+    });
+    Ok(())
 }
 
 /// Three bodies as they come in, to one as it leaves.
@@ -113,4 +144,66 @@ fn body() -> Bytes {
         events.join(",")
     );
     body.into()
+}
+
+/// Bodies of some 15 KB in several styles; each has what is selected.
+fn bodies() -> Vec<(&'static str, Bytes)> {
+    let join = |count: usize, item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(",");
+    let within = |inner: String| {
+        format!(
+            r#"{{"id":4711,"general":{{"dueOn":"2026-04-01T00:00:00Z"}},"inner":{inner},"owner":{{"id":"u1","name":"Åsa Lind"}}}}"#
+        )
+    };
+    let short = within(format!("{{{}}}", join(900, &|n| format!(r#""k{n}":"v{}""#, n * 7))));
+    let prose = "The quick brown fox jumps over the lazy dog. ".repeat(27);
+    let long = within(format!("[{}]", join(12, &|n| format!(r#"{{"id":{n},"text":"{prose}"}}"#))));
+    let cyrillic = "Быстрая лиса прыгает ".repeat(31);
+    let foreign = within(format!("[{}]", join(12, &|n| format!(r#"{{"id":{n},"text":"{cyrillic}"}}"#))));
+    let line = r#"a line\nand \"quoted\" words, a tab\t and \u00e5 path C:\\dir "#.repeat(4);
+    let escaped = within(format!("[{}]", join(60, &|n| format!(r#"{{"id":{n},"text":"{line}"}}"#))));
+    let whole = within(format!("[{}]", join(2500, &|n| (n * 7919 % 100_000).to_string())));
+    let pair = |n: usize| format!("[{}.{},-{}.{:06}]", n % 180, n * 7919 % 1_000_000, n % 90, n * 104_729 % 1_000_000);
+    let places = within(format!("[{}]", join(700, &pair)));
+    let nested = within(format!("[{}]", join(500, &|n| format!(r#"{{"a":{{"b":[{n},{{"c":[]}}]}}}}"#))));
+    let resource = body();
+    let indented = indent(&resource);
+    vec![
+        ("a resource", resource),
+        ("the same, indented", indented),
+        ("short strings", short.into()),
+        ("long strings", long.into()),
+        ("long strings, Cyrillic", foreign.into()),
+        ("strings with escapes", escaped.into()),
+        ("whole numbers", whole.into()),
+        ("coordinates", places.into()),
+        ("nested", nested.into()),
+    ]
+}
+
+/// The document with a line for each value.
+fn indent(document: &[u8]) -> Bytes {
+    let (mut out, mut depth, mut quoted) = (Vec::new(), 0usize, false);
+    let line = |depth: usize, out: &mut Vec<u8>| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    for byte in document {
+        // The resource has no escapes.
+        quoted ^= *byte == b'"';
+        match byte {
+            b'}' | b']' if !quoted => {
+                depth -= 1;
+                line(depth, &mut out);
+                out.push(*byte);
+            }
+            b'{' | b'[' | b',' if !quoted => {
+                depth += usize::from(*byte != b',');
+                out.push(*byte);
+                line(depth, &mut out);
+            }
+            b':' if !quoted => out.extend_from_slice(b": "),
+            _ => out.push(*byte),
+        }
+    }
+    out.into()
 }
