@@ -210,7 +210,7 @@ impl Coded {
         let Some(encoder) = fork.or_else(|| self.encoder.take()) else { return Ok(Did::Nothing) };
         let (done, awaited) = oneshot::channel();
         let parts = self.load();
-        if let Err(Job { encoder, parts, .. }) = pool::lend(Job { encoder, parts, done }) {
+        if let Some(Job { encoder, parts, .. }) = pool::lend(Job { encoder, parts, done }) {
             for part in parts.into_iter().rev() {
                 self.held += part.len();
                 self.came.push_front(part);

@@ -30,7 +30,11 @@ impl Held {
     /// Takes what is there, and waits for nothing.
     pub async fn look(body: Pulled) -> Self {
         let mut held = Held::new(body);
-        poll_fn(|cx| Poll::Ready(held.fill(cx))).await;
+        poll_fn(|cx| {
+            held.fill(cx);
+            Poll::Ready(())
+        })
+        .await;
         held
     }
 

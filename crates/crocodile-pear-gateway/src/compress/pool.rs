@@ -56,10 +56,11 @@ pub fn workers() -> usize {
 }
 
 /// Gives work to a thread that has none, or gives it back.
-pub fn lend(job: Job) -> Result<(), Job> {
-    POOL.try_send(job).map_err(|refused| match refused {
-        TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
-    })
+pub fn lend(job: Job) -> Option<Job> {
+    match POOL.try_send(job) {
+        Ok(()) => None,
+        Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => Some(job),
+    }
 }
 
 fn work(jobs: &Mutex<Receiver<Job>>) {
