@@ -3,13 +3,16 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::Args;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
+use crate::client::Connection;
 use crate::process::Process;
 use crate::report::{Sheet, Style, say};
 use crate::{Result, peers, product};
@@ -23,7 +26,26 @@ const CHUNK: usize = 64 << 10;
 /// What source D streamed, in MB.
 const FULL: u64 = 1_125;
 
-const HEADINGS: [&str; 8] = ["rows", "coding", "seconds", "MB/s", "size %", "CPU s", "MB/s a core", "peak MiB"];
+/// What a line of 1 Gbit/s carries in a second.
+const LINE: f64 = 125e6;
+
+/// Small requests whose slowest hundredth is told, and the pause between them.
+const SMALL: usize = 1_000;
+const PAUSE: Duration = Duration::from_millis(5);
+
+const HEADINGS: [&str; 11] = [
+    "rows",
+    "coding",
+    "seconds",
+    "MB/s",
+    "size %",
+    "CPU s",
+    "MB/s a core",
+    "peak MiB",
+    "1 Gbit/s: s",
+    "p99 ms",
+    "beside it",
+];
 
 /// What is asked for, and how the gateway is told to make it.
 const CODINGS: [(&str, &str, &str); 8] = [
@@ -71,15 +93,21 @@ pub async fn run(options: Options) -> Result<()> {
     sheet.print(Style::choose(options.markdown))?;
     say("")?;
     Ok(say(&format!(
-        "{} MB of JSON rows over one connection, read as fast as they come; CPU of the gateway alone.",
+        "{} MB of JSON rows over one connection, read as fast as they come; CPU of the gateway alone. Then read at \
+         1 Gbit/s. p99 of {SMALL} small requests, alone and beside such downloads.",
         size / 1_000_000
     ))?)
 }
 
-async fn measure(gateway: &Process, who: &str, name: &str, asked: &str, size: u64) -> Result<[String; 8]> {
+async fn measure(gateway: &Process, who: &str, name: &str, asked: &str, size: u64) -> Result<[String; 11]> {
     let (before, begun) = (gateway.cpu()?, Instant::now());
-    let received = download(gateway.address, asked).await?;
+    let received = download(gateway.address, asked, f64::INFINITY).await?;
     let (took, cpu) = (begun.elapsed(), gateway.cpu()? - before);
+    let peak = gateway.peak()?;
+    let begun = Instant::now();
+    download(gateway.address, asked, LINE).await?;
+    let (line, alone) = (begun.elapsed(), small(gateway.address).await?);
+    let beside = beside(gateway.address, asked).await?;
     let speed = |time: Duration| size as f64 / 1e6 / time.as_secs_f64().max(0.01);
     Ok([
         who.to_owned(),
@@ -89,18 +117,21 @@ async fn measure(gateway: &Process, who: &str, name: &str, asked: &str, size: u6
         format!("{:.1}", 100.0 * received as f64 / size as f64),
         format!("{:.2}", cpu.as_secs_f64()),
         format!("{:.0}", speed(cpu)),
-        format!("{:.1}", gateway.peak()? as f64 / f64::from(1 << 20)),
+        format!("{:.1}", peak as f64 / f64::from(1 << 20)),
+        format!("{:.2}", line.as_secs_f64()),
+        format!("{:.2}", alone.as_secs_f64() * 1e3),
+        format!("{:.2}", beside.as_secs_f64() * 1e3),
     ])
 }
 
-/// How many bytes come, with their heads and chunk sizes: those are one in ten thousand.
-async fn download(address: SocketAddr, asked: &str) -> Result<u64> {
+/// How many bytes come, with their heads and chunk sizes: those are one in ten thousand. `most` are read in a second.
+async fn download(address: SocketAddr, asked: &str, most: f64) -> Result<u64> {
     let mut stream = TcpStream::connect(address).await?;
     let request =
         format!("GET /rows HTTP/1.1\r\nHost: {address}\r\nAccept-Encoding: {asked}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut buffer = vec![0; CHUNK];
-    let (mut received, mut head) = (0, true);
+    let (mut received, mut head, begun) = (0, true, Instant::now());
     loop {
         let count = stream.read(&mut buffer).await?;
         if std::mem::take(&mut head) && !buffer.starts_with(b"HTTP/1.1 200") {
@@ -110,7 +141,54 @@ async fn download(address: SocketAddr, asked: &str) -> Result<u64> {
             0 => return Ok(received),
             count => received += count as u64,
         }
+        let due = Duration::from_secs_f64(received as f64 / most);
+        // The runtime's clock counts in milliseconds.
+        if due > begun.elapsed() + Duration::from_millis(2) {
+            tokio::time::sleep(due - begun.elapsed()).await;
+        }
     }
+}
+
+/// What ninety-nine in a hundred small requests take at most, one at a time.
+async fn small(address: SocketAddr) -> Result<Duration> {
+    let request = format!("GET /proxy HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let mut connection = Connection::open(address).await?;
+    let mut took = Vec::with_capacity(SMALL);
+    for _ in 0..SMALL {
+        tokio::time::sleep(PAUSE).await;
+        let begun = Instant::now();
+        let answer = connection.exchange(request.as_bytes()).await?;
+        took.push(begun.elapsed());
+        if answer.status != 200 {
+            return Err(format!("a small request was answered with {}", answer.status).into());
+        }
+    }
+    took.sort_unstable();
+    Ok(took[SMALL * 99 / 100])
+}
+
+/// The same while another client downloads, on a thread of its own, as fast as it can.
+async fn beside(address: SocketAddr, asked: &str) -> Result<Duration> {
+    let (asked, stop) = (asked.to_owned(), Arc::new(Notify::new()));
+    let stopped = stop.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let downloads = std::thread::Builder::new().name("download".into()).spawn(move || {
+        runtime.block_on(async {
+            let for_ever = async {
+                loop {
+                    download(address, &asked, f64::INFINITY).await?;
+                }
+            };
+            tokio::select! {
+                () = stopped.notified() => Result::Ok(()),
+                failed = for_ever => failed,
+            }
+        })
+    })?;
+    let took = small(address).await;
+    stop.notify_one();
+    downloads.join().map_err(|_| "the download panicked")??;
+    took
 }
 
 /// Serves rows to whoever connects, on a thread of its own, until the process ends.
@@ -122,9 +200,11 @@ fn upstream(size: u64) -> Result<SocketAddr> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     std::thread::Builder::new().name("upstream".into()).spawn(move || {
         runtime.block_on(async {
+            let listener = TcpListener::from_std(listener)?;
             // A failed accept ends the upstream, and with it the run: nothing here is worth a second try.
-            while let Ok((stream, _)) = TcpListener::accept(&TcpListener::from_std(listener.try_clone()?)?).await {
-                let _ = serve(stream, &block, size).await;
+            while let Ok((stream, _)) = listener.accept().await {
+                let block = block.clone();
+                tokio::spawn(async move { serve(stream, &block, size).await });
             }
             std::io::Result::Ok(())
         })
@@ -134,7 +214,14 @@ fn upstream(size: u64) -> Result<SocketAddr> {
 
 async fn serve(mut stream: TcpStream, block: &Bytes, size: u64) -> std::io::Result<()> {
     let mut request = [0; 4096];
-    if stream.read(&mut request).await? == 0 {
+    let mut count = stream.read(&mut request).await?;
+    // Small requests share a connection.
+    while request[..count].starts_with(b"GET /item") {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{\"id\":1}";
+        stream.write_all(answer).await?;
+        count = stream.read(&mut request).await?;
+    }
+    if count == 0 {
         return Ok(());
     }
     let head = format!(
@@ -188,7 +275,9 @@ mod tests {
     #[tokio::test]
     async fn all_rows_come() {
         let address = upstream(5_000_000).expect("a free port");
-        let received = download(address, "identity").await.expect("rows");
+        let begun = Instant::now();
+        let received = download(address, "identity", 50e6).await.expect("rows");
+        assert!(begun.elapsed() > Duration::from_millis(90), "50 MB a second at most");
         assert!((5_000_000..5_000_500).contains(&received), "{received}");
         assert_eq!(rows(1000).len(), 1000);
     }

@@ -183,6 +183,7 @@ upstreams:
   up: {{ url: 'http://{upstream}' }}
 endpoints:
   GET /rows: up /rows
+  GET /proxy: up /item
 "
     )
 }

@@ -2,11 +2,14 @@
 
 mod coded;
 mod encoder;
+mod fast;
 mod gzip;
 mod held;
 mod media;
 mod negotiate;
+mod pool;
 mod sample;
+mod seam;
 
 use crocodile_pear::flow::{Pulled, Whole};
 use crocodile_pear::problem::Problems;
@@ -31,17 +34,18 @@ spec! {
     /// Compresses answers for clients that ask for it with `Accept-Encoding`. Written short as `on`, with every default,
     /// or `off`. What arrives is delivered: whenever nothing more is at hand, the client can decode all that has come so
     /// far. An answer that is compressed already, is a part (206), or says `no-transform` is handed on as it is. An
-    /// answer under way holds about 0.3 MiB, with zstd 0.7 MiB. Leave it off where secrets and what a client may choose
-    /// come in one answer: the length of a compressed one tells of both.
+    /// answer under way holds about 0.3 MiB, with zstd 0.7 MiB; one of more than 1 MiB another 1 MiB while cores that rest
+    /// help with it. Leave it off where secrets and what a client may choose come in one answer: the length of a
+    /// compressed one tells of both.
     pub struct Compress {
         /// What is offered. Where a client likes several equally, it gets the first of these.
         pub codings: Vec<Coding> = Coding::ALL.to_vec(),
-        /// A body that is known to be shorter is sent as it is; one of unknown length is compressed.
+        /// A shorter body is sent as it is. For the end of one of unknown length, 5 ms are waited, no longer.
         pub min_size: Size = Size(1 << 10),
         /// The content types that are worth it: `text/html`, `text/*`, or `*+json` for all that end like this.
         pub types: Vec<Located<String>> = media::usual(),
         /// The level of gzip and deflate, 1 (fast) to 9 (small). Unless set, 6 for a body known to be of 128 KiB at most,
-        /// and 2 for others.
+        /// and 1 for others.
         pub gzip: Option<Located<u32>>,
         /// The level of br, 0 (fast) to 11 (small). Unless set, 3 for such a small body, and 1 for others. At 0 and 1,
         /// nothing is found again of what was delivered before.
@@ -104,7 +108,7 @@ const FEW: u64 = 128 << 10;
 const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
 
 /// For bodies that are larger, or of unknown length: speed before size.
-const LARGE: Levels = Levels { gzip: 2, br: 1, zstd: 1 };
+const LARGE: Levels = Levels { gzip: 1, br: 1, zstd: 1 };
 
 /// What compresses the answers of an end-point.
 #[derive(Debug)]
@@ -127,20 +131,20 @@ const OF_BYTES: [HeaderName; 6] = [
 ];
 
 impl Compressor {
-    /// The same answer as the client would have it. What is at hand is looked at first, and nothing is waited for: an
-    /// answer that is whole by then leaves with its length, and never longer than it was.
+    /// The same answer as the client would have it. What is at hand is looked at first: an answer that is whole by then
+    /// leaves with its length, and never longer than it was.
     pub async fn wrap(&self, mut response: Response<Pulled>, request: &HeaderMap) -> Response<Pulled> {
         let length = told(&response).or_else(|| response.body().size_hint().exact());
         let choice = self.offer(&mut response, request, length);
         let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return response };
         let asked = matches!(choice, Choice::Only(_));
         let (parts, body) = response.into_parts();
-        let held = Held::look(body).await;
-        let whole = held.whole();
-        let plain = match &whole {
-            Some(bytes) => (bytes.len() as u64) < self.min_size.max(1),
-            None => sample::is_dense(held.ahead()),
+        let held = match length {
+            Some(_) => Held::look(body).await,
+            None => Held::wait(body, self.min_size).await,
         };
+        let whole = held.whole();
+        let plain = whole.as_ref().is_some_and(|bytes| (bytes.len() as u64) < self.min_size.max(1));
         let mut response = Response::from_parts(parts, ());
         if plain && !asked {
             return response.map(|()| held.pulled());

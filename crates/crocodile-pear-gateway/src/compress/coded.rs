@@ -1,18 +1,21 @@
 //! The body of a compressed answer.
 
+use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use crocodile_pear::error::Error;
+use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::Pulled;
 use http::HeaderMap;
 use http_body::{Body, Frame};
+use tokio::sync::oneshot;
 
 use super::encoder::Encoder;
+use super::pool::{self, Done, Job};
 use super::sample;
 
-/// What is compressed before other requests of the core have their turn: half a millisecond of gzip.
+/// What is compressed before other requests of the core have their turn: a quarter of a millisecond of gzip.
 const SLICE: usize = 64 << 10;
 
 /// A chunk of this size is worth handing on before more is compressed.
@@ -21,21 +24,46 @@ const CHUNK: usize = 16 << 10;
 /// How often the density of a body is looked at anew: an archive may hold both kinds.
 const LOOK: usize = 1 << 20;
 
+/// An answer of which so much has come is large: threads that rest may help with it.
+const LARGE: usize = 1 << 20;
+
+/// What such a thread is given at a time: to wake it, and to be woken, costs one part in fifty of the work.
+const LOAD: usize = 256 << 10;
+
+/// Loads of one answer that are worked on beside each other, at most.
+const ABREAST: usize = 4;
+
 /// A body whose parts go through one encoder. It is flushed when nothing more is at hand, ended when the answer is
 /// whole, and only then.
 pub struct Coded {
     inner: Pulled,
-    encoder: Encoder,
+    source: Source,
+    /// Not here while another thread works with it.
+    encoder: Option<Encoder>,
     /// What came, and is not yet compressed.
-    came: Bytes,
+    came: VecDeque<Bytes>,
+    held: usize,
+    /// What other threads work on, in order.
+    away: VecDeque<oneshot::Receiver<Done>>,
     out: Vec<u8>,
     /// Whether the encoder holds something that the client does not have.
     dirty: bool,
     /// What of the slice is left.
     left: usize,
-    /// Bytes until density is looked at.
+    /// Whether what comes is only wrapped.
+    dense: bool,
+    /// Bytes until that is looked at.
     look: usize,
+    /// Bytes until the answer is large.
+    small: usize,
     end: End,
+}
+
+/// What the inner body may still give.
+enum Source {
+    More,
+    Ended(Option<HeaderMap>),
+    Failed(Error),
 }
 
 enum End {
@@ -47,54 +75,31 @@ enum End {
     Failed(Option<Error>),
 }
 
+/// Whether there was something to do.
+#[derive(PartialEq, Eq)]
+enum Did {
+    Something,
+    Nothing,
+}
+
 impl Coded {
     /// This body in this encoder.
     pub fn new(inner: Pulled, encoder: Encoder) -> Self {
-        let (came, out, end) = (Bytes::new(), Vec::new(), End::Open);
-        Coded { inner, encoder, came, out, dirty: false, left: SLICE, look: 0, end }
-    }
-
-    /// Compresses some of what came.
-    fn compress(&mut self) -> Result<(), Error> {
-        if self.look == 0 && self.came.len() >= sample::SAMPLE {
-            self.look = LOOK;
-            self.encoder.store(sample::is_dense(&self.came), &mut self.out)?;
+        Coded {
+            inner,
+            source: Source::More,
+            encoder: Some(encoder),
+            came: VecDeque::new(),
+            held: 0,
+            away: VecDeque::new(),
+            out: Vec::new(),
+            dirty: false,
+            left: SLICE,
+            dense: false,
+            look: 0,
+            small: LARGE,
+            end: End::Open,
         }
-        let size = self.came.len().min(self.left);
-        self.encoder.write(&self.came[..size], &mut self.out)?;
-        self.came.advance(size);
-        self.dirty = true;
-        self.left -= size;
-        self.look = self.look.saturating_sub(size);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        if std::mem::take(&mut self.dirty) { self.encoder.flush(&mut self.out) } else { Ok(()) }
-    }
-
-    /// Takes what the inner body gives. Whether it gave anything.
-    fn take(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
-        let Poll::Ready(frame) = self.inner.as_mut().poll_frame(cx) else {
-            self.flush()?;
-            return Ok(false);
-        };
-        match frame.map(|frame| frame.map(Frame::into_data)) {
-            Some(Ok(Ok(data))) => self.came = data,
-            None => self.finish(None)?,
-            Some(Ok(Err(frame))) => self.finish(frame.into_trailers().ok())?,
-            Some(Err(error)) => {
-                // What arrived is delivered; a valid end is not.
-                self.flush()?;
-                self.end = End::Failed(Some(error));
-            }
-        }
-        Ok(true)
-    }
-
-    fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), Error> {
-        self.end = End::Trailers(trailers);
-        self.encoder.finish(&mut self.out)
     }
 
     fn step(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Frame<Bytes>>>, Error> {
@@ -114,9 +119,7 @@ impl Coded {
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
                 return Ok(Poll::Pending);
             }
-            if !self.came.is_empty() {
-                self.compress()?;
-            } else if !self.take(cx)? {
+            if self.advance(cx)? == Did::Nothing {
                 self.left = SLICE;
                 let chunk = self.chunk();
                 return Ok(if chunk.is_some() { Poll::Ready(chunk) } else { Poll::Pending });
@@ -126,6 +129,176 @@ impl Coded {
 
     fn chunk(&mut self) -> Option<Frame<Bytes>> {
         (!self.out.is_empty()).then(|| Frame::data(std::mem::take(&mut self.out).into()))
+    }
+
+    fn advance(&mut self, cx: &mut Context<'_>) -> Result<Did, Error> {
+        if self.collect(cx)? == Did::Something {
+            return Ok(Did::Something);
+        }
+        let enough = if self.small > 0 { 1 } else { LOAD };
+        if self.held < enough && self.take(cx) == Did::Something {
+            return Ok(Did::Something);
+        }
+        if self.lend()? == Did::Something {
+            return Ok(Did::Something);
+        }
+        // What others work on comes before anything that is made here.
+        if !self.away.is_empty() {
+            return Ok(Did::Nothing);
+        }
+        if self.held > 0 {
+            self.compress()?;
+            return Ok(Did::Something);
+        }
+        self.settle()
+    }
+
+    /// Takes what another thread has made.
+    fn collect(&mut self, cx: &mut Context<'_>) -> Result<Did, Error> {
+        let Some(first) = self.away.front_mut() else { return Ok(Did::Nothing) };
+        let Poll::Ready(done) = Pin::new(first).poll(cx) else { return Ok(Did::Nothing) };
+        self.away.pop_front();
+        let gone = |_| Error::new(Kind::Internal, "the answer cannot be compressed: its thread has ended");
+        let Done { encoder, made } = done.map_err(gone)?;
+        let made = made?;
+        match &mut self.encoder {
+            Some(own) => own.join(&encoder),
+            None => {
+                self.encoder = Some(encoder);
+                self.dirty = true;
+            }
+        }
+        if self.out.is_empty() {
+            self.out = made;
+        } else {
+            self.out.extend_from_slice(&made);
+        }
+        Ok(Did::Something)
+    }
+
+    /// Takes what the inner body gives.
+    fn take(&mut self, cx: &mut Context<'_>) -> Did {
+        let Source::More = self.source else { return Did::Nothing };
+        let Poll::Ready(frame) = self.inner.as_mut().poll_frame(cx) else { return Did::Nothing };
+        match frame.map(|frame| frame.map(Frame::into_data)) {
+            Some(Ok(Ok(data))) => {
+                self.held += data.len();
+                self.small = self.small.saturating_sub(data.len());
+                self.came.push_back(data);
+            }
+            None => self.source = Source::Ended(None),
+            Some(Ok(Err(frame))) => self.source = Source::Ended(frame.into_trailers().ok()),
+            Some(Err(error)) => self.source = Source::Failed(error),
+        }
+        Did::Something
+    }
+
+    /// Gives a load of what came to a thread that rests, if one does.
+    fn lend(&mut self) -> Result<Did, Error> {
+        if self.small > 0 || self.held < LOAD || self.away.len() >= ABREAST.min(pool::workers()) {
+            return Ok(Did::Nothing);
+        }
+        self.look(LOAD)?;
+        if self.dense {
+            return Ok(Did::Nothing);
+        }
+        let fork = self.encoder.as_ref().and_then(Encoder::fork);
+        let forked = fork.is_some();
+        if forked {
+            self.flush()?;
+        }
+        let Some(encoder) = fork.or_else(|| self.encoder.take()) else { return Ok(Did::Nothing) };
+        let (done, awaited) = oneshot::channel();
+        let parts = self.load();
+        if let Some(Job { encoder, parts, .. }) = pool::lend(Job { encoder, parts, done }) {
+            for part in parts.into_iter().rev() {
+                self.held += part.len();
+                self.came.push_front(part);
+            }
+            if !forked {
+                self.encoder = Some(encoder);
+            }
+            return Ok(Did::Nothing);
+        }
+        self.away.push_back(awaited);
+        // To read so much is a slice's work.
+        self.left = 0;
+        Ok(Did::Something)
+    }
+
+    /// The next load of what came.
+    fn load(&mut self) -> Vec<Bytes> {
+        let (mut parts, mut room) = (Vec::new(), LOAD);
+        while let Some(mut part) = self.came.pop_front() {
+            if part.len() > room {
+                self.came.push_front(part.split_off(room));
+            }
+            room -= part.len();
+            parts.push(part);
+            if room == 0 {
+                break;
+            }
+        }
+        self.held -= LOAD - room;
+        parts
+    }
+
+    /// Compresses some of what came.
+    fn compress(&mut self) -> Result<(), Error> {
+        let size = self.came.front().map_or(0, Bytes::len).min(self.left);
+        self.look(size)?;
+        let (Some(first), Some(encoder)) = (self.came.front_mut(), &mut self.encoder) else { return Ok(()) };
+        encoder.write(&first[..size], &mut self.out)?;
+        first.advance(size);
+        if first.is_empty() {
+            self.came.pop_front();
+        }
+        self.held -= size;
+        self.left -= size;
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Looks at density from time to time.
+    fn look(&mut self, size: usize) -> Result<(), Error> {
+        let sample = self.came.front().filter(|first| self.look == 0 && first.len() >= sample::SAMPLE);
+        if let (Some(sample), Some(encoder)) = (sample, &mut self.encoder) {
+            self.dense = sample::is_dense(sample);
+            // To wrap costs so little that the end of it may be looked for often.
+            self.look = if self.dense { SLICE } else { LOOK };
+            encoder.store(self.dense, &mut self.out)?;
+        }
+        self.look = self.look.saturating_sub(size);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        match &mut self.encoder {
+            Some(encoder) if std::mem::take(&mut self.dirty) => encoder.flush(&mut self.out),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing is at hand.
+    fn settle(&mut self) -> Result<Did, Error> {
+        match std::mem::replace(&mut self.source, Source::More) {
+            Source::More => {
+                self.flush()?;
+                return Ok(Did::Nothing);
+            }
+            Source::Ended(trailers) => {
+                self.end = End::Trailers(trailers);
+                if let Some(encoder) = &mut self.encoder {
+                    encoder.finish(&mut self.out)?;
+                }
+            }
+            Source::Failed(error) => {
+                // What arrived is delivered; a valid end is not.
+                self.flush()?;
+                self.end = End::Failed(Some(error));
+            }
+        }
+        Ok(Did::Something)
     }
 }
 

@@ -6,8 +6,10 @@ use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use zstd::stream::raw::{CParameter, InBuffer, Operation, OutBuffer};
+use zstd::zstd_safe::ParamSwitch;
 
 use super::Levels;
+use super::fast::Fast;
 use super::gzip::Gzip;
 use super::negotiate::Coding;
 
@@ -20,6 +22,17 @@ const BR_WINDOW: u32 = 18;
 /// zstd's window, 2^18 bytes. Browsers take up to 2^23 (RFC 9659).
 const ZSTD_WINDOW: u32 = 18;
 
+/// zstd's level 1 a third faster, and a tenth larger: tables that stay in a core's first cache, and longer steps where
+/// nothing is found.
+const ZSTD_FAST: [CParameter; 5] = [
+    CParameter::WindowLog(17),
+    CParameter::HashLog(13),
+    CParameter::MinMatch(6),
+    CParameter::TargetLength(3),
+    // Left out with long steps unless it is asked for.
+    CParameter::LiteralCompressionMode(ParamSwitch::Enable),
+];
+
 /// The room that is made for output at a time.
 const ROOM: usize = 16 << 10;
 
@@ -27,6 +40,8 @@ const ROOM: usize = 16 << 10;
 pub enum Encoder {
     /// gzip.
     Gzip(Gzip),
+    /// gzip at level 1.
+    Fast(Box<Fast>),
     /// deflate, which is zlib's format.
     Zlib(Compress),
     /// br, which gathers small pieces first.
@@ -39,8 +54,10 @@ impl Encoder {
     /// A stream in this coding, if there is memory for it.
     pub(super) fn new(coding: Coding, levels: &Levels) -> Option<Self> {
         match coding {
+            Coding::Gzip if levels.gzip == 1 => Some(Encoder::Fast(Box::new(Fast::new()))),
             Coding::Gzip => Some(Encoder::Gzip(Gzip::new(levels.gzip))),
-            Coding::Deflate => Some(Encoder::Zlib(Compress::new(Compression::new(levels.gzip), true))),
+            // At 1, zlib-rs makes two fifths more of JSON than at 2, for a quarter less time.
+            Coding::Deflate => Some(Encoder::Zlib(Compress::new(Compression::new(levels.gzip.max(2)), true))),
             Coding::Br => Some(brotli(levels.br)),
             Coding::Zstd => zstd(levels.zstd).ok().map(Encoder::Zstd),
         }
@@ -58,6 +75,7 @@ impl Encoder {
     pub fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Encoder::Gzip(stream) => stream.write(bytes, out),
+            Encoder::Fast(stream) => stream.write(bytes, out),
             Encoder::Zlib(stream) => deflate(stream, bytes, FlushCompress::None, out),
             Encoder::Brotli { stream, block } => {
                 block.extend_from_slice(bytes);
@@ -80,6 +98,7 @@ impl Encoder {
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Encoder::Gzip(stream) => stream.flush(out),
+            Encoder::Fast(stream) => stream.flush(out),
             Encoder::Zlib(stream) => deflate(stream, &[], FlushCompress::Sync, out),
             Encoder::Brotli { stream, block } => {
                 operate(stream, BrotliEncoderOperation::BROTLI_OPERATION_FLUSH, block, out)
@@ -95,6 +114,7 @@ impl Encoder {
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Encoder::Gzip(stream) => stream.finish(out),
+            Encoder::Fast(stream) => stream.finish(out),
             Encoder::Zlib(stream) => deflate(stream, &[], FlushCompress::Finish, out),
             Encoder::Brotli { stream, block } => {
                 // What is given with the end itself, beyond an input block of 16 KiB, comes out broken now and then.
@@ -110,7 +130,29 @@ impl Encoder {
 
     /// Whether what comes is only wrapped. br and zstd notice by themselves what is too dense, and are quick about it.
     pub fn store(&mut self, store: bool, out: &mut Vec<u8>) -> Result<(), Error> {
-        if let Encoder::Gzip(stream) = self { stream.store(store, out) } else { Ok(()) }
+        match self {
+            Encoder::Gzip(stream) => stream.store(store, out),
+            Encoder::Fast(stream) => stream.store(store, out),
+            Encoder::Zlib(_) | Encoder::Brotli { .. } | Encoder::Zstd(_) => Ok(()),
+        }
+    }
+
+    /// An encoder for the next part of the stream, if parts can be made beside each other. What was written before must
+    /// have been flushed.
+    pub fn fork(&self) -> Option<Self> {
+        if let Encoder::Fast(stream) = self { Some(Encoder::Fast(Box::new(stream.fork()))) } else { None }
+    }
+
+    /// Gives out all that a fork holds.
+    pub fn settle(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        if let Encoder::Fast(stream) = self { stream.settle(out) } else { Ok(()) }
+    }
+
+    /// Takes note of what a fork has made; forks join in the order of their parts.
+    pub fn join(&mut self, fork: &Encoder) {
+        if let (Encoder::Fast(stream), Encoder::Fast(fork)) = (self, fork) {
+            stream.join(fork);
+        }
     }
 }
 
@@ -124,6 +166,9 @@ fn brotli(level: u32) -> Encoder {
 fn zstd(level: u32) -> std::io::Result<zstd::stream::raw::Encoder<'static>> {
     let mut stream = zstd::stream::raw::Encoder::new(level.cast_signed())?;
     stream.set_parameter(CParameter::WindowLog(ZSTD_WINDOW))?;
+    if level == 1 {
+        ZSTD_FAST.into_iter().try_for_each(|parameter| stream.set_parameter(parameter))?;
+    }
     stream.set_parameter(CParameter::ChecksumFlag(true))?;
     Ok(stream)
 }

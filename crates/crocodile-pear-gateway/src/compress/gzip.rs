@@ -6,10 +6,21 @@ use flate2::{Compress, Compression, Crc, FlushCompress};
 use super::encoder::deflate;
 
 /// No name, no time, no system.
-const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+pub const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
 /// The most that a stored block holds (RFC 1951, 3.2.4).
 const STORED: usize = 65_535;
+
+/// Wraps bytes as they are.
+pub fn stored(bytes: &[u8], out: &mut Vec<u8>) {
+    for block in bytes.chunks(STORED) {
+        let size = block.len() as u16;
+        out.push(0);
+        out.extend_from_slice(&size.to_le_bytes());
+        out.extend_from_slice(&(!size).to_le_bytes());
+        out.extend_from_slice(block);
+    }
+}
 
 /// A gzip stream.
 pub struct Gzip {
@@ -30,13 +41,7 @@ impl Gzip {
         if !self.stored {
             return deflate(&mut self.stream, bytes, FlushCompress::None, out);
         }
-        for block in bytes.chunks(STORED) {
-            let size = block.len() as u16;
-            out.push(0);
-            out.extend_from_slice(&size.to_le_bytes());
-            out.extend_from_slice(&(!size).to_le_bytes());
-            out.extend_from_slice(block);
-        }
+        stored(bytes, out);
         Ok(())
     }
 

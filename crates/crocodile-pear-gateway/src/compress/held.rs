@@ -3,14 +3,20 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::Pulled;
 use http_body::{Body, Frame, SizeHint};
+use tokio::time::timeout;
 
 /// What is taken ahead at most, but for the last chunk.
 const AHEAD: usize = 64 << 10;
+
+/// How long the end of a short body is waited for. Most come in one piece with their heads, or at once after them; who
+/// sends parts with pauses has the first of them at most so much later.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A body that begins with bytes at hand.
 pub struct Held {
@@ -23,13 +29,30 @@ pub struct Held {
 impl Held {
     /// Takes what is there, and waits for nothing.
     pub async fn look(body: Pulled) -> Self {
-        let mut held = Held { ahead: BytesMut::new(), next: None, rest: body, ended: false };
+        let mut held = Held::new(body);
         poll_fn(|cx| {
             held.fill(cx);
             Poll::Ready(())
         })
         .await;
         held
+    }
+
+    /// Waits a moment for so many bytes, or for the end.
+    pub async fn wait(body: Pulled, least: u64) -> Self {
+        let mut held = Held::new(body);
+        let enough = poll_fn(|cx| {
+            held.fill(cx);
+            let known = held.ended || held.next.is_some() || held.ahead.len() as u64 >= least;
+            if known { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // Whatever is there by then decides.
+        let _ = timeout(PATIENCE, enough).await;
+        held
+    }
+
+    fn new(body: Pulled) -> Self {
+        Held { ahead: BytesMut::new(), next: None, rest: body, ended: false }
     }
 
     fn fill(&mut self, cx: &mut Context<'_>) {
@@ -50,11 +73,6 @@ impl Held {
                 return;
             }
         }
-    }
-
-    /// What is at hand.
-    pub fn ahead(&self) -> &[u8] {
-        &self.ahead
     }
 
     /// The whole body, if that is at hand.

@@ -408,12 +408,55 @@ async fn an_answer_to_head_says_what_get_would() {
 }
 
 #[tokio::test]
-async fn what_is_too_dense_from_the_beginning_is_not_coded() {
+async fn what_is_too_dense_is_stored_in_the_coding_that_head_tells_of() {
     let mut dice = Dice(5);
     let noise: Vec<u8> = (0..100_000).map(|_| dice.roll(256) as u8).collect();
     let response = compressor().wrap(json(Script::of(noise.chunks(8_000).map(data))), &asking("gzip")).await;
+    assert_eq!(field(&response, CONTENT_ENCODING), Some("gzip"));
+    let (coded, ..) = drain(response.into_body()).await;
+    assert!(coded.len() < noise.len() + 200, "{}", coded.len());
+    assert!(read(Coding::Gzip, &coded) == (noise, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_body_whose_end_comes_later_is_not_coded() {
+    let text = br#"{"id":1,"name":"Ada Ada Ada"}"#;
+    let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
+    let parts = futures_util::stream::unfold(receiver, async |mut receiver| {
+        let part = receiver.recv().await?;
+        Some((Ok::<_, Error>(Frame::data(part)), receiver))
+    });
+    let upstream = async move {
+        for half in text.chunks(15) {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            sender.send(Bytes::copy_from_slice(half)).await.expect("room");
+        }
+    };
+    let (compressor, headers) = (compressor(), asking("gzip"));
+    let wrapped = compressor.wrap(json(Box::pin(http_body_util::StreamBody::new(parts))), &headers);
+    let (response, ()) = tokio::join!(wrapped, upstream);
     assert_eq!(field(&response, CONTENT_ENCODING), None);
-    assert!(drain(response.into_body()).await.0 == noise);
+    assert_eq!(drain(response.into_body()).await.0, text);
+}
+
+#[tokio::test]
+async fn a_large_answer_is_the_same_whoever_compresses_it() {
+    let mut dice = Dice(13);
+    let mut text = Vec::new();
+    while text.len() < 6 << 20 {
+        text.extend_from_slice(&dice.body());
+    }
+    for coding in Coding::ALL {
+        for pause in [3, 40, 10_000] {
+            let chunks = text.chunks(31_000).enumerate().flat_map(|(at, chunk)| {
+                let wait = (at % pause == pause - 1).then_some(Act::Wait);
+                wait.into_iter().chain([data(chunk)])
+            });
+            let encoder = Encoder::new(coding, &levels()).expect("memory");
+            let (coded, ..) = drain(Box::pin(Coded::new(Script::of(chunks), encoder))).await;
+            assert!(read(coding, &coded) == (text.clone(), true), "{coding:?} {pause}");
+        }
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use self::collect::{Collector, Coming, seated};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
 use crate::format::{self, json};
-use crate::jq::{self, Filter, Value, value};
+use crate::jq::{self, Filter, Value};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
 use crate::spec::{Entries, Expression, Json, Located, Size};

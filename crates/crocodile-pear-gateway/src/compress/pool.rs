@@ -1,0 +1,75 @@
+//! Threads that compress for large answers where a core would otherwise rest.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread;
+
+use bytes::Bytes;
+use crocodile_pear::error::Error;
+use tokio::sync::oneshot;
+
+use super::encoder::Encoder;
+
+/// How much less than the cores' threads these matter to the kernel: on a busy machine, requests go first.
+const NICE: i32 = 10;
+
+/// Some of an answer, to be compressed.
+pub struct Job {
+    pub encoder: Encoder,
+    pub parts: Vec<Bytes>,
+    pub done: oneshot::Sender<Done>,
+}
+
+/// What became of it.
+pub struct Done {
+    pub encoder: Encoder,
+    pub made: Result<Vec<u8>, Error>,
+}
+
+impl Job {
+    fn run(self) {
+        let Job { mut encoder, parts, done } = self;
+        let mut out = Vec::new();
+        let written = parts.iter().try_for_each(|part| encoder.write(part, &mut out));
+        let made = written.and_then(|()| encoder.settle(&mut out)).map(|()| out);
+        // Nobody waits for it if the client has left.
+        let _ = done.send(Done { encoder, made });
+    }
+}
+
+/// Without room for a job: it is taken only by a thread that waits for one.
+static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
+    let (sender, receiver) = sync_channel(0);
+    let receiver = Arc::new(Mutex::new(receiver));
+    for number in 0..workers() {
+        let receiver = receiver.clone();
+        // With fewer threads than meant, cores do more themselves.
+        let _ = thread::Builder::new().name(format!("compress-{number}")).spawn(move || work(&receiver));
+    }
+    sender
+});
+
+/// One for each core.
+pub fn workers() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Gives work to a thread that has none, or gives it back.
+pub fn lend(job: Job) -> Option<Job> {
+    match POOL.try_send(job) {
+        Ok(()) => None,
+        Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => Some(job),
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>) {
+    // For this thread alone; where it is not granted, they are equals.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    loop {
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        // The answer is broken off then, and the thread lives.
+        let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
+    }
+}
