@@ -31,7 +31,7 @@ fn a_post_arrives_at_most_once() {
         let seen = Load::post(scene.address(), 2_000).run();
         let bodies = server.mood.bodies.lock().unwrap();
         assert!(bodies.values().all(|times| *times == 1), "{closes} {whims}");
-        println!("every {closes} or one of {whims}: {} of {} posts told an error", seen.failures.len(), seen.sent);
+        eprintln!("every {closes} or one of {whims}: {} of {} posts told an error", seen.failures.len(), seen.sent);
         assert!((seen.failures.len() as u64) * 100 <= seen.sent, "{closes} {whims}: {:?}", seen.failures.first());
         assert!(bodies.len() as u64 + seen.failures.len() as u64 >= seen.sent);
     }
@@ -44,7 +44,7 @@ fn connections_are_opened_for_those_who_come_at_once() {
     assert!(seen.failures.is_empty(), "{seen:?}");
     let cores = std::thread::available_parallelism().unwrap().get() as u64;
     let opened = server.mood.connections.load(Ordering::SeqCst);
-    println!("{opened} connections for {} requests", seen.sent);
+    eprintln!("{opened} connections for {} requests", seen.sent);
     assert!(opened <= 64 + cores, "{opened}");
     assert_eq!(scene.metric("crocodile_pear_upstream_connections_opened_total", "shop"), opened);
 }

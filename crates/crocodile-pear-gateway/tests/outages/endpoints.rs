@@ -49,7 +49,7 @@ impl Three {
 /// Less than one of a thousand; in a short run, none but one.
 fn hardly_noticed(way: &str, seen: &Seen) {
     let few = (seen.failures.len() as u64) * 1_000 < seen.sent.max(1_001);
-    println!("{way}: {} of {} failed, the slowest took {:?}", seen.failures.len(), seen.sent, seen.slowest);
+    eprintln!("{way}: {} of {} failed, the slowest took {:?}", seen.failures.len(), seen.sent, seen.slowest);
     assert!(few, "{way}: {seen:?}");
     assert!(seen.slowest < Duration::from_secs(3), "{way}: {:?}", seen.slowest);
 }

@@ -101,7 +101,7 @@ fn answers_side_by_side_are_byte_exact() {
         let scene = Scene::new(name, &upstream);
         let seen = Load::get(scene.address(), 2_500).at_once(250).wanting(body).run();
         let connections = server.connections.load(Ordering::SeqCst);
-        println!("{name}: {} answers on {connections} connections, {} failed", seen.sent, seen.failures.len());
+        eprintln!("{name}: {} answers on {connections} connections, {} failed", seen.sent, seen.failures.len());
         assert!(seen.failures.is_empty(), "{name}: {:?}", &seen.failures[..seen.failures.len().min(5)]);
         assert!(connections <= cores, "{name}: {connections}");
     }
@@ -123,7 +123,7 @@ fn clients_that_do_not_read_hold_little_and_nobody_up() {
     let seen = Load::get(scene.address(), 2_000).wanting(body).run();
     assert!(seen.failures.is_empty(), "{seen:?}");
     let grown = resident(scene.gateway.id()).saturating_sub(before);
-    println!("{} clients that do not read hold {grown} KiB", stalled.len());
+    eprintln!("{} clients that do not read hold {grown} KiB", stalled.len());
     // 512 KiB of the stream's window, and what hyper and the clients of the load have.
     assert!(grown < 16 << 10, "{grown} KiB");
     let cores = std::thread::available_parallelism().unwrap().get() as u64;

@@ -121,10 +121,10 @@ impl Place {
         // Once an outage at this level: who calls a dead server calls it often.
         match self.failing.swap(true, Ordering::Relaxed) {
             false => {
-                tracing::warn!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}")
+                tracing::warn!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}");
             }
             true => {
-                tracing::debug!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}")
+                tracing::debug!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}");
             }
         }
         error
