@@ -151,7 +151,7 @@ pub fn replies(bytes: &'static [u8], then: Then) -> u16 {
         let _ = stream.read(&mut [0; 4096]).await.ok()?;
         stream.write_all(bytes).await.ok()?;
         match then {
-            Then::Close => None,
+            Then::Close => linger(stream).await,
             Then::Hang => ignore(stream).await,
         }
     })
@@ -161,6 +161,12 @@ pub fn replies(bytes: &'static [u8], then: Then) -> u16 {
 pub enum Then {
     Close,
     Hang,
+}
+
+/// Closes as servers do: what still comes is read, or the kernel's reset would take with it what was said.
+pub async fn linger(mut stream: TcpStream) -> Option<()> {
+    stream.shutdown().await.ok()?;
+    ignore(stream).await
 }
 
 /// Reads until the other side closes.

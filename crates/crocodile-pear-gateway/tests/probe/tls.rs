@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::authority::{Authority, provider};
 use crate::run::{ca, files, http, https, json, probe};
-use crate::server::{Habits, acceptor, http1, listen, speak1, tls};
+use crate::server::{Habits, acceptor, http1, linger, listen, speak1, tls};
 
 const BOTH: &[&rustls::SupportedProtocolVersion] = &[&TLS12, &TLS13];
 
@@ -107,11 +107,15 @@ fn a_server_may_ask_for_a_certificate() {
         let acceptor = acceptor(config.with_single_cert(server.chain(), server.private()).unwrap());
         let port = listen(move |stream| {
             let acceptor = acceptor.clone();
-            async move { speak1(acceptor.accept(stream).await.ok()?, Habits::default()).await }
+            async move {
+                match acceptor.accept(stream).into_fallible().await {
+                    Ok(stream) => speak1(stream, Habits::default()).await,
+                    Err((_, stream)) => linger(stream).await,
+                }
+            }
         });
         let file = ca("asks", &authority);
-        let told = probe(&https(port), &["--ca", &file]);
-        assert_eq!((told.code, told.err.as_str()), (Some(1), "error: the upstream wants a client certificate\n"));
+        assert!(is_told(|| probe(&https(port), &["--ca", &file]).err), "{versions:?}");
         let (certificate, key) = files(
             "client",
             &authority.sign_with(&["client"], |params| {
@@ -148,4 +152,12 @@ fn the_wrong_scheme_is_told_with_the_right_one() {
     let wanted =
         "error: the upstream speaks plain HTTP at this port, and the URL says https\n  write http://localhost:";
     assert!(told.code == Some(1) && told.err.starts_with(wanted), "{}", told.err);
+}
+
+/// Whether it is told that a certificate is wanted. In TLS 1.3 a server objects when the client believes all is well, and the
+/// end of the connection may outrun the objection: then it is asked again.
+fn is_told(probe: impl Fn() -> String) -> bool {
+    let outrun = "error: the upstream closed the connection before it answered\n";
+    let told = (0..20).map(|_| probe()).find(|told| told != outrun);
+    told.is_some_and(|told| told == "error: the upstream wants a client certificate\n")
 }
