@@ -99,7 +99,7 @@ fn answers_side_by_side_are_byte_exact() {
             Some(_) => format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address),
         };
         let scene = Scene::new(name, &upstream);
-        let seen = Load::get(scene.address(), 2_500).at_once(250).wanting(body).run();
+        let seen = Load::get(scene.address(), 2_500).at_once(500).wanting(body).run();
         let connections = server.connections.load(Ordering::SeqCst);
         eprintln!("{name}: {} answers on {connections} connections, {} failed", seen.sent, seen.failures.len());
         assert!(seen.failures.is_empty(), "{name}: {:?}", &seen.failures[..seen.failures.len().min(5)]);
