@@ -93,6 +93,10 @@ impl Trouble {
 
     /// Of a request over HTTP/1.1, until the head of its answer.
     pub fn http1(error: &hyper::Error) -> Self {
+        // A request that was given up because of what had come before it.
+        if let Some(error) = error.source().and_then(|source| source.downcast_ref::<hyper::Error>()) {
+            return Self::http1(error);
+        }
         if let Some(error) = error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
             return Self::input(error);
         }
