@@ -195,7 +195,7 @@ impl Coded {
 
     /// Gives a load of what came to a thread that rests, if one does.
     fn lend(&mut self) -> Result<Did, Error> {
-        if self.small > 0 || self.held < LOAD || self.away.len() >= ABREAST.min(pool::workers()) {
+        if self.small > 0 || self.held < LOAD || self.away.len() >= ABREAST.min(*pool::WORKERS) {
             return Ok(Did::Nothing);
         }
         self.look(LOAD)?;

@@ -42,7 +42,7 @@ impl Job {
 static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
     let (sender, receiver) = sync_channel(0);
     let receiver = Arc::new(Mutex::new(receiver));
-    for number in 0..workers() {
+    for number in 0..*WORKERS {
         let receiver = receiver.clone();
         // With fewer threads than meant, cores do more themselves.
         let _ = thread::Builder::new().name(format!("compress-{number}")).spawn(move || work(&receiver));
@@ -50,10 +50,8 @@ static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
     sender
 });
 
-/// One for each core.
-pub fn workers() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
-}
+/// One for each core. Asked for once: the system reads files to answer.
+pub static WORKERS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
 /// Gives work to a thread that has none, or gives it back.
 pub fn lend(job: Job) -> Option<Job> {
