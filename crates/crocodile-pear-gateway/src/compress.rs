@@ -8,8 +8,8 @@ mod held;
 mod media;
 mod negotiate;
 mod pool;
+mod press;
 mod sample;
-mod seam;
 
 use crocodile_pear::flow::{Pulled, Whole};
 use crocodile_pear::problem::Problems;

@@ -132,7 +132,10 @@ impl Encoder {
     pub fn store(&mut self, store: bool, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Encoder::Gzip(stream) => stream.store(store, out),
-            Encoder::Fast(stream) => stream.store(store, out),
+            Encoder::Fast(stream) => {
+                stream.store(store, out);
+                Ok(())
+            }
             Encoder::Zlib(_) | Encoder::Brotli { .. } | Encoder::Zstd(_) => Ok(()),
         }
     }
@@ -144,8 +147,10 @@ impl Encoder {
     }
 
     /// Gives out all that a fork holds.
-    pub fn settle(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
-        if let Encoder::Fast(stream) = self { stream.settle(out) } else { Ok(()) }
+    pub fn settle(&mut self, out: &mut Vec<u8>) {
+        if let Encoder::Fast(stream) = self {
+            stream.settle(out);
+        }
     }
 
     /// Takes note of what a fork has made; forks join in the order of their parts.

@@ -4,14 +4,8 @@ use crocodile_pear::error::Error;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
 use super::encoder::deflate;
-use super::gzip::{HEADER, stored};
-use super::seam::{Pressed, press};
-
-/// What one block holds. Twice as much would be made into two.
-const BLOCK: usize = 64 << 10;
-
-/// What never becomes two blocks: libdeflate ends one after 8,192 matches, which are of four bytes at least.
-const HALF: usize = BLOCK / 2;
+use super::gzip::{HEADER, end, stored};
+use super::press::{BLOCK, Pressed, press};
 
 /// Less than this leaves through zlib's algorithm, which finds again what was delivered before it.
 const TRICKLE: usize = 16 << 10;
@@ -23,7 +17,6 @@ const LAST: [u8; 2] = [3, 0];
 pub struct Fast {
     /// What was written, and is not yet compressed.
     block: Vec<u8>,
-    size: usize,
     sum: Crc,
     begun: bool,
     stored: bool,
@@ -36,18 +29,17 @@ pub struct Fast {
 impl Fast {
     pub fn new() -> Self {
         let (block, trickle) = (Vec::new(), None);
-        Fast { block, size: BLOCK, sum: Crc::new(), begun: false, stored: false, trickle, stale: true }
+        Fast { block, sum: Crc::new(), begun: false, stored: false, trickle, stale: true }
     }
 
     /// An encoder of what comes next, for another thread: everything that was written here is flushed.
     pub fn fork(&self) -> Self {
-        Fast { begun: true, stored: self.stored, size: self.size, ..Fast::new() }
+        Fast { begun: true, stored: self.stored, ..Fast::new() }
     }
 
     /// Takes note of what a fork made.
     pub fn join(&mut self, fork: &Fast) {
         self.sum.combine(&fork.sum);
-        self.size = fork.size;
         self.stale = true;
     }
 
@@ -59,35 +51,35 @@ impl Fast {
             return Ok(());
         }
         while !bytes.is_empty() {
-            if self.block.is_empty() && bytes.len() >= self.size {
-                let (now, rest) = bytes.split_at(self.size);
-                bytes = rest;
-                self.make(now, out)?;
+            let (now, rest) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
+            bytes = rest;
+            if now.len() == BLOCK {
+                self.make(now, out);
                 continue;
             }
-            let (now, rest) = bytes.split_at(bytes.len().min(self.size.saturating_sub(self.block.len())));
-            bytes = rest;
             self.block.extend_from_slice(now);
-            if self.block.len() >= self.size {
-                self.settle(out)?;
+            if self.block.len() == BLOCK {
+                self.settle(out);
             }
         }
         Ok(())
     }
 
     /// Makes a block of what there is.
-    pub fn settle(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn settle(&mut self, out: &mut Vec<u8>) {
         let mut block = std::mem::take(&mut self.block);
-        let made = if block.is_empty() { Ok(()) } else { self.make(&block, out) };
+        if !block.is_empty() {
+            self.make(&block, out);
+        }
         block.clear();
         self.block = block;
-        made
     }
 
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.begin(out);
         if self.block.len() >= TRICKLE || self.block.is_empty() {
-            return self.settle(out);
+            self.settle(out);
+            return Ok(());
         }
         let mut block = std::mem::take(&mut self.block);
         let made = self.trickle(&block, out);
@@ -99,33 +91,24 @@ impl Fast {
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.flush(out)?;
         out.extend_from_slice(&LAST);
-        out.extend_from_slice(&self.sum.sum().to_le_bytes());
-        out.extend_from_slice(&self.sum.amount().to_le_bytes());
+        end(&self.sum, out);
         Ok(())
     }
 
-    pub fn store(&mut self, store: bool, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn store(&mut self, store: bool, out: &mut Vec<u8>) {
         if store && !self.stored {
             self.begin(out);
-            self.settle(out)?;
+            self.settle(out);
             self.stale = true;
         }
         self.stored = store;
-        Ok(())
     }
 
-    fn make(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        match press(bytes, out) {
-            Pressed::Done => {}
-            Pressed::Dense => stored(bytes, out),
-            Pressed::Other if bytes.len() > HALF => {
-                self.size = HALF;
-                return bytes.chunks(HALF).try_for_each(|half| self.make(half, out));
-            }
-            Pressed::Other => return self.trickle(bytes, out),
+    fn make(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if press(bytes, out) == Pressed::Dense {
+            stored(bytes, out);
         }
         self.stale = true;
-        Ok(())
     }
 
     /// The level above the fastest: that one makes small parts much larger, and there is no hurry.

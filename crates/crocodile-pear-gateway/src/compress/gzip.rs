@@ -22,6 +22,12 @@ pub fn stored(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// What stands behind the last block: a sum of what was written, and how much that was (RFC 1952, 2.3.1).
+pub fn end(sum: &Crc, out: &mut Vec<u8>) {
+    out.extend_from_slice(&sum.sum().to_le_bytes());
+    out.extend_from_slice(&sum.amount().to_le_bytes());
+}
+
 /// A gzip stream.
 pub struct Gzip {
     stream: Compress,
@@ -54,8 +60,7 @@ impl Gzip {
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.begin(out);
         deflate(&mut self.stream, &[], FlushCompress::Finish, out)?;
-        out.extend_from_slice(&self.sum.sum().to_le_bytes());
-        out.extend_from_slice(&self.sum.amount().to_le_bytes());
+        end(&self.sum, out);
         Ok(())
     }
 

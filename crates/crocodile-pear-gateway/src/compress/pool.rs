@@ -32,7 +32,8 @@ impl Job {
         let Job { mut encoder, parts, done } = self;
         let mut out = Vec::new();
         let written = parts.iter().try_for_each(|part| encoder.write(part, &mut out));
-        let made = written.and_then(|()| encoder.settle(&mut out)).map(|()| out);
+        encoder.settle(&mut out);
+        let made = written.map(|()| out);
         // Nobody waits for it if the client has left.
         let _ = done.send(Done { encoder, made });
     }
