@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Outcome, Producer, Pulled};
+use crate::flow::{Answer, Body, Flow, Outcome, Producer, Pulled, undescribe};
 use crate::scope::Scope;
 use crate::spec::Size;
 use crate::steps::concatenate::{As, Concatenate, ItemOrder, OnError, concatenate};
@@ -74,8 +74,8 @@ impl Whole {
     /// The same answer with another body, as JSON.
     #[must_use]
     pub fn with_json(mut self, body: &serde_json::Value) -> Self {
+        undescribe(&mut self.headers);
         self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.headers.remove(header::CONTENT_LENGTH);
         self.body = body.to_string().into();
         self
     }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesOrdered, FuturesUnordered, Stream};
+use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName};
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 
@@ -43,6 +44,23 @@ pub struct Answer {
     pub names: Names,
     /// The upstream that gave it, for errors in its body.
     pub upstream: Option<Arc<str>>,
+}
+
+/// The fields that tell of the bytes of a body, and are wrong of others (RFC 9110, 8 and 14.3; RFC 9530).
+pub const OF_BYTES: [HeaderName; 6] = [
+    CONTENT_LENGTH,
+    ACCEPT_RANGES,
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+];
+
+/// Drops the fields that describe a body: another one takes its place.
+pub fn undescribe(headers: &mut HeaderMap) {
+    for name in OF_BYTES.iter().chain(&[CONTENT_TYPE, ETAG]) {
+        headers.remove(name);
+    }
 }
 
 /// What is known of an item besides its body; nothing for most.

@@ -10,13 +10,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
-    HeaderValue, VARY,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY,
 };
 use http_body::Frame;
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Outcome};
+use crate::flow::{Answer, Body, Flow, Outcome, undescribe};
 use crate::format::list::{List, Next, Opened, open};
 use crate::format;
 use crate::problem::Problems;
@@ -31,16 +30,6 @@ const PIECE: usize = 32 << 10;
 
 /// What is looked at ahead for the columns of rows: their names stand before the first one.
 const AHEAD: usize = 64 << 10;
-
-/// What describes the body that was read, and not the one that is made of it.
-const OF_THE_BODY: [HeaderName; 6] = [
-    CONTENT_LENGTH,
-    ETAG,
-    ACCEPT_RANGES,
-    CONTENT_DISPOSITION,
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("content-md5"),
-];
 
 /// The formats that the end-point has, the preferred one first.
 #[derive(Clone, Debug)]
@@ -203,7 +192,8 @@ async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) ->
 }
 
 fn describe(headers: &mut HeaderMap, target: Target) {
-    for name in OF_THE_BODY.iter().chain([&http::header::CONTENT_ENCODING]) {
+    undescribe(headers);
+    for name in [CONTENT_ENCODING, CONTENT_DISPOSITION] {
         headers.remove(name);
     }
     let media = match target.form.names_charset() {

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, StreamExt};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer, undescribe};
 use crate::format::json::Raw;
 use crate::format::{self, json};
 use crate::jq::value::{self, Shape as Kinds};
@@ -357,10 +356,7 @@ impl Ready {
         };
         let site = Site { names: answer.names.clone(), base, trail: Arc::new(trail), left: self.depth };
         let found = self.clone().descend(links, site, scope).await?;
-        // They describe the body that was read, not the one that leaves.
-        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            answer.headers.remove(name);
-        }
+        undescribe(&mut answer.headers);
         answer.names = self.rebase(answer.names, found.base, item.is_object());
         answer.body = self.put(item, found.data)?.into();
         Ok(answer)
@@ -625,9 +621,7 @@ impl Pages {
             Ok(None) => Next::None,
             Err(error) => Next::Failed(error),
         };
-        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            answer.headers.remove(name);
-        }
+        undescribe(&mut answer.headers);
         answer.body = page.into();
         Ok(answer)
     }

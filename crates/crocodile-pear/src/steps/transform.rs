@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Flow, Outcome};
+use crate::flow::{Answer, Flow, Outcome, undescribe};
 use crate::format;
 use crate::jq::Filter;
 use crate::problem::Problems;
@@ -87,10 +86,7 @@ impl Ready {
             let detail = format!("the expression gives {} values where one is needed; put it in [ ]", outputs.len());
             return Err(Error::new(Kind::Expression, detail));
         }
-        // They describe the body that was read, not the one that leaves.
-        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            answer.headers.remove(name);
-        }
+        undescribe(&mut answer.headers);
         Ok(outputs.pop().map(|data| Answer { body: data.into(), ..answer }))
     }
 }

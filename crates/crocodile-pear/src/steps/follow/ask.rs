@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::stream::StreamExt;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 
 use super::{Follow, Found, Ready};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Flow, Names, Outcome};
+use crate::flow::{Answer, Flow, Names, Outcome, undescribe};
 use crate::format;
 use crate::jq::value::{self, Shape as Kinds};
 use crate::jq::Value;
@@ -63,10 +62,7 @@ impl Ask {
         let (mut answer, item) = format::open(answer, self.ready.max_body).await?;
         let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope)?;
         let found = self.found(values, &answer.names, coming).await?;
-        // They describe the body that was read, not the one that leaves.
-        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG] {
-            answer.headers.remove(name);
-        }
+        undescribe(&mut answer.headers);
         answer.names = self.ready.rebase(answer.names, found.base, item.is_object());
         answer.body = self.ready.put(item, found.data)?.into();
         Ok(answer)

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join};
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Calling, Request};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Names};
+use crate::flow::{Answer, Base, Body, Names, undescribe};
 use crate::format;
 use crate::jq::{self, Filter, Value};
 use crate::problem::Span;
@@ -213,8 +212,8 @@ impl Asking {
         }
         let mut headers = answer.headers.clone();
         // They describe the body of all, not what is taken out of it.
-        for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG].iter().filter(|_| self.batching.is_some()) {
-            headers.remove(name);
+        if self.batching.is_some() {
+            undescribe(&mut headers);
         }
         let read = async {
             let body = answer.body.collect(self.calling.max_body).await?;
