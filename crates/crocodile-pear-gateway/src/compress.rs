@@ -11,13 +11,12 @@ mod pool;
 mod press;
 mod sample;
 
-use crocodile_pear::flow::{Pulled, Whole};
+use crocodile_pear::flow::{OF_BYTES, Pulled, Whole};
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Size};
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
-    IF_NONE_MATCH, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
@@ -40,7 +39,8 @@ spec! {
     pub struct Compress {
         /// What is offered. Where a client likes several equally, it gets the first of these.
         pub codings: Vec<Coding> = Coding::ALL.to_vec(),
-        /// A shorter body is sent as it is. For the end of one of unknown length, 5 ms are waited, no longer.
+        /// A shorter body is sent as it is. For the end of one of unknown length, and of one known to be of 64 KiB at
+        /// most, 5 ms are waited, no longer.
         pub min_size: Size = Size(1 << 10),
         /// The content types that are worth it: `text/html`, `text/*`, or `*+json` for all that end like this.
         pub types: Vec<Located<String>> = media::usual(),
@@ -120,16 +120,6 @@ pub struct Compressor {
     large: Levels,
 }
 
-/// What describes the bytes of a body, and is wrong of others.
-const OF_BYTES: [HeaderName; 6] = [
-    CONTENT_LENGTH,
-    ACCEPT_RANGES,
-    HeaderName::from_static("content-md5"),
-    HeaderName::from_static("digest"),
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("repr-digest"),
-];
-
 impl Compressor {
     /// The same answer as the client would have it. What is at hand is looked at first: an answer that is whole by then
     /// leaves with its length, and never longer than it was.
@@ -139,10 +129,7 @@ impl Compressor {
         let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return response };
         let asked = matches!(choice, Choice::Only(_));
         let (parts, body) = response.into_parts();
-        let held = match length {
-            Some(_) => Held::look(body).await,
-            None => Held::wait(body, self.min_size).await,
-        };
+        let held = Held::look(body, length.unwrap_or(self.min_size)).await;
         let whole = held.whole();
         let plain = whole.as_ref().is_some_and(|bytes| (bytes.len() as u64) < self.min_size.max(1));
         let mut response = Response::from_parts(parts, ());
@@ -255,7 +242,7 @@ fn vary(headers: &mut HeaderMap) {
 }
 
 fn describe(headers: &mut HeaderMap, coding: Coding) {
-    OF_BYTES.into_iter().for_each(|name| drop(headers.remove(name)));
+    OF_BYTES.iter().for_each(|name| drop(headers.remove(name)));
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.word()));
     // The same representation in other bytes (RFC 9110, 8.8.1).
     if let Some(weak) = weakened(headers) {

@@ -27,20 +27,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes what is there, and waits for nothing.
-    pub async fn look(body: Pulled) -> Self {
-        let mut held = Held::new(body);
-        poll_fn(|cx| {
-            held.fill(cx);
-            Poll::Ready(())
-        })
-        .await;
-        held
-    }
-
-    /// Waits a moment for so many bytes, or for the end.
-    pub async fn wait(body: Pulled, least: u64) -> Self {
-        let mut held = Held::new(body);
+    /// Takes what is there. For so many bytes, or for the end, it waits a moment; not for more than it would take.
+    pub async fn look(body: Pulled, least: u64) -> Self {
+        let mut held = Held { ahead: BytesMut::new(), next: None, rest: body, ended: false };
+        let least = if least > AHEAD as u64 { 0 } else { least };
         let enough = poll_fn(|cx| {
             held.fill(cx);
             let known = held.ended || held.next.is_some() || held.ahead.len() as u64 >= least;
@@ -49,10 +39,6 @@ impl Held {
         // Whatever is there by then decides.
         let _ = timeout(PATIENCE, enough).await;
         held
-    }
-
-    fn new(body: Pulled) -> Self {
-        Held { ahead: BytesMut::new(), next: None, rest: body, ended: false }
     }
 
     fn fill(&mut self, cx: &mut Context<'_>) {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::problem::Span;
-use http::header::ACCEPT_ENCODING;
+use http::header::{ACCEPT_ENCODING, HeaderName};
 use http_body::Frame;
 
 use super::*;
@@ -418,25 +418,44 @@ async fn what_is_too_dense_is_stored_in_the_coding_that_head_tells_of() {
     assert!(read(Coding::Gzip, &coded) == (noise, true));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_short_body_whose_end_comes_later_is_not_coded() {
-    let text = br#"{"id":1,"name":"Ada Ada Ada"}"#;
+/// What becomes of a body whose halves come 2 ms after each other.
+async fn late(text: &'static [u8], told: Option<usize>) -> Response<Pulled> {
     let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
     let parts = futures_util::stream::unfold(receiver, async |mut receiver| {
         let part = receiver.recv().await?;
         Some((Ok::<_, Error>(Frame::data(part)), receiver))
     });
     let upstream = async move {
-        for half in text.chunks(15) {
+        for half in text.chunks(text.len().div_ceil(2)) {
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-            sender.send(Bytes::copy_from_slice(half)).await.expect("room");
+            sender.send(Bytes::from_static(half)).await.expect("room");
         }
     };
+    let mut response = json(Box::pin(http_body_util::StreamBody::new(parts)));
+    response.headers_mut().extend(told.map(|length| (CONTENT_LENGTH, length.into())));
     let (compressor, headers) = (compressor(), asking("gzip"));
-    let wrapped = compressor.wrap(json(Box::pin(http_body_util::StreamBody::new(parts))), &headers);
-    let (response, ()) = tokio::join!(wrapped, upstream);
+    tokio::join!(compressor.wrap(response, &headers), upstream).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_body_whose_end_comes_later_is_not_coded() {
+    let text = br#"{"id":1,"name":"Ada Ada Ada"}"#;
+    let response = late(text, None).await;
     assert_eq!(field(&response, CONTENT_ENCODING), None);
     assert_eq!(drain(response.into_body()).await.0, text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_known_length_that_comes_later_is_coded_whole() {
+    let text = "abcde ".repeat(500).leak().as_bytes();
+    let response = late(text, Some(text.len())).await;
+    assert_eq!(field(&response, CONTENT_ENCODING), Some("gzip"));
+    assert!(response.body().size_hint().exact().is_some_and(|length| length < 100));
+    let mut dice = Dice(17);
+    let noise = (0..3000).map(|_| dice.roll(256) as u8).collect::<Vec<_>>().leak();
+    let response = late(noise, Some(noise.len())).await;
+    assert_eq!(field(&response, CONTENT_ENCODING), None);
+    assert!(drain(response.into_body()).await.0 == noise);
 }
 
 #[tokio::test]
