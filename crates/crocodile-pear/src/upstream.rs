@@ -560,7 +560,7 @@ async fn open(exchange: &mut Exchange, limit: Limit) -> Result<(), Failure> {
 fn usable(line: &Line, exchange: &Exchange) -> bool {
     match line {
         // What cannot be repeated deserves the certainty that a system call gives.
-        Line::Own(own) => exchange.request.method.idempotent || own.io.surely_at_rest(),
+        Line::Own(own) => exchange.request.method.idempotent || own.wire.io.surely_at_rest(),
         Line::Shared(_) => true,
     }
 }

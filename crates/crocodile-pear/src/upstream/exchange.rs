@@ -137,7 +137,7 @@ impl Exchange {
         match line {
             Line::Own(mut own) => {
                 self.request.write_head(endpoint);
-                self.clock.borrow(&mut own.timer);
+                self.clock.borrow(&mut own.wire.timer);
                 self.own = Some(own);
             }
             Line::Shared(seat) => {
@@ -159,13 +159,13 @@ impl Exchange {
                 Ok(starved) => starved,
                 Err(error) => return Poll::Ready(Err(error.into())),
             };
-            let Some(Own { io, .. }) = &mut self.own else { return Poll::Ready(Err(gone().into())) };
+            let Some(own) = &mut self.own else { return Poll::Ready(Err(gone().into())) };
             let asked = self.request.method.asked;
             let most = self.upstream.max_head;
             let Reading::Head { partial, seen, interim } = &mut self.reading else {
                 return Poll::Ready(Err(gone().into()));
             };
-            let read = io.poll_read(cx, |bytes| match bytes {
+            let read = own.wire.io.poll_read(cx, |bytes| match bytes {
                 [] => Ok::<_, Error>(Came::End),
                 bytes if partial.is_empty() => {
                     let came = heads(bytes, seen, interim, asked, most)?;
@@ -215,12 +215,12 @@ impl Exchange {
 
     /// Sends on; whether it is the request's body that is waited for.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<Starved, Error> {
-        let Some(Own { io, .. }) = &mut self.own else { return Ok(Starved::No) };
+        let Some(own) = &mut self.own else { return Ok(Starved::No) };
         if self.sending != Sending::Busy {
             return Ok(Starved::No);
         }
         let before = self.request.written();
-        let sent = self.request.poll_send(io, cx);
+        let sent = self.request.poll_send(&mut own.wire.io, cx);
         if self.request.written() != before {
             self.clock.pause();
         }
@@ -294,11 +294,10 @@ impl Exchange {
 
     /// Reads once, without regard to clock and request.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Some(Own { io, .. }), Reading::Body(Arriving { decoder, ready })) = (&mut self.own, &mut self.reading)
-        else {
+        let (Some(own), Reading::Body(Arriving { decoder, ready })) = (&mut self.own, &mut self.reading) else {
             return Poll::Ready(Err(gone()));
         };
-        let read = ready!(io.poll_read(cx, |bytes| {
+        let read = ready!(own.wire.io.poll_read(cx, |bytes| {
             if bytes.is_empty() {
                 return decoder.end().map(|()| Reuse::Close);
             }
@@ -322,7 +321,7 @@ impl Exchange {
             && self.reuse == Reuse::Keep
             && self.sending == Sending::Done
         {
-            self.clock.give_back(&mut own.timer);
+            self.clock.give_back(&mut own.wire.timer);
             self.endpoint().pool.put(own);
         }
         if let Reading::Shared(_) = self.reading {

@@ -99,12 +99,8 @@ struct Stock {
 }
 
 struct Kept {
-    io: Io,
-    timer: Timer,
-    born: Instant,
+    wire: Wire,
     since: Instant,
-    /// How often the name had changed when it was opened.
-    changes: u32,
     /// A socket is woken by the runtime that opened it: on another one it would depend on a stranger's life.
     runtime: runtime::Id,
 }
@@ -117,20 +113,18 @@ pub(super) enum Line {
 
 /// A connection that serves one call at a time.
 pub(super) struct Own {
-    pub(super) io: Io,
-    pub(super) timer: Timer,
-    born: Instant,
-    changes: u32,
+    pub(super) wire: Wire,
     slot: usize,
     /// Given back after the connection was.
     place: Option<OwnedSemaphorePermit>,
 }
 
-/// A connection that comes to rest.
-struct Rest {
-    io: Io,
-    timer: Timer,
+/// What stays the same of a connection, in use and at rest.
+pub(super) struct Wire {
+    pub(super) io: Io,
+    pub(super) timer: Timer,
     born: Instant,
+    /// How often the name had changed when it was opened, or last found to lead where it should.
     changes: u32,
 }
 
@@ -182,7 +176,7 @@ impl Pool {
         };
         let kept = self.newest(&mut stock, cx);
         drop(stock);
-        kept.map(|kept| Line::Own(kept.lend(slot, place)))
+        kept.map(|Kept { wire, .. }| Line::Own(Own { wire, slot, place }))
     }
 
     /// The newest kept connection.
@@ -198,9 +192,9 @@ impl Pool {
                 stock.kept.clear();
                 break;
             }
-            let young = now.duration_since(kept.born) < self.bounds.lifetime;
-            let leads = self.leads(&kept.io, kept.changes);
-            if young && leads && kept.runtime == runtime && kept.io.at_rest(cx) {
+            let young = now.duration_since(kept.wire.born) < self.bounds.lifetime;
+            let leads = self.leads(&kept.wire.io, kept.wire.changes);
+            if young && leads && kept.runtime == runtime && kept.wire.io.at_rest(cx) {
                 return Some(kept);
             }
         }
@@ -210,18 +204,19 @@ impl Pool {
     /// Keeps a connection, or closes it when there are enough.
     pub(super) fn put(self: &Arc<Self>, own: Own) {
         // The place goes when the connection is where it belongs.
-        let Own { io, timer, born, changes, slot, place: _place } = own;
+        let Own { mut wire, slot, place: _place } = own;
         // A name that has moved is followed, also by a connection that is never idle.
-        if self.leads(&io, changes) {
-            self.keep(slot, Rest { io, timer, born, changes: self.changes() });
+        if self.leads(&wire.io, wire.changes) {
+            wire.changes = self.changes();
+            self.keep(slot, wire);
         }
     }
 
-    fn keep(self: &Arc<Self>, slot: usize, rest: Rest) {
+    fn keep(self: &Arc<Self>, slot: usize, wire: Wire) {
         // Without a runtime nobody could close it when its time is up.
         let Ok(runtime) = Handle::try_current() else { return };
         let (bounds, now) = (&self.bounds, Instant::now());
-        if bounds.idle == 0 || bounds.keep.is_zero() || now.duration_since(rest.born) >= bounds.lifetime {
+        if bounds.idle == 0 || bounds.keep.is_zero() || now.duration_since(wire.born) >= bounds.lifetime {
             return;
         }
         let id = runtime.id();
@@ -229,8 +224,7 @@ impl Pool {
         if stock.kept.len() == bounds.idle {
             stock.kept.pop_front();
         }
-        let Rest { io, timer, born, changes } = rest;
-        stock.kept.push_back(Kept { io, timer, born, since: now, changes, runtime: id });
+        stock.kept.push_back(Kept { wire, since: now, runtime: id });
         if stock.cleared_by.replace(id) != Some(id) {
             runtime.spawn(clear(Arc::downgrade(self), slot, id, bounds.keep.min(bounds.lifetime) / 2));
         }
@@ -252,8 +246,8 @@ impl Pool {
         let mut stock = self.stock(slot);
         let mut nobody = Context::from_waker(Waker::noop());
         stock.kept.retain_mut(|kept| {
-            let young = kept.since.elapsed() < bounds.keep && kept.born.elapsed() < bounds.lifetime;
-            young && (kept.runtime != id || kept.io.at_rest(&mut nobody))
+            let young = kept.since.elapsed() < bounds.keep && kept.wire.born.elapsed() < bounds.lifetime;
+            young && (kept.runtime != id || kept.wire.io.at_rest(&mut nobody))
         });
         if stock.kept.is_empty() {
             stock.cleared_by = None;
@@ -284,14 +278,6 @@ impl Stock {
         self.shared.retain(|(session, _)| session.lives(lifetime));
         // The oldest first, so that those opened for a rush become idle after it.
         self.shared.iter().find_map(|(session, _)| session.seat())
-    }
-}
-
-impl Kept {
-    /// To a call.
-    fn lend(self, slot: usize, place: Option<OwnedSemaphorePermit>) -> Own {
-        let Kept { io, timer, born, changes, .. } = self;
-        Own { io, timer, born, changes, slot, place }
     }
 }
 
@@ -384,8 +370,8 @@ async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Or
         goal.upstream.tally.count(Event::Queued);
         // Who left has most likely left a connection.
         let kept = std::future::poll_fn(|cx| pool.reuse(slot, cx).into()).await;
-        if let Some(kept) = kept {
-            return Ok((Line::Own(kept.lend(slot, place)), Origin::Kept));
+        if let Some(Kept { wire, .. }) = kept {
+            return Ok((Line::Own(Own { wire, slot, place }), Origin::Kept));
         }
     }
     // Before the name is looked up, so that what is found may only be newer.
@@ -395,7 +381,8 @@ async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Or
         Some(io) => io,
         None => goal.connect(rest(limit, since)).await?,
     };
-    Ok((Line::Own(Own { io, timer: None, born: Instant::now(), changes, slot, place }), Origin::Fresh))
+    let wire = Wire { io, timer: None, born: Instant::now(), changes };
+    Ok((Line::Own(Own { wire, slot, place }), Origin::Fresh))
 }
 
 /// Where connections may be shared, calls that have none wait for one attempt.
