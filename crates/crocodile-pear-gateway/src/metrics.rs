@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crocodile_pear::upstream::{State, Upstream};
+use crocodile_pear::upstream::{Counters, State, Upstream};
 use http::StatusCode;
 
 use crate::gateway::Gateway;
@@ -44,23 +44,41 @@ impl Metrics {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "crocodile_pear_responses_total{{status=\"{class}xx\"}} {sum}");
         }
+        let upstreams: Vec<_> = gateway.upstreams().iter().map(|(name, upstream)| Seen::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
-            for (name, upstream) in gateway.upstreams() {
-                let _ = writeln!(out, "{metric}{{upstream=\"{}\"}} {}", label(name), read(upstream));
+            for seen in &upstreams {
+                let _ = writeln!(out, "{metric}{{upstream=\"{}\"}} {}", seen.name, read(seen));
             }
         }
-        let upstreams = gateway.upstreams().iter();
-        let states: Vec<_> =
-            upstreams.flat_map(|(name, upstream)| upstream.endpoints().map(|state| (label(name), state))).collect();
         for (metric, kind, help, read) in ENDPOINT {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
-            for (name, state) in &states {
-                let place = label(&state.place);
-                let _ = writeln!(out, "{metric}{{upstream=\"{name}\",endpoint=\"{place}\"}} {}", read(state));
+            for Seen { name, endpoints, .. } in &upstreams {
+                for (place, state) in endpoints {
+                    let _ = writeln!(out, "{metric}{{upstream=\"{name}\",endpoint=\"{place}\"}} {}", read(state));
+                }
             }
         }
         out
+    }
+}
+
+/// An upstream at the moment of a scrape, its names as labels.
+struct Seen {
+    name: String,
+    counters: Counters,
+    retries: (u64, u64),
+    endpoints: Vec<(String, State)>,
+}
+
+impl Seen {
+    fn of(name: &str, upstream: &Upstream) -> Self {
+        Seen {
+            name: label(name),
+            counters: upstream.counters(),
+            retries: upstream.retries(),
+            endpoints: upstream.endpoints().map(|state| (label(&state.place), state)).collect(),
+        }
     }
 }
 
@@ -69,47 +87,47 @@ fn label(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-type Read = fn(&Upstream) -> u64;
+type Read = fn(&Seen) -> u64;
 
 const UPSTREAM: [(&str, &str, &str, Read); 10] = [
-    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |upstream| upstream.counters().calls),
-    ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened to an upstream.", |upstream| {
-        upstream.counters().opened
+    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |seen| seen.counters.calls),
+    ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened to an upstream.", |seen| {
+        seen.counters.opened
     }),
-    ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls on a kept connection.", |upstream| {
-        upstream.counters().reused
+    ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls on a kept connection.", |seen| {
+        seen.counters.reused
     }),
     (
         "crocodile_pear_upstream_connections_stale_total",
         "counter",
         "Calls repeated because a kept connection had been closed.",
-        |upstream| upstream.counters().retried,
+        |seen| seen.counters.retried,
     ),
-    ("crocodile_pear_upstream_retries_total", "counter", "Calls repeated by the rules of `retry`.", |upstream| {
-        upstream.retries().0
+    ("crocodile_pear_upstream_retries_total", "counter", "Calls repeated by the rules of `retry`.", |seen| {
+        seen.retries.0
     }),
     (
         "crocodile_pear_upstream_retries_withheld_total",
         "counter",
         "Calls not repeated because the budget of `retry` was spent.",
-        |upstream| upstream.retries().1,
+        |seen| seen.retries.1,
     ),
-    ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls that no breaker let through.", |upstream| {
-        upstream.counters().refused
+    ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls that no breaker let through.", |seen| {
+        seen.counters.refused
     }),
     (
         "crocodile_pear_upstream_calls_queued_total",
         "counter",
         "Calls that waited for a place among those in flight, or for a connection.",
-        |upstream| upstream.counters().queued,
+        |seen| seen.counters.queued,
     ),
     (
         "crocodile_pear_upstream_calls_turned_away_total",
         "counter",
         "Calls that failed for want of a place, a connection or a file to open.",
-        |upstream| upstream.counters().turned_away,
+        |seen| seen.counters.turned_away,
     ),
-    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |upstream| upstream.counters().in_flight),
+    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |seen| seen.counters.in_flight),
 ];
 
 type ReadState = fn(&State) -> u64;
