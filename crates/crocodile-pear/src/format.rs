@@ -83,6 +83,12 @@ pub fn is_json(answer: &Answer) -> bool {
     matches!(answer.body, Body::Value(_) | Body::Json(_)) || declared(answer) == Declared::Json
 }
 
+/// Whether the bytes of an answer are those of a JSON document, as far as its head tells.
+pub fn is_document(answer: &Answer) -> bool {
+    let bare = !matches!(answer.body, Body::Value(_)) && decode::codings(&answer.headers).next().is_none();
+    bare && matches!(by_type(&answer.headers), Declared::Json | Declared::Nothing)
+}
+
 /// Whether these header fields are those of a form.
 pub fn is_form(headers: &HeaderMap) -> bool {
     by_type(headers) == Declared::Form
@@ -232,7 +238,8 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn of(content_type: &'static str) -> HeaderMap {
+    /// The head of a body of this type.
+    pub fn of(content_type: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
     }
 

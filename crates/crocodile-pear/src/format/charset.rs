@@ -119,11 +119,7 @@ impl Recoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
-
-    fn of(content_type: &'static str) -> HeaderMap {
-        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
-    }
+    use crate::format::tests::of;
 
     #[test]
     fn text_is_read_in_its_character_set() {

@@ -7,6 +7,7 @@ use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use bytes::{Buf, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
+use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http_body::Frame;
 use zstd::stream::raw::{DParameter, Operation};
@@ -42,9 +43,7 @@ pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
         return Ok(answer);
     }
     if !matches!(answer.body, Body::Value(_)) {
-        let values = answer.headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?"));
-        let codings = values.flat_map(|value| value.split(',')).map(|coding| coding.trim().to_ascii_lowercase());
-        let codings: Vec<String> = codings.filter(|coding| !coding.is_empty() && coding != "identity").collect();
+        let codings: Vec<String> = codings(&answer.headers).collect();
         if codings.len() > NESTED {
             return Err(Error::new(Kind::Malformed, "the body has too many content codings"));
         }
@@ -56,6 +55,13 @@ pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
     answer.headers.remove(CONTENT_ENCODING);
     answer.headers.remove(CONTENT_LENGTH);
     Ok(answer)
+}
+
+/// The codings of a body, the innermost first.
+pub(super) fn codings(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    let values = headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?"));
+    let codings = values.flat_map(|value| value.split(',')).map(|coding| coding.trim().to_ascii_lowercase());
+    codings.filter(|coding| !coding.is_empty() && coding != "identity")
 }
 
 /// One compressed stream.

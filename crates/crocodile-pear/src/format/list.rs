@@ -223,15 +223,14 @@ impl http_body::Body for Rejoined {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+    use crate::format::tests::of;
 
     /// A body that comes in these pieces.
     fn answer(media: &'static str, pieces: Vec<Bytes>) -> Answer {
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media))]);
         let body = Rejoined { before: pieces.into_iter(), body: Box::pin(flow::Whole::new(Bytes::new())) };
         Answer {
             status: http::StatusCode::OK,
-            headers,
+            headers: of(media),
             body: Body::Pulled(Box::pin(body)),
             names: None,
             upstream: None,

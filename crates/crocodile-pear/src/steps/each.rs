@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use crate::error::{Error, Kind};
 use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
@@ -97,15 +97,6 @@ impl Step for Dividing {
 type Open = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = List> + Send>> + Send>;
 type List = BoxStream<'static, Producer>;
 
-/// What the body of a list is made of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// JSON, or nothing that is told.
-    Document,
-    /// What only the readers of formats know.
-    Other,
-}
-
 impl Ready {
     /// The items of one producer's list.
     async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>) -> List {
@@ -123,9 +114,11 @@ impl Ready {
 
     async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> List {
         let source = Source { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope };
-        match (&self.path, form(&answer)) {
-            (Some(path), Form::Document) => self.stream(json::items::Items::at(path.clone(), self.max_body), answer, source),
-            (Some(path), Form::Other) if path.is_root() => match list::open(answer, self.max_body).await {
+        match &self.path {
+            Some(path) if format::is_document(&answer) => {
+                self.stream(json::items::Items::at(path.clone(), self.max_body), answer, source)
+            }
+            Some(path) if path.is_root() => match list::open(answer, self.max_body).await {
                 Ok(Opened::List(list)) => self.deal(Items::List(Box::new(list)), source),
                 Ok(Opened::Whole(answer)) => self.whole(answer, source).await,
                 Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
@@ -176,21 +169,6 @@ impl Ready {
 
 fn too_many(limit: u64) -> Error {
     Error::new(Kind::Oversized, format!("the list has more than {limit} items"))
-}
-
-fn form(answer: &Answer) -> Form {
-    let coded =
-        answer.headers.get(CONTENT_ENCODING).is_some_and(|coding| !matches!(coding.as_bytes(), b"identity" | b""));
-    if coded || matches!(answer.body, Body::Value(_)) {
-        return Form::Other;
-    }
-    let Some(media) = answer.headers.get(CONTENT_TYPE) else { return Form::Document };
-    let essence = media.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    match essence.to_ascii_lowercase().as_slice() {
-        b"application/json" | b"text/json" => Form::Document,
-        other if other.ends_with(b"+json") => Form::Document,
-        _ => Form::Other,
-    }
 }
 
 /// Where items came from.
