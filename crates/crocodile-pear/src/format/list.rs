@@ -29,8 +29,6 @@ pub struct List {
     recoder: Recoder,
     /// Given up with the first fault.
     body: Option<Pulled>,
-    /// Whether the reader has been read to the end of what it has: it may not be asked twice.
-    dry: bool,
     count: u64,
     upstream: Option<Arc<str>>,
 }
@@ -84,7 +82,7 @@ pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
     };
     let (recoder, upstream) = (recoder?, answer.upstream.clone());
     let body = Some(answer.body.into_pulled()?);
-    Ok(Opened::List(List { reader, recoder, body, dry: false, count: 0, upstream }))
+    Ok(Opened::List(List { reader, recoder, body, count: 0, upstream }))
 }
 
 /// Only its first byte tells whether JSON is a list.
@@ -110,7 +108,7 @@ async fn open_json(answer: Answer, mut recoder: Recoder, bound: usize) -> Result
             let mut items = Items::at(Arc::new(path), bound);
             items.push(text);
             let reader = Reader::Json(items);
-            Ok(Opened::List(List { reader, recoder, body: Some(body), dry: false, count: 0, upstream }))
+            Ok(Opened::List(List { reader, recoder, body: Some(body), count: 0, upstream }))
         }
         _ => {
             let body = Body::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
@@ -138,11 +136,7 @@ impl List {
         if self.body.is_none() {
             return Ok(Next::End);
         }
-        if self.dry {
-            return Ok(Next::Wait);
-        }
         let item = self.reader.next();
-        self.dry = matches!(item, Ok(None));
         self.take(item).map(|item| item.map_or(Next::Wait, Next::Item))
     }
 
@@ -163,10 +157,7 @@ impl List {
             }
         };
         match text {
-            Ok(text) => {
-                self.dry = false;
-                self.reader.push(text);
-            }
+            Ok(text) => self.reader.push(text),
             Err(error) => return self.take(Err(error)),
         }
         Ok(None)

@@ -229,8 +229,9 @@ impl Items {
             }
         }
         self.feed(self.chunk.len())?;
-        if let Some(from) = self.from {
-            let rest = self.chunk.slice(from..);
+        if let Some(from) = &mut self.from {
+            // It is kept once, however often one asks.
+            let rest = self.chunk.slice(std::mem::replace(from, self.chunk.len())..);
             self.keep(&rest)?;
         }
         Ok(None)
@@ -458,7 +459,10 @@ mod tests {
             loop {
                 match items.next() {
                     Ok(Some(item)) => handed.push(text(item)),
-                    Ok(None) => break,
+                    Ok(None) => {
+                        assert!(matches!(items.next(), Ok(None)), "who asks twice is told the same");
+                        break;
+                    }
                     Err(error) => return (handed, Some(error)),
                 }
             }
