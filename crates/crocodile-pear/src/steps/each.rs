@@ -13,6 +13,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::error::{Error, Kind};
 use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
 use crate::format::{self, json};
+use crate::format::charset::Recoder;
 use crate::format::json::Raw;
 use crate::format::json::items::Path;
 use crate::format::list::{self, Opened};
@@ -141,8 +142,9 @@ impl Ready {
     }
 
     fn stream(&self, items: json::items::Items, answer: Answer, source: Source) -> List {
-        match answer.body.into_pulled() {
-            Ok(body) => self.deal(Items::Document(Box::new(items), body), source),
+        let recoder = Recoder::new(&answer.headers);
+        match recoder.and_then(|recoder| Ok((recoder, answer.body.into_pulled()?))) {
+            Ok((recoder, body)) => self.deal(Items::Document(Box::new(items), recoder, body), source),
             Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
         }
     }
@@ -205,15 +207,15 @@ impl Source {
 /// Where items come from while they arrive.
 enum Items {
     /// The list at a path of a JSON document.
-    Document(Box<json::items::Items>, Pulled),
+    Document(Box<json::items::Items>, Recoder, Pulled),
     /// A body that is a list itself, in any format.
     List(Box<list::List>),
 }
 
 impl Items {
     async fn next(&mut self) -> Result<Option<Body>, Error> {
-        let (items, body) = match self {
-            Items::Document(items, body) => (items, body),
+        let (items, recoder, body) = match self {
+            Items::Document(items, recoder, body) => (items, recoder, body),
             Items::List(list) => return list.item().await.map(|item| item.map(Body::Bytes)),
         };
         loop {
@@ -221,8 +223,11 @@ impl Items {
                 return Ok(Some(sound(item, items.depth())));
             }
             match flow::data(body).await {
-                Some(chunk) => items.push(chunk?),
-                None => return Ok(items.finish()?.map(Body::Bytes)),
+                Some(chunk) => items.push(recoder.push(chunk?)?),
+                None => {
+                    recoder.finish()?;
+                    return Ok(items.finish()?.map(Body::Bytes));
+                }
             }
         }
     }
