@@ -63,8 +63,13 @@ const WANTED: &str = "the address of a name server, or a list of them";
 fn server_address(node: &Node, problems: &mut Problems) -> Option<SocketAddr> {
     let text = node.expect_text(WANTED, problems)?.value;
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
-    let address = text.parse().ok().or_else(|| Some(SocketAddr::new(bare.parse().ok()?, PORT)));
-    address.or_else(|| node.wrong(WANTED, "write `127.0.0.1:53` or `[::1]:53`", problems))
+    match text.parse().ok().or_else(|| Some(SocketAddr::new(bare.parse().ok()?, PORT))) {
+        Some(address) if address.port() == 0 => {
+            problems.error(node.span, "nobody can be asked at port 0", "leave the port out: it is 53 then")
+        }
+        Some(address) => Some(address),
+        None => node.wrong(WANTED, "write `127.0.0.1:53` or `[::1]:53`", problems),
+    }
 }
 
 impl ResolverSpec {
