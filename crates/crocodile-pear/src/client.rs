@@ -9,13 +9,13 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Outcome, Producer, Pulled, undescribe};
 use crate::scope::Scope;
-use crate::spec::Size;
+use crate::step;
 use crate::steps::concatenate::{As, Concatenate, ItemOrder, OnError, concatenate};
 use crate::steps::timer;
 use crate::upstream::{Call, Settings, Upstream};
 
 /// The most bytes of a body that `transform` and `concatenate_json` read whole.
-pub const MAX_BODY: usize = 16 << 20;
+pub const MAX_BODY: usize = step::MAX_BODY.0 as usize;
 
 /// Calls HTTP servers. Cheap to clone; connections are kept and shared by the clones.
 #[derive(Clone, Default)]
@@ -160,7 +160,7 @@ impl Pipeline {
     pub fn concatenate_json(self, parts: Parts) -> Self {
         let body_only = parts == Parts::BodyOnly;
         let (order, on_error) = (ItemOrder::Arrival, OnError::Keep);
-        let spec = Concatenate { form: As::Json, body_only, order, on_error, max_body: Size(MAX_BODY as u64) };
+        let spec = Concatenate { form: As::Json, body_only, order, on_error, max_body: step::MAX_BODY };
         let flow = Flow::one(self.scope.next_producer(), concatenate(self.flow, Arc::new(spec)));
         Pipeline { flow, ..self }
     }

@@ -20,7 +20,7 @@ mod suggest;
 pub use choice::{choices, choose};
 pub use duration::Timeout;
 pub use node::{Located, Node, NodeKind, Run, Runs};
-pub use record::{Field, Fields};
+pub use record::{Field, Fields, only};
 #[doc(hidden)]
 pub use record::{Property, QUOTES, object, plain, unquoted};
 pub use scalar::Expression;

@@ -11,9 +11,13 @@ use crate::flow::{Answer, Flow, Names};
 use crate::jq::{Data, Filter, Value};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
-use crate::spec::{Decode, Expression, Located, suggest};
+use crate::spec::{Decode, Expression, Located, Size, suggest};
 use crate::template::{self, Piece, Template, TemplateKind};
 use crate::upstream::Upstream;
+
+/// The most bytes of a body that a step reads whole, unless it is told otherwise: enough for an answer of an ordinary
+/// size.
+pub const MAX_BODY: Size = Size(16 << 20);
 
 /// A step as written.
 pub trait Spec: Decode {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Decode, Definitions, Located, Node, suggest};
+use super::{Decode, Definitions, Located, Node, NodeKind, suggest};
 use crate::problem::{Problems, Span};
 
 /// Declares what can be written as a map with known keys.
@@ -14,7 +14,7 @@ use crate::problem::{Problems, Span};
 /// `fn(Located<String>, &mut Problems) -> Option<Self>`.
 ///
 /// ```
-/// use crocodile_pear::{spec, spec::{Decode, Expression, Located, Node}, problem::Problems};
+/// use crocodile_pear::{spec, spec::{Decode, Expression, Located, Node, only}, problem::Problems};
 /// spec! {
 ///     /// Calls an upstream.
 ///     pub struct Call {
@@ -31,8 +31,8 @@ use crate::problem::{Problems, Span};
 ///     short(named)
 /// }
 ///
-/// fn named(to: Located<String>, _: &mut Problems) -> Option<Call> {
-///     Some(Call { to, limit: 100, for_each: None, name: None })
+/// fn named(to: Located<String>, problems: &mut Problems) -> Option<Call> {
+///     only([("to", to)], problems)
 /// }
 ///
 /// let mut problems = Problems::default();
@@ -116,6 +116,17 @@ macro_rules! spec {
             }
         }
     };
+}
+
+/// A spec of which only these fields are written: what its short form stands for.
+pub fn only<T: Decode, const N: usize>(fields: [(&str, Located<String>); N], problems: &mut Problems) -> Option<T> {
+    let span = fields.first().map_or_else(Span::default, |(_, text)| text.span);
+    let entry = |(name, text): (&str, Located<String>)| {
+        let kind = NodeKind::Scalar { text: text.value, quoted: false, runs: text.runs };
+        (Located::new(name.to_owned(), text.span), Node { span: text.span, kind })
+    };
+    let kind = NodeKind::Map(fields.into_iter().map(entry).collect());
+    T::decode(&Node { span, kind }, problems)
 }
 
 /// The remedy for an expression that YAML took apart.
@@ -289,7 +300,7 @@ mod tests {
     use crate::{
         choice,
         problem::Problems,
-        spec::{Decode, Entries, Expression, Located, Node, Size, Timeout, schema},
+        spec::{Decode, Entries, Expression, Located, Node, Size, Timeout, only, schema},
     };
 
     choice! {
@@ -325,7 +336,7 @@ mod tests {
     }
 
     fn named(to: Located<String>, problems: &mut Problems) -> Option<Call> {
-        Call::decode(&Node::from_json(&json!({"to": to.value})), problems)
+        only([("to", to)], problems)
     }
 
     fn read(value: &Value) -> Result<Call, Vec<(String, String)>> {

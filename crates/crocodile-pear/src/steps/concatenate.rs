@@ -17,7 +17,7 @@ use crate::format::{self, Lines, json};
 use crate::scope::Scope;
 use crate::spec::{Size};
 use crate::spec;
-use crate::step::{Compile, Shape, Spec, Step};
+use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
 
 spec! {
     /// Makes one answer of all items, each sent on as soon as it is whole. The head of the answer is held until the
@@ -34,7 +34,7 @@ spec! {
         /// What becomes of an item whose call failed.
         pub on_error: OnError = OnError::Keep,
         /// The most bytes of one item's body.
-        pub max_body: Size = Size(16 << 20),
+        pub max_body: Size = MAX_BODY,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Located, Node, Size};
-use crate::step::{Compile, Shape, Spec, Step};
+use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
 use form::{Form, Writer};
 
 /// What is sent at a time where much is at hand.
@@ -47,9 +47,6 @@ spec! {
         pub max_body: Size = MAX_BODY,
     }
 }
-
-/// An answer of an ordinary size.
-const MAX_BODY: Size = Size(16 << 20);
 
 /// One format or several.
 #[derive(Clone, Debug)]

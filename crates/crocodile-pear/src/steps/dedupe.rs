@@ -15,8 +15,8 @@ use crate::jq::{self, Filter};
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Expression, Located, Size};
-use crate::step::{Blame, Compile, Spec, Step, evaluate};
+use crate::spec::{Expression, Located, Size, only};
+use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, evaluate};
 
 spec! {
     /// Keeps one of the items with the same key, and drops the others. Written short as the expression of the key.
@@ -30,7 +30,7 @@ spec! {
         /// At most so many different keys, of at most 1 KiB each; an item with one more is an item that failed.
         pub limit: usize = 10_000,
         /// The most bytes of an item's body.
-        pub max_body: Size = Size(16 << 20),
+        pub max_body: Size = MAX_BODY,
     }
     short(short)
 }
@@ -49,8 +49,8 @@ choice! {
 /// Bytes of a key: an identity is shorter.
 const KEY: usize = 1 << 10;
 
-fn short(text: Located<String>, _: &mut Problems) -> Option<Dedupe> {
-    Some(Dedupe { by: Expression(text), keep: Keep::Arrival, limit: 10_000, max_body: Size(16 << 20) })
+fn short(text: Located<String>, problems: &mut Problems) -> Option<Dedupe> {
+    only([("by", text)], problems)
 }
 
 impl Spec for Dedupe {

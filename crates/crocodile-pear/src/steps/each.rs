@@ -21,8 +21,8 @@ use crate::jq::Filter;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Expression, Located, Size};
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, part};
+use crate::spec::{Expression, Located, Size, only};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, part};
 
 spec! {
     /// Makes one item of each item of a list. Written short as the expression alone.
@@ -42,7 +42,7 @@ spec! {
         /// How many items run side by side through the steps that follow.
         pub concurrency: NonZeroUsize = AT_ONCE,
         /// The most bytes of one item, or of the body where it is read whole.
-        pub max_body: Size = Size(16 << 20),
+        pub max_body: Size = MAX_BODY,
     }
     short(short)
 }
@@ -50,8 +50,8 @@ spec! {
 /// An inbox at once; an upstream that bears less says so with `in_flight`.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(512).expect("more than none");
 
-fn short(text: Located<String>, _: &mut Problems) -> Option<Each> {
-    Some(Each { items: Expression(text), limit: 1000, concurrency: AT_ONCE, max_body: Size(16 << 20) })
+fn short(text: Located<String>, problems: &mut Problems) -> Option<Each> {
+    only([("in", text)], problems)
 }
 
 impl Spec for Each {

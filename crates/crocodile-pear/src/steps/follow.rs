@@ -19,8 +19,8 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::spec;
-use crate::spec::{Expression, Json, Located, Size};
-use crate::step::{Blame, Compile, Shape, Spec, Step, apply, holds, part};
+use crate::spec::{Expression, Json, Located, Size, only};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds, part};
 use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, TimeoutSpec, Upstream, Root};
@@ -82,7 +82,7 @@ spec! {
         /// How long a call may take: a time for the whole of it, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The most bytes of an item and of a document.
-        pub max_body: Size = Size(16 << 20),
+        pub max_body: Size = MAX_BODY,
     }
     short(short)
 }
@@ -93,24 +93,8 @@ const PAGES: u64 = 50;
 /// Levels of documents within each other; JSON nests no deeper than 128.
 const DEPTH: u64 = 100;
 
-fn short(text: Located<String>, _: &mut Problems) -> Option<Follow> {
-    Some(Follow {
-        link: Some(Expression(text)),
-        next: None,
-        hal: None,
-        json_api: None,
-        link_header: None,
-        request: None,
-        name: None,
-        base: None,
-        pages: None,
-        limit: 1,
-        depth: 1,
-        when: None,
-        otherwise: None,
-        timeout: None,
-        max_body: Size(16 << 20),
-    })
+fn short(text: Located<String>, problems: &mut Problems) -> Option<Follow> {
+    only([("link", text)], problems)
 }
 
 impl Follow {

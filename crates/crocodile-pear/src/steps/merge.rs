@@ -11,8 +11,8 @@ use crate::jq::{self, Data, Filter};
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Expression, Located, Size};
-use crate::step::{Blame, Compile, Shape, Spec, Step, apply};
+use crate::spec::{Expression, Located, Size, only};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply};
 
 spec! {
     /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
@@ -23,13 +23,13 @@ spec! {
         /// The expression.
         pub jq: Expression,
         /// The most bytes of one body that are read.
-        pub max_body: Size = Size(16 << 20),
+        pub max_body: Size = MAX_BODY,
     }
     short(short)
 }
 
-fn short(text: Located<String>, _: &mut Problems) -> Option<Merge> {
-    Some(Merge { jq: Expression(text), max_body: Size(16 << 20) })
+fn short(text: Located<String>, problems: &mut Problems) -> Option<Merge> {
+    only([("jq", text)], problems)
 }
 
 impl Spec for Merge {

@@ -20,10 +20,10 @@ use crate::format::{self, json};
 use crate::jq::{self, Filter, Value};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
-use crate::spec::{Entries, Expression, Json, Located, Size};
+use crate::spec::{Entries, Expression, Json, Located, Size, only};
 use crate::problem::Problems;
 use crate::spec;
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, forwarded, holds};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, forwarded, holds};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream, Root};
 
@@ -62,7 +62,7 @@ spec! {
         /// read whole, within `max_body`, before anything flows on.
         pub otherwise: Option<Json>,
         /// The most bytes of a body that are read whole for `otherwise` or for an expression.
-        pub max_body: Size = Size(16 << 20),
+        pub max_body: Size = MAX_BODY,
     }
     short(short)
 }
@@ -82,20 +82,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
     };
     let path_at = text.value.len() - path.trim_start().len();
     let located = |at: usize, value: &str| text.part(at, value.len());
-    Some(Request {
-        to: located(0, to),
-        path: located(path_at, path.trim()),
-        method: None,
-        headers: None,
-        body: None,
-        for_each: None,
-        limit: 100,
-        batch: None,
-        when: None,
-        timeout: None,
-        otherwise: None,
-        max_body: Size(16 << 20),
-    })
+    only([("to", located(0, to)), ("path", located(path_at, path.trim()))], problems)
 }
 
 /// One call, ready to be made for any item.

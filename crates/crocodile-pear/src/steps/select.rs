@@ -4,11 +4,8 @@ use indexmap::IndexMap;
 
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind};
-use crate::step::{Compile, Spec, Step};
+use crate::step::{Compile, MAX_BODY, Spec, Step};
 use crate::steps::transform::Transforming;
-
-/// What is read of one body at most.
-const MAX_BODY: usize = 16 << 20;
 
 /// A map in the shape of the output.
 #[derive(Clone, Debug)]
@@ -113,7 +110,7 @@ impl Spec for Select {
         let one = cx.filter(&written(one))?;
         let waits = "an item's body is read whole before its fields are taken";
         cx.explain(format!("select {}", names(&self.0.value)), Some(waits), 0);
-        Some(Box::new(Transforming::new("select", one, Some(each), MAX_BODY, cx.first)))
+        Some(Box::new(Transforming::new("select", one, Some(each), MAX_BODY.bytes(), cx.first)))
     }
 }
 

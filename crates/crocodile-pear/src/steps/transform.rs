@@ -10,8 +10,8 @@ use crate::jq::Filter;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Expression, Located, Size};
-use crate::step::{Blame, Compile, Spec, Step, apply};
+use crate::spec::{Expression, Located, Size, only};
+use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, apply};
 
 spec! {
     /// Gives each item a new body. Written short as the expression alone.
@@ -21,13 +21,13 @@ spec! {
         /// The expression; `.` is the item's body.
         pub jq: Expression,
         /// The most bytes of a body that are read.
-        pub max_body: Size = Size(16 << 20),
+        pub max_body: Size = MAX_BODY,
     }
     short(short)
 }
 
-fn short(text: Located<String>, _: &mut Problems) -> Option<Transform> {
-    Some(Transform { jq: Expression(text), max_body: Size(16 << 20) })
+fn short(text: Located<String>, problems: &mut Problems) -> Option<Transform> {
+    only([("jq", text)], problems)
 }
 
 impl Spec for Transform {

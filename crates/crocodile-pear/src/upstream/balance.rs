@@ -8,7 +8,7 @@ use super::endpoint::{Endpoint, Heed, Turn};
 use super::random::below;
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
-use crate::spec::{Decode, Located, Node, NodeKind, Timeout, defaults};
+use crate::spec::{Located, Timeout, defaults, only};
 use crate::{choice, spec};
 
 spec! {
@@ -37,10 +37,8 @@ choice! {
     }
 }
 
-fn way(text: Located<String>, problems: &mut Problems) -> Option<BalanceSpec> {
-    let kind = NodeKind::Scalar { text: text.value, quoted: false, runs: text.runs };
-    let by = Way::decode(&Node { span: text.span, kind }, problems)?;
-    Some(BalanceSpec { by, ..defaults() })
+fn way(by: Located<String>, problems: &mut Problems) -> Option<BalanceSpec> {
+    only([("by", by)], problems)
 }
 
 /// The choice among the endpoints of one upstream.

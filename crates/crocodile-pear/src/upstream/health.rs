@@ -16,7 +16,7 @@ use super::request::Request;
 use super::{Call, Limit, Timeouts, Upstream, attempt};
 use crate::problem::Problems;
 use crate::spec;
-use crate::spec::{Located, defaults};
+use crate::spec::{Located, only};
 
 spec! {
     /// How endpoints are asked whether they are well: a GET that must be answered with a status below 400. One that is
@@ -36,8 +36,8 @@ spec! {
     short(path)
 }
 
-fn path(path: Located<String>, _: &mut Problems) -> Option<HealthSpec> {
-    Some(HealthSpec { path, ..defaults() })
+fn path(path: Located<String>, problems: &mut Problems) -> Option<HealthSpec> {
+    only([("path", path)], problems)
 }
 
 impl HealthSpec {

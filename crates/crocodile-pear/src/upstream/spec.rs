@@ -13,7 +13,7 @@ use super::{
 };
 use crate::problem::{Problems, Span};
 use crate::spec;
-use crate::spec::{Decode, Located, Node, NodeKind, Timeout, defaults};
+use crate::spec::{Located, Timeout, defaults, only};
 
 spec! {
     /// Where an API is, and what may be sent to it. Written short as the URL alone.
@@ -52,8 +52,8 @@ spec! {
     short(short)
 }
 
-fn short(url: Located<String>, _: &mut Problems) -> Option<UpstreamSpec> {
-    Some(UpstreamSpec { url: Some(url), ..defaults() })
+fn short(url: Located<String>, problems: &mut Problems) -> Option<UpstreamSpec> {
+    only([("url", url)], problems)
 }
 
 spec! {
@@ -67,8 +67,8 @@ spec! {
     short(location)
 }
 
-fn location(url: Located<String>, _: &mut Problems) -> Option<LocationSpec> {
-    Some(LocationSpec { url, weight: NonZeroU32::MIN })
+fn location(url: Located<String>, problems: &mut Problems) -> Option<LocationSpec> {
+    only([("url", url)], problems)
 }
 
 spec! {
@@ -87,10 +87,8 @@ spec! {
     short(whole)
 }
 
-fn whole(text: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> {
-    let kind = NodeKind::Scalar { text: text.value, quoted: false, runs: text.runs };
-    let call = Timeout::decode(&Node { span: text.span, kind }, problems)?;
-    Some(TimeoutSpec { connect: None, first_byte: None, idle: None, call: Some(call) })
+fn whole(call: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> {
+    only([("call", call)], problems)
 }
 
 crate::choice! {
