@@ -72,8 +72,14 @@ pub(super) struct Home {
     pub(super) most: Option<usize>,
 }
 
-/// One call's place on a session.
-pub(super) struct Seat(Arc<Session>);
+/// One call's place on a session, and the way to its stream.
+pub(super) struct Seat {
+    sender: SendRequest<Bytes>,
+    place: Place,
+}
+
+/// What is free again when a call is over.
+struct Place(Arc<Session>);
 
 impl Session {
     /// Speaks HTTP/2 from now on; the session ends with `span`, or when nobody knows it any more.
@@ -89,18 +95,20 @@ impl Session {
         self.sender.current_max_send_streams()
     }
 
-    /// A seat, unless all are taken or the session is about to end.
-    pub(super) fn seat(self: &Arc<Self>) -> Option<Seat> {
+    /// The way to a stream, while further calls are taken at all.
+    pub(super) fn ready(&self, lifetime: Duration) -> Option<SendRequest<Bytes>> {
+        let mut nobody = Context::from_waker(Waker::noop());
+        let mut sender = self.sender.clone();
+        let ready = matches!(sender.poll_ready(&mut nobody), Poll::Ready(Ok(())));
+        (ready && self.born.elapsed() < lifetime).then_some(sender)
+    }
+
+    /// A seat for who has found it ready, unless all are taken.
+    pub(super) fn seat(self: &Arc<Self>, sender: SendRequest<Bytes>) -> Option<Seat> {
         let most = self.most().min(MOST_SEATS);
         let free = |seated| (seated < most).then_some(seated + 1);
         self.seated.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
-        Some(Seat(self.clone()))
-    }
-
-    /// Whether it takes further calls at all.
-    pub(super) fn lives(&self, lifetime: Duration) -> bool {
-        let mut nobody = Context::from_waker(Waker::noop());
-        matches!(self.sender.clone().poll_ready(&mut nobody), Poll::Ready(Ok(()))) && self.born.elapsed() < lifetime
+        Some(Seat { sender, place: Place(self.clone()) })
     }
 
     fn over(&self, span: Span) -> bool {
@@ -110,7 +118,7 @@ impl Session {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Place {
     fn drop(&mut self) {
         let session = &self.0;
         let since = u32::try_from(session.born.elapsed().as_millis()).unwrap_or(u32::MAX);
@@ -237,8 +245,8 @@ pub(super) struct Stream {
     sending: Sending,
     receiving: Receiving,
     left: Option<u64>,
-    // Last, so that the seat is free when the stream is gone.
-    _seat: Seat,
+    // Last, so that it is free when the stream is gone.
+    _place: Place,
 }
 
 enum Sending {
@@ -284,14 +292,14 @@ impl Stream {
     /// Sends the head, and what follows by and by.
     pub(super) fn new(seat: Seat, head: http::Request<()>, request: &mut Request) -> Result<Self, Broken> {
         let bodiless = request.bodiless();
-        let mut sender = seat.0.sender.clone();
+        let Seat { mut sender, place } = seat;
         let (response, sender) = sender.send_request(head, bodiless).map_err(|error| match error.is_io() {
             true => Broken::Unprocessed,
             false => explain(&error),
         })?;
         request.sent();
         let sending = if bodiless { Sending::Done } else { Sending::Body(None) };
-        Ok(Stream { sender, sending, receiving: Receiving::Head(response), left: None, _seat: seat })
+        Ok(Stream { sender, sending, receiving: Receiving::Head(response), left: None, _place: place })
     }
 
     /// Sends on.

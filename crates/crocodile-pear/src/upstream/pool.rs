@@ -270,14 +270,20 @@ impl Pool {
 }
 
 impl Stock {
-    /// A free seat; what takes no further calls is forgotten.
+    /// A free seat; what is found to take no further calls is forgotten.
     fn seat(&mut self, lifetime: Duration) -> Option<Seat> {
-        if self.shared.is_empty() {
-            return None;
-        }
-        self.shared.retain(|(session, _)| session.lives(lifetime));
         // The oldest first, so that those opened for a rush become idle after it.
-        self.shared.iter().find_map(|(session, _)| session.seat())
+        let mut at = 0;
+        while let Some((session, _)) = self.shared.get(at) {
+            match session.ready(lifetime) {
+                None => drop(self.shared.remove(at)),
+                Some(sender) => match session.seat(sender) {
+                    None => at += 1,
+                    seat => return seat,
+                },
+            }
+        }
+        None
     }
 }
 
