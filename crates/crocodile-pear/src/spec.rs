@@ -25,7 +25,7 @@ pub use record::{Field, Fields, only};
 pub use record::{Property, QUOTES, object, plain, unquoted};
 pub use scalar::Expression;
 pub use schema::{Definitions, schema};
-pub use several::Entries;
+pub use several::{Entries, Literal};
 pub use share::Share;
 pub use size::Size;
 pub use suggest::suggest;

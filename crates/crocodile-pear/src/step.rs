@@ -8,10 +8,11 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names};
+use crate::format::json::Raw;
 use crate::jq::{Data, Filter, Value};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
-use crate::spec::{Decode, Expression, Located, Size, suggest};
+use crate::spec::{Decode, Expression, Literal, Located, Size, suggest};
 use crate::template::{self, Piece, Template, TemplateKind};
 use crate::upstream::Upstream;
 
@@ -116,6 +117,15 @@ impl Compile<'_> {
         let compiled = compile(self);
         self.unused = unused;
         compiled
+    }
+
+    /// A value that is written as it is; none, where none is written.
+    pub fn literal(&mut self, written: Option<&Located<Literal>>) -> Option<Option<Raw>> {
+        let Some(written) = written else { return Some(None) };
+        match Raw::check(&written.value.as_str().to_owned().into()) {
+            Ok(value) => Some(Some(value)),
+            Err(error) => self.problems.error(written.span, error.detail(), "write a smaller value"),
+        }
     }
 
     /// Compiles an expression.

@@ -133,23 +133,43 @@ impl Decode for Node {
     }
 }
 
-/// Any JSON value, written as YAML; unquoted numbers, bools and null are what they look like.
-impl Decode for Value {
-    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        Some(match &node.kind {
-            NodeKind::Null => Self::Null,
-            NodeKind::Scalar { text, quoted: true, .. } => Self::String(text.clone()),
-            NodeKind::Scalar { text, .. } => plain(text),
-            NodeKind::List(_) => Self::Array(Vec::decode(node, problems)?),
-            NodeKind::Map(_) => {
-                let entries = Entries::<Self>::decode(node, problems)?;
-                Self::Object(entries.into_iter().map(|(key, (_, value))| (key, value)).collect())
-            }
-        })
+/// Any JSON value, written as YAML; unquoted numbers, bools and null are what they look like, and numbers keep their
+/// digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Literal(String);
+
+impl Literal {
+    /// The value as JSON.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Decode for Literal {
+    fn decode(node: &Node, _: &mut Problems) -> Option<Self> {
+        let mut text = String::new();
+        write(node, &mut text);
+        Some(Self(text))
     }
 
     fn schema(_: &mut Definitions) -> Value {
         json!({})
+    }
+
+    fn takes_null() -> bool {
+        true
+    }
+}
+
+/// The same, with numbers as a computer has them.
+impl Decode for Value {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let literal = Literal::decode(node, problems)?;
+        serde_json::from_str(literal.as_str()).ok().or_else(|| node.wrong("a JSON value", "", problems))
+    }
+
+    fn schema(definitions: &mut Definitions) -> Value {
+        Literal::schema(definitions)
     }
 
     fn takes_null() -> bool {
@@ -161,12 +181,39 @@ impl Decode for Value {
     }
 }
 
-/// What a scalar without quotes means: a number or bool where JSON would read one, else a text.
-fn plain(text: &str) -> Value {
-    match serde_json::from_str(text) {
-        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
-        _ => Value::String(text.to_owned()),
+fn write(node: &Node, out: &mut String) {
+    match &node.kind {
+        NodeKind::Null => out.push_str("null"),
+        NodeKind::Scalar { text, quoted: false, .. } if is_literal(text) => out.push_str(text.trim()),
+        NodeKind::Scalar { text, .. } => quote(text, out),
+        NodeKind::List(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                write(item, out);
+            }
+            out.push(']');
+        }
+        NodeKind::Map(entries) => {
+            out.push('{');
+            for (at, (key, value)) in entries.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                quote(key.as_str(), out);
+                out.push(':');
+                write(value, out);
+            }
+            out.push('}');
+        }
     }
+}
+
+fn quote(text: &str, out: &mut String) {
+    out.push_str(&Value::from(text).to_string());
+}
+
+/// Whether a scalar without quotes is no text: a number or bool where JSON would read one.
+fn is_literal(text: &str) -> bool {
+    matches!(serde_json::from_str(text), Ok(Value::Number(_) | Value::Bool(_)))
 }
 
 #[cfg(test)]
@@ -174,8 +221,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::{
-        problem::Problems,
-        spec::{Decode, Entries, Node},
+        problem::{Problems, Span},
+        spec::{Decode, Entries, Literal, Located, Node, NodeKind},
     };
 
     fn read<T: Decode>(value: &Value) -> Option<T> {
@@ -192,8 +239,28 @@ mod tests {
 
     #[test]
     fn any_value_is_kept_as_it_is() {
-        let value = json!({"b": [1, 2.50, "3", true, "true", null, {}], "a": -1e300});
+        let value = json!({"b": [1, 2.50, "3", true, "true", "a\"\n", null, {}], "a": -1e300});
         assert_eq!(read::<Value>(&value), Some(value));
+    }
+
+    #[test]
+    fn a_number_keeps_its_digits() {
+        let scalar = |text: &str| {
+            let kind = NodeKind::Scalar { text: text.to_owned(), quoted: false, runs: None };
+            Node { span: Span::default(), kind }
+        };
+        for (text, wanted) in [
+            ("1.50", "1.50"),
+            ("12345678901234567890123", "12345678901234567890123"),
+            ("-0.0", "-0.0"),
+            ("1E+2", "1E+2"),
+            ("01", "\"01\""),
+            ("1.5.0", "\"1.5.0\""),
+        ] {
+            let map = NodeKind::Map(vec![(Located::new("a".to_owned(), Span::default()), scalar(text))]);
+            let literal = Literal::decode(&Node { span: Span::default(), kind: map }, &mut Problems::default());
+            assert_eq!(literal.expect("sound").as_str(), format!("{{\"a\":{wanted}}}"));
+        }
     }
 
     #[test]

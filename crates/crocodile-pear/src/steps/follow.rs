@@ -19,7 +19,7 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::spec;
-use crate::spec::{Expression, Json, Located, Size, only};
+use crate::spec::{Expression, Json, Literal, Located, Size, only};
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds, part};
 use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
@@ -78,7 +78,7 @@ spec! {
         /// An expression; where it gives false or null, nothing is followed: the item is as if it had no link.
         pub when: Option<Expression>,
         /// What stands for a document that cannot be had.
-        pub otherwise: Option<Json>,
+        pub otherwise: Option<Located<Literal>>,
         /// How long a call may take: a time for the whole of it, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The most bytes of an item and of a document.
@@ -149,14 +149,13 @@ impl Spec for Follow {
         let when = self.when.as_ref().map(|when| cx.filter(when));
         let base = self.part(links.as_ref(), cx);
         let bounds = self.bounds(cx);
+        let otherwise = cx.literal(self.otherwise.as_ref());
         let (links, text) = match links? {
             (Written::Jq(written), text) => (Links::Jq(cx.filter(&Expression(written))?), text),
             (Written::Header(relation), text) => (Links::Header(relation), text),
         };
         let when = when.map_or(Some(None), |filter| filter.map(Some))?;
-        let (base, ()) = (base?, bounds?);
-        let literal = |literal: Json| Raw::check(&literal.to_string().into()).map(Data::Json);
-        let otherwise = self.otherwise.clone().map(literal).transpose().ok()?;
+        let (base, (), otherwise) = (base?, bounds?, otherwise?.map(Data::Json));
         let asking = asking?;
         if !asks {
             self.explain(&text, cx);

@@ -16,11 +16,11 @@ use self::batch::{Asking, Batch};
 use self::collect::{Collector, Coming, seated};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
-use crate::format::{self, json};
+use crate::format;
 use crate::jq::{self, Filter, Value};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
-use crate::spec::{Entries, Expression, Json, Located, Size, only};
+use crate::spec::{Entries, Expression, Literal, Located, Size, only};
 use crate::problem::Problems;
 use crate::spec;
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, forwarded, holds};
@@ -60,7 +60,7 @@ spec! {
         pub timeout: Option<TimeoutSpec>,
         /// What stands for the answer when the call fails or is answered by another status than 2xx. The body is then
         /// read whole, within `max_body`, before anything flows on.
-        pub otherwise: Option<Json>,
+        pub otherwise: Option<Located<Literal>>,
         /// The most bytes of a body that are read whole for `otherwise` or for an expression.
         pub max_body: Size = MAX_BODY,
     }
@@ -184,8 +184,9 @@ impl Request {
         let headers = headers(self.headers.as_ref(), cx);
         let body = body(&self, own, cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.filter(when).map(Some));
+        let otherwise = cx.literal(self.otherwise.as_ref());
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
-        let when = when?;
+        let (when, otherwise) = (when?, otherwise?.map(|value| value.value()));
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> =
             templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
@@ -193,9 +194,6 @@ impl Request {
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
         let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
-        let literal = |literal: Json| json::read(&literal.to_string().into());
-        // What YAML can say, JSON can: a literal was read as JSON's own types.
-        let otherwise = self.otherwise.map(literal).transpose().ok()?;
         let timeouts = self.timeout.map(|spec| Arc::new(spec.over(upstream.timeouts())));
         Some(Calling {
             step,
