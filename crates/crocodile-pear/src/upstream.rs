@@ -64,6 +64,7 @@ use self::retry::{Replay, Retry};
 use self::tally::{Event, Tally};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
+use crate::spec::Timeout;
 
 /// What the configuration says of an upstream.
 #[derive(Clone, Debug)]
@@ -159,23 +160,21 @@ const ATTEMPTS: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until a connection is there, and until a place among the calls in flight is.
-    pub connect: Limit,
+    pub connect: Timeout,
     /// From the request's last byte so far to the head of the answer.
-    pub first_byte: Limit,
+    pub first_byte: Timeout,
     /// Between two reads of a body.
-    pub idle: Limit,
+    pub idle: Timeout,
     /// All of it together.
-    pub call: Limit,
+    pub call: Timeout,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        let after = |seconds| Limit::After(Duration::from_secs(seconds));
+        let after = |seconds| Timeout::After(Duration::from_secs(seconds));
         Timeouts { connect: after(3), first_byte: after(30), idle: after(30), call: after(300) }
     }
 }
-
-pub use crate::spec::Timeout as Limit;
 
 /// A configured upstream, ready to be called from any core.
 pub struct Upstream {
@@ -432,7 +431,7 @@ async fn chain(ready: Ready) -> Result<Answer, Error> {
     let mut first = exchange.upstream.silence.is_some();
     loop {
         // Where there is somewhere else to go, there must be time for it.
-        let within = if first && replay.is_some() { exchange.clock.half() } else { Limit::Never };
+        let within = if first && replay.is_some() { exchange.clock.half() } else { Timeout::Never };
         let mut outcome = attempt(&mut exchange, connect.min(within)).await;
         if std::mem::take(&mut first) && late(&outcome) {
             let upstream = exchange.upstream.clone();
@@ -465,7 +464,7 @@ async fn again(
     exchange: &mut Box<Exchange>,
     replay: Option<&mut Replay>,
     wait: Duration,
-    connect: Limit,
+    connect: Timeout,
 ) -> Option<Turn> {
     let (upstream, replay) = (exchange.upstream.clone(), replay?);
     tokio::time::sleep(wait).await;
@@ -506,7 +505,7 @@ impl Upstream {
 
 /// Sends the request to its endpoint and waits for the head of the answer. What provably nobody has looked at is sent
 /// again here: it costs no retry.
-async fn attempt(exchange: &mut Exchange, connect: Limit) -> Outcome {
+async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
     let mut from = Origin::Kept;
     for _ in 0..ATTEMPTS {
         match run(exchange, from, connect).await {
@@ -524,7 +523,7 @@ async fn attempt(exchange: &mut Exchange, connect: Limit) -> Outcome {
 }
 
 /// pool → connect → exchange.
-async fn run(exchange: &mut Exchange, from: Origin, connect: Limit) -> Result<Parts, Failure> {
+async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<Parts, Failure> {
     let kept = match from {
         // The connection itself is never held across an await: each call would carry the room.
         Origin::Kept => poll_fn(|cx| reuse(exchange, cx).into()).await.transpose()?,
@@ -543,7 +542,7 @@ fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Fai
 }
 
 /// Puts the exchange on a connection that is opened for it, or for which it had to wait.
-async fn open(exchange: &mut Exchange, limit: Limit) -> Result<(), Failure> {
+async fn open(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
     let since = Instant::now();
     let upstream = exchange.upstream.clone();
     // Boxed, so that a call that waits for its answer does not carry the room that connecting took.

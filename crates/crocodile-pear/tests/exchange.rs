@@ -11,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::upstream::{Call, Limit, Settings, Timeouts, Upstream};
+use crocodile_pear::spec::Timeout;
+use crocodile_pear::upstream::{Call, Settings, Timeouts, Upstream};
 use http::{HeaderMap, HeaderValue, Method};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -175,8 +176,8 @@ fn limit(change: impl FnOnce(&mut Timeouts)) -> Option<Arc<Timeouts>> {
     Some(Arc::new(timeouts))
 }
 
-fn seconds(seconds: u64) -> Limit {
-    Limit::After(Duration::from_secs(seconds))
+fn seconds(seconds: u64) -> Timeout {
+    Timeout::After(Duration::from_secs(seconds))
 }
 
 /// A body that the test feeds.

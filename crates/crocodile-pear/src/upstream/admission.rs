@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use super::Upstream;
 use super::clock::Clock;
 use super::tally::Event;
-use super::{Limit, Upstream};
 use crate::error::{Error, Kind};
+use crate::spec::Timeout;
 
 /// The calls that an upstream may have in flight, over all cores.
 pub(super) struct Gate(Option<Semaphore>);
@@ -32,7 +33,12 @@ pub(super) struct Admission {
 ///
 /// # Errors
 /// `Busy`, when none became free in time.
-pub(super) async fn admit(upstream: &Upstream, at: usize, clock: &mut Clock, limit: Limit) -> Result<Admission, Error> {
+pub(super) async fn admit(
+    upstream: &Upstream,
+    at: usize,
+    clock: &mut Clock,
+    limit: Timeout,
+) -> Result<Admission, Error> {
     if let Gate(Some(gate)) = &upstream.gate {
         let permit = match gate.try_acquire() {
             Ok(permit) => Some(permit),
@@ -76,11 +82,11 @@ impl Admission {
     }
 }
 
-async fn queue<'a>(gate: &'a Semaphore, clock: &mut Clock, limit: Limit) -> Option<SemaphorePermit<'a>> {
+async fn queue<'a>(gate: &'a Semaphore, clock: &mut Clock, limit: Timeout) -> Option<SemaphorePermit<'a>> {
     let since = Instant::now();
     let permit = match clock.within(limit) {
-        Limit::Never => gate.acquire().await.ok(),
-        Limit::After(limit) => tokio::time::timeout(limit, gate.acquire()).await.ok()?.ok(),
+        Timeout::Never => gate.acquire().await.ok(),
+        Timeout::After(limit) => tokio::time::timeout(limit, gate.acquire()).await.ok()?.ok(),
     };
     clock.charge(since.elapsed());
     permit

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use super::{Limit, Timeouts};
+use super::Timeouts;
 use crate::error::{Error, Kind};
+use crate::spec::Timeout;
 
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -19,9 +20,9 @@ pub(super) struct Clock {
     timer: Timer,
     wait: Option<Wait>,
     /// What remains for the whole call.
-    call: Limit,
-    first_byte: Limit,
-    idle: Limit,
+    call: Timeout,
+    first_byte: Timeout,
+    idle: Timeout,
     /// When the client's whole request is over, whoever is waited for.
     end: Option<Instant>,
 }
@@ -67,7 +68,7 @@ impl Clock {
 
     /// Has the head looked for after `part` of its time: then it is [extended](Self::extend), or it expires.
     pub(super) fn hurry(&mut self, part: Duration) {
-        self.first_byte = self.first_byte.min(Limit::After(part));
+        self.first_byte = self.first_byte.min(Timeout::After(part));
     }
 
     /// How long it waits for the head before it looks around.
@@ -76,29 +77,29 @@ impl Clock {
     }
 
     /// Half of what remains for the call.
-    pub(super) fn half(&self) -> Limit {
-        self.call.duration().map_or(Limit::Never, |call| Limit::After(call / 2))
+    pub(super) fn half(&self) -> Timeout {
+        self.call.duration().map_or(Timeout::Never, |call| Timeout::After(call / 2))
     }
 
     /// Waits longer for the head, `most` altogether; whether there is any time left.
-    pub(super) fn extend(&mut self, by: Duration, most: Limit) -> bool {
-        let Limit::After(so_far) = self.first_byte else { return false };
-        let longer = Limit::After(so_far + by).min(most).min(self.call);
+    pub(super) fn extend(&mut self, by: Duration, most: Timeout) -> bool {
+        let Timeout::After(so_far) = self.first_byte else { return false };
+        let longer = Timeout::After(so_far + by).min(most).min(self.call);
         if longer <= self.first_byte || self.is_over() {
             return false;
         }
         self.first_byte = longer;
-        if let (Some(wait), Limit::After(limit)) = (&mut self.wait, longer) {
+        if let (Some(wait), Timeout::After(limit)) = (&mut self.wait, longer) {
             wait.deadline = wait.since + limit;
         }
         true
     }
 
     /// The tightest of `limit`, what remains for the call and what remains for the request.
-    pub(super) fn within(&self, limit: Limit) -> Limit {
+    pub(super) fn within(&self, limit: Timeout) -> Timeout {
         let limit = limit.min(self.call);
         match self.end {
-            Some(end) => limit.min(Limit::After(end.saturating_duration_since(Instant::now()))),
+            Some(end) => limit.min(Timeout::After(end.saturating_duration_since(Instant::now()))),
             None => limit,
         }
     }
@@ -110,7 +111,7 @@ impl Clock {
 
     /// Takes `spent` off what remains for the call.
     pub(super) fn charge(&mut self, spent: Duration) {
-        if let Limit::After(left) = &mut self.call {
+        if let Timeout::After(left) = &mut self.call {
             *left = left.saturating_sub(spent);
         }
     }
@@ -131,7 +132,7 @@ impl Clock {
             Phase::FirstByte => self.first_byte,
             Phase::Body => self.idle,
         };
-        let Limit::After(limit) = limit.min(self.call) else { return self.poll_end(cx) };
+        let Timeout::After(limit) = limit.min(self.call) else { return self.poll_end(cx) };
         let deadline = self.wait.get_or_insert_with(|| Wait::new(limit)).deadline;
         match self.end {
             Some(end) if end < deadline => self.poll_end(cx),
@@ -162,7 +163,7 @@ impl Clock {
 
     fn expired(&self, phase: Phase, limit: Duration) -> Error {
         let detail = match phase {
-            _ if self.call == Limit::After(limit) => "the call took too long",
+            _ if self.call == Timeout::After(limit) => "the call took too long",
             Phase::FirstByte => "the upstream did not answer in time",
             Phase::Body => "the upstream stopped in the middle of its answer",
         };
@@ -177,9 +178,9 @@ mod tests {
     use super::*;
 
     fn clock(first_byte: u64, idle: u64, call: u64) -> Clock {
-        let limit = |seconds| Limit::After(Duration::from_secs(seconds));
+        let limit = |seconds| Timeout::After(Duration::from_secs(seconds));
         Clock::new(
-            &Timeouts { connect: Limit::Never, first_byte: limit(first_byte), idle: limit(idle), call: limit(call) },
+            &Timeouts { connect: Timeout::Never, first_byte: limit(first_byte), idle: limit(idle), call: limit(call) },
             None,
         )
     }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::net::TcpStream;
 
-use super::Limit;
 use super::io::Io;
 use super::resolve::{Name, Resolver};
 use super::tls::Tls;
 use crate::error::{Error, Kind};
+use crate::spec::Timeout;
 
 /// Where an upstream listens, and how one talks to it.
 pub(super) struct Place {
@@ -79,10 +79,10 @@ impl Place {
     ///
     /// # Errors
     /// `Unreachable`, `Timeout`, or `Busy` when this machine has no socket left.
-    pub(super) async fn connect(&self, limit: Limit) -> Result<Io, Error> {
+    pub(super) async fn connect(&self, limit: Timeout) -> Result<Io, Error> {
         let connected = match limit {
-            Limit::Never => self.reach().await,
-            Limit::After(limit) => {
+            Timeout::Never => self.reach().await,
+            Timeout::After(limit) => {
                 let late = |_| Fault::new(Kind::Timeout, LATE, format!("no connection within {limit:?}"));
                 tokio::time::timeout(limit, self.reach()).await.map_err(late).flatten()
             }

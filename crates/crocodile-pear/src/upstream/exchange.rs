@@ -19,9 +19,10 @@ use super::h2::{self, Broken, Stream};
 use super::head::{self, Head, Reuse, malformed};
 use super::pool::{Line, Own};
 use super::request::{Request, Sent};
-use super::{Limit, Upstream, tls};
+use super::{Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
+use crate::spec::Timeout;
 
 /// Interim answers before the final one; 100, 102 and 103 may repeat, but not for ever.
 const MAX_INTERIM: u8 = 16;
@@ -119,7 +120,7 @@ impl Exchange {
     ///
     /// # Errors
     /// `Busy`, when none became free in time.
-    pub(super) async fn admit(&mut self, limit: Limit) -> Result<(), Error> {
+    pub(super) async fn admit(&mut self, limit: Timeout) -> Result<(), Error> {
         let admission = admit(&self.upstream, self.at, &mut self.clock, limit).await?;
         self.admission = Some(admission);
         Ok(())

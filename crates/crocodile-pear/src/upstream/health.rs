@@ -13,10 +13,10 @@ use super::clock::Clock;
 use super::endpoint::Change;
 use super::exchange::Exchange;
 use super::request::Request;
-use super::{Call, Limit, Timeouts, Upstream, attempt};
+use super::{Call, Timeouts, Upstream, attempt};
 use crate::problem::Problems;
 use crate::spec;
-use crate::spec::{Located, only};
+use crate::spec::{Located, Timeout, only};
 
 spec! {
     /// How endpoints are asked whether they are well: a GET that must be answered with a status below 400. One that is
@@ -122,7 +122,7 @@ async fn watch(upstream: Arc<Upstream>, at: usize, rules: Arc<HealthSpec>) {
 }
 
 async fn check(upstream: &Arc<Upstream>, at: usize, rules: &HealthSpec) -> bool {
-    let limit = Limit::After(rules.timeout);
+    let limit = Timeout::After(rules.timeout);
     let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
     let call = Call::get(rules.path.value.clone());
     let Ok(request) = Request::new(&upstream.endpoints[at], call) else { return false };

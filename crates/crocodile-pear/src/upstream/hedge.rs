@@ -14,8 +14,9 @@ use super::endpoint::{Trial, Turn};
 use super::exchange::{Exchange, Failure};
 use super::request::Request;
 use super::retry::Replay;
-use super::{Limit, Lost, Outcome, Timeouts, Upstream, attempt};
+use super::{Lost, Outcome, Timeouts, Upstream, attempt};
 use crate::error::{Error, Kind};
+use crate::spec::Timeout;
 
 /// So many answers of others make silence telling: one that is well and gets its share would have answered too.
 const TELLING: u64 = 10;
@@ -121,14 +122,14 @@ async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Rep
     }
     let (call, mut clock) = replay.next(&upstream.timeouts);
     let request = Request::new(&upstream.endpoints[at], call).ok()?;
-    let admission = admit(upstream, at, &mut clock, Limit::After(Duration::ZERO)).await.ok()?;
+    let admission = admit(upstream, at, &mut clock, Timeout::After(Duration::ZERO)).await.ok()?;
     let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, clock));
     exchange.admission = Some(admission);
     Some(Rival { exchange, turn })
 }
 
 /// The first answer of the two; `exchange` is the one that has it.
-async fn race(exchange: &mut Box<Exchange>, turn: &mut Turn, mut rival: Rival, connect: Limit) -> Outcome {
+async fn race(exchange: &mut Box<Exchange>, turn: &mut Turn, mut rival: Rival, connect: Timeout) -> Outcome {
     let (outcome, won) = {
         let first = pin!(resume(exchange));
         let second = pin!(attempt(&mut rival.exchange, connect));

@@ -12,6 +12,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::Upstream;
 use super::clock::Timer;
 use super::endpoint::Endpoint;
 use super::exchange::Origin;
@@ -19,8 +20,8 @@ use super::h2::{Home, Seat, Session, Span};
 use super::io::Io;
 use super::resolve::Name;
 use super::tally::{Event, THREADS, slot};
-use super::{Limit, Upstream};
 use crate::error::{Error, Kind};
+use crate::spec::Timeout;
 
 /// How long an upstream that chose HTTP/1.1 is believed to choose it again. Until then its connections are opened
 /// side by side; otherwise the first is awaited, as it may do for all.
@@ -257,7 +258,7 @@ impl Pool {
     }
 
     /// Waits for a place among the connections in use; whether it had to.
-    async fn place(&self, slot: usize, until: Limit) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
+    async fn place(&self, slot: usize, until: Timeout) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
         let shelf = &self.shelves[slot];
         let Some(places) = &shelf.places else { return Ok((None, Waited::No)) };
         if let Ok(place) = places.clone().try_acquire_owned() {
@@ -327,7 +328,7 @@ async fn clear(pool: Weak<Pool>, slot: usize, id: runtime::Id, every: Duration) 
 }
 
 /// A connection when none is kept: a fresh one, or one for which the call had to wait.
-pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Limit) -> Result<(Line, Origin), Error> {
+pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Timeout) -> Result<(Line, Origin), Error> {
     let goal = Goal { upstream: upstream.clone(), at, slot: slot() };
     match goal.endpoint().shares() {
         false => own(&goal, limit, None).await,
@@ -361,14 +362,14 @@ impl Goal {
         self.pool().stock(self.slot)
     }
 
-    async fn connect(&self, limit: Limit) -> Result<Io, Error> {
+    async fn connect(&self, limit: Timeout) -> Result<Io, Error> {
         let io = self.endpoint().place.connect(limit).await?;
         self.upstream.tally.count(Event::Opened);
         Ok(io)
     }
 }
 
-async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Origin), Error> {
+async fn own(goal: &Goal, limit: Timeout, dial: Option<&Dial>) -> Result<(Line, Origin), Error> {
     let since = Instant::now();
     let (pool, slot) = (goal.pool(), goal.slot);
     let (place, waited) = pool.place(slot, limit).await?;
@@ -392,7 +393,7 @@ async fn own(goal: &Goal, limit: Limit, dial: Option<&Dial>) -> Result<(Line, Or
 }
 
 /// Where connections may be shared, calls that have none wait for one attempt.
-async fn shared(goal: &Goal, limit: Limit) -> Result<(Line, Origin), Error> {
+async fn shared(goal: &Goal, limit: Timeout) -> Result<(Line, Origin), Error> {
     let since = Instant::now();
     let late = || Error::new(Kind::Timeout, "connecting timed out");
     let mut waiting = None;
@@ -511,17 +512,17 @@ fn full() -> Error {
 }
 
 /// What is left of a limit.
-fn rest(limit: Limit, since: Instant) -> Limit {
+fn rest(limit: Timeout, since: Instant) -> Timeout {
     match limit {
-        Limit::Never => Limit::Never,
-        Limit::After(limit) => Limit::After(limit.saturating_sub(since.elapsed())),
+        Timeout::Never => Timeout::Never,
+        Timeout::After(limit) => Timeout::After(limit.saturating_sub(since.elapsed())),
     }
 }
 
 /// Nothing, if it takes longer.
-async fn within<T>(limit: Limit, future: impl Future<Output = T>) -> Option<T> {
+async fn within<T>(limit: Timeout, future: impl Future<Output = T>) -> Option<T> {
     match limit {
-        Limit::Never => Some(future.await),
-        Limit::After(limit) => tokio::time::timeout(limit, future).await.ok(),
+        Timeout::Never => Some(future.await),
+        Timeout::After(limit) => tokio::time::timeout(limit, future).await.ok(),
     }
 }

@@ -13,12 +13,12 @@ use super::clock::Clock;
 use super::eject::grown;
 use super::hush::Hush;
 use super::random::below;
-use super::{Call, Limit, Outcome, Timeouts};
+use super::{Call, Outcome, Timeouts};
 use crate::error::Kind;
 use crate::flow::Body;
 use crate::problem::Problems;
 use crate::spec;
-use crate::spec::{Decode, Definitions, Json, Node, Share, defaults};
+use crate::spec::{Decode, Definitions, Json, Node, Share, Timeout, defaults};
 
 spec! {
     /// When a request is sent again: to another endpoint, if there is one. Only requests whose method is idempotent
@@ -227,7 +227,7 @@ impl Replay {
             Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
             _ => None,
         };
-        let left = self.end.map_or(Limit::Never, |end| Limit::After(end.saturating_duration_since(Instant::now())));
+        let left = self.end.map_or(Timeout::Never, |end| Timeout::After(end.saturating_duration_since(Instant::now())));
         let timeouts = self.call.timeouts.as_deref().unwrap_or(timeouts);
         let timeouts = Timeouts { call: left, ..timeouts.clone() };
         (self.call.again(body), Clock::new(&timeouts, self.call.deadline))

@@ -10,7 +10,8 @@ use ::h2::{Reason, RecvStream};
 use bytes::Bytes;
 use crocodile_pear::error::Kind;
 use crocodile_pear::flow::Body;
-use crocodile_pear::upstream::{Limit, Protocol, Settings, TlsSettings, Upstream};
+use crocodile_pear::spec::Timeout;
+use crocodile_pear::upstream::{Protocol, Settings, TlsSettings, Upstream};
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_fn};
 use futures_util::stream::FuturesUnordered;
@@ -451,7 +452,7 @@ async fn a_connection_that_answers_no_ping_is_given_up() {
     let (listener, upstream) = raw().await;
     let mut call = get("/");
     let mut timeouts = upstream.timeouts().clone();
-    timeouts.first_byte = Limit::Never;
+    timeouts.first_byte = Timeout::Never;
     call.timeouts = Some(Arc::new(timeouts));
     let serve = async {
         let mut peer = Raw::accept(&listener).await;
@@ -490,7 +491,7 @@ async fn a_late_answer_is_a_timeout() {
     };
     let mut call = get("/");
     let mut timeouts = upstream.timeouts().clone();
-    timeouts.first_byte = Limit::After(Duration::from_secs(2));
+    timeouts.first_byte = Timeout::After(Duration::from_secs(2));
     call.timeouts = Some(Arc::new(timeouts));
     let (body, _peer) = tokio::join!(fetch(&upstream, call), serve);
     assert_eq!(body.unwrap_err().kind(), Kind::Timeout);

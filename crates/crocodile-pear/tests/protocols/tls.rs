@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::Body;
-use crocodile_pear::upstream::{Limit, Settings, TlsSettings, TlsVersion, Upstream};
+use crocodile_pear::spec::Timeout;
+use crocodile_pear::upstream::{Settings, TlsSettings, TlsVersion, Upstream};
 use http::Method;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::version::{TLS12, TLS13};
@@ -267,7 +268,7 @@ async fn a_server_without_tls_is_told() {
 async fn a_silent_handshake_ends_with_the_time_for_connecting() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let upstream = upstream(&format!("https://{}", listener.local_addr().unwrap()), |settings| {
-        settings.timeouts.connect = Limit::After(std::time::Duration::from_millis(50));
+        settings.timeouts.connect = Timeout::After(std::time::Duration::from_millis(50));
     });
     let error = fetch(&upstream, get("/")).await.unwrap_err();
     assert_eq!((error.kind(), error.detail()), (Kind::Timeout, "connecting timed out"));
