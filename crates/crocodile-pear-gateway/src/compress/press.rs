@@ -76,15 +76,16 @@ pub fn press(bytes: &[u8], out: &mut Vec<u8>) -> Pressed {
     })
 }
 
-/// How often each symbol occurs.
+/// How often each symbol occurs, and the bits that go with them.
 struct Counts {
     literals: [u32; LITERALS],
     distances: [u32; DISTANCES],
+    extra: u32,
 }
 
 impl Counts {
     fn of(bytes: &[u8], runs: &[Run]) -> Self {
-        let mut counts = Counts { literals: [0; LITERALS], distances: [0; DISTANCES] };
+        let mut counts = Counts { literals: [0; LITERALS], distances: [0; DISTANCES], extra: 0 };
         // Four, so that a count does not wait for the same one before it.
         let (mut bytewise, mut at) = ([[0u32; 256]; 4], 0);
         for run in runs {
@@ -95,8 +96,10 @@ impl Counts {
             });
             at += run.literals as usize + usize::from(run.length);
             if run.length > 0 {
-                counts.literals[LENGTHS[usize::from(run.length)].symbol] += 1;
-                counts.distances[distance(run.distance).0] += 1;
+                let (length, (distance, extra)) = (LENGTHS[usize::from(run.length)], distance(run.distance));
+                counts.literals[length.symbol] += 1;
+                counts.distances[distance] += 1;
+                counts.extra += length.extra.count + extra.count;
             }
         }
         for (symbol, count) in counts.literals[..END].iter_mut().enumerate() {
@@ -108,16 +111,10 @@ impl Counts {
 
     /// How many bytes the body of the block takes.
     fn size(&self, near: &[u8; LITERALS], far: &[u8; DISTANCES]) -> usize {
-        let bits = |counts: &[u32], lengths: &[u8]| -> usize {
-            counts.iter().zip(lengths).map(|(count, length)| *count as usize * usize::from(*length)).sum()
+        let bits = |counts: &[u32], lengths: &[u8]| -> u32 {
+            counts.iter().zip(lengths).map(|(count, length)| count * u32::from(*length)).sum()
         };
-        let lengths = (0..)
-            .zip(&self.literals[END + 1..])
-            .map(|(place, count)| (place / 4usize).saturating_sub(1) * *count as usize);
-        let distances =
-            (0..).zip(&self.distances).map(|(place, count)| (place / 2usize).saturating_sub(1) * *count as usize);
-        let extra: usize = lengths.sum::<usize>() + distances.sum::<usize>();
-        (bits(&self.literals, near) + bits(&self.distances, far) + extra).div_ceil(8)
+        (bits(&self.literals, near) + bits(&self.distances, far) + self.extra).div_ceil(8) as usize
     }
 }
 
