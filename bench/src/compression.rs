@@ -78,14 +78,15 @@ pub struct Options {
 pub async fn run(options: Options) -> Result<()> {
     let binary = product::find(options.binary)?;
     let size = 1_000_000 * if options.full { FULL } else { options.megabytes };
-    let upstream = upstream(size)?;
+    // Each on a thread of its own: who sends rows answers late, and that is not the gateway's doing.
+    let (rows, items) = (upstream(size)?, upstream(size)?);
     let mut sheet = Sheet::new(2, HEADINGS);
     for (name, asked, told) in CODINGS {
-        let gateway = product::start(&binary, "compression", |listen| product::rows(listen, upstream, told))?;
+        let gateway = product::start(&binary, "compression", |listen| product::rows(listen, rows, items, told))?;
         sheet.add(measure(&gateway, "crocodile-pear", name, asked, size).await?);
     }
     for level in ["off", "1", "6"] {
-        let Ok(nginx) = peers::gzip(upstream, level) else { continue };
+        let Ok(nginx) = peers::gzip(rows, items, level) else { continue };
         let (name, asked) =
             if level == "off" { ("none".to_owned(), "identity") } else { (format!("gzip {level}"), "gzip") };
         sheet.add(measure(&nginx, "nginx", &name, asked, size).await?);

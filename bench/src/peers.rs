@@ -81,15 +81,16 @@ fn nginx(upstream: SocketAddr) -> Result<Process> {
 }
 
 /// nginx that compresses what it hands on, at this level or `off`.
-pub fn gzip(upstream: SocketAddr, level: &str) -> Result<Process> {
+pub fn gzip(rows: SocketAddr, items: SocketAddr, level: &str) -> Result<Process> {
     run(|listen, folder| {
         let told = match level {
             "off" => "gzip off;".to_owned(),
             level => format!("gzip on; gzip_comp_level {level}; gzip_types application/json; gzip_proxied any;"),
         };
-        let rows =
-            "location = /rows { proxy_pass http://up/rows; proxy_http_version 1.1; proxy_max_temp_file_size 0; }";
-        let shapes = settings(listen, upstream, folder);
+        let rows = format!(
+            "location = /rows {{ proxy_pass http://{rows}/rows; proxy_http_version 1.1; proxy_max_temp_file_size 0; }}"
+        );
+        let shapes = settings(listen, items, folder);
         shapes.replacen("    location = /proxy", &format!("    {told}\n    {rows}\n    location = /proxy"), 1)
     })
 }

@@ -174,16 +174,17 @@ endpoints:
 }
 
 /// Rows that are handed on, compressed as it is told.
-pub fn rows(listen: SocketAddr, upstream: SocketAddr, compress: &str) -> String {
+pub fn rows(listen: SocketAddr, rows: SocketAddr, items: SocketAddr, compress: &str) -> String {
     format!(
         "\
 listen: {listen}
 compress: {compress}
 upstreams:
-  up: {{ url: 'http://{upstream}' }}
+  rows: {{ url: 'http://{rows}' }}
+  items: {{ url: 'http://{items}' }}
 endpoints:
-  GET /rows: up /rows
-  GET /proxy: up /item
+  GET /rows: rows /rows
+  GET /proxy: items /item
 "
     )
 }
