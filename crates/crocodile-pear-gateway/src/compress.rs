@@ -129,7 +129,7 @@ impl Compressor {
         let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return response };
         let asked = matches!(choice, Choice::Only(_));
         let (parts, body) = response.into_parts();
-        let held = Held::look(body, length.unwrap_or(self.min_size)).await;
+        let held = Held::look(body, length, self.min_size).await;
         let whole = held.whole();
         let plain = whole.as_ref().is_some_and(|bytes| (bytes.len() as u64) < self.min_size.max(1));
         let mut response = Response::from_parts(parts, ());

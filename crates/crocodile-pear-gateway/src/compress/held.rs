@@ -27,10 +27,15 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes what is there. For so many bytes, or for the end, it waits a moment; not for more than it would take.
-    pub async fn look(body: Pulled, least: u64) -> Self {
+    /// Takes what is there. Waits a moment for the end of a body whose length it would take, and of one that does not say
+    /// its length, until so many bytes have come.
+    pub async fn look(body: Pulled, length: Option<u64>, least: u64) -> Self {
         let mut held = Held { ahead: BytesMut::new(), next: None, rest: body, ended: false };
-        let least = if least > AHEAD as u64 { 0 } else { least };
+        let least = match length {
+            Some(length) if length > AHEAD as u64 => 0,
+            Some(length) => length,
+            None => least,
+        };
         let enough = poll_fn(|cx| {
             held.fill(cx);
             let known = held.ended || held.next.is_some() || held.ahead.len() as u64 >= least;
