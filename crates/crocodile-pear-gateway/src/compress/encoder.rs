@@ -75,7 +75,10 @@ impl Encoder {
     pub fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Encoder::Gzip(stream) => stream.write(bytes, out),
-            Encoder::Fast(stream) => stream.write(bytes, out),
+            Encoder::Fast(stream) => {
+                stream.write(bytes, out);
+                Ok(())
+            }
             Encoder::Zlib(stream) => deflate(stream, bytes, FlushCompress::None, out),
             Encoder::Brotli { stream, block } => {
                 block.extend_from_slice(bytes);

@@ -43,18 +43,19 @@ impl Fast {
         self.stale = true;
     }
 
-    pub fn write(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn write(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         self.begin(out);
         self.sum.update(bytes);
         if self.stored {
             stored(bytes, out);
-            return Ok(());
+            return;
         }
         while !bytes.is_empty() {
             let (now, rest) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
             bytes = rest;
             if now.len() == BLOCK {
-                self.make(now, out);
+                make(now, out);
+                self.stale = true;
                 continue;
             }
             self.block.extend_from_slice(now);
@@ -62,17 +63,15 @@ impl Fast {
                 self.settle(out);
             }
         }
-        Ok(())
     }
 
     /// Makes a block of what there is.
     pub fn settle(&mut self, out: &mut Vec<u8>) {
-        let mut block = std::mem::take(&mut self.block);
-        if !block.is_empty() {
-            self.make(&block, out);
+        if !self.block.is_empty() {
+            make(&self.block, out);
+            self.block.clear();
+            self.stale = true;
         }
-        block.clear();
-        self.block = block;
     }
 
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
@@ -81,10 +80,14 @@ impl Fast {
             self.settle(out);
             return Ok(());
         }
-        let mut block = std::mem::take(&mut self.block);
-        let made = self.trickle(&block, out);
-        block.clear();
-        self.block = block;
+        // The level above the fastest: that one makes small parts much larger, and there is no hurry.
+        let stream = self.trickle.get_or_insert_with(|| Box::new(Compress::new(Compression::new(2), false)));
+        if std::mem::take(&mut self.stale) {
+            // It must not refer to what is further back than it knows.
+            stream.reset();
+        }
+        let made = deflate(stream, &self.block, FlushCompress::Sync, out);
+        self.block.clear();
         made
     }
 
@@ -104,26 +107,16 @@ impl Fast {
         self.stored = store;
     }
 
-    fn make(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if press(bytes, out) == Pressed::Dense {
-            stored(bytes, out);
-        }
-        self.stale = true;
-    }
-
-    /// The level above the fastest: that one makes small parts much larger, and there is no hurry.
-    fn trickle(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        let stream = self.trickle.get_or_insert_with(|| Box::new(Compress::new(Compression::new(2), false)));
-        if std::mem::take(&mut self.stale) {
-            // It must not refer to what is further back than it knows.
-            stream.reset();
-        }
-        deflate(stream, bytes, FlushCompress::Sync, out)
-    }
-
     fn begin(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.begun, true) {
             out.extend_from_slice(&HEADER);
         }
+    }
+}
+
+/// Appends one block, as short as it gets.
+fn make(bytes: &[u8], out: &mut Vec<u8>) {
+    if press(bytes, out) == Pressed::Dense {
+        stored(bytes, out);
     }
 }

@@ -44,8 +44,10 @@ impl Job {
             }
             encoder.write(part, &mut out)
         });
-        encoder.settle(&mut out);
-        let made = written.map(|()| out);
+        let made = written.map(|()| {
+            encoder.settle(&mut out);
+            out
+        });
         // Nobody waits for it if the client has left.
         let _ = done.send(Done { encoder, made });
     }
