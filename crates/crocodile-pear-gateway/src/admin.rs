@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
-use crocodile_pear::flow::{Pulled, Whole};
+use crocodile_pear::flow::{Body, Pulled, Whole};
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response};
+use http::{Method, Response};
 
 use crate::live::Live;
 use crate::respond;
-use crate::server::{self, Handler, Listeners, RequestBody, Settings, Shutdown};
+use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Refusal, Reply, Settings, Shutdown};
 
 /// Serves operators on a thread of its own until the shutdown.
 ///
@@ -32,15 +32,20 @@ pub fn begin(address: SocketAddr, live: Arc<Live>, shutdown: Shutdown) -> Result
 struct Admin(Arc<Live>);
 
 impl Handler for Admin {
-    async fn handle(&self, request: Request<RequestBody>) -> Response<Pulled> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return respond::other_method(request.method(), &[&Method::GET]);
+    async fn handle(&self, request: ClientRequest) -> Reply {
+        if !matches!(request.method, Method::GET | Method::HEAD) {
+            return respond::other_method(&request.method, &[&Method::GET]).map(Body::Pulled).into();
         }
-        match request.uri().path() {
+        let response = match request.target.path() {
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
             "/metrics" => text("text/plain; version=0.0.4", self.0.metrics().render(&self.0.current())),
             _ => respond::not_found(),
-        }
+        };
+        response.map(Body::Pulled).into()
+    }
+
+    fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
+        respond::refusal(&refusal).into()
     }
 }
 

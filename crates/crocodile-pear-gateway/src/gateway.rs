@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::flow::Pulled;
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
@@ -18,6 +18,7 @@ use crate::deadline;
 use crate::document::{Document, EndpointSpec};
 use crate::respond;
 use crate::route::{Found, Rest, Route, Routes};
+use crate::server::ClientRequest;
 
 /// Everything that serves requests, immutable: a reload makes another one.
 pub struct Gateway {
@@ -161,8 +162,8 @@ impl Gateway {
     }
 
     /// A request's whole life.
-    pub async fn handle(&self, head: http::request::Parts, body: Body) -> Response<Pulled> {
-        let found = match self.routes.find(&head.method, head.uri.path()) {
+    pub async fn handle(&self, head: ClientRequest) -> Response<Pulled> {
+        let found = match self.routes.find(&head.method, head.target.path()) {
             Ok(found) => found,
             Err(error) => return respond::fail(&error),
         };
@@ -175,8 +176,8 @@ impl Gateway {
         let head_only = head.method == Method::HEAD;
         let bodiless = head_only && endpoint.plan.is_proxy();
         let method = if head_only && !bodiless { Method::GET } else { head.method };
-        let query = head.uri.query().map(str::to_owned);
-        let mut scope = Scope::new(method, query, head.headers, body);
+        let query = head.target.query().map(str::to_owned);
+        let mut scope = Scope::new(method, query, head.headers, head.body);
         scope.set_params(params);
         scope.set_timeout(endpoint.timeout);
         let scope = Arc::new(scope);

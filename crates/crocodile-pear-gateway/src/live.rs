@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::flow::{Body, Pulled};
-use http::{Request, Response};
-use http_body::Body as _;
+use crocodile_pear::flow::Body;
 
 use crate::gateway::Gateway;
 use crate::health::Checks;
 use crate::metrics::Metrics;
-use crate::server::{Handler, RequestBody};
+use crate::respond;
+use crate::server::{ClientRequest, Connection, Handler, Refusal, Reply};
 
 /// The gateway that serves now, and what is counted over all of them.
 pub struct Live {
@@ -79,17 +78,20 @@ impl Core {
 }
 
 impl Handler for Core {
-    async fn handle(&self, request: Request<RequestBody>) -> Response<Pulled> {
+    async fn handle(&self, request: ClientRequest) -> Reply {
         let gateway = self.gateway();
-        let (head, body) = request.into_parts();
-        let line = self.access.then(|| (std::time::Instant::now(), head.method.clone(), head.uri.path().to_owned()));
-        let body = if body.is_end_stream() { Body::empty() } else { Body::Pulled(Box::pin(body)) };
-        let response = gateway.handle(head, body).await;
+        let line =
+            self.access.then(|| (std::time::Instant::now(), request.method.clone(), request.target.path().to_owned()));
+        let response = gateway.handle(request).await;
         self.live.metrics.count(self.index, response.status());
         if let Some((began, method, path)) = line {
             let (status, ms) = (response.status().as_u16(), began.elapsed().as_secs_f64() * 1000.0);
             tracing::info!(target: "crocodile_pear::access", %method, path, status, head_ms = ms);
         }
-        response
+        response.map(Body::Pulled).into()
+    }
+
+    fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
+        respond::refusal(&refusal).into()
     }
 }

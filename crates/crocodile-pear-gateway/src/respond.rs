@@ -13,6 +13,8 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TE
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::Frame;
 
+use crate::server::Refusal;
+
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The response to an outcome, with the timers that were passed so far. Those that are passed later come in the
@@ -88,6 +90,15 @@ pub fn refuse(status: StatusCode, detail: &str) -> Response<Pulled> {
     let title = status.canonical_reason().unwrap_or("Error");
     let document = serde_json::json!({ "title": title, "status": status.as_u16(), "detail": detail });
     problem(status, document.to_string().into(), None)
+}
+
+/// A request that could not be read.
+pub fn refusal(refusal: &Refusal) -> Response<Body> {
+    let title = refusal.status.canonical_reason().unwrap_or("Error");
+    let document = serde_json::json!({
+        "title": title, "status": refusal.status.as_u16(), "kind": "bad-request", "detail": refusal.detail,
+    });
+    problem(refusal.status, document.to_string().into(), None).map(Body::Pulled)
 }
 
 fn empty(status: StatusCode) -> Response<Pulled> {

@@ -7,23 +7,29 @@ mod connection;
 mod cores;
 mod gate;
 mod listen;
+mod reply;
+mod request;
 mod shutdown;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::flow::Pulled;
-use http::{Request, Response};
-
-pub use body::RequestBody;
+pub use admit::Refusal;
 pub use cores::serve;
 pub use listen::{Listeners, Unbound};
+pub use reply::{End, Ending, Observer, Reply};
+pub use request::{ClientRequest, Connection};
 pub use shutdown::Shutdown;
 
 /// Answers requests. One per core; each of its futures runs on that core, and is dropped when the client leaves.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The answer's body is pulled as fast as the client reads.
-    fn handle(&self, request: Request<RequestBody>) -> impl Future<Output = Response<Pulled>> + Send;
+    fn handle(&self, request: ClientRequest) -> impl Future<Output = Reply> + Send;
+
+    /// The answer to a request that was refused before it could be read (400, 408, 414, 431 …), so that it is logged,
+    /// counted and dressed like any other.
+    fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply;
 }
 
 /// The bounds within which clients are served.

@@ -27,7 +27,7 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
-    "config", "compress", "document", "log", "route", "deadline", "respond", "server", "demo", "gateway", "metrics",
+    "config", "compress", "document", "log", "route", "deadline", "server", "respond", "demo", "gateway", "metrics",
     "health", "live", "admin", "cli",
 ];
 

@@ -1,6 +1,5 @@
 //! The bodies of a request and of its answer, each watched on its way.
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,6 +11,7 @@ use crocodile_pear::flow::Pulled;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::reply::{End, Ending, Observer};
 use super::watch::Watch;
 
 /// The body of a client's request. Its trailers are not handed on: nothing in a configuration can name them.
@@ -19,17 +19,11 @@ use super::watch::Watch;
 pub struct RequestBody {
     body: Incoming,
     watch: Arc<Watch>,
-    peer: SocketAddr,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, watch: Arc<Watch>, peer: SocketAddr) -> Self {
-        RequestBody { body, watch, peer }
-    }
-
-    /// The address at the other end of the connection.
-    pub fn peer(&self) -> SocketAddr {
-        self.peer
+    pub(super) fn new(body: Incoming, watch: Arc<Watch>) -> Self {
+        RequestBody { body, watch }
     }
 }
 
@@ -71,18 +65,27 @@ pub struct ReplyBody {
     body: Option<Pulled>,
     left: Option<u64>,
     failed: Option<Error>,
+    bytes: u64,
+    how: Option<Ending>,
+    observer: Option<Box<dyn Observer>>,
     watch: Arc<Watch>,
 }
 
 impl ReplyBody {
     /// `length` is the Content-Length that goes out with it, if any.
-    pub fn new(body: Option<Pulled>, length: Option<u64>, watch: Arc<Watch>) -> Self {
-        ReplyBody { body, left: length, failed: None, watch }
+    pub fn new(
+        body: Option<Pulled>,
+        length: Option<u64>,
+        observer: Option<Box<dyn Observer>>,
+        watch: Arc<Watch>,
+    ) -> Self {
+        ReplyBody { body, left: length, failed: None, bytes: 0, how: None, observer, watch }
     }
 
     /// Waits once more before it fails, so that hyper writes out what came before.
     fn fail(&mut self, error: Error, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         self.body = None;
+        self.how = Some(Ending::Failed(error.clone()));
         self.failed = Some(error);
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -98,7 +101,9 @@ impl Body for ReplyBody {
             return Poll::Ready(Some(Err(error)));
         }
         if self.watch.overdue.swap(false, Relaxed) {
-            return self.fail(Error::new(Kind::BadRequest, "the request's body stalled"), cx);
+            let failed = self.fail(Error::new(Kind::BadRequest, "the request's body stalled"), cx);
+            self.how = Some(Ending::ClientSlow);
+            return failed;
         }
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = match ready!(body.as_mut().poll_frame(cx)) {
@@ -107,8 +112,12 @@ impl Body for ReplyBody {
             None if self.left.is_some_and(|left| left > 0) => {
                 return self.fail(Error::new(Kind::Cut, "the answer ended before its length"), cx);
             }
-            None => return Poll::Ready(None),
+            None => {
+                self.how = Some(Ending::Whole);
+                return Poll::Ready(None);
+            }
         };
+        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
         if let (Some(left), Some(data)) = (self.left, frame.data_ref()) {
             let Some(left) = left.checked_sub(data.len() as u64) else {
                 return self.fail(Error::new(Kind::Malformed, "the answer is longer than its length"), cx);
@@ -134,5 +143,13 @@ impl Body for ReplyBody {
 impl Drop for ReplyBody {
     fn drop(&mut self) {
         self.watch.finish();
+        let Some(observer) = self.observer.take() else { return };
+        let how = match self.how.take() {
+            Some(how) => how,
+            None if self.is_end_stream() => Ending::Whole,
+            None if self.watch.slow.load(Relaxed) => Ending::ClientSlow,
+            None => Ending::ClientGone,
+        };
+        observer.ended(&End { bytes: self.bytes, how });
     }
 }

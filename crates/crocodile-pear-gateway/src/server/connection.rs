@@ -1,19 +1,18 @@
 //! One client's connection: hyper speaks HTTP, this holds the clock.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
-use crocodile_pear::flow::Pulled;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use crocodile_pear::flow::{Body, Pulled, Whole};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body;
-use http_body_util::{BodyExt, Full};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
@@ -26,6 +25,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::admit::{Bounds, Refusal};
 use super::body::{ReplyBody, RequestBody};
 use super::gate::Gate;
+use super::reply::Reply;
+use super::request::{ClientRequest, Connection};
 use super::watch::{Late, Stage, Watch};
 use super::{Handler, Settings};
 
@@ -80,9 +81,12 @@ enum End {
 /// Serves a connection to its end.
 pub async fn drive<H: Handler>(stream: TcpStream, peer: SocketAddr, core: Arc<Core<H>>) {
     let watch = Arc::new(Watch::new());
+    // A socket without an address of its own is closed already.
+    let local = stream.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into());
+    let connection = Arc::new(Connection { peer, local });
     let mut gate = Gate::new(stream, watch.clone(), core.bounds());
     while comes(&mut gate, &watch, &core).await {
-        match talk(gate, &watch, peer, &core).await {
+        match talk(gate, &watch, &connection, &core).await {
             End::Rest(resting) => gate = resting,
             End::Clean(gate) => return close(gate, &watch).await,
             End::Broken => return,
@@ -104,10 +108,10 @@ async fn comes<H: Handler>(gate: &mut Gate, watch: &Watch, core: &Core<H>) -> bo
     }
 }
 
-async fn talk<H: Handler>(gate: Gate, watch: &Arc<Watch>, peer: SocketAddr, core: &Arc<Core<H>>) -> End {
+async fn talk<H: Handler>(gate: Gate, watch: &Arc<Watch>, connection: &Arc<Connection>, core: &Arc<Core<H>>) -> End {
     let service = service_fn(|request| {
-        let (watch, core) = (watch.clone(), core.clone());
-        async move { Ok::<_, Infallible>(answer(request, peer, &watch, &core).await) }
+        let (watch, connection, core) = (watch.clone(), connection.clone(), core.clone());
+        async move { Ok::<_, Infallible>(answer(request, connection, &watch, &core).await) }
     });
     let mut http = core.http.serve_connection(TokioIo::new(gate), service);
     let mut sleep = pin!(sleep_until(Instant::now() + LOOK.min(core.settings.header)));
@@ -148,7 +152,10 @@ async fn talk<H: Handler>(gate: Gate, watch: &Arc<Watch>, peer: SocketAddr, core
                     Pin::new(&mut http).graceful_shutdown();
                 }
                 Tick::Late(Late::Head | Late::Body) if !watch.overdue.swap(true, Relaxed) => {}
-                Tick::Late(_) => return Poll::Ready(Some(false)),
+                Tick::Late(late) => {
+                    watch.slow.store(late == Late::Write, Relaxed);
+                    return Poll::Ready(Some(false));
+                }
             }
         }
     })
@@ -192,26 +199,43 @@ fn clock(mut sleep: Pin<&mut Sleep>, watch: &Watch, settings: &Settings, cx: &mu
 
 async fn answer<H: Handler>(
     request: Request<Incoming>,
-    peer: SocketAddr,
+    connection: Arc<Connection>,
     watch: &Arc<Watch>,
     core: &Core<H>,
 ) -> Response<ReplyBody> {
+    let refuse = |refusal| refused(core.handler.refuse(refusal, &connection), watch);
     if let Some(refusal) = watch.refusal.get() {
-        return refused(*refusal, watch);
+        return refuse(*refusal);
     }
-    let method = request.method().clone();
-    let request = request.map(|body| RequestBody::new(body, watch.clone(), peer));
+    let (head, body) = request.into_parts();
+    let method = head.method.clone();
+    let slash = || PathAndQuery::from_static("/");
+    let body = match body.is_end_stream() {
+        true => Body::empty(),
+        false => Body::Pulled(Box::pin(RequestBody::new(body, watch.clone()))),
+    };
+    let request = ClientRequest {
+        method: head.method,
+        target: head.uri.into_parts().path_and_query.unwrap_or_else(slash),
+        version: head.version,
+        headers: head.headers,
+        body,
+        connection: connection.clone(),
+    };
     let mut handled = pin!(core.handler.handle(request));
-    let response = std::future::poll_fn(|cx| match watch.overdue.swap(false, Relaxed) {
+    let reply = std::future::poll_fn(|cx| match watch.overdue.swap(false, Relaxed) {
         true => Poll::Ready(None),
         false => handled.as_mut().poll(cx).map(Some),
     })
     .await;
-    let Some(response) = response else {
+    let Some(reply) = reply else {
         let detail = "the request's body took too long to arrive";
-        return refused(Refusal { status: StatusCode::REQUEST_TIMEOUT, detail }, watch);
+        return refuse(Refusal { status: StatusCode::REQUEST_TIMEOUT, detail });
     };
-    let mut response = frame(&method, response, watch);
+    if reply.response.status().is_informational() {
+        return refuse(Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" });
+    }
+    let mut response = frame(&method, reply, watch);
     if core.draining.load(Relaxed) || watch.broken.load(Relaxed) {
         response.headers_mut().insert(CONNECTION, CLOSE);
     }
@@ -220,36 +244,26 @@ async fn answer<H: Handler>(
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-fn refused(refusal: Refusal, watch: &Arc<Watch>) -> Response<ReplyBody> {
-    let title = refusal.status.canonical_reason().unwrap_or("Error");
-    let document = serde_json::json!({
-        "title": title, "status": refusal.status.as_u16(), "kind": "bad-request", "detail": refusal.detail,
-    });
-    let bytes = Bytes::from(document.to_string());
-    let body: Pulled = Box::pin(Full::new(bytes).map_err(|never: Infallible| match never {}));
-    let mut response = Response::new(ReplyBody::new(Some(body), None, watch.clone()));
-    *response.status_mut() = refusal.status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+fn refused(reply: Reply, watch: &Arc<Watch>) -> Response<ReplyBody> {
+    let mut response = frame(&Method::GET, reply, watch);
     response.headers_mut().insert(CONNECTION, CLOSE);
     response
 }
 
 /// Rebuilds the framing of an answer, whatever the handler copied from elsewhere.
-fn frame(method: &Method, response: Response<Pulled>, watch: &Arc<Watch>) -> Response<ReplyBody> {
-    let (mut parts, body) = response.into_parts();
-    if parts.status.is_informational() {
-        let detail = "the answer was an interim one";
-        return refused(Refusal { status: StatusCode::BAD_GATEWAY, detail }, watch);
-    }
+fn frame(method: &Method, reply: Reply, watch: &Arc<Watch>) -> Response<ReplyBody> {
+    let (mut parts, body) = reply.response.into_parts();
+    // A value that cannot be written is refused by whoever made the answer: here it would be too late for a status.
+    let body: Pulled = body.into_pulled().unwrap_or_else(|_| Box::pin(Whole::new(Default::default())));
     let declared = settle(&mut parts.headers);
     let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if bodiless || *method == Method::HEAD {
         if let (None, Some(exact), false) = (declared, body.size_hint().exact(), bodiless) {
             parts.headers.insert(CONTENT_LENGTH, exact.into());
         }
-        return Response::from_parts(parts, ReplyBody::new(None, None, watch.clone()));
+        return Response::from_parts(parts, ReplyBody::new(None, None, reply.observer, watch.clone()));
     }
-    Response::from_parts(parts, ReplyBody::new(Some(body), declared, watch.clone()))
+    Response::from_parts(parts, ReplyBody::new(Some(body), declared, reply.observer, watch.clone()))
 }
 
 /// The one Content-Length of an answer, and no other word about its framing left.

@@ -28,6 +28,8 @@ pub struct Watch {
     pub broken: AtomicBool,
     /// A deadline of the request has passed.
     pub overdue: AtomicBool,
+    /// The client took too long to read its answer.
+    pub slow: AtomicBool,
     /// Why the connection's last request is refused.
     pub refusal: OnceLock<Refusal>,
 }
@@ -72,6 +74,7 @@ impl Watch {
             unread: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             overdue: AtomicBool::new(false),
+            slow: AtomicBool::new(false),
             refusal: OnceLock::new(),
         }
     }

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::Pulled;
-use crocodile_pear_gateway::server::{Handler, Listeners, RequestBody, Settings, Shutdown, serve};
+use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear_gateway::respond;
+use crocodile_pear_gateway::server::{
+    ClientRequest, Connection, Handler, Listeners, Refusal, Reply, Settings, Shutdown, serve,
+};
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 
@@ -126,8 +129,18 @@ impl Drop for Told {
 }
 
 impl Handler for Play {
-    async fn handle(&self, request: Request<RequestBody>) -> Response<Pulled> {
-        let path = request.uri().path().to_owned();
+    async fn handle(&self, request: ClientRequest) -> Reply {
+        self.play(request).await.map(Body::Pulled).into()
+    }
+
+    fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
+        respond::refusal(&refusal).into()
+    }
+}
+
+impl Play {
+    async fn play(&self, request: ClientRequest) -> Response<Pulled> {
+        let path = request.target.path().to_owned();
         match path.as_str() {
             "/hang" => {
                 let _told = Told("handler", self.leaves.clone());
@@ -170,21 +183,16 @@ impl Handler for Play {
             _ => self.echo(request).await,
         }
     }
-}
 
-impl Play {
-    async fn echo(&self, request: Request<RequestBody>) -> Response<Pulled> {
-        let (parts, body) = request.into_parts();
-        let peer = body.peer();
-        let Ok(body) = body.collect().await else {
+    async fn echo(&self, request: ClientRequest) -> Response<Pulled> {
+        let Ok(body) = request.body.collect(usize::MAX).await else {
             let mut response = Response::new(full("broken body".into()));
             *response.status_mut() = http::StatusCode::BAD_REQUEST;
             return response;
         };
-        let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-        let reading = format!("{} {target} [{body}]", parts.method);
-        self.seen.lock().unwrap().push((peer, reading.clone()));
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let reading = format!("{} {} [{body}]", request.method, request.target.as_str());
+        self.seen.lock().unwrap().push((request.connection.peer, reading.clone()));
         Response::new(full(reading.into()))
     }
 }
