@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crocodile_pear::upstream::{Counters, State, Upstream};
+use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
 use http::StatusCode;
 
 use crate::gateway::Gateway;
@@ -66,9 +66,9 @@ impl Metrics {
 /// An upstream at the moment of a scrape, its names as labels.
 struct Seen {
     name: String,
-    counters: Counters,
+    counters: CounterSnapshot,
     retries: (u64, u64),
-    endpoints: Vec<(String, State)>,
+    endpoints: Vec<(String, ServerState)>,
 }
 
 impl Seen {
@@ -77,7 +77,7 @@ impl Seen {
             name: label(name),
             counters: upstream.counters(),
             retries: upstream.retries(),
-            endpoints: upstream.endpoints().map(|state| (label(&state.place), state)).collect(),
+            endpoints: upstream.servers().map(|state| (label(&state.address), state)).collect(),
         }
     }
 }
@@ -130,7 +130,7 @@ const UPSTREAM: [(&str, &str, &str, Read); 10] = [
     ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |seen| seen.counters.in_flight),
 ];
 
-type ReadState = fn(&State) -> u64;
+type ReadState = fn(&ServerState) -> u64;
 
 const ENDPOINT: [(&str, &str, &str, ReadState); 10] = [
     (

@@ -10,8 +10,6 @@
 mod authority;
 #[path = "outages/closing.rs"]
 mod closing;
-#[path = "outages/endpoints.rs"]
-mod endpoints;
 #[path = "outages/limits.rs"]
 mod limits;
 #[path = "outages/load.rs"]
@@ -22,6 +20,8 @@ mod names;
 mod scene;
 #[path = "outages/server.rs"]
 mod server;
+#[path = "outages/several.rs"]
+mod several;
 #[path = "outages/shared.rs"]
 mod shared;
 #[allow(dead_code, reason = "the scenarios use the rest")]

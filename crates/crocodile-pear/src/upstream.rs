@@ -5,8 +5,8 @@ mod balance;
 mod breaker;
 mod clock;
 mod connect;
+mod counters;
 mod eject;
-mod endpoint;
 mod exchange;
 mod fields;
 mod framing;
@@ -14,8 +14,8 @@ mod h2;
 mod head;
 mod health;
 mod hedge;
-mod hush;
 mod io;
+mod limiter;
 pub mod link;
 mod outage;
 mod pool;
@@ -23,12 +23,13 @@ mod random;
 mod request;
 mod resolve;
 mod retry;
+mod server;
 mod spec;
-mod tally;
 mod tls;
 
 pub use self::balance::{BalanceSpec, Way};
 pub use self::breaker::BreakerSpec;
+pub use self::counters::CounterSnapshot;
 pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::may_send;
 pub use self::health::HealthSpec;
@@ -36,7 +37,6 @@ pub use self::pool::Connections;
 pub use self::resolve::{Resolver, ResolverSpec};
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
 pub use self::spec::{ConnectionsSpec, Files, Given, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
-pub use self::tally::Counters;
 pub use self::tls::{TlsSettings, TlsVersion, refusal};
 
 use std::future::{Future, poll_fn};
@@ -52,16 +52,16 @@ use self::admission::{Gate, admit};
 use self::balance::{Balance, Tried};
 use self::breaker::Breaker;
 use self::clock::Clock;
+use self::counters::{Counters, Event};
 use self::eject::Eject;
-use self::endpoint::{Change, Endpoint, Turn, judge};
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
 use self::hedge::late;
-use self::hush::Hush;
-use self::pool::Line;
+use self::limiter::LogLimiter;
+use self::pool::Lease;
 use self::request::Request;
 use self::retry::{Replay, Retry};
-use self::tally::{Event, Tally};
+use self::server::{Change, Server, Turn, judge};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 use crate::spec::Timeout;
@@ -73,7 +73,7 @@ pub struct Settings {
     pub name: Arc<str>,
     /// Where it is, at least once: scheme `http` or `https`, authority, base path; and how much it takes beside the
     /// others.
-    pub endpoints: Vec<(Uri, u32)>,
+    pub servers: Vec<(Uri, u32)>,
     /// Which versions of HTTP it may be spoken to in.
     pub protocol: Protocol,
     /// How TLS is spoken where the scheme is `https`.
@@ -90,14 +90,14 @@ pub struct Settings {
     pub connections: Connections,
     /// Bytes that the head of an answer may have.
     pub max_head: usize,
-    /// When a request is sent again. Unless told, with several endpoints it is as the spec's defaults say, and
+    /// When a request is sent again. Unless told, with several servers it is as the spec's defaults say, and
     /// with one there is none.
     pub retry: Option<RetrySpec>,
-    /// When an endpoint that fails is no longer called.
+    /// When a server that fails is no longer called.
     pub breaker: Option<BreakerSpec>,
-    /// How calls are spread over several endpoints.
+    /// How calls are spread over several servers.
     pub balance: BalanceSpec,
-    /// How endpoints are asked whether they are well, by who polls [`Upstream::watch`].
+    /// How servers are asked whether they are well, by who polls [`Upstream::watch`].
     pub health: Option<HealthSpec>,
 }
 
@@ -106,7 +106,7 @@ impl Settings {
     pub fn new(name: impl Into<Arc<str>>, url: Uri) -> Self {
         Settings {
             name: name.into(),
-            endpoints: vec![(url, 1)],
+            servers: vec![(url, 1)],
             protocol: Protocol::Auto,
             tls: TlsSettings::default(),
             resolver: None,
@@ -124,26 +124,26 @@ impl Settings {
 
     fn ejection(&self) -> Option<EjectSpec> {
         match &self.balance.eject {
-            Ejection::After(rules) if self.endpoints.len() > 1 => Some(rules.clone()),
+            Ejection::After(rules) if self.servers.len() > 1 => Some(rules.clone()),
             _ => None,
         }
     }
 
     /// What happens to a call because of these, in words.
     fn outline(&self) -> Vec<String> {
-        let several = |count: usize| format!("{count} endpoints, {}", self.balance.by.word().replace('_', " "));
+        let several = |count: usize| format!("{count} servers, {}", self.balance.by.word().replace('_', " "));
         let eject = |rules: EjectSpec| {
             let EjectSpec { failures, first, most } = rules;
             format!("ejected after {failures} failures in a row, for {first:?} up to {most:?}")
         };
         let silence =
             |silence: Duration| format!("one that answers nobody for {silence:?} while others answer has failed");
-        let alone = self.endpoints.len() == 1;
+        let alone = self.servers.len() == 1;
         let parts = [
-            Some(self.endpoints.len()).filter(|_| !alone).map(several),
+            Some(self.servers.len()).filter(|_| !alone).map(several),
             self.balance.silence.duration().filter(|_| !alone).map(silence),
             self.in_flight.map(|most| format!("at most {most} calls in flight")),
-            self.connections.open.map(|most| format!("at most {most} connections for each core and endpoint")),
+            self.connections.open.map(|most| format!("at most {most} connections for each core and server")),
             self.retry.as_ref().map(RetrySpec::explain),
             self.breaker.as_ref().map(BreakerSpec::explain),
             self.ejection().map(eject),
@@ -185,13 +185,13 @@ pub struct Upstream {
     gate: Gate,
     retry: Option<Retry>,
     balance: Balance,
-    /// How long an endpoint may answer nobody while others answer; nothing, if there is no other.
+    /// How long a server may answer nobody while others answer; nothing, if there is no other.
     silence: Option<Duration>,
-    endpoints: Box<[Endpoint]>,
+    servers: Box<[Server]>,
     health: Option<Arc<HealthSpec>>,
     outline: Vec<String>,
-    tally: Tally,
-    hush: Hush,
+    counters: Counters,
+    log_limiter: LogLimiter,
 }
 
 /// One call to make.
@@ -242,24 +242,24 @@ impl Upstream {
     /// `Internal`, saying what is wrong with the URL.
     pub fn new(mut settings: Settings) -> Result<Arc<Self>, Error> {
         let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
-        let endpoint = |(url, weight): &(Uri, u32)| Endpoint::new(url, *weight, &settings);
-        let endpoints = settings.endpoints.iter().map(endpoint).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
-        match endpoints.len() {
+        let server = |(url, weight): &(Uri, u32)| Server::new(url, *weight, &settings);
+        let servers = settings.servers.iter().map(server).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
+        match servers.len() {
             0 => return Err(wrong("an upstream has a url".to_owned())),
             1 => {}
-            // What one endpoint cannot take, another can.
+            // What one server cannot take, another can.
             _ => drop(settings.retry.get_or_insert_with(crate::spec::defaults)),
         }
         Ok(Arc::new(Upstream {
             outline: settings.outline(),
             gate: Gate::new(settings.in_flight),
             retry: settings.retry.and_then(Retry::new),
-            balance: Balance::new(settings.balance.by, &endpoints),
-            silence: settings.balance.silence.duration().filter(|_| endpoints.len() > 1),
-            endpoints,
+            balance: Balance::new(settings.balance.by, &servers),
+            silence: settings.balance.silence.duration().filter(|_| servers.len() > 1),
+            servers,
             health: settings.health.map(Arc::new),
-            tally: Tally::new(),
-            hush: Hush::default(),
+            counters: Counters::new(),
+            log_limiter: LogLimiter::default(),
             name: settings.name,
             forward: settings.forward,
             timeouts: settings.timeouts,
@@ -284,13 +284,13 @@ impl Upstream {
 
     /// The whole URL of a call's target.
     pub fn url(&self, target: &str) -> String {
-        let first = &self.endpoints[0];
+        let first = &self.servers[0];
         [first.origin.scheme(), "://", &first.authority, &first.base, target].concat()
     }
 
     /// What has happened so far.
-    pub fn counters(&self) -> Counters {
-        self.tally.sum()
+    pub fn counters(&self) -> CounterSnapshot {
+        self.counters.snapshot()
     }
 
     /// Requests sent again by the rules for retries, and those that were not for want of budget.
@@ -299,9 +299,9 @@ impl Upstream {
         self.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
     }
 
-    /// How its endpoints fare.
-    pub fn endpoints(&self) -> impl Iterator<Item = State> {
-        self.endpoints.iter().map(State::of)
+    /// How its servers fare.
+    pub fn servers(&self) -> impl Iterator<Item = ServerState> {
+        self.servers.iter().map(ServerState::of)
     }
 
     /// What happens to a call beside being sent, in words; nothing, for a plain upstream.
@@ -321,14 +321,14 @@ impl Upstream {
     }
 
     fn prepare(self: &Arc<Self>, call: Call) -> Result<Ready, Error> {
-        self.tally.count(Event::Call);
-        let (at, turn) = self.balance.choose(&self.endpoints, Tried::default()).inspect_err(|_| {
-            self.tally.count(Event::Refused);
+        self.counters.count(Event::Call);
+        let (at, turn) = self.balance.choose(&self.servers, Tried::default()).inspect_err(|_| {
+            self.counters.count(Event::Refused);
         })?;
         let (own, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = own.as_deref().unwrap_or(&self.timeouts);
         let replay = self.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
-        let request = Request::new(&self.endpoints[at], call)?;
+        let request = Request::new(&self.servers[at], call)?;
         let mut clock = Clock::new(timeouts, deadline);
         if let Some(silence) = self.silence {
             clock.hurry(hedge::step(silence, &clock));
@@ -339,31 +339,31 @@ impl Upstream {
 
     /// Learns what became of a call.
     fn note(&self, exchange: &Exchange, turn: Turn, outcome: &Outcome) {
-        let endpoint = exchange.endpoint();
+        let server = exchange.server();
         if self.silence.is_some() && outcome.is_ok() {
-            endpoint.heard.fetch_add(1, Ordering::Relaxed);
+            server.heard.fetch_add(1, Ordering::Relaxed);
         }
         // Who has no time left says nothing of whom it called.
-        if endpoint.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
+        if server.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
             return;
         }
         let Some(went) = judge(outcome) else { return };
-        let last = || self.endpoints.iter().enumerate().all(|(at, other)| at == exchange.at || !other.is_in());
-        for change in endpoint.note(went, turn, last).into_iter().flatten() {
+        let last = || self.servers.iter().enumerate().all(|(at, other)| at == exchange.at || !other.is_in());
+        for change in server.note(went, turn, last).into_iter().flatten() {
             self.tell(exchange.at, change);
         }
     }
 
     fn tell(&self, at: usize, change: Change) {
-        change.tell(&self.name, &State::of(&self.endpoints[at]).place);
+        change.tell(&self.name, &ServerState::of(&self.servers[at]).address);
     }
 }
 
-/// How an endpoint fares.
+/// How a server fares.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ServerState {
     /// Authority and base path: for operators only.
-    pub place: String,
+    pub address: String,
     /// Whether calls go there as a matter of course.
     pub up: bool,
     /// Whether its breaker is open, or trying.
@@ -380,25 +380,25 @@ pub struct State {
     pub name: (u64, u64),
 }
 
-impl State {
-    fn of(endpoint: &Endpoint) -> Self {
-        let standing = endpoint.standing.as_deref();
+impl ServerState {
+    fn of(server: &Server) -> Self {
+        let standing = server.standing.as_deref();
         let (breaker, eject) = (standing.and_then(|s| s.breaker.as_ref()), standing.and_then(|s| s.eject.as_ref()));
         let health = standing.and_then(|s| s.health.as_ref());
-        State {
-            place: format!("{}{}", endpoint.authority, endpoint.base),
-            up: endpoint.is_in(),
+        ServerState {
+            address: format!("{}{}", server.authority, server.base),
+            up: server.is_in(),
             open: breaker.is_some_and(Breaker::is_open),
             opened: breaker.map_or(0, Breaker::opened),
             ejected: eject.map_or(0, Eject::times),
             checks: health.map_or((0, 0), Health::counts),
-            unconnected: endpoint.place.failures(),
-            name: endpoint.place.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
+            unconnected: server.connector.failures(),
+            name: server.connector.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
         }
     }
 }
 
-/// A call, with its endpoint chosen.
+/// A call, with its server chosen.
 struct Ready {
     exchange: Box<Exchange>,
     turn: Turn,
@@ -420,7 +420,7 @@ struct Lost {
 
 /// What happens to a call, in order: retry → breaker → balance → pool → connect → exchange.
 async fn chain(ready: Ready) -> Result<Answer, Error> {
-    // Breaker and balance have chosen the endpoint of the first attempt.
+    // Breaker and balance have chosen the server of the first attempt.
     let Ready { mut exchange, mut turn, mut replay, timeouts } = ready;
     // Before a connection is taken, so that calls that wait hold none.
     let connect = timeouts.as_deref().unwrap_or(&exchange.upstream.timeouts).connect;
@@ -440,7 +440,7 @@ async fn chain(ready: Ready) -> Result<Answer, Error> {
             outcome = Box::pin(hedge::wait(&mut exchange, &mut turn, replay.as_deref_mut(), timeouts, outcome)).await;
         }
         exchange.upstream.note(&exchange, turn, &outcome);
-        // Outside breaker and balance, so that a failed call may still go to another endpoint.
+        // Outside breaker and balance, so that a failed call may still go to another server.
         turn = match replay.as_deref_mut().and_then(|replay| exchange.upstream.pause(&exchange, replay, &outcome)) {
             // Boxed, so that calls that are not sent again do not carry the room.
             Some(wait) => match Box::pin(again(&mut exchange, replay.as_deref_mut(), wait, connect)).await {
@@ -468,9 +468,9 @@ async fn again(
 ) -> Option<Turn> {
     let (upstream, replay) = (exchange.upstream.clone(), replay?);
     tokio::time::sleep(wait).await;
-    let (at, turn) = upstream.balance.choose(&upstream.endpoints, replay.tried).ok()?;
+    let (at, turn) = upstream.balance.choose(&upstream.servers, replay.tried).ok()?;
     let (call, mut clock) = replay.next(&upstream.timeouts);
-    let request = Request::new(&upstream.endpoints[at], call).ok()?;
+    let request = Request::new(&upstream.servers[at], call).ok()?;
     let admission = match exchange.admission.take() {
         Some(mut admission) => {
             admission.move_to(at, &upstream);
@@ -494,8 +494,8 @@ impl Upstream {
     /// The error again; counted, and told now and then, if there was no room.
     fn turn_away(&self, error: Error) -> Error {
         if error.kind() == Kind::Busy {
-            self.tally.count(Event::TurnedAway);
-            if self.hush.over() {
+            self.counters.count(Event::TurnedAway);
+            if self.log_limiter.allows() {
                 tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "calls are turned away: {error}");
             }
         }
@@ -503,7 +503,7 @@ impl Upstream {
     }
 }
 
-/// Sends the request to its endpoint and waits for the head of the answer. What provably nobody has looked at is sent
+/// Sends the request to its server and waits for the head of the answer. What provably nobody has looked at is sent
 /// again here: it costs no retry.
 async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
     let mut from = Origin::Kept;
@@ -512,7 +512,7 @@ async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
             Ok(parts) => return Ok(parts),
             Err(Failure::Unsent(error)) => return Err(Lost { error, unsent: true }),
             Err(Failure::Final(error)) => return Err(Lost { error, unsent: false }),
-            Err(Failure::Stale) => exchange.upstream.tally.count(Event::Retried),
+            Err(Failure::Stale) => exchange.upstream.counters.count(Event::Retried),
         }
         // A second kept connection may have been closed with the first; a fresh one was not.
         from = Origin::Fresh;
@@ -537,8 +537,8 @@ async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<
 
 /// Puts the exchange on a kept connection, if there is one for it.
 fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Failure>> {
-    let line = exchange.endpoint().pool.take(cx).filter(|line| usable(line, exchange))?;
-    Some(board(exchange, line, Origin::Kept))
+    let lease = exchange.server().pool.take(cx).filter(|lease| usable(lease, exchange))?;
+    Some(attach(exchange, lease, Origin::Kept))
 }
 
 /// Puts the exchange on a connection that is opened for it, or for which it had to wait.
@@ -547,26 +547,26 @@ async fn open(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
     let upstream = exchange.upstream.clone();
     // Boxed, so that a call that waits for its answer does not carry the room that connecting took.
     let opened = Box::pin(pool::open(&upstream, exchange.at, exchange.clock.within(limit))).await;
-    let (line, origin) = opened.map_err(Failure::Unsent)?;
+    let (lease, origin) = opened.map_err(Failure::Unsent)?;
     exchange.clock.charge(since.elapsed());
-    if origin == Origin::Kept && !usable(&line, exchange) {
+    if origin == Origin::Kept && !usable(&lease, exchange) {
         return Err(Failure::Stale);
     }
-    board(exchange, line, origin)
+    attach(exchange, lease, origin)
 }
 
 /// Whether the request may go out on a kept connection that seems to be at rest.
-fn usable(line: &Line, exchange: &Exchange) -> bool {
-    match line {
+fn usable(lease: &Lease, exchange: &Exchange) -> bool {
+    match lease {
         // What cannot be repeated deserves the certainty that a system call gives.
-        Line::Own(own) => exchange.request.method.idempotent || own.wire.io.surely_at_rest(),
-        Line::Shared(_) => true,
+        Lease::Own(own) => exchange.request.method.idempotent || own.wire.io.surely_at_rest(),
+        Lease::Shared(_) => true,
     }
 }
 
-fn board(exchange: &mut Exchange, line: Line, origin: Origin) -> Result<(), Failure> {
+fn attach(exchange: &mut Exchange, lease: Lease, origin: Origin) -> Result<(), Failure> {
     if origin == Origin::Kept {
-        exchange.upstream.tally.count(Event::Reused);
+        exchange.upstream.counters.count(Event::Reused);
     }
-    exchange.attach(line, origin)
+    exchange.attach(lease, origin)
 }

@@ -206,7 +206,7 @@ async fn a_server_that_is_gone_is_left_out_and_comes_back() {
     let urls = json!([servers[0].url, servers[1].url, gone]);
     let upstream = upstream(json!({"urls": urls, "balance": {"eject": {"first": "1ms", "most": "1ms"}}}));
     assert_eq!(load(&upstream, 3_000, 10).await, 0);
-    let places: Vec<bool> = upstream.endpoints().map(|state| state.up).collect();
+    let places: Vec<bool> = upstream.servers().map(|state| state.up).collect();
     assert_eq!(places, [true, true, false]);
 
     let listener = socket.listen(64).unwrap();
@@ -217,7 +217,7 @@ async fn a_server_that_is_gone_is_left_out_and_comes_back() {
             tokio::spawn(serve(stream, serving.clone()));
         }
     });
-    while upstream.endpoints().any(|state| !state.up) {
+    while upstream.servers().any(|state| !state.up) {
         assert_eq!(load(&upstream, 100, 10).await, 0);
     }
     assert_eq!(load(&upstream, 3_000, 10).await, 0);
@@ -242,7 +242,7 @@ async fn an_open_breaker_answers_at_once_and_closes_when_probes_are_good() {
     for _ in 0..3 {
         assert_eq!(ask(&upstream, Method::GET).await.unwrap(), 500);
     }
-    let state = upstream.endpoints().next().unwrap();
+    let state = upstream.servers().next().unwrap();
     assert!(state.open && state.opened == 1);
     // Its time is so short that a probe may be let through; it is one of those that fail.
     let refused = |outcome: Result<u16, Error>| outcome.is_err_and(|error| error.kind() == Kind::Busy);
@@ -251,7 +251,7 @@ async fn an_open_breaker_answers_at_once_and_closes_when_probes_are_good() {
         refusals += u64::from(refused(ask(&upstream, Method::GET).await));
     }
     server.mood.set(|mood| &mood.fails, false);
-    while upstream.endpoints().any(|state| state.open) {
+    while upstream.servers().any(|state| state.open) {
         refusals += u64::from(refused(ask(&upstream, Method::GET).await));
     }
     assert_eq!(ask(&upstream, Method::GET).await.unwrap(), 200);
@@ -265,7 +265,7 @@ async fn a_server_whose_checks_fail_is_not_called() {
     let health = json!({"path": "/health", "interval": "1ms", "unhealthy": 2, "healthy": 2});
     let upstream = three(&servers, json!({"health": health}));
     let checks = tokio::spawn(upstream.watch().unwrap());
-    let up = || upstream.endpoints().map(|state| state.up).collect::<Vec<_>>();
+    let up = || upstream.servers().map(|state| state.up).collect::<Vec<_>>();
     while up() != [true, false, true] {
         tokio::task::yield_now().await;
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Upstream;
 use super::clock::Clock;
-use super::tally::Event;
+use super::counters::Event;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
@@ -21,11 +21,11 @@ impl Gate {
     }
 }
 
-/// A call's place among those in flight, and on its endpoint. Who has it gives it back: it is a part of what holds the
+/// A call's place among those in flight, and on its server. Who has it gives it back: it is a part of what holds the
 /// upstream already, and every call would pay for holding it twice.
 #[must_use]
 pub(super) struct Admission {
-    /// Which endpoint it loads.
+    /// Which server it loads.
     at: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn admit(
         let permit = match gate.try_acquire() {
             Ok(permit) => Some(permit),
             Err(_) => {
-                upstream.tally.count(Event::Queued);
+                upstream.counters.count(Event::Queued);
                 // Boxed: few calls queue, all would carry the room.
                 Box::pin(queue(gate, clock, limit)).await
             }
@@ -51,14 +51,14 @@ pub(super) async fn admit(
         // Given back with the admission, which borrows nothing.
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
     }
-    upstream.tally.count(Event::Entered);
+    upstream.counters.count(Event::Entered);
     let admission = Admission { at };
     admission.load(upstream, 1);
     Ok(admission)
 }
 
 impl Admission {
-    /// Loads another endpoint instead.
+    /// Loads another server instead.
     pub(super) fn move_to(&mut self, at: usize, upstream: &Upstream) {
         self.load(upstream, -1);
         self.at = at;
@@ -68,7 +68,7 @@ impl Admission {
     /// The call is over.
     pub(super) fn give_back(self, upstream: &Upstream) {
         self.load(upstream, -1);
-        upstream.tally.count(Event::Left);
+        upstream.counters.count(Event::Left);
         if let Gate(Some(gate)) = &upstream.gate {
             gate.add_permits(1);
         }
@@ -76,8 +76,8 @@ impl Admission {
 
     /// Counted only where there is a choice to make by it.
     fn load(&self, upstream: &Upstream, more: i64) {
-        if let [_, _, ..] = &*upstream.endpoints {
-            upstream.endpoints[self.at].load.fetch_add(more, Ordering::Relaxed);
+        if let [_, _, ..] = &*upstream.servers {
+            upstream.servers[self.at].load.fetch_add(more, Ordering::Relaxed);
         }
     }
 }

@@ -1,25 +1,25 @@
-//! Which of several endpoints is called.
+//! Which of several servers is called.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::eject::Ejection;
-use super::endpoint::{Endpoint, Heed, Turn};
 use super::random::below;
+use super::server::{Heed, Server, Turn};
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
 use crate::spec::{Located, Timeout, defaults, only};
 use crate::{choice, spec};
 
 spec! {
-    /// How calls are spread over several endpoints, each by its weight. Written short as the way alone: `round_robin`.
+    /// How calls are spread over several servers, each by its weight. Written short as the way alone: `round_robin`.
     pub struct BalanceSpec {
         /// The way.
         pub by: Way = Way::LeastLoaded,
-        /// When an endpoint whose calls fail is left out.
+        /// When a server whose calls fail is left out.
         pub eject: Ejection = Ejection::After(defaults()),
-        /// How long an endpoint may keep calls waiting and answer none, while others answer; for a call with less time, half of
-        /// that. Then each of these calls counts as failed, and is sent to another endpoint too as `retry` says.
+        /// How long a server may keep calls waiting and answer none, while others answer; for a call with less time, half of
+        /// that. Then each of these calls counts as failed, and is sent to another server too as `retry` says.
         pub silence: Timeout = Timeout::After(Duration::from_millis(500)),
     }
     short(way)
@@ -41,15 +41,15 @@ fn way(by: Located<String>, problems: &mut Problems) -> Option<BalanceSpec> {
     only([("by", by)], problems)
 }
 
-/// The choice among the endpoints of one upstream.
+/// The choice among the servers of one upstream.
 pub(super) struct Balance {
     way: Way,
-    /// Endpoints, each as often as its weight says, evenly mixed.
+    /// Servers, each as often as its weight says, evenly mixed.
     turns: Box<[usize]>,
     next: AtomicUsize,
 }
 
-/// The endpoints that a call has been sent to; those beyond the 64th are forgotten.
+/// The servers that a call has been sent to; those beyond the 64th are forgotten.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tried(u64);
 
@@ -64,8 +64,8 @@ impl Tried {
 }
 
 impl Balance {
-    pub(super) fn new(way: Way, endpoints: &[Endpoint]) -> Self {
-        let weights: Vec<u32> = endpoints.iter().map(|endpoint| endpoint.weight).collect();
+    pub(super) fn new(way: Way, servers: &[Server]) -> Self {
+        let weights: Vec<u32> = servers.iter().map(|server| server.weight).collect();
         Balance { way, turns: mix(&weights).into(), next: AtomicUsize::new(0) }
     }
 
@@ -73,34 +73,34 @@ impl Balance {
     ///
     /// # Errors
     /// `Busy`, when no breaker lets the call through.
-    pub(super) fn choose(&self, endpoints: &[Endpoint], tried: Tried) -> Result<(usize, Turn), Error> {
-        if let [only] = endpoints {
+    pub(super) fn choose(&self, servers: &[Server], tried: Tried) -> Result<(usize, Turn), Error> {
+        if let [only] = servers {
             return only
                 .admit(Heed::All)
                 .or_else(|| only.admit(Heed::Breaker))
                 .map(|turn| (0, turn))
-                .ok_or_else(|| open(endpoints));
+                .ok_or_else(|| open(servers));
         }
-        let (first, second) = self.candidates(endpoints);
+        let (first, second) = self.candidates(servers);
         // Whoever's turn it would be, so that the share of one that is out is spread over all others.
         let turns = if self.way == Way::RoundRobin { self.turns.len() } else { 0 };
         let turns = || (0..turns).map(|_| self.turn());
-        let rest = || (0..endpoints.len()).map(|at| (second + at) % endpoints.len());
+        let rest = || (0..servers.len()).map(|at| (second + at) % servers.len());
         let all = || [first, second].into_iter().chain(turns()).chain(rest());
-        let admit = |at: usize, heed| endpoints[at].admit(heed).map(|turn| (at, turn));
+        let admit = |at: usize, heed| servers[at].admit(heed).map(|turn| (at, turn));
         let fresh = || all().filter(|at| !tried.has(*at));
         let chosen = fresh().find_map(|at| admit(at, Heed::All));
         let chosen = chosen.or_else(|| all().find_map(|at| admit(at, Heed::All)));
         // None is left: then all are as good as any.
-        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(|| open(endpoints))
+        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(|| open(servers))
     }
 
     fn turn(&self) -> usize {
         self.turns[self.next.fetch_add(1, Ordering::Relaxed) % self.turns.len()]
     }
 
-    /// Two endpoints, the better one first.
-    fn candidates(&self, endpoints: &[Endpoint]) -> (usize, usize) {
+    /// Two servers, the better one first.
+    fn candidates(&self, servers: &[Server]) -> (usize, usize) {
         let chance = || self.turns[below(self.turns.len() as u64) as usize];
         match self.way {
             Way::RoundRobin => {
@@ -111,20 +111,20 @@ impl Balance {
             Way::LeastLoaded => {
                 let first = chance();
                 // Another one, each with the same chance: the weight has had its say.
-                let second = (first + 1 + below(endpoints.len() as u64 - 1) as usize) % endpoints.len();
-                if load(&endpoints[second]) < load(&endpoints[first]) { (second, first) } else { (first, second) }
+                let second = (first + 1 + below(servers.len() as u64 - 1) as usize) % servers.len();
+                if load(&servers[second]) < load(&servers[first]) { (second, first) } else { (first, second) }
             }
         }
     }
 }
 
 /// Calls in flight, this one among them, for each unit of weight.
-fn load(endpoint: &Endpoint) -> f64 {
-    (endpoint.load.load(Ordering::Relaxed) + 1) as f64 / f64::from(endpoint.weight)
+fn load(server: &Server) -> f64 {
+    (server.load.load(Ordering::Relaxed) + 1) as f64 / f64::from(server.weight)
 }
 
-fn open(endpoints: &[Endpoint]) -> Error {
-    let left = endpoints.iter().map(Endpoint::left).min().unwrap_or_default();
+fn open(servers: &[Server]) -> Error {
+    let left = servers.iter().map(Server::left).min().unwrap_or_default();
     Error::new(Kind::Busy, "the upstream's calls have failed, and its breaker is open").after(left)
 }
 
@@ -153,21 +153,21 @@ mod tests {
     use std::sync::atomic::AtomicI64;
 
     use super::super::Settings;
-    use super::super::endpoint::{Trial, Went};
+    use super::super::server::{Trial, Went};
     use super::*;
 
-    fn endpoints(weights: &[u32]) -> Vec<Endpoint> {
+    fn servers(weights: &[u32]) -> Vec<Server> {
         let url = "http://127.0.0.1:9".parse().expect("a URL");
         let mut settings = Settings::new("shop", url);
-        settings.endpoints = weights.iter().map(|weight| (settings.endpoints[0].0.clone(), *weight)).collect();
-        let endpoint = |(url, weight): &(_, u32)| Endpoint::new(url, *weight, &settings).expect("a URL");
-        settings.endpoints.iter().map(endpoint).collect()
+        settings.servers = weights.iter().map(|weight| (settings.servers[0].0.clone(), *weight)).collect();
+        let server = |(url, weight): &(_, u32)| Server::new(url, *weight, &settings).expect("a URL");
+        settings.servers.iter().map(server).collect()
     }
 
-    fn spread(balance: &Balance, endpoints: &[Endpoint], calls: usize) -> Vec<usize> {
-        let mut seen = vec![0; endpoints.len()];
+    fn spread(balance: &Balance, servers: &[Server], calls: usize) -> Vec<usize> {
+        let mut seen = vec![0; servers.len()];
         for _ in 0..calls {
-            seen[balance.choose(endpoints, Tried::default()).expect("one").0] += 1;
+            seen[balance.choose(servers, Tried::default()).expect("one").0] += 1;
         }
         seen
     }
@@ -180,55 +180,55 @@ mod tests {
 
     #[test]
     fn each_way_keeps_to_the_weights() {
-        let endpoints = endpoints(&[2, 1, 1]);
-        assert_eq!(spread(&Balance::new(Way::RoundRobin, &endpoints), &endpoints, 400), [200, 100, 100]);
-        let seen = spread(&Balance::new(Way::Random, &endpoints), &endpoints, 4_000);
+        let servers = servers(&[2, 1, 1]);
+        assert_eq!(spread(&Balance::new(Way::RoundRobin, &servers), &servers, 400), [200, 100, 100]);
+        let seen = spread(&Balance::new(Way::Random, &servers), &servers, 4_000);
         assert!((1_800..2_200).contains(&seen[0]), "{seen:?}");
     }
 
     #[test]
     fn the_less_loaded_of_two_is_called() {
-        let mut endpoints = endpoints(&[1, 1]);
-        endpoints[0].load = AtomicI64::new(5);
-        let balance = Balance::new(Way::LeastLoaded, &endpoints);
-        assert_eq!(spread(&balance, &endpoints, 100), [0, 100]);
+        let mut servers = servers(&[1, 1]);
+        servers[0].load = AtomicI64::new(5);
+        let balance = Balance::new(Way::LeastLoaded, &servers);
+        assert_eq!(spread(&balance, &servers, 100), [0, 100]);
     }
 
     #[test]
     fn what_was_tried_is_left_for_last() {
-        let endpoints = endpoints(&[1, 1, 1]);
-        let balance = Balance::new(Way::LeastLoaded, &endpoints);
+        let servers = servers(&[1, 1, 1]);
+        let balance = Balance::new(Way::LeastLoaded, &servers);
         let mut tried = Tried::default();
         tried.add(0);
         tried.add(2);
-        assert!((0..100).all(|_| balance.choose(&endpoints, tried).is_ok_and(|(at, _)| at == 1)));
+        assert!((0..100).all(|_| balance.choose(&servers, tried).is_ok_and(|(at, _)| at == 1)));
         tried.add(1);
-        assert!(balance.choose(&endpoints, tried).is_ok());
+        assert!(balance.choose(&servers, tried).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_ejected_endpoint_is_left_out_and_tried_again() {
-        let endpoints = endpoints(&[1, 1, 1]);
-        let balance = Balance::new(Way::LeastLoaded, &endpoints);
+    async fn an_ejected_server_is_left_out_and_tried_again() {
+        let servers = servers(&[1, 1, 1]);
+        let balance = Balance::new(Way::LeastLoaded, &servers);
         for _ in 0..5 {
-            endpoints[1].note(Went::Badly, Turn::PLAIN, || false);
+            servers[1].note(Went::Badly, Turn::PLAIN, || false);
         }
-        assert_eq!(spread(&balance, &endpoints, 300)[1], 0);
+        assert_eq!(spread(&balance, &servers, 300)[1], 0);
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(spread(&balance, &endpoints, 300)[1], 1);
-        endpoints[1].note(Went::Well, Turn { eject: Trial::Yes, ..Turn::PLAIN }, || false);
-        assert!(spread(&balance, &endpoints, 300)[1] > 50);
+        assert_eq!(spread(&balance, &servers, 300)[1], 1);
+        servers[1].note(Went::Well, Turn { eject: Trial::Yes, ..Turn::PLAIN }, || false);
+        assert!(spread(&balance, &servers, 300)[1] > 50);
     }
 
     #[test]
     fn when_all_are_out_all_are_called() {
-        let endpoints = endpoints(&[1, 1]);
-        let balance = Balance::new(Way::RoundRobin, &endpoints);
-        for endpoint in &endpoints {
+        let servers = servers(&[1, 1]);
+        let balance = Balance::new(Way::RoundRobin, &servers);
+        for server in &servers {
             for _ in 0..5 {
-                endpoint.note(Went::Badly, Turn::PLAIN, || false);
+                server.note(Went::Badly, Turn::PLAIN, || false);
             }
         }
-        assert!(balance.choose(&endpoints, Tried::default()).is_ok());
+        assert!(balance.choose(&servers, Tried::default()).is_ok());
     }
 }

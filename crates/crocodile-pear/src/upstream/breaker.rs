@@ -1,4 +1,4 @@
-//! The breaker: an endpoint that fails is not called for a while, so that its callers fail at once and it can recover.
+//! The breaker: a server that fails is not called for a while, so that its callers fail at once and it can recover.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::endpoint::{Change, Trial, Went};
 use super::outage::{Outage, Pass};
+use super::server::{Change, Trial, Went};
 use crate::spec;
 use crate::spec::Share;
 
 spec! {
-    /// When an endpoint that fails is no longer called, and how it is tried again. A call fails if there is no whole head
+    /// When a server that fails is no longer called, and how it is tried again. A call fails if there is no whole head
     /// in time, or with status 500, 502, 503 or 504. While the breaker is open, calls get 503 at once.
     pub struct BreakerSpec {
         /// It opens after this many failures in a row,
@@ -41,7 +41,7 @@ impl BreakerSpec {
     }
 }
 
-/// The breaker of one endpoint.
+/// The breaker of one server.
 pub(super) struct Breaker {
     rules: BreakerSpec,
     outage: Outage,

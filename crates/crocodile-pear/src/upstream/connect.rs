@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
 /// Where an upstream listens, and how one talks to it.
-pub(super) struct Place {
+pub(super) struct Connector {
     host: Host,
     tls: Option<Tls>,
     /// Host and port, for operators.
@@ -45,7 +45,7 @@ impl Fault {
     }
 }
 
-impl Place {
+impl Connector {
     /// `host` as it stands in a URL: a name, or an address, in brackets if it is IPv6.
     pub(super) fn new(host: &str, port: u16, tls: Option<Tls>, resolver: Option<&Resolver>) -> Self {
         let written = format!("{host}:{port}").into();
@@ -55,7 +55,7 @@ impl Place {
             Err(_) => Host::Name(Arc::new(Name::new(host, port, resolver.cloned()))),
         };
         let (failed, distrusted) = (AtomicU64::new(0), AtomicU64::new(0));
-        Place { host, tls, written, failing: AtomicBool::new(false), failed, distrusted }
+        Connector { host, tls, written, failing: AtomicBool::new(false), failed, distrusted }
     }
 
     pub(super) fn has_tls(&self) -> bool {
@@ -98,7 +98,7 @@ impl Place {
 
     async fn reach(&self) -> Result<Io, Fault> {
         let stream = match &self.host {
-            Host::Address(address) => dial(*address).await,
+            Host::Address(address) => connect(*address).await,
             Host::Name(name) => name.connect().await,
         }?;
         let Some(tls) = &self.tls else { return Ok(Io::Tcp(stream)) };
@@ -133,7 +133,7 @@ impl Place {
 
 const LATE: &str = "connecting timed out";
 
-pub(super) async fn dial(address: SocketAddr) -> Result<TcpStream, Fault> {
+pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Fault> {
     let stream = TcpStream::connect(address).await.map_err(|error| {
         let (kind, told) = explain(&error);
         Fault::new(kind, told, format!("{address}: {error}"))

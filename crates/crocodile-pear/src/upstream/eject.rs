@@ -1,17 +1,17 @@
-//! Ejection: of several endpoints, one whose calls fail is left out for a while.
+//! Ejection: of several servers, one whose calls fail is left out for a while.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::endpoint::{Change, Trial, Went};
 use super::outage::{Outage, Pass};
+use super::server::{Change, Trial, Went};
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Located, Node};
 
 spec! {
-    /// When one of several endpoints is left out. What counts as a failure is what counts for a breaker. The last
+    /// When one of several servers is left out. What counts as a failure is what counts for a breaker. The last
     /// one left is never left out.
     pub struct EjectSpec {
         /// After this many failures in a row.
@@ -23,7 +23,7 @@ spec! {
     }
 }
 
-/// Whether endpoints that fail are left out.
+/// Whether servers that fail are left out.
 #[derive(Clone, Debug)]
 pub enum Ejection {
     /// They are not; written `never`.
@@ -46,7 +46,7 @@ impl Decode for Ejection {
     }
 }
 
-/// The ejection of one endpoint.
+/// The ejection of one server.
 pub(super) struct Eject {
     rules: EjectSpec,
     outage: Outage,
@@ -87,7 +87,7 @@ impl Eject {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Learns what became of a call; `last` says whether no other endpoint is left.
+    /// Learns what became of a call; `last` says whether no other server is left.
     pub(super) fn note(&self, went: Went, trial: Trial, last: impl FnOnce() -> bool) -> Option<Change> {
         match (went, trial) {
             (Went::Well, Trial::Yes) => self.readmit(),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_endpoint_that_stays_bad_is_left_out_for_longer_each_time() {
+    async fn a_server_that_stays_bad_is_left_out_for_longer_each_time() {
         let eject = Eject::new(spec::defaults());
         assert_eq!((fail(&eject, 4), fail(&eject, 1), fail(&eject, 9)), (None, Some(Change::Ejected), None));
         for seconds in [1, 2, 4, 8, 16, 30, 30] {

@@ -13,12 +13,12 @@ use http_body::{Frame, SizeHint};
 
 use super::admission::{Admission, admit};
 use super::clock::{Clock, Phase};
-use super::endpoint::Endpoint;
 use super::framing::{Decoder, Framing, cut};
 use super::h2::{self, Broken, Stream};
 use super::head::{self, Head, Reuse, malformed};
-use super::pool::{Line, Own};
+use super::pool::{Lease, OwnConnection};
 use super::request::{Request, Sent};
+use super::server::Server;
 use super::{Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
@@ -32,12 +32,12 @@ const DRAIN: u64 = 4 * 1024;
 /// A call on its way; after its head the body of its answer.
 pub(super) struct Exchange {
     pub(super) upstream: Arc<Upstream>,
-    /// Which of its endpoints is called.
+    /// Which of its servers is called.
     pub(super) at: usize,
     pub(super) admission: Option<Admission>,
     pub(super) request: Request,
     pub(super) clock: Clock,
-    own: Option<Own>,
+    own: Option<OwnConnection>,
     origin: Origin,
     sending: Sending,
     reading: Reading,
@@ -112,8 +112,8 @@ impl Exchange {
         }
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.upstream.endpoints[self.at]
+    pub(super) fn server(&self) -> &Server {
+        &self.upstream.servers[self.at]
     }
 
     /// Waits for a place among the calls in flight.
@@ -130,20 +130,20 @@ impl Exchange {
     ///
     /// # Errors
     /// A shared connection may have ended by now.
-    pub(super) fn attach(&mut self, line: Line, origin: Origin) -> Result<(), Failure> {
+    pub(super) fn attach(&mut self, lease: Lease, origin: Origin) -> Result<(), Failure> {
         self.origin = origin;
         self.sending = Sending::Busy;
         self.reading = Reading::start();
-        let endpoint = &self.upstream.endpoints[self.at];
-        match line {
-            Line::Own(mut own) => {
-                self.request.write_head(endpoint);
+        let server = &self.upstream.servers[self.at];
+        match lease {
+            Lease::Own(mut own) => {
+                self.request.write_head(server);
                 self.clock.borrow(&mut own.wire.timer);
                 self.own = Some(own);
             }
-            Line::Shared(seat) => {
-                let head = self.request.shared_head(endpoint)?;
-                let stream = Stream::new(seat, head, &mut self.request).map_err(|broken| self.broken(broken))?;
+            Lease::Shared(slot) => {
+                let head = self.request.shared_head(server)?;
+                let stream = Stream::new(slot, head, &mut self.request).map_err(|broken| self.broken(broken))?;
                 self.reading = Reading::Shared(stream);
             }
         }
@@ -323,7 +323,7 @@ impl Exchange {
             && self.sending == Sending::Done
         {
             self.clock.give_back(&mut own.wire.timer);
-            self.endpoint().pool.put(own);
+            self.server().pool.put(own);
         }
         if let Reading::Shared(_) = self.reading {
             self.reading = Reading::end();

@@ -1,6 +1,6 @@
 //! HTTP/2 (RFC 9113): calls that share a connection.
 //!
-//! A connection is driven by one task on the runtime that opened it. A call holds a seat on it, and sends and reads
+//! A connection is driven by one task on the runtime that opened it. A call holds one of its streams, and sends and reads
 //! in the future that wants its answer, as over HTTP/1.1.
 
 use std::future::poll_fn;
@@ -30,7 +30,7 @@ use crate::error::{Error, Kind};
 
 /// Calls on one connection, where the upstream allows more: beyond it a second connection and its share of the
 /// upstream's threads serve better.
-const MOST_SEATS: usize = 1024;
+const MOST_STREAMS: usize = 1024;
 /// What may come for a call before it is pulled: 17 MB/s over a way of 30 ms there and back.
 const STREAM_WINDOW: u32 = 512 * 1024;
 /// The same for all calls of a connection together. It bounds what stalled readers hold; 32 of them may stall before
@@ -45,11 +45,11 @@ const PING_WITHIN: Duration = Duration::from_secs(10);
 /// A connection that many calls share.
 pub(super) struct Session {
     sender: SendRequest<Bytes>,
-    seated: AtomicUsize,
+    streams: AtomicUsize,
     /// When the last call left, in milliseconds after `born`.
     left: AtomicU32,
     born: Instant,
-    /// Told when a seat is free.
+    /// Told when a stream is free.
     freed: Arc<Notify>,
 }
 
@@ -65,21 +65,21 @@ pub(super) struct Span {
 /// Where a session stands.
 pub(super) struct Home {
     pub(super) pool: Weak<Pool>,
-    pub(super) slot: usize,
-    /// Told when a seat is free.
+    pub(super) thread: usize,
+    /// Told when a stream is free.
     pub(super) freed: Arc<Notify>,
     /// How many calls the upstream allowed on another connection.
     pub(super) most: Option<usize>,
 }
 
 /// One call's place on a session, and the way to its stream.
-pub(super) struct Seat {
+pub(super) struct StreamSlot {
     sender: SendRequest<Bytes>,
-    place: Place,
+    guard: StreamGuard,
 }
 
 /// What is free again when a call is over.
-struct Place(Arc<Session>);
+struct StreamGuard(Arc<Session>);
 
 impl Session {
     /// Speaks HTTP/2 from now on; the session ends with `span`, or when nobody knows it any more.
@@ -103,27 +103,27 @@ impl Session {
         (ready && self.born.elapsed() < lifetime).then_some(sender)
     }
 
-    /// A seat for who has found it ready, unless all are taken.
-    pub(super) fn seat(self: &Arc<Self>, sender: SendRequest<Bytes>) -> Option<Seat> {
-        let most = self.most().min(MOST_SEATS);
-        let free = |seated| (seated < most).then_some(seated + 1);
-        self.seated.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
-        Some(Seat { sender, place: Place(self.clone()) })
+    /// A slot for one more stream, unless all are taken.
+    pub(super) fn reserve(self: &Arc<Self>, sender: SendRequest<Bytes>) -> Option<StreamSlot> {
+        let most = self.most().min(MOST_STREAMS);
+        let free = |streams| (streams < most).then_some(streams + 1);
+        self.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+        Some(StreamSlot { sender, guard: StreamGuard(self.clone()) })
     }
 
     fn over(&self, span: Span) -> bool {
         let left = Duration::from_millis(self.left.load(Ordering::Relaxed).into());
-        let idle = self.seated.load(Ordering::Relaxed) == 0 && self.born.elapsed().saturating_sub(left) >= span.idle;
+        let idle = self.streams.load(Ordering::Relaxed) == 0 && self.born.elapsed().saturating_sub(left) >= span.idle;
         idle || self.born.elapsed() >= span.lifetime
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         let session = &self.0;
         let since = u32::try_from(session.born.elapsed().as_millis()).unwrap_or(u32::MAX);
         session.left.store(since, Ordering::Relaxed);
-        session.seated.fetch_sub(1, Ordering::Relaxed);
+        session.streams.fetch_sub(1, Ordering::Relaxed);
         session.freed.notify_one();
     }
 }
@@ -155,8 +155,8 @@ where
         })
         .await?;
     }
-    let (seated, left) = (AtomicUsize::new(0), AtomicU32::new(0));
-    let session = Arc::new(Session { sender, seated, left, born: Instant::now(), freed: home.freed.clone() });
+    let (streams, left) = (AtomicUsize::new(0), AtomicU32::new(0));
+    let session = Arc::new(Session { sender, streams, left, born: Instant::now(), freed: home.freed.clone() });
     tokio::spawn(drive(connection, Watch::new(&session, pings, span, home)));
     Ok(session)
 }
@@ -212,10 +212,10 @@ impl Watch {
         }
     }
 
-    /// No further call begins here; who waits for a seat looks elsewhere.
+    /// No further call begins here; who waits for a stream looks elsewhere.
     fn retire(&self) {
         if let (Some(session), Some(pool)) = (self.session.upgrade(), self.home.pool.upgrade()) {
-            pool.retire(self.home.slot, &session);
+            pool.retire(self.home.thread, &session);
         }
     }
 
@@ -226,7 +226,7 @@ impl Watch {
         if session.over(self.span) {
             self.retire();
         }
-        let waited_for = session.seated.load(Ordering::Relaxed) > 0;
+        let waited_for = session.streams.load(Ordering::Relaxed) > 0;
         let pings = self.pings.as_mut().filter(|_| waited_for);
         self.asked = pings.is_some_and(|pings| pings.send_ping(Ping::opaque()).is_ok());
         if self.asked { PING_WITHIN } else { self.every }
@@ -246,7 +246,7 @@ pub(super) struct Stream {
     receiving: Receiving,
     left: Option<u64>,
     // Last, so that it is free when the stream is gone.
-    _place: Place,
+    _guard: StreamGuard,
 }
 
 enum Sending {
@@ -290,16 +290,16 @@ pub(super) enum Broken {
 
 impl Stream {
     /// Sends the head, and what follows by and by.
-    pub(super) fn new(seat: Seat, head: http::Request<()>, request: &mut Request) -> Result<Self, Broken> {
+    pub(super) fn new(slot: StreamSlot, head: http::Request<()>, request: &mut Request) -> Result<Self, Broken> {
         let bodiless = request.bodiless();
-        let Seat { mut sender, place } = seat;
+        let StreamSlot { mut sender, guard } = slot;
         let (response, sender) = sender.send_request(head, bodiless).map_err(|error| match error.is_io() {
             true => Broken::Unprocessed,
             false => explain(&error),
         })?;
         request.sent();
         let sending = if bodiless { Sending::Done } else { Sending::Body(None) };
-        Ok(Stream { sender, sending, receiving: Receiving::Head(response), left: None, _place: place })
+        Ok(Stream { sender, sending, receiving: Receiving::Head(response), left: None, _guard: guard })
     }
 
     /// Sends on.

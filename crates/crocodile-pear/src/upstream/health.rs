@@ -1,4 +1,4 @@
-//! Health checks: a small request now and then tells whether an endpoint is there.
+//! Health checks: a small request now and then tells whether a server is there.
 
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -10,16 +10,16 @@ use futures_util::future::join_all;
 use tokio::time::MissedTickBehavior;
 
 use super::clock::Clock;
-use super::endpoint::Change;
 use super::exchange::Exchange;
 use super::request::Request;
+use super::server::Change;
 use super::{Call, Timeouts, Upstream, attempt};
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Located, Timeout, only};
 
 spec! {
-    /// How endpoints are asked whether they are well: a GET that must be answered with a status below 400. One that is
+    /// How servers are asked whether they are well: a GET that must be answered with a status below 400. One that is
     /// down is not called, unless all are. Written short as the path.
     pub struct HealthSpec {
         /// The path to ask for, behind that of the URL.
@@ -28,9 +28,9 @@ spec! {
         pub interval: Duration = Duration::from_secs(5),
         /// How long an answer may take.
         pub timeout: Duration = Duration::from_secs(2),
-        /// After this many good checks in a row an endpoint that is down is up.
+        /// After this many good checks in a row a server that is down is up.
         pub healthy: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
-        /// After this many bad checks in a row an endpoint is down.
+        /// After this many bad checks in a row a server is down.
         pub unhealthy: NonZeroU32 = NonZeroU32::MIN.saturating_add(2),
     }
     short(path)
@@ -87,11 +87,11 @@ impl Health {
 }
 
 impl Upstream {
-    /// Checks the endpoints for as long as it is polled; nothing, if no checks are wanted. Not on a thread that serves:
+    /// Checks the servers for as long as it is polled; nothing, if no checks are wanted. Not on a thread that serves:
     /// a check opens a connection that only other checks use.
     pub fn watch(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
         let rules = self.health.clone()?;
-        let watches = (0..self.endpoints.len()).map(|at| watch(self.clone(), at, rules.clone()));
+        let watches = (0..self.servers.len()).map(|at| watch(self.clone(), at, rules.clone()));
         let watches: Vec<_> = watches.collect();
         Some(async move { drop(join_all(watches).await) })
     }
@@ -104,8 +104,7 @@ async fn watch(upstream: Arc<Upstream>, at: usize, rules: Arc<HealthSpec>) {
     loop {
         ticks.tick().await;
         let good = check(&upstream, at, &rules).await;
-        let Some(health) = upstream.endpoints[at].standing.as_ref().and_then(|standing| standing.health.as_ref())
-        else {
+        let Some(health) = upstream.servers[at].standing.as_ref().and_then(|standing| standing.health.as_ref()) else {
             return;
         };
         health.checks.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +124,7 @@ async fn check(upstream: &Arc<Upstream>, at: usize, rules: &HealthSpec) -> bool 
     let limit = Timeout::After(rules.timeout);
     let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
     let call = Call::get(rules.path.value.clone());
-    let Ok(request) = Request::new(&upstream.endpoints[at], call) else { return false };
+    let Ok(request) = Request::new(&upstream.servers[at], call) else { return false };
     let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, Clock::new(&timeouts, None)));
     // The body is dropped, and with it the connection, unless it is short.
     attempt(&mut exchange, limit).await.is_ok_and(|(status, _)| status.as_u16() < 400)

@@ -1,4 +1,4 @@
-//! Patience: a call that waits at an endpoint which answers nobody, while others answer, is sent to another one too.
+//! Patience: a call that waits at a server which answers nobody, while others answer, is sent to another one too.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,10 +10,10 @@ use futures_util::future::{Either, select};
 
 use super::admission::admit;
 use super::clock::Clock;
-use super::endpoint::{Trial, Turn};
 use super::exchange::{Exchange, Failure};
 use super::request::Request;
 use super::retry::Replay;
+use super::server::{Trial, Turn};
 use super::{Lost, Outcome, Timeouts, Upstream, attempt};
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
@@ -37,7 +37,7 @@ struct Rival {
 }
 
 /// Until a call looks around for the first time. It takes two looks to see that nobody is answered, and a call with little time
-/// keeps half of it for another endpoint.
+/// keeps half of it for another server.
 pub(super) fn step(silence: Duration, clock: &Clock) -> Duration {
     clock.half().duration().map_or(silence, |half| silence.min(half)) / 2
 }
@@ -59,12 +59,12 @@ pub(super) async fn wait(
         }
         outcome = resume(exchange).await;
         if late(&outcome) {
-            let doubted = turn.eject == Trial::Yes || exchange.endpoint().is_doubted();
+            let doubted = turn.eject == Trial::Yes || exchange.server().is_doubted();
             let silent = before.silent(Heard::of(&upstream, exchange.at), doubted);
             if silent && !told {
                 told = true;
-                let (name, endpoint) = (upstream.name(), &exchange.endpoint().authority);
-                tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, endpoint = &**endpoint, "silent");
+                let (name, server) = (upstream.name(), &exchange.server().authority);
+                tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, server = &**server, "silent");
                 upstream.note(exchange, *turn, &outcome);
                 *turn = Turn::PLAIN;
             }
@@ -80,12 +80,12 @@ pub(super) async fn wait(
 
 impl Heard {
     fn of(upstream: &Upstream, at: usize) -> Self {
-        let heard = |at: usize| upstream.endpoints[at].heard.load(Ordering::Relaxed);
-        let others = (0..upstream.endpoints.len()).filter(|other| *other != at);
+        let heard = |at: usize| upstream.servers[at].heard.load(Ordering::Relaxed);
+        let others = (0..upstream.servers.len()).filter(|other| *other != at);
         Heard { here: heard(at), elsewhere: others.map(heard).sum() }
     }
 
-    /// Whether nobody was answered here meanwhile, and many elsewhere; or some, where the endpoint was doubted before.
+    /// Whether nobody was answered here meanwhile, and many elsewhere; or some, where the server was doubted before.
     fn silent(&mut self, now: Heard, doubted: bool) -> bool {
         if now.here != self.here {
             *self = now;
@@ -112,16 +112,16 @@ async fn resume(exchange: &mut Exchange) -> Outcome {
     })
 }
 
-/// The same request for another endpoint, if it may be sent again and there is one.
+/// The same request for another server, if it may be sent again and there is one.
 async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Replay>) -> Option<Rival> {
     let (retry, replay) = (upstream.retry.as_ref()?, replay?);
     replay.tried.add(waiting);
-    let (at, turn) = upstream.balance.choose(&upstream.endpoints, replay.tried).ok()?;
+    let (at, turn) = upstream.balance.choose(&upstream.servers, replay.tried).ok()?;
     if at == waiting || !retry.hedges(replay) {
         return None;
     }
     let (call, mut clock) = replay.next(&upstream.timeouts);
-    let request = Request::new(&upstream.endpoints[at], call).ok()?;
+    let request = Request::new(&upstream.servers[at], call).ok()?;
     let admission = admit(upstream, at, &mut clock, Timeout::After(Duration::ZERO)).await.ok()?;
     let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, clock));
     exchange.admission = Some(admission);

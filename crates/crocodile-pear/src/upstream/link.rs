@@ -90,8 +90,8 @@ fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path:
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) { 1 + base.len() } else { 0 }
     };
     let there = |upstream: &Arc<Upstream>| {
-        let endpoints = upstream.endpoints.iter().filter(|endpoint| endpoint.origin == *origin);
-        endpoints.map(|endpoint| below(&endpoint.base)).max()
+        let servers = upstream.servers.iter().filter(|server| server.origin == *origin);
+        servers.map(|server| below(&server.base)).max()
     };
     let found = upstreams.iter().filter_map(|upstream| Some((there(upstream)?, upstream)));
     found.max_by_key(|(below, upstream)| (*below, *upstream.name == *from)).map(|(_, upstream)| upstream)

@@ -1,4 +1,4 @@
-//! A time in which an endpoint is left alone, and after it one call at a time that tries whether it is back.
+//! A time in which a server is left alone, and after it one call at a time that tries whether it is back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Connections of one endpoint: kept for the next call, newest first, or shared by many; never more than allowed.
+//! Connections of one server: kept for the next call, newest first, or shared by many; never more than allowed.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::Upstream;
 use super::clock::Timer;
-use super::endpoint::Endpoint;
+use super::counters::{Event, THREADS, thread_index};
 use super::exchange::Origin;
-use super::h2::{Home, Seat, Session, Span};
+use super::h2::{Home, Session, Span, StreamSlot};
 use super::io::Io;
 use super::resolve::Name;
-use super::tally::{Event, THREADS, slot};
+use super::server::Server;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
@@ -27,7 +27,7 @@ use crate::spec::Timeout;
 /// side by side; otherwise the first is awaited, as it may do for all.
 const BELIEVED: Duration = Duration::from_secs(600);
 
-/// How many connections there may be, each number for one core and endpoint.
+/// How many connections there may be, each number for one core and server.
 #[derive(Clone, Debug)]
 pub struct Connections {
     /// At most so many are open.
@@ -57,13 +57,13 @@ impl Default for Connections {
     }
 }
 
-/// The connections of one endpoint.
+/// The connections of one server.
 ///
-/// Every thread has a shelf of its own, behind a lock that only this thread takes while it serves requests; the lock
+/// Every thread has a shard of its own, behind a lock that only this thread takes while it serves requests; the lock
 /// is there so that the pool may be dropped, and its connections closed, from anywhere. It is never held across
 /// an await.
 pub(super) struct Pool {
-    shelves: Box<[Shelf]>,
+    shards: Box<[PoolShard]>,
     bounds: Connections,
     /// What the connections lead to, if it may move.
     name: Option<Arc<Name>>,
@@ -71,9 +71,9 @@ pub(super) struct Pool {
 
 /// Aligned, so that no two threads write to one cache line.
 #[repr(align(128))]
-struct Shelf {
-    stock: Mutex<Stock>,
-    /// Told when a shared connection has a seat.
+struct PoolShard {
+    state: Mutex<ShardState>,
+    /// Told when a shared connection has a free stream.
     freed: Arc<Notify>,
     /// One for each call that has a connection of its own. A connection is opened only when none is kept, so there are
     /// never more connections than places.
@@ -82,24 +82,24 @@ struct Shelf {
 }
 
 #[derive(Default)]
-struct Stock {
+struct ShardState {
     /// The newest at the back.
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptConnection>,
     /// Each with the address at its other end.
     shared: Vec<(Arc<Session>, Option<IpAddr>)>,
     /// How often the name had changed when those addresses were looked at.
     changes: u32,
     /// The attempt at a connection for all that is under way.
-    dial: Option<Arc<Dial>>,
+    attempt: Option<Arc<ConnectAttempt>>,
     /// How many calls the upstream allows on a shared connection.
     most: Option<usize>,
     /// Since when the upstream is known to choose HTTP/1.1.
     single: Option<Instant>,
-    /// The runtime on which a task clears this shelf, if there is one.
+    /// The runtime on which a task clears this shard, if there is one.
     cleared_by: Option<runtime::Id>,
 }
 
-struct Kept {
+struct KeptConnection {
     wire: Wire,
     since: Instant,
     /// A socket is woken by the runtime that opened it: on another one it would depend on a stranger's life.
@@ -107,15 +107,15 @@ struct Kept {
 }
 
 /// What a call goes out on.
-pub(super) enum Line {
-    Own(Own),
-    Shared(Seat),
+pub(super) enum Lease {
+    Own(OwnConnection),
+    Shared(StreamSlot),
 }
 
 /// A connection that serves one call at a time.
-pub(super) struct Own {
+pub(super) struct OwnConnection {
     pub(super) wire: Wire,
-    slot: usize,
+    thread: usize,
     /// Given back after the connection was.
     place: Option<OwnedSemaphorePermit>,
 }
@@ -132,13 +132,13 @@ pub(super) struct Wire {
 impl Pool {
     pub(super) fn new(bounds: Connections, name: Option<Arc<Name>>) -> Self {
         let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let shelf = |_| Shelf {
-            stock: Mutex::default(),
+        let shard = |_| PoolShard {
+            state: Mutex::default(),
             freed: Arc::default(),
             places: bounds.open.map(places),
             waiting: AtomicUsize::new(0),
         };
-        Pool { shelves: (0..THREADS).map(shelf).collect(), bounds, name }
+        Pool { shards: (0..THREADS).map(shard).collect(), bounds, name }
     }
 
     /// How often the name has changed that the connections lead to.
@@ -151,46 +151,46 @@ impl Pool {
         changes == self.changes() || io.peer().is_some_and(|peer| self.name.as_ref().is_none_or(|name| name.has(peer)))
     }
 
-    /// A seat on a connection that leads where it should.
-    fn seat(&self, stock: &mut Stock) -> Option<Seat> {
+    /// A stream on a connection that leads where it should.
+    fn reserve(&self, state: &mut ShardState) -> Option<StreamSlot> {
         let changes = self.changes();
-        if let Some(name) = self.name.as_ref().filter(|_| stock.changes != changes) {
-            stock.changes = changes;
-            stock.shared.retain(|(_, peer)| peer.is_some_and(|peer| name.has(peer)));
+        if let Some(name) = self.name.as_ref().filter(|_| state.changes != changes) {
+            state.changes = changes;
+            state.shared.retain(|(_, peer)| peer.is_some_and(|peer| name.has(peer)));
         }
-        stock.seat(self.bounds.lifetime)
+        state.reserve(self.bounds.lifetime)
     }
 
-    /// A seat on a shared connection, or the newest kept one that is still at rest.
-    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Line> {
-        let slot = slot();
-        let mut stock = self.stock(slot);
-        if let Some(seat) = self.seat(&mut stock) {
-            return Some(Line::Shared(seat));
+    /// A stream on a shared connection, or the newest kept one that is still at rest.
+    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Lease> {
+        let thread = thread_index();
+        let mut state = self.state(thread);
+        if let Some(slot) = self.reserve(&mut state) {
+            return Some(Lease::Shared(slot));
         }
-        if stock.kept.is_empty() {
+        if state.kept.is_empty() {
             return None;
         }
-        let place = match &self.shelves[slot].places {
+        let place = match &self.shards[thread].places {
             Some(places) => Some(places.clone().try_acquire_owned().ok()?),
             None => None,
         };
-        let kept = self.newest(&mut stock, cx);
-        drop(stock);
-        kept.map(|Kept { wire, .. }| Line::Own(Own { wire, slot, place }))
+        let kept = self.newest(&mut state, cx);
+        drop(state);
+        kept.map(|KeptConnection { wire, .. }| Lease::Own(OwnConnection { wire, thread, place }))
     }
 
     /// The newest kept connection.
-    fn reuse(&self, slot: usize, cx: &mut Context<'_>) -> Option<Kept> {
-        self.newest(&mut self.stock(slot), cx)
+    fn reuse(&self, thread: usize, cx: &mut Context<'_>) -> Option<KeptConnection> {
+        self.newest(&mut self.state(thread), cx)
     }
 
     /// The newest of these connections that is at rest, not too old, and leads where it should.
-    fn newest(&self, stock: &mut Stock, cx: &mut Context<'_>) -> Option<Kept> {
+    fn newest(&self, state: &mut ShardState, cx: &mut Context<'_>) -> Option<KeptConnection> {
         let (runtime, now) = (Handle::try_current().ok()?.id(), Instant::now());
-        while let Some(mut kept) = stock.kept.pop_back() {
+        while let Some(mut kept) = state.kept.pop_back() {
             if now.duration_since(kept.since) >= self.bounds.keep {
-                stock.kept.clear();
+                state.kept.clear();
                 break;
             }
             let young = now.duration_since(kept.wire.born) < self.bounds.lifetime;
@@ -203,17 +203,17 @@ impl Pool {
     }
 
     /// Keeps a connection, or closes it when there are enough.
-    pub(super) fn put(self: &Arc<Self>, own: Own) {
+    pub(super) fn put(self: &Arc<Self>, own: OwnConnection) {
         // The place goes when the connection is where it belongs.
-        let Own { mut wire, slot, place: _place } = own;
+        let OwnConnection { mut wire, thread, place: _place } = own;
         // A name that has moved is followed, also by a connection that is never idle.
         if self.leads(&wire.io, wire.changes) {
             wire.changes = self.changes();
-            self.keep(slot, wire);
+            self.keep(thread, wire);
         }
     }
 
-    fn keep(self: &Arc<Self>, slot: usize, wire: Wire) {
+    fn keep(self: &Arc<Self>, thread: usize, wire: Wire) {
         // Without a runtime nobody could close it when its time is up.
         let Ok(runtime) = Handle::try_current() else { return };
         let (bounds, now) = (&self.bounds, Instant::now());
@@ -221,66 +221,66 @@ impl Pool {
             return;
         }
         let id = runtime.id();
-        let mut stock = self.stock(slot);
-        if stock.kept.len() == bounds.idle {
-            stock.kept.pop_front();
+        let mut state = self.state(thread);
+        if state.kept.len() == bounds.idle {
+            state.kept.pop_front();
         }
-        stock.kept.push_back(Kept { wire, since: now, runtime: id });
-        if stock.cleared_by.replace(id) != Some(id) {
-            runtime.spawn(clear(Arc::downgrade(self), slot, id, bounds.keep.min(bounds.lifetime) / 2));
+        state.kept.push_back(KeptConnection { wire, since: now, runtime: id });
+        if state.cleared_by.replace(id) != Some(id) {
+            runtime.spawn(clear(Arc::downgrade(self), thread, id, bounds.keep.min(bounds.lifetime) / 2));
         }
     }
 
-    fn stock(&self, slot: usize) -> MutexGuard<'_, Stock> {
-        self.shelves[slot].stock.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self, thread: usize) -> MutexGuard<'_, ShardState> {
+        self.shards[thread].state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a shared connection away from further calls.
-    pub(super) fn retire(&self, slot: usize, session: &Session) {
-        self.stock(slot).shared.retain(|(shared, _)| !std::ptr::eq(&**shared, session));
-        self.shelves[slot].freed.notify_waiters();
+    pub(super) fn retire(&self, thread: usize, session: &Session) {
+        self.state(thread).shared.retain(|(shared, _)| !std::ptr::eq(&**shared, session));
+        self.shards[thread].freed.notify_waiters();
     }
 
     /// Closes what has been idle for too long or was closed at the other end.
-    fn tidy(&self, slot: usize, id: runtime::Id) -> Shelved {
+    fn tidy(&self, thread: usize, id: runtime::Id) -> Remaining {
         let bounds = &self.bounds;
-        let mut stock = self.stock(slot);
+        let mut state = self.state(thread);
         let mut nobody = Context::from_waker(Waker::noop());
-        stock.kept.retain_mut(|kept| {
+        state.kept.retain_mut(|kept| {
             let young = kept.since.elapsed() < bounds.keep && kept.wire.born.elapsed() < bounds.lifetime;
             young && (kept.runtime != id || kept.wire.io.at_rest(&mut nobody))
         });
-        if stock.kept.is_empty() {
-            stock.cleared_by = None;
-            return Shelved::Nothing;
+        if state.kept.is_empty() {
+            state.cleared_by = None;
+            return Remaining::Nothing;
         }
-        Shelved::Some
+        Remaining::Some
     }
 
     /// Waits for a place among the connections in use; whether it had to.
-    async fn place(&self, slot: usize, until: Timeout) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
-        let shelf = &self.shelves[slot];
-        let Some(places) = &shelf.places else { return Ok((None, Waited::No)) };
+    async fn place(&self, thread: usize, until: Timeout) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
+        let shard = &self.shards[thread];
+        let Some(places) = &shard.places else { return Ok((None, Waited::No)) };
         if let Ok(place) = places.clone().try_acquire_owned() {
             return Ok((Some(place), Waited::No));
         }
-        let _waiting = shelf.wait(self.bounds.waiting)?;
+        let _waiting = shard.wait(self.bounds.waiting)?;
         let place = within(until, places.clone().acquire_owned()).await.and_then(Result::ok).ok_or_else(full)?;
         Ok((Some(place), Waited::Yes))
     }
 }
 
-impl Stock {
-    /// A free seat; what is found to take no further calls is forgotten.
-    fn seat(&mut self, lifetime: Duration) -> Option<Seat> {
+impl ShardState {
+    /// A free stream; what is found to take no further calls is forgotten.
+    fn reserve(&mut self, lifetime: Duration) -> Option<StreamSlot> {
         // The oldest first, so that those opened for a rush become idle after it.
         let mut at = 0;
         while let Some((session, _)) = self.shared.get(at) {
             match session.ready(lifetime) {
                 None => drop(self.shared.remove(at)),
-                Some(sender) => match session.seat(sender) {
+                Some(sender) => match session.reserve(sender) {
                     None => at += 1,
-                    seat => return seat,
+                    slot => return slot,
                 },
             }
         }
@@ -288,7 +288,7 @@ impl Stock {
     }
 }
 
-impl Shelf {
+impl PoolShard {
     /// Stands in the queue, unless it is too long.
     fn wait(&self, most: usize) -> Result<Waiting<'_>, Error> {
         let shorter = |waiting| (waiting < most).then_some(waiting + 1);
@@ -311,106 +311,106 @@ enum Waited {
     No,
 }
 
-enum Shelved {
+enum Remaining {
     Some,
     Nothing,
 }
 
-/// Frees sockets that no call comes for: one task per shelf in use, gone when the shelf is empty.
-async fn clear(pool: Weak<Pool>, slot: usize, id: runtime::Id, every: Duration) {
+/// Frees sockets that no call comes for: one task per shard in use, gone when the shard is empty.
+async fn clear(pool: Weak<Pool>, thread: usize, id: runtime::Id, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(pool) = pool.upgrade() else { return };
-        if let Shelved::Nothing = pool.tidy(slot, id) {
+        if let Remaining::Nothing = pool.tidy(thread, id) {
             return;
         }
     }
 }
 
 /// A connection when none is kept: a fresh one, or one for which the call had to wait.
-pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Timeout) -> Result<(Line, Origin), Error> {
-    let goal = Goal { upstream: upstream.clone(), at, slot: slot() };
-    match goal.endpoint().shares() {
+pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Timeout) -> Result<(Lease, Origin), Error> {
+    let goal = Goal { upstream: upstream.clone(), at, thread: thread_index() };
+    match goal.server().shares() {
         false => own(&goal, limit, None).await,
         true => shared(&goal, limit).await,
     }
 }
 
-/// Where a connection is to lead, and on which shelf it belongs.
+/// Where a connection is to lead, and on which shard it belongs.
 #[derive(Clone)]
 struct Goal {
     upstream: Arc<Upstream>,
-    /// Which of its endpoints.
+    /// Which of its servers.
     at: usize,
-    slot: usize,
+    thread: usize,
 }
 
 impl Goal {
-    fn endpoint(&self) -> &Endpoint {
-        &self.upstream.endpoints[self.at]
+    fn server(&self) -> &Server {
+        &self.upstream.servers[self.at]
     }
 
     fn pool(&self) -> &Arc<Pool> {
-        &self.endpoint().pool
+        &self.server().pool
     }
 
-    fn shelf(&self) -> &Shelf {
-        &self.pool().shelves[self.slot]
+    fn shard(&self) -> &PoolShard {
+        &self.pool().shards[self.thread]
     }
 
-    fn stock(&self) -> MutexGuard<'_, Stock> {
-        self.pool().stock(self.slot)
+    fn state(&self) -> MutexGuard<'_, ShardState> {
+        self.pool().state(self.thread)
     }
 
     async fn connect(&self, limit: Timeout) -> Result<Io, Error> {
-        let io = self.endpoint().place.connect(limit).await?;
-        self.upstream.tally.count(Event::Opened);
+        let io = self.server().connector.connect(limit).await?;
+        self.upstream.counters.count(Event::Opened);
         Ok(io)
     }
 }
 
-async fn own(goal: &Goal, limit: Timeout, dial: Option<&Dial>) -> Result<(Line, Origin), Error> {
+async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> Result<(Lease, Origin), Error> {
     let since = Instant::now();
-    let (pool, slot) = (goal.pool(), goal.slot);
-    let (place, waited) = pool.place(slot, limit).await?;
+    let (pool, thread) = (goal.pool(), goal.thread);
+    let (place, waited) = pool.place(thread, limit).await?;
     if waited == Waited::Yes {
-        goal.upstream.tally.count(Event::Queued);
+        goal.upstream.counters.count(Event::Queued);
         // Who left has most likely left a connection.
-        let kept = std::future::poll_fn(|cx| pool.reuse(slot, cx).into()).await;
-        if let Some(Kept { wire, .. }) = kept {
-            return Ok((Line::Own(Own { wire, slot, place }), Origin::Kept));
+        let kept = std::future::poll_fn(|cx| pool.reuse(thread, cx).into()).await;
+        if let Some(KeptConnection { wire, .. }) = kept {
+            return Ok((Lease::Own(OwnConnection { wire, thread, place }), Origin::Kept));
         }
     }
     // Before the name is looked up, so that what is found may only be newer.
     let changes = pool.changes();
-    let dialed = dial.and_then(|dial| dial.single.lock().unwrap_or_else(PoisonError::into_inner).take());
-    let io = match dialed.filter(|io| pool.leads(io, changes.wrapping_sub(1))) {
+    let tried = attempt.and_then(|attempt| attempt.single.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let io = match tried.filter(|io| pool.leads(io, changes.wrapping_sub(1))) {
         Some(io) => io,
         None => goal.connect(rest(limit, since)).await?,
     };
     let wire = Wire { io, timer: None, born: Instant::now(), changes };
-    Ok((Line::Own(Own { wire, slot, place }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, place }), Origin::Fresh))
 }
 
 /// Where connections may be shared, calls that have none wait for one attempt.
-async fn shared(goal: &Goal, limit: Timeout) -> Result<(Line, Origin), Error> {
+async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, Origin), Error> {
     let since = Instant::now();
     let late = || Error::new(Kind::Timeout, "connecting timed out");
     let mut waiting = None;
-    let mut dialed = None;
+    let mut tried = None;
     loop {
         match next(goal) {
-            Next::Seat(seat) => return Ok((Line::Shared(seat), Origin::Fresh)),
-            Next::Own => return own(goal, rest(limit, since), dialed.as_deref()).await,
-            Next::Dial(dial, done) => {
+            Next::Slot(slot) => return Ok((Lease::Shared(slot), Origin::Fresh)),
+            Next::Own => return own(goal, rest(limit, since), tried.as_deref()).await,
+            Next::Attempt(attempt, done) => {
                 within(rest(limit, since), done).await.ok_or_else(late)?;
-                dial.outcome.get().cloned().unwrap_or(Ok(()))?;
-                dialed = Some(dial);
+                attempt.outcome.get().cloned().unwrap_or(Ok(()))?;
+                tried = Some(attempt);
             }
             Next::Full(freed) => {
                 if waiting.is_none() {
-                    goal.upstream.tally.count(Event::Queued);
-                    waiting = Some(goal.shelf().wait(goal.pool().bounds.waiting)?);
+                    goal.upstream.counters.count(Event::Queued);
+                    waiting = Some(goal.shard().wait(goal.pool().bounds.waiting)?);
                 }
                 within(rest(limit, since), freed).await.ok_or_else(full)?;
             }
@@ -420,90 +420,90 @@ async fn shared(goal: &Goal, limit: Timeout) -> Result<(Line, Origin), Error> {
 
 /// What a call without a connection does next.
 enum Next {
-    Seat(Seat),
+    Slot(StreamSlot),
     /// Opens one for itself.
     Own,
     /// Waits for the attempt.
-    Dial(Arc<Dial>, OwnedNotified),
-    /// Waits for a seat.
+    Attempt(Arc<ConnectAttempt>, OwnedNotified),
+    /// Waits for a free stream.
     Full(OwnedNotified),
 }
 
 fn next(goal: &Goal) -> Next {
     let bounds = &goal.pool().bounds;
-    let mut stock = goal.stock();
-    if let Some(seat) = goal.pool().seat(&mut stock) {
-        return Next::Seat(seat);
+    let mut state = goal.state();
+    if let Some(slot) = goal.pool().reserve(&mut state) {
+        return Next::Slot(slot);
     }
-    if stock.single.is_some_and(|since| since.elapsed() < BELIEVED) {
+    if state.single.is_some_and(|since| since.elapsed() < BELIEVED) {
         return Next::Own;
     }
-    if let Some(dial) = &stock.dial {
-        return Next::Dial(dial.clone(), dial.done.clone().notified_owned());
+    if let Some(attempt) = &state.attempt {
+        return Next::Attempt(attempt.clone(), attempt.done.clone().notified_owned());
     }
-    if bounds.open.is_some_and(|most| stock.shared.len() >= most) {
-        return Next::Full(goal.shelf().freed.clone().notified_owned());
+    if bounds.open.is_some_and(|most| state.shared.len() >= most) {
+        return Next::Full(goal.shard().freed.clone().notified_owned());
     }
-    let dial = Arc::<Dial>::default();
-    let done = dial.done.clone().notified_owned();
-    stock.dial = Some(dial.clone());
-    let dialing = Dialing { goal: goal.clone(), dial: dial.clone() };
+    let attempt = Arc::<ConnectAttempt>::default();
+    let done = attempt.done.clone().notified_owned();
+    state.attempt = Some(attempt.clone());
+    let connecting = Connecting { goal: goal.clone(), attempt: attempt.clone() };
     // A task of its own: it serves all who wait, and the one who began may leave.
-    tokio::spawn(dialing.run());
-    Next::Dial(dial, done)
+    tokio::spawn(connecting.run());
+    Next::Attempt(attempt, done)
 }
 
 /// An attempt at a connection for all.
 #[derive(Default)]
-struct Dial {
+struct ConnectAttempt {
     outcome: OnceLock<Result<(), Error>>,
     /// What turned out to serve one call at a time is for one of those who waited.
     single: Mutex<Option<Io>>,
     done: Arc<Notify>,
 }
 
-struct Dialing {
+struct Connecting {
     goal: Goal,
-    dial: Arc<Dial>,
+    attempt: Arc<ConnectAttempt>,
 }
 
-impl Dialing {
+impl Connecting {
     async fn run(self) {
         // For all of it: what never ends would let nobody try again.
         let outcome = within(self.goal.upstream.timeouts.connect, self.reach()).await;
         let outcome = outcome.unwrap_or_else(|| Err(Error::new(Kind::Timeout, "connecting timed out")));
         // Set once, here.
-        let _ = self.dial.outcome.set(outcome);
+        let _ = self.attempt.outcome.set(outcome);
     }
 
     async fn reach(&self) -> Result<(), Error> {
         let goal = &self.goal;
         let (pool, upstream) = (goal.pool(), &goal.upstream);
         let io = goal.connect(upstream.timeouts.connect).await?;
-        if !goal.endpoint().speaks_h2(&io)? {
-            goal.stock().single = Some(Instant::now());
-            *self.dial.single.lock().unwrap_or_else(PoisonError::into_inner) = Some(io);
+        if !goal.server().speaks_h2(&io)? {
+            goal.state().single = Some(Instant::now());
+            *self.attempt.single.lock().unwrap_or_else(PoisonError::into_inner) = Some(io);
             return Ok(());
         }
         let peer = io.peer();
         let span = Span { idle: pool.bounds.keep, lifetime: pool.bounds.lifetime };
-        let (freed, most) = (goal.shelf().freed.clone(), goal.stock().most);
-        let home = Home { pool: Arc::downgrade(pool), slot: goal.slot, freed, most };
+        let (freed, most) = (goal.shard().freed.clone(), goal.state().most);
+        let home = Home { pool: Arc::downgrade(pool), thread: goal.thread, freed, most };
         let session = Session::open(io, upstream.max_head, span, home).await?;
-        let mut stock = goal.stock();
-        stock.single = None;
-        stock.most = Some(session.most());
-        stock.shared.push((session, peer));
+        let mut state = goal.state();
+        state.single = None;
+        state.most = Some(session.most());
+        state.shared.push((session, peer));
         Ok(())
     }
 }
 
-impl Drop for Dialing {
+impl Drop for Connecting {
     /// Also when the runtime ends: nobody waits for what does not come.
     fn drop(&mut self) {
-        self.goal.stock().dial = None;
-        self.dial.done.notify_waiters();
-        self.goal.shelf().freed.notify_waiters();
+        self.goal.state().attempt = None;
+        self.attempt.done.notify_waiters();
+        self.goal.shard().freed.notify_waiters();
     }
 }
 

@@ -9,10 +9,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, VIA as VIA_NAME};
 use http::{HeaderValue, Method, Uri};
 use http_body::Frame;
 
-use super::endpoint::Endpoint;
 use super::fields::rebuilt;
 use super::head::Asked;
 use super::io::Io;
+use super::server::Server;
 use super::{Call, Root};
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Pulled};
@@ -110,7 +110,7 @@ pub(super) enum Sent {
 impl Request {
     /// # Errors
     /// `BadRequest` for what cannot be said in HTTP/1.1.
-    pub(super) fn new(endpoint: &Endpoint, mut call: Call) -> Result<Self, Error> {
+    pub(super) fn new(server: &Server, mut call: Call) -> Result<Self, Error> {
         check(&call)?;
         let (body, stream, json) = match call.body {
             None => (Bytes::new(), None, false),
@@ -137,18 +137,18 @@ impl Request {
         let head = Bytes::new();
         let mut request =
             Request { parts: None, head, body, repeatable, method, stream, out, begun: false, written: 0 };
-        match endpoint.shares() {
+        match server.shares() {
             // Where there is no choice, the head is bytes from the start: they are smaller.
-            false => request.head = parts.write(endpoint),
+            false => request.head = parts.write(server),
             true => request.parts = Some(Box::new(parts)),
         }
         Ok(request)
     }
 
     /// Gets ready for HTTP/1.1.
-    pub(super) fn write_head(&mut self, endpoint: &Endpoint) {
+    pub(super) fn write_head(&mut self, server: &Server) {
         if let Some(parts) = self.parts.as_ref().filter(|_| self.head.is_empty()) {
-            self.head = parts.write(endpoint);
+            self.head = parts.write(server);
         }
     }
 
@@ -156,11 +156,11 @@ impl Request {
     ///
     /// # Errors
     /// `Reset` if it has been given up meanwhile.
-    pub(super) fn shared_head(&mut self, endpoint: &Endpoint) -> Result<http::Request<()>, Error> {
+    pub(super) fn shared_head(&mut self, server: &Server) -> Result<http::Request<()>, Error> {
         let gone = || Error::new(Kind::Reset, "the request cannot be sent again");
         self.head = Bytes::new();
         self.out.head = 0;
-        self.parts.as_ref().and_then(|parts| parts.share(endpoint)).ok_or_else(gone)
+        self.parts.as_ref().and_then(|parts| parts.share(server)).ok_or_else(gone)
     }
 
     /// Whether the head is all there is.
@@ -280,17 +280,17 @@ impl Request {
 
 impl Parts {
     /// What stands before the target.
-    fn base<'a>(&self, endpoint: &'a Endpoint) -> &'a str {
+    fn base<'a>(&self, server: &'a Server) -> &'a str {
         match self.root {
-            Root::Upstream => &endpoint.base,
+            Root::Upstream => &server.base,
             Root::Server => "",
         }
     }
 
-    fn write(&self, endpoint: &Endpoint) -> Bytes {
+    fn write(&self, server: &Server) -> Bytes {
         SCRATCH.with_borrow_mut(|out| {
             out.clear();
-            write_line(out, &self.method, self.base(endpoint), &self.target, &endpoint.authority);
+            write_line(out, &self.method, self.base(server), &self.target, &server.authority);
             write_fields(out, &self.headers);
             out.extend_from_slice(VIA_LINE);
             write_length(out, self.length);
@@ -299,9 +299,9 @@ impl Parts {
         })
     }
 
-    fn share(&self, endpoint: &Endpoint) -> Option<http::Request<()>> {
-        let path = [self.base(endpoint), &self.target].concat();
-        let uri = Uri::builder().scheme(endpoint.origin.scheme()).authority(&*endpoint.authority).path_and_query(path);
+    fn share(&self, server: &Server) -> Option<http::Request<()>> {
+        let path = [self.base(server), &self.target].concat();
+        let uri = Uri::builder().scheme(server.origin.scheme()).authority(&*server.authority).path_and_query(path);
         let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
         let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.append(VIA_NAME, HeaderValue::from_static(VIA));

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::connect::{Fault, dial};
+use super::connect::{Fault, connect};
 use crate::error::Kind;
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Node};
@@ -327,7 +327,7 @@ impl Name {
 /// Tries address after address, the next when one fails or keeps waiting too long (RFC 8305, 5); nothing if there is none.
 async fn race(mut addresses: impl Iterator<Item = SocketAddr>) -> Option<Result<TcpStream, Fault>> {
     let mut running = FuturesUnordered::new();
-    running.push(dial(addresses.next()?));
+    running.push(connect(addresses.next()?));
     let mut next = Instant::now() + HEAD_START;
     let mut waiting = addresses.next();
     loop {
@@ -336,7 +336,7 @@ async fn race(mut addresses: impl Iterator<Item = SocketAddr>) -> Option<Result<
             Some(address) => match tokio::time::timeout_at(next, running.next()).await {
                 Ok(Some(outcome)) => outcome,
                 Ok(None) | Err(_) => {
-                    running.push(dial(address));
+                    running.push(connect(address));
                     (next, waiting) = (Instant::now() + HEAD_START, addresses.next());
                     continue;
                 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::balance::Tried;
 use super::clock::Clock;
 use super::eject::grown;
-use super::hush::Hush;
+use super::limiter::LogLimiter;
 use super::random::below;
 use super::{Call, Outcome, Timeouts};
 use crate::error::Kind;
@@ -21,14 +21,14 @@ use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Node, Share, Timeout, defaults};
 
 spec! {
-    /// When a request is sent again: to another endpoint, if there is one. Only requests whose method is idempotent
+    /// When a request is sent again: to another server, if there is one. Only requests whose method is idempotent
     /// (RFC 9110, 9.2.2), or that have not left yet, and only before anything of an answer was handed on. A body that is
     /// streamed cannot be sent again.
     pub struct RetrySpec {
         /// How often it is sent at most, the first time included.
         pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
         /// What is tried again: `connect` (no connection could be had), `reset` (it ended before the answer),
-        /// `timeout` (no answer in time), or a status, as in 503. With `timeout`, a call that waits at an endpoint that
+        /// `timeout` (no answer in time), or a status, as in 503. With `timeout`, a call that waits at a server that
         /// answers nobody for as long as `silence` of `balance` says is sent to another one too, if its method is safe
         /// (RFC 9110, 9.2.1): the first answer counts.
         pub on: Vec<Cause> = usual(),
@@ -115,7 +115,7 @@ impl RetrySpec {
     }
 }
 
-/// Retries in store at most: what a burst of failures may cost. One endpoint of three that dies has fewer calls on it.
+/// Retries in store at most: what a burst of failures may cost. One server of three that dies has fewer calls on it.
 const MOST: u64 = 1_000;
 /// Retries in store at the beginning.
 const START: u64 = 100;
@@ -132,7 +132,7 @@ pub(super) struct Retry {
     pub(super) sent: AtomicU64,
     /// Requests that were not, for want of budget.
     pub(super) withheld: AtomicU64,
-    hush: Hush,
+    log_limiter: LogLimiter,
 }
 
 const TARGET: &str = "crocodile_pear::upstream";
@@ -157,7 +157,7 @@ impl Retry {
             rules,
             sent: AtomicU64::new(0),
             withheld: AtomicU64::new(0),
-            hush: Hush::default(),
+            log_limiter: LogLimiter::default(),
         })
     }
 
@@ -193,7 +193,7 @@ impl Retry {
             return None;
         }
         if !self.spend() {
-            if self.hush.over() {
+            if self.log_limiter.allows() {
                 let budget = self.rules.budget.0 * 100.0;
                 tracing::warn!(target: TARGET, upstream, "failures are told at once: retries have taken {budget}% of the calls");
             }
@@ -203,7 +203,7 @@ impl Retry {
         Some(wait)
     }
 
-    /// Whether a request is sent to another endpoint while the first still has it.
+    /// Whether a request is sent to another server while the first still has it.
     pub(super) fn hedges(&self, replay: &Replay) -> bool {
         let may = replay.call.method.is_safe() && self.rules.on.contains(&Cause::Timeout);
         may && replay.sent < self.rules.attempts.get() && self.spend()

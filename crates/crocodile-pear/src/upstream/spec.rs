@@ -39,14 +39,14 @@ spec! {
         pub keep: Duration = Duration::from_secs(30),
         /// How many connections there may be.
         pub connections: Option<ConnectionsSpec>,
-        /// When a request is sent again. With several endpoints it is, as the defaults say, unless this says
+        /// When a request is sent again. With several servers it is, as the defaults say, unless this says
         /// otherwise; with one only if this is written.
         pub retry: Option<RetrySpec>,
-        /// When an endpoint that fails is no longer called. There is no breaker unless this is written.
+        /// When a server that fails is no longer called. There is no breaker unless this is written.
         pub breaker: Option<BreakerSpec>,
-        /// How calls are spread over several endpoints.
+        /// How calls are spread over several servers.
         pub balance: BalanceSpec = defaults(),
-        /// How endpoints are asked whether they are well. They are not unless this is written.
+        /// How servers are asked whether they are well. They are not unless this is written.
         pub health: Option<HealthSpec>,
     }
     short(short)
@@ -212,12 +212,12 @@ impl UpstreamSpec {
     /// Makes it ready; every problem is noted. `span` is where its name stands.
     pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
         let written = self.locations(name, span, problems);
-        let endpoints = written.as_deref().and_then(|written| endpoints(written, problems));
-        let tls = self.tls(written.as_deref().unwrap_or_default(), endpoints.as_deref(), given.files, problems);
+        let servers = written.as_deref().and_then(|written| servers(written, problems));
+        let tls = self.tls(written.as_deref().unwrap_or_default(), servers.as_deref(), given.files, problems);
         let forward = forward(&self.forward, problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
-        let (endpoints, tls, forward) = (endpoints?, tls?, forward?);
+        let (servers, tls, forward) = (servers?, tls?, forward?);
         health?;
         let standard = || Connections { keep: self.keep, ..Connections::default() };
         let connections = self.connections.as_ref().map_or_else(standard, |spec| spec.bounds(self.keep));
@@ -233,9 +233,9 @@ impl UpstreamSpec {
             breaker: self.breaker.clone(),
             balance: self.balance.clone(),
             health: self.health.clone(),
-            ..Settings::new(name, endpoints.first()?.0.clone())
+            ..Settings::new(name, servers.first()?.0.clone())
         };
-        match Upstream::new(Settings { endpoints, ..settings }) {
+        match Upstream::new(Settings { servers, ..settings }) {
             Ok(upstream) => Some(upstream),
             Err(error) => problems.error(span, error.detail().to_owned(), ""),
         }
@@ -247,7 +247,7 @@ impl UpstreamSpec {
         let written = match (&self.url, &self.urls, &self.endpoints) {
             (Some(url), None, None) => vec![plain(url)],
             (None, Some(urls), None) => urls.iter().map(plain).collect(),
-            (None, None, Some(endpoints)) => endpoints.clone(),
+            (None, None, Some(servers)) => servers.clone(),
             (None, None, None) => Vec::new(),
             _ => {
                 let message = format!("`{name}` has its URLs in more than one place");
@@ -283,12 +283,12 @@ impl UpstreamSpec {
     }
 }
 
-/// The turns of all endpoints are written down once; a hundred is finer than anyone can tell.
+/// The turns of all servers are written down once; a hundred is finer than anyone can tell.
 const MOST_WEIGHT: u32 = 100;
 
 /// Every address with its weight.
-fn endpoints(written: &[LocationSpec], problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
-    let endpoint = |written: &LocationSpec| {
+fn servers(written: &[LocationSpec], problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
+    let server = |written: &LocationSpec| {
         let weight = written.weight.get();
         if weight > MOST_WEIGHT {
             let message = format!("the weight {weight} is more than {MOST_WEIGHT}");
@@ -297,8 +297,8 @@ fn endpoints(written: &[LocationSpec], problems: &mut Problems) -> Option<Vec<(U
         url(&written.url, problems).map(|url| (url, weight)).filter(|_| weight <= MOST_WEIGHT)
     };
     // All are read before one that failed ends it, so that every problem is found.
-    let endpoints: Vec<_> = written.iter().map(endpoint).collect();
-    endpoints.into_iter().collect()
+    let servers: Vec<_> = written.iter().map(server).collect();
+    servers.into_iter().collect()
 }
 
 fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {

@@ -1,4 +1,4 @@
-//! One of an upstream's addresses, with what belongs to it alone: its connections and how it fares.
+//! One of the servers behind an upstream: its address, its connections, its health.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{StatusCode, Uri};
 
 use super::breaker::Breaker;
-use super::connect::Place;
+use super::connect::Connector;
 use super::eject::Eject;
 use super::health::Health;
 use super::io::Io;
@@ -18,9 +18,9 @@ use super::tls::Tls;
 use super::{Outcome, Protocol, Settings};
 use crate::error::{Error, Kind};
 
-/// One address of an upstream.
-pub(super) struct Endpoint {
-    pub(super) place: Place,
+/// One server of an upstream.
+pub(super) struct Server {
+    pub(super) connector: Connector,
     protocol: Protocol,
     /// What links that lead here begin with.
     pub(super) origin: Origin,
@@ -29,23 +29,23 @@ pub(super) struct Endpoint {
     /// The path before every call's own.
     pub(super) base: Box<str>,
     pub(super) pool: Arc<Pool>,
-    /// Calls in flight; counted where there are several endpoints to choose from.
+    /// Calls in flight; counted where there are several servers to choose from.
     pub(super) load: AtomicI64,
-    /// Heads of answers; counted where there are several endpoints to compare.
+    /// Heads of answers; counted where there are several servers to compare.
     pub(super) heard: AtomicU64,
     pub(super) weight: u32,
-    /// Nothing, for an endpoint that is called whatever happens.
+    /// Nothing, for a server that is called whatever happens.
     pub(super) standing: Option<Box<Standing>>,
 }
 
-/// Whether an endpoint is called.
+/// Whether a server is called.
 pub(super) struct Standing {
     pub(super) health: Option<Health>,
     pub(super) eject: Option<Eject>,
     pub(super) breaker: Option<Breaker>,
 }
 
-/// What a call may do at its endpoint: which of the two it tries for.
+/// What a call may do at its server: which of the two it tries for.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     pub(super) eject: Trial,
@@ -59,7 +59,7 @@ pub(super) enum Trial {
     No,
 }
 
-/// What a call says of its endpoint.
+/// What a call says of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Went {
     Well,
@@ -77,7 +77,7 @@ pub(super) enum Change {
     Up,
 }
 
-/// What is heeded when an endpoint is chosen.
+/// What is heeded when a server is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heed {
     /// Health, ejection, breaker.
@@ -90,7 +90,7 @@ impl Turn {
     pub(super) const PLAIN: Turn = Turn { eject: Trial::No, breaker: Trial::No };
 }
 
-impl Endpoint {
+impl Server {
     /// # Errors
     /// What is wrong with the URL.
     pub(super) fn new(url: &Uri, weight: u32, settings: &Settings) -> Result<Self, String> {
@@ -111,10 +111,10 @@ impl Endpoint {
             _ => return Err("the url of an upstream begins with http:// or https://".to_owned()),
         };
         let port = authority.port_u16().unwrap_or(port);
-        let place = Place::new(authority.host(), port, tls, settings.resolver.as_ref());
-        Ok(Endpoint {
-            pool: Arc::new(Pool::new(settings.connections.clone(), place.name().cloned())),
-            place,
+        let connector = Connector::new(authority.host(), port, tls, settings.resolver.as_ref());
+        Ok(Server {
+            pool: Arc::new(Pool::new(settings.connections.clone(), connector.name().cloned())),
+            connector,
             protocol: settings.protocol,
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
@@ -129,7 +129,7 @@ impl Endpoint {
     /// Whether calls may share connections.
     pub(super) fn shares(&self) -> bool {
         match self.protocol {
-            Protocol::Auto => self.place.has_tls(),
+            Protocol::Auto => self.connector.has_tls(),
             Protocol::Http1 => false,
             Protocol::Http2 => true,
         }
@@ -140,7 +140,7 @@ impl Endpoint {
     /// # Errors
     /// `Unreachable`, where HTTP/2 is wanted and not chosen.
     pub(super) fn speaks_h2(&self, io: &Io) -> Result<bool, Error> {
-        let prior_knowledge = self.protocol == Protocol::Http2 && !self.place.has_tls();
+        let prior_knowledge = self.protocol == Protocol::Http2 && !self.connector.has_tls();
         match prior_knowledge || io.chose_h2() {
             false if self.protocol == Protocol::Http2 => {
                 Err(Error::new(Kind::Unreachable, "the upstream does not speak HTTP/2"))
@@ -161,7 +161,7 @@ impl Endpoint {
         Some(Turn { eject, breaker })
     }
 
-    /// Learns what became of a call; `last` says whether no other endpoint is left.
+    /// Learns what became of a call; `last` says whether no other server is left.
     pub(super) fn note(&self, went: Went, turn: Turn, last: impl FnOnce() -> bool) -> [Option<Change>; 2] {
         let Some(standing) = &self.standing else { return [None; 2] };
         let eject = standing.eject.as_ref().and_then(|eject| eject.note(went, turn.eject, last));
@@ -209,7 +209,7 @@ impl Standing {
     }
 }
 
-/// What the head of an answer, or its want, says of the endpoint; nothing, if it was somebody else's fault.
+/// What the head of an answer, or its want, says of the server; nothing, if it was somebody else's fault.
 pub(super) fn judge(outcome: &Outcome) -> Option<Went> {
     match outcome {
         Ok((status, _)) => Some(if failed(*status) { Went::Badly } else { Went::Well }),
@@ -227,9 +227,9 @@ fn failed(status: StatusCode) -> bool {
 
 impl Change {
     /// Tells it in the log.
-    pub(super) fn tell(self, upstream: &str, endpoint: &str) {
-        let good = |text| tracing::info!(target: "crocodile_pear::upstream", upstream, endpoint, "{text}");
-        let bad = |text| tracing::warn!(target: "crocodile_pear::upstream", upstream, endpoint, "{text}");
+    pub(super) fn tell(self, upstream: &str, server: &str) {
+        let good = |text| tracing::info!(target: "crocodile_pear::upstream", upstream, server, "{text}");
+        let bad = |text| tracing::warn!(target: "crocodile_pear::upstream", upstream, server, "{text}");
         match self {
             Change::Opened => bad("the breaker has opened"),
             Change::Closed => good("the breaker has closed"),

@@ -11,15 +11,15 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// The time since something was told.
 #[derive(Default)]
-pub(super) struct Hush {
+pub(super) struct LogLimiter {
     first: OnceLock<Instant>,
     /// Milliseconds after `first`, from which on it is told again.
     until: AtomicU64,
 }
 
-impl Hush {
+impl LogLimiter {
     /// Whether it is time to tell; it is not again for a while.
-    pub(super) fn over(&self) -> bool {
+    pub(super) fn allows(&self) -> bool {
         let now = self.first.get_or_init(Instant::now).elapsed().as_millis() as u64;
         let next = now + EVERY.as_millis() as u64;
         let due = |until| (until <= now).then_some(next);
@@ -33,9 +33,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_line_stands_for_ten_seconds() {
-        let hush = Hush::default();
-        assert_eq!([hush.over(), hush.over()], [true, false]);
+        let log_limiter = LogLimiter::default();
+        assert_eq!([log_limiter.allows(), log_limiter.allows()], [true, false]);
         tokio::time::advance(EVERY).await;
-        assert_eq!([hush.over(), hush.over()], [true, false]);
+        assert_eq!([log_limiter.allows(), log_limiter.allows()], [true, false]);
     }
 }

@@ -7,7 +7,7 @@ pub(super) const THREADS: usize = 64;
 
 /// What has happened at an upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct CounterSnapshot {
     /// Calls begun.
     pub calls: u64,
     /// Connections opened.
@@ -44,27 +44,28 @@ pub(super) enum Event {
 /// One thread's counts, on cache lines that no other thread writes.
 #[derive(Default)]
 #[repr(align(128))]
-struct Sheet([AtomicU64; 9]);
+struct ThreadCounters([AtomicU64; 9]);
 
 /// The counts of all threads.
-pub(super) struct Tally(Box<[Sheet]>);
+pub(super) struct Counters(Box<[ThreadCounters]>);
 
-impl Tally {
+impl Counters {
     pub(super) fn new() -> Self {
-        Tally((0..THREADS).map(|_| Sheet::default()).collect())
+        Counters((0..THREADS).map(|_| ThreadCounters::default()).collect())
     }
 
     pub(super) fn count(&self, event: Event) {
-        self.0[slot()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+        self.0[thread_index()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The sums. Calls may go on meanwhile: each sum is right by itself, not all of them at one moment.
-    pub(super) fn sum(&self) -> Counters {
-        let sum =
-            |event: Event| -> u64 { self.0.iter().map(|sheet| sheet.0[event as usize].load(Ordering::Relaxed)).sum() };
+    pub(super) fn snapshot(&self) -> CounterSnapshot {
+        let sum = |event: Event| -> u64 {
+            self.0.iter().map(|thread| thread.0[event as usize].load(Ordering::Relaxed)).sum()
+        };
         // Left first: who enters in between may be counted once too often, never too few times.
         let left = sum(Event::Left);
-        Counters {
+        CounterSnapshot {
             calls: sum(Event::Call),
             opened: sum(Event::Opened),
             reused: sum(Event::Reused),
@@ -78,10 +79,10 @@ impl Tally {
 }
 
 /// This thread's place, in whatever every thread has for itself.
-pub(super) fn slot() -> usize {
+pub(super) fn thread_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
-    SLOT.with(|slot| *slot)
+    thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
+    INDEX.with(|index| *index)
 }
 
 #[cfg(test)]
@@ -90,20 +91,23 @@ mod tests {
 
     #[test]
     fn what_threads_count_adds_up() {
-        let tally = Tally::new();
+        let counters = Counters::new();
         let calls = 1_000;
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..calls {
-                        tally.count(Event::Call);
-                        tally.count(Event::Entered);
+                        counters.count(Event::Call);
+                        counters.count(Event::Entered);
                     }
                 });
             }
         });
         // It ends where it did not begin.
-        (0..calls).for_each(|_| tally.count(Event::Left));
-        assert_eq!(tally.sum(), Counters { calls: 3 * calls, in_flight: 2 * calls, ..Counters::default() });
+        (0..calls).for_each(|_| counters.count(Event::Left));
+        assert_eq!(
+            counters.snapshot(),
+            CounterSnapshot { calls: 3 * calls, in_flight: 2 * calls, ..CounterSnapshot::default() }
+        );
     }
 }
