@@ -4,6 +4,7 @@ mod client;
 pub mod error;
 pub mod flow;
 pub mod format;
+pub mod http1;
 pub mod jq;
 pub mod plan;
 pub mod problem;

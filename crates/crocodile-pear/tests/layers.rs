@@ -11,6 +11,7 @@ const LIBRARY: &[&str] = &[
     "problem",
     "spec",
     "timeline",
+    "http1",
     "jq::value",
     "format::json",
     "jq",

@@ -13,15 +13,15 @@ use http_body::{Frame, SizeHint};
 
 use super::admission::{Admission, admit};
 use super::clock::{Clock, Phase};
-use super::framing::{Decoder, Framing, cut};
 use super::h2::{self, Broken, Stream};
-use super::head::{self, Head, Reuse, malformed};
 use super::pool::{Lease, OwnConnection};
 use super::request::{Request, Sent};
 use super::server::Server;
 use super::{Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
+use crate::http1::answer::{self, AnswerHead, Asked};
+use crate::http1::{Broken as Unreadable, Decoder, Framing, Reuse, head_end};
 use crate::spec::Timeout;
 
 /// Interim answers before the final one; 100, 102 and 103 may repeat, but not for ever.
@@ -268,7 +268,7 @@ impl Exchange {
     }
 
     /// From the head to the body, of which a part may have come already.
-    fn open(&mut self, head: Head, opened: Opened) -> Parts {
+    fn open(&mut self, head: AnswerHead, opened: Opened) -> Parts {
         let Opened { decoder, ready, surplus } = opened;
         self.reuse = if surplus { Reuse::Close } else { head.reuse };
         // A refusal is final: what remains of the request is of no use to anyone.
@@ -300,9 +300,9 @@ impl Exchange {
         };
         let read = ready!(own.wire.io.poll_read(cx, |bytes| {
             if bytes.is_empty() {
-                return decoder.end().map(|()| Reuse::Close);
+                return decoder.end().map(|()| Reuse::Close).map_err(|_| cut());
             }
-            let found = decoder.decode(bytes)?;
+            let found = decoder.decode(bytes).map_err(Unreadable::of_answer)?;
             *ready = Bytes::copy_from_slice(&bytes[found.data]);
             Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
         }));
@@ -489,7 +489,7 @@ enum Came {
     /// A part of a head, behind so many bytes of interim answers.
     Part(usize),
     /// The final head, and the body behind it as far as it came along.
-    Answer(Head, Opened),
+    Answer(AnswerHead, Opened),
 }
 
 /// A body as it was found behind its head.
@@ -502,18 +502,18 @@ struct Opened {
 impl Opened {
     fn new(framing: Framing, bytes: &mut [u8]) -> Result<Self, Error> {
         let mut decoder = Decoder::new(framing);
-        let found = decoder.decode(bytes)?;
+        let found = decoder.decode(bytes).map_err(Unreadable::of_answer)?;
         let ready = Bytes::copy_from_slice(&bytes[found.data]);
         Ok(Opened { decoder, ready, surplus: found.used < bytes.len() })
     }
 }
 
 /// Reads the heads in `bytes` up to the final one.
-fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, asked: head::Asked, most: usize) -> Result<Came, Error> {
+fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, asked: Asked, most: usize) -> Result<Came, Error> {
     let mut start = 0;
     loop {
         let rest = &mut bytes[start..];
-        let Some(end) = head::end(rest, *seen).filter(|&end| end <= most) else {
+        let Some(end) = head_end(rest, *seen).filter(|&end| end <= most) else {
             if rest.len() > most {
                 return Err(malformed("the head of the answer is too large"));
             }
@@ -521,7 +521,7 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, asked: head::Aske
             return Ok(Came::Part(start));
         };
         let (raw, body) = rest.split_at_mut(end);
-        let head = head::parse(raw, asked)?;
+        let head = answer::parse(raw, asked).map_err(Unreadable::of_answer)?;
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(malformed("the upstream switched protocols unasked"));
         }
@@ -536,6 +536,15 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, asked: head::Aske
         *seen = 0;
         start += end;
     }
+}
+
+/// The answer ended too early.
+pub(super) fn cut() -> Error {
+    Error::new(Kind::Cut, "the answer ended before it was whole")
+}
+
+pub(super) fn malformed(detail: &'static str) -> Error {
+    Error::new(Kind::Malformed, detail)
 }
 
 fn gone() -> Error {

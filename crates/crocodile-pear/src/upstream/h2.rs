@@ -20,13 +20,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 
-use super::fields::hop_by_hop;
-use super::framing::cut;
-use super::head::{Asked, malformed};
+use super::exchange::{cut, malformed};
 use super::io::Io;
 use super::pool::Pool;
 use super::request::{Piece, Request};
 use crate::error::{Error, Kind};
+use crate::http1::answer::Asked;
+use crate::http1::fields::hop_by_hop;
 
 /// Calls on one connection, where the upstream allows more: beyond it a second connection and its share of the
 /// upstream's threads serve better.

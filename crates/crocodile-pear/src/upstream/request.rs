@@ -1,7 +1,7 @@
 //! A request on its way out: its head rebuilt, never copied, its body pulled as the socket takes it.
 
 use std::cell::RefCell;
-use std::io::{IoSlice, Write};
+use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -9,14 +9,15 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, VIA as VIA_NAME};
 use http::{HeaderValue, Method, Uri};
 use http_body::Frame;
 
-use super::fields::rebuilt;
-use super::head::Asked;
 use super::io::Io;
 use super::server::Server;
 use super::{Call, Root};
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Pulled};
 use crate::format::json;
+use crate::http1::answer::Asked;
+use crate::http1::fields::rebuilt;
+use crate::http1::write;
 
 /// RFC 9110, 7.6.3: a gateway says that it was there, and loops can be seen.
 const VIA: &str = "1.1 crocodile-pear";
@@ -339,11 +340,6 @@ impl Out {
         }
         self.tail = &self.tail[written..];
     }
-
-    /// Puts `line` before the next piece: whatever framed the last one has left.
-    fn frame(&mut self, line: &[u8]) {
-        self.lead = Bytes::copy_from_slice(line);
-    }
 }
 
 enum More {
@@ -391,7 +387,9 @@ impl Stream {
         match &mut self.length {
             Length::Left(left) => take(left, &data)?,
             Length::Chunked => {
-                out.frame(format!("{:x}\r\n", data.len()).as_bytes());
+                let mut line = Vec::with_capacity(18);
+                write::chunk_size(&mut line, data.len());
+                out.lead = line.into();
                 out.tail = b"\r\n";
             }
         }
@@ -405,9 +403,9 @@ impl Stream {
             Length::Left(_) => Err(uneven("shorter")),
             Length::Chunked => {
                 let mut last = b"0\r\n".to_vec();
-                write_fields(&mut last, trailers.unwrap_or(&HeaderMap::new()));
+                trailers.into_iter().for_each(|trailers| write_fields(&mut last, trailers));
                 last.extend_from_slice(b"\r\n");
-                out.frame(&last);
+                out.lead = last.into();
                 Ok(More::No)
             }
         }
@@ -473,13 +471,7 @@ fn write_line(out: &mut Vec<u8>, method: &Method, base: &str, target: &str, auth
 
 fn write_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
     for (name, value) in fields.iter().filter(|(name, _)| !rebuilt(name)) {
-        write_field(out, name.as_str(), value);
-    }
-}
-
-fn write_field(out: &mut Vec<u8>, name: &str, value: &HeaderValue) {
-    for part in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-        out.extend_from_slice(part);
+        write::field(out, name.as_str().as_bytes(), value);
     }
 }
 
@@ -487,7 +479,7 @@ fn write_length(out: &mut Vec<u8>, length: Option<Option<u64>>) {
     match length {
         None => {}
         Some(None) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        Some(Some(length)) => write!(out, "content-length: {length}\r\n").expect("a Vec takes everything"),
+        Some(Some(length)) => write::content_length(out, length),
     }
 }
 

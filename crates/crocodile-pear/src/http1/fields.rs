@@ -5,7 +5,7 @@ use http::HeaderName;
 /// Whether a field says something about one connection only, or frames one message.
 ///
 /// `content-length` is not among them: an answer to HEAD carries it as information.
-pub(super) fn hop_by_hop(name: &HeaderName) -> bool {
+pub fn hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"
@@ -23,7 +23,7 @@ pub(super) fn hop_by_hop(name: &HeaderName) -> bool {
 }
 
 /// Whether the gateway writes a field of a request itself, or must not send it at all.
-pub(super) fn rebuilt(name: &HeaderName) -> bool {
+pub fn rebuilt(name: &HeaderName) -> bool {
     // `expect` is answered where the client's connection ends; the upstream would be asked in vain.
     hop_by_hop(name)
         || matches!(name.as_str(), "host" | "content-length" | "expect")
@@ -33,4 +33,31 @@ pub(super) fn rebuilt(name: &HeaderName) -> bool {
 /// Whether a call may carry this field by the configuration's word.
 pub fn may_send(name: &HeaderName) -> bool {
     !rebuilt(name)
+}
+
+/// Names that decide where a message ends, who it is for, or that belong to one connection only.
+const FRAMING: [&str; 11] = [
+    "content-length",
+    "transfer-encoding",
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "content-encoding",
+];
+
+/// Whether a name differs from one that frames messages by punctuation alone. CGI-like servers read `content_length` as
+/// `content-length`, others drop what they do not know: such a name has two readings.
+pub fn imitates(name: &str) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    if name.as_bytes().iter().all(plain) {
+        return false;
+    }
+    let letters = |name: &'static str| name.bytes().filter(|byte| *byte != b'-');
+    let bare = || name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+    FRAMING.iter().any(|framing| letters(framing).eq(bare()))
 }

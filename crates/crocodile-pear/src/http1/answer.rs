@@ -8,52 +8,39 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::fields::hop_by_hop;
 use super::framing::Framing;
-use crate::error::{Error, Kind};
+use super::{Broken, Reuse};
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
 const MAX_FIELDS: usize = 128;
 
 /// An answer's head, hop-by-hop fields already gone.
-pub(super) struct Head {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) framing: Framing,
-    pub(super) reuse: Reuse,
-}
-
-/// Whether the connection may serve another call once the answer is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reuse {
-    Keep,
-    Close,
+pub struct AnswerHead {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its fields, end-to-end ones only.
+    pub headers: HeaderMap,
+    /// Where its body ends.
+    pub framing: Framing,
+    /// Whether the connection may be used again.
+    pub reuse: Reuse,
+    /// The protocol that a 101 switches to.
+    pub upgrade: Option<HeaderValue>,
 }
 
 /// What was asked, as far as it decides whether the answer has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub enum Asked {
+    /// A HEAD.
     Head,
+    /// Anything else.
     Other,
-}
-
-/// Where the head in `buf` ends, if it does; the bytes before `seen` were looked at before.
-pub(super) fn end(buf: &[u8], seen: usize) -> Option<usize> {
-    // The empty line may have begun in the two bytes before.
-    let from = seen.saturating_sub(2);
-    memchr::memchr_iter(b'\n', &buf[from..]).find_map(|at| {
-        let next = from + at + 1;
-        match &buf[next..] {
-            [b'\n', ..] => Some(next + 1),
-            [b'\r', b'\n', ..] => Some(next + 2),
-            _ => None,
-        }
-    })
 }
 
 /// Reads a complete head.
 ///
 /// # Errors
-/// `Malformed`, also where RFC 9112 only allows to refuse: ambiguous framing is never guessed at.
-pub(super) fn parse(raw: &[u8], asked: Asked) -> Result<Head, Error> {
+/// Also where RFC 9112 only allows to refuse: ambiguous framing is never guessed at.
+pub fn parse(raw: &[u8], asked: Asked) -> Result<AnswerHead, Broken> {
     // Copied once; every value is a slice of it.
     let raw = Bytes::copy_from_slice(raw);
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
@@ -61,14 +48,15 @@ pub(super) fn parse(raw: &[u8], asked: Asked) -> Result<Head, Error> {
     let outcome = httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, &raw, &mut fields);
     match outcome {
         Ok(httparse::Status::Complete(_)) => {}
-        Err(httparse::Error::TooManyHeaders) => return Err(malformed("the answer has too many header fields")),
-        _ => return Err(malformed("the head of the answer is not HTTP")),
+        Err(httparse::Error::TooManyHeaders) => return Err(Broken("the answer has too many header fields")),
+        _ => return Err(Broken("the head of the answer is not HTTP")),
     }
 
     let (Some(code), Some(version)) = (parsed.code, parsed.version) else {
-        return Err(malformed("the head of the answer is not HTTP"));
+        return Err(Broken("the head of the answer is not HTTP"));
     };
-    let status = StatusCode::from_u16(code).map_err(|_| malformed("the answer's status is not one of HTTP"))?;
+    let status = StatusCode::from_u16(code).ok().filter(|status| status.as_u16() < 600);
+    let status = status.ok_or(Broken("the answer's status is not one of HTTP"))?;
 
     let mut gathered = Gathered::with_capacity(parsed.headers.len());
     for field in parsed.headers.iter() {
@@ -83,21 +71,23 @@ struct Gathered<'a> {
     length: Option<u64>,
     coding: Option<&'a [u8]>,
     connection: Vec<&'a [u8]>,
+    upgrade: Option<&'a [u8]>,
 }
 
 impl<'a> Gathered<'a> {
     fn with_capacity(fields: usize) -> Self {
-        Gathered { headers: HeaderMap::with_capacity(fields), length: None, coding: None, connection: Vec::new() }
+        let headers = HeaderMap::with_capacity(fields);
+        Gathered { headers, length: None, coding: None, connection: Vec::new(), upgrade: None }
     }
 
-    fn add(&mut self, field: &httparse::Header<'a>, raw: &Bytes) -> Result<(), Error> {
+    fn add(&mut self, field: &httparse::Header<'a>, raw: &Bytes) -> Result<(), Broken> {
         let httparse::Header { name, value } = *field;
         // Those that are for us are never made into fields: they are in nearly every answer.
         match name.len() {
             14 if name.eq_ignore_ascii_case("content-length") => return self.measure(value),
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
                 return match self.coding.replace(value) {
-                    Some(_) => Err(malformed("the answer has two transfer-encodings")),
+                    Some(_) => Err(Broken("the answer has two transfer-encodings")),
                     None => Ok(()),
                 };
             }
@@ -105,23 +95,27 @@ impl<'a> Gathered<'a> {
                 self.connection.push(value);
                 return Ok(());
             }
+            7 if name.eq_ignore_ascii_case("upgrade") => {
+                self.upgrade = Some(value);
+                return Ok(());
+            }
             _ => {}
         }
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| malformed("a header field of the answer has no valid name"))?;
+            .map_err(|_| Broken("a header field of the answer has no valid name"))?;
         if hop_by_hop(&name) {
             return Ok(());
         }
         let value = HeaderValue::from_maybe_shared(raw.slice_ref(value))
-            .map_err(|_| malformed("a header field of the answer has no valid value"))?;
+            .map_err(|_| Broken("a header field of the answer has no valid value"))?;
         self.headers.append(name, value);
         Ok(())
     }
 
-    fn measure(&mut self, value: &[u8]) -> Result<(), Error> {
-        let length = length(value).ok_or_else(|| malformed("the answer's content-length is invalid"))?;
+    fn measure(&mut self, value: &[u8]) -> Result<(), Broken> {
+        let length = length(value).ok_or(Broken("the answer's content-length is invalid"))?;
         match &self.length {
-            Some(first) if *first != length => Err(malformed("the answer has two lengths")),
+            Some(first) if *first != length => Err(Broken("the answer has two lengths")),
             _ => {
                 self.length = Some(length);
                 Ok(())
@@ -129,13 +123,13 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    fn decide(mut self, status: StatusCode, version: u8, asked: Asked) -> Result<Head, Error> {
+    fn decide(mut self, status: StatusCode, version: u8, asked: Asked) -> Result<AnswerHead, Broken> {
         let chunked = match &self.coding {
             None => false,
-            Some(_) if self.length.is_some() => return Err(malformed("the answer has a length and a coding")),
+            Some(_) if self.length.is_some() => return Err(Broken("the answer has a length and a coding")),
             // RFC 9112, 6.1: a coding in HTTP/1.0 is faulty framing.
             Some(coding) if version == 1 && coding.eq_ignore_ascii_case(b"chunked") => true,
-            Some(_) => return Err(malformed("the answer's transfer-encoding is not chunked alone")),
+            Some(_) => return Err(Broken("the answer's transfer-encoding is not chunked alone")),
         };
         let bodiless = asked == Asked::Head
             || status.is_informational()
@@ -154,7 +148,8 @@ impl<'a> Gathered<'a> {
             self.headers.insert(CONTENT_LENGTH, length.into());
         }
         let reuse = obey(&self.connection, version, &mut self.headers);
-        Ok(Head { status, headers: self.headers, framing, reuse })
+        let upgrade = self.upgrade.and_then(|value| HeaderValue::from_bytes(value).ok());
+        Ok(AnswerHead { status, headers: self.headers, framing, reuse, upgrade })
     }
 }
 
@@ -184,25 +179,12 @@ fn length(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok().filter(|&length| i64::try_from(length).is_ok())
 }
 
-pub(super) fn malformed(detail: &'static str) -> Error {
-    Error::new(Kind::Malformed, detail)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(head: &str) -> Result<Head, Error> {
+    fn read(head: &str) -> Result<AnswerHead, Broken> {
         parse(head.as_bytes(), Asked::Other)
-    }
-
-    #[test]
-    fn the_end_of_a_head_is_found_wherever_the_reads_were_split() {
-        let head = b"HTTP/1.1 200 OK\r\na: b\r\n\r\nrest";
-        for seen in 0..24 {
-            assert_eq!(end(head, seen), Some(25), "seen {seen}");
-        }
-        assert_eq!(end(&head[..24], 0), None);
     }
 
     #[test]
@@ -241,13 +223,12 @@ mod tests {
             "a: b\0c\r\n",
             "a: b\rc\r\n",
         ] {
-            let error = read(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).err();
-            assert_eq!(error.map(|error| error.kind()), Some(Kind::Malformed), "{fields:?}");
+            assert!(read(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).is_err(), "{fields:?}");
         }
         for head in
             ["HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/2 200 OK\r\n\r\n", "\r\n\r\n", "x\n\n"]
         {
-            assert_eq!(read(head).err().map(|error| error.kind()), Some(Kind::Malformed), "{head:?}");
+            assert!(read(head).is_err(), "{head:?}");
         }
     }
 

@@ -1,0 +1,62 @@
+//! HTTP/1.1 as bytes, for both sides of the gateway: the heads of requests and answers, and where bodies end (RFC 9112).
+//!
+//! Strict where two implementations could read a message in two ways: such a message is refused, never guessed at.
+
+pub mod answer;
+pub mod chunk;
+pub mod fields;
+pub mod framing;
+pub mod request;
+pub mod write;
+
+use crate::error::{Error, Kind};
+
+pub use self::framing::{Decoder, Framing};
+
+/// Whether a connection may serve another request once this one is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// It may.
+    Keep,
+    /// It ends.
+    Close,
+}
+
+/// A message breaks HTTP/1.1; in words of ours, never with bytes of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken(pub &'static str);
+
+impl Broken {
+    /// The error of a call whose answer it was.
+    pub fn of_answer(self) -> Error {
+        Error::new(Kind::Malformed, self.0)
+    }
+}
+
+/// Where the head in `bytes` ends, if it does; the bytes before `seen` were looked at before.
+pub fn head_end(bytes: &[u8], seen: usize) -> Option<usize> {
+    // The empty line may have begun in the two bytes before.
+    let from = seen.saturating_sub(2);
+    memchr::memchr_iter(b'\n', &bytes[from..]).find_map(|at| {
+        let next = from + at + 1;
+        match &bytes[next..] {
+            [b'\n', ..] => Some(next + 1),
+            [b'\r', b'\n', ..] => Some(next + 2),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::head_end;
+
+    #[test]
+    fn the_end_of_a_head_is_found_wherever_the_reads_were_split() {
+        let head = b"HTTP/1.1 200 OK\r\na: b\r\n\r\nrest";
+        for seen in 0..24 {
+            assert_eq!(head_end(head, seen), Some(25), "seen {seen}");
+        }
+        assert_eq!(head_end(&head[..24], 0), None);
+    }
+}

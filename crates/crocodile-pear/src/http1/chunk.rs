@@ -1,0 +1,161 @@
+//! Chunked bodies (RFC 9112, 7.1), by the letter: no lone LF, no space after a size, extensions as the grammar has them.
+
+use std::ops::Range;
+
+use super::Broken;
+
+/// Bytes of extensions that one body may have: they mean nothing to anyone.
+const MAX_EXTENSIONS: usize = 8 * 1024;
+
+/// Bytes of trailers that one body may have.
+const MAX_TRAILERS: usize = 16 * 1024;
+
+/// Hexadecimal digits of a chunk's size that 64 bits can hold.
+const MAX_DIGITS: u8 = 16;
+
+/// Some readers count in signed 64 bits, and some shift before they look: a size from here on is an attack.
+const MAX_SIZE: u64 = 1 << 60;
+
+/// Follows a chunked body to its end.
+pub(super) struct Chunked {
+    place: Place,
+    extensions: usize,
+    pub(super) trailers: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Size { size: u64, digits: u8 },
+    Extension { size: u64, at: Extension },
+    SizeEnd { size: u64 },
+    Data { left: u64 },
+    DataCr,
+    DataLf,
+    Trailers,
+    End,
+}
+
+/// Where in `;name=value` or `;name="value"`.
+#[derive(Clone, Copy)]
+enum Extension {
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    Value,
+    Quoted,
+    Escaped,
+    AfterQuoted,
+}
+
+impl Chunked {
+    pub(super) fn new() -> Self {
+        Chunked { place: Place::Size { size: 0, digits: 0 }, extensions: 0, trailers: Vec::new() }
+    }
+
+    pub(super) fn ended(&self) -> bool {
+        matches!(self.place, Place::End)
+    }
+
+    /// Moves the data of all chunks in `buf` together; where it lies then, and how many bytes were used.
+    pub(super) fn decode(&mut self, buf: &mut [u8]) -> Result<(Range<usize>, usize), Broken> {
+        let mut data = 0..0;
+        let mut at = 0;
+        while at < buf.len() {
+            match self.place {
+                Place::End => break,
+                Place::Data { left } => {
+                    let take = super::framing::take(left, buf.len() - at);
+                    if data.is_empty() {
+                        data = at..at;
+                    } else {
+                        buf.copy_within(at..at + take, data.end);
+                    }
+                    data.end += take;
+                    at += take;
+                    let left = left - take as u64;
+                    self.place = if left == 0 { Place::DataCr } else { Place::Data { left } };
+                }
+                place => {
+                    self.place = self.step(place, buf[at])?;
+                    at += 1;
+                }
+            }
+        }
+        Ok((data, at))
+    }
+
+    fn step(&mut self, place: Place, byte: u8) -> Result<Place, Broken> {
+        Ok(match (place, byte) {
+            (Place::Size { size, digits }, b'\r') if digits > 0 => Place::SizeEnd { size },
+            (Place::Size { size, digits }, b';') if digits > 0 => Place::Extension { size, at: Extension::BeforeName },
+            (Place::Size { size, digits }, _) => {
+                let digit = char::from(byte).to_digit(16).filter(|_| digits < MAX_DIGITS);
+                let digit = digit.ok_or(Broken("the size of a chunk is invalid"))?;
+                let size = size << 4 | u64::from(digit);
+                if size >= MAX_SIZE {
+                    return Err(Broken("the size of a chunk is invalid"));
+                }
+                Place::Size { size, digits: digits + 1 }
+            }
+            (Place::Extension { size, at }, _) => self.extension(size, at, byte)?,
+            (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailers,
+            (Place::SizeEnd { size }, b'\n') => Place::Data { left: size },
+            (Place::DataCr, b'\r') => Place::DataLf,
+            (Place::DataLf, b'\n') => Place::Size { size: 0, digits: 0 },
+            (Place::Trailers, _) => self.trailer(byte)?,
+            _ => return Err(Broken("a chunk does not end where its size says")),
+        })
+    }
+
+    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<Place, Broken> {
+        self.extensions += 1;
+        let next = match (at, byte) {
+            (Extension::Name | Extension::Value | Extension::AfterQuoted, b'\r') => {
+                return Ok(Place::SizeEnd { size });
+            }
+            (Extension::Name | Extension::AfterName | Extension::Value | Extension::AfterQuoted, b';') => {
+                Extension::BeforeName
+            }
+            (Extension::BeforeName | Extension::BeforeValue, b' ' | b'\t') => at,
+            (Extension::Name | Extension::AfterName, b' ' | b'\t') => Extension::AfterName,
+            (Extension::Name | Extension::AfterName, b'=') => Extension::BeforeValue,
+            (Extension::BeforeValue, b'"') => Extension::Quoted,
+            (Extension::Quoted, b'"') => Extension::AfterQuoted,
+            (Extension::Quoted, b'\\') => Extension::Escaped,
+            (Extension::Quoted | Extension::Escaped, b'\t' | b' '..=b'~' | 0x80..) => Extension::Quoted,
+            (Extension::BeforeName | Extension::Name, _) if is_token(byte) => Extension::Name,
+            (Extension::BeforeValue | Extension::Value, _) if is_token(byte) => Extension::Value,
+            _ => return Err(Broken("the extension of a chunk is invalid")),
+        };
+        match self.extensions > MAX_EXTENSIONS {
+            true => Err(Broken("the extensions of the chunks are too large")),
+            false => Ok(Place::Extension { size, at: next }),
+        }
+    }
+
+    fn trailer(&mut self, byte: u8) -> Result<Place, Broken> {
+        if byte == b'\n' && self.trailers.last() != Some(&b'\r') {
+            return Err(Broken("a trailer is invalid"));
+        }
+        if byte != b'\n' && self.trailers.last() == Some(&b'\r') {
+            return Err(Broken("a trailer is invalid"));
+        }
+        if self.trailers.len() == MAX_TRAILERS {
+            return Err(Broken("the trailers are too large"));
+        }
+        // No name begins with a space, and a line that does is an old way to continue the one before.
+        let begins = self.trailers.is_empty() || self.trailers.ends_with(b"\n");
+        if begins && byte != b'\r' && !is_token(byte) {
+            return Err(Broken("a trailer is invalid"));
+        }
+        self.trailers.push(byte);
+        let ended = self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n");
+        Ok(if ended { Place::End } else { Place::Trailers })
+    }
+}
+
+/// RFC 9110, 5.6.2.
+pub(super) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
