@@ -120,8 +120,7 @@ fn read(request: &Request<'_, '_>, raw: &[u8], bounds: Bounds) -> Result<Request
     if target.len() > bounds.target {
         return Err(TARGET);
     }
-    // Copied once; target and values are slices of it.
-    let shared = Bytes::copy_from_slice(raw);
+    let shared = Shared { bytes: Bytes::copy_from_slice(raw), from: raw.as_ptr().addr() };
     let mut fields = Fields::new(request.headers.len());
     for field in request.headers.iter() {
         fields.add(field, &shared)?;
@@ -142,6 +141,24 @@ fn read(request: &Request<'_, '_>, raw: &[u8], bounds: Bounds) -> Result<Request
         upgrades: connection.upgrade && fields.upgrades && version == 1,
         headers: fields.headers,
     })
+}
+
+/// A head, copied once: target and values are slices of it.
+struct Shared {
+    bytes: Bytes,
+    /// Where it was copied from.
+    from: usize,
+}
+
+impl Shared {
+    /// What a part of the bytes that were copied is in the copy.
+    fn part(&self, part: &[u8]) -> Bytes {
+        let at = part.as_ptr().addr().wrapping_sub(self.from);
+        match at.checked_add(part.len()) {
+            Some(end) if end <= self.bytes.len() => self.bytes.slice(at..end),
+            _ => Bytes::copy_from_slice(part),
+        }
+    }
 }
 
 /// What the fields of a head say together.
@@ -167,7 +184,7 @@ impl<'a> Fields<'a> {
         Fields { headers, host: None, length: None, chunked: false, connects: false, expects: false, upgrades: false }
     }
 
-    fn add(&mut self, field: &Header<'a>, shared: &Bytes) -> Result<(), Refusal> {
+    fn add(&mut self, field: &Header<'a>, shared: &Shared) -> Result<(), Refusal> {
         let Header { name, value } = *field;
         match name.len() {
             4 if name.eq_ignore_ascii_case("host") => {
@@ -192,7 +209,7 @@ impl<'a> Fields<'a> {
         let malformed = |detail| Refusal { status: StatusCode::BAD_REQUEST, detail };
         let name =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| malformed("a header field's name is malformed"))?;
-        let value = HeaderValue::from_maybe_shared(shared.slice_ref(value));
+        let value = HeaderValue::from_maybe_shared(shared.part(value));
         let value = value.map_err(|_| malformed("a header field's value is malformed"))?;
         match name {
             CONNECTION => self.connects = true,
@@ -262,7 +279,7 @@ fn authority(value: &[u8]) -> Result<&[u8], Refusal> {
 }
 
 /// The request target (RFC 9112, 3.2), without scheme and authority.
-fn place(method: &str, target: &str, host: Option<&[u8]>, shared: &Bytes) -> Result<PathAndQuery, Refusal> {
+fn place(method: &str, target: &str, host: Option<&[u8]>, shared: &Shared) -> Result<PathAndQuery, Refusal> {
     if target.starts_with('/') {
         return path(target, shared);
     }
@@ -286,10 +303,7 @@ fn place(method: &str, target: &str, host: Option<&[u8]>, shared: &Bytes) -> Res
     match tail.starts_with('/') {
         true => path(tail, shared),
         // `http://h` and `http://h?q` ask for the root.
-        false => {
-            let whole = Bytes::from(format!("/{tail}"));
-            path(std::str::from_utf8(&whole).unwrap_or_default(), &whole)
-        }
+        false => path(&format!("/{tail}"), shared),
     }
 }
 
@@ -314,12 +328,12 @@ const fn permitted(more: &[u8]) -> [bool; 256] {
     table
 }
 
-fn path(target: &str, shared: &Bytes) -> Result<PathAndQuery, Refusal> {
+fn path(target: &str, shared: &Shared) -> Result<PathAndQuery, Refusal> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let fits = |text: &str, table: &[bool; 256]| text.bytes().all(|byte| table[usize::from(byte)]);
     if fits(path, &PATH)
         && fits(query, &QUERY)
-        && let Ok(target) = PathAndQuery::from_maybe_shared(shared.slice_ref(target.as_bytes()))
+        && let Ok(target) = PathAndQuery::from_maybe_shared(shared.part(target.as_bytes()))
     {
         return Ok(target);
     }
