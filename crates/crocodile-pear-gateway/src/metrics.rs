@@ -51,11 +51,11 @@ impl Metrics {
                 let _ = writeln!(out, "{metric}{{upstream=\"{}\"}} {}", seen.name, read(seen));
             }
         }
-        for (metric, kind, help, read) in ENDPOINT {
+        for (metric, kind, help, read) in SERVER {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
-            for Seen { name, endpoints, .. } in &upstreams {
-                for (place, state) in endpoints {
-                    let _ = writeln!(out, "{metric}{{upstream=\"{name}\",endpoint=\"{place}\"}} {}", read(state));
+            for Seen { name, servers, .. } in &upstreams {
+                for (place, state) in servers {
+                    let _ = writeln!(out, "{metric}{{upstream=\"{name}\",server=\"{place}\"}} {}", read(state));
                 }
             }
         }
@@ -68,7 +68,7 @@ struct Seen {
     name: String,
     counters: CounterSnapshot,
     retries: (u64, u64),
-    endpoints: Vec<(String, ServerState)>,
+    servers: Vec<(String, ServerState)>,
 }
 
 impl Seen {
@@ -77,7 +77,7 @@ impl Seen {
             name: label(name),
             counters: upstream.counters(),
             retries: upstream.retries(),
-            endpoints: upstream.servers().map(|state| (label(&state.address), state)).collect(),
+            servers: upstream.servers().map(|state| (label(&state.address), state)).collect(),
         }
     }
 }
@@ -132,45 +132,42 @@ const UPSTREAM: [(&str, &str, &str, Read); 10] = [
 
 type ReadState = fn(&ServerState) -> u64;
 
-const ENDPOINT: [(&str, &str, &str, ReadState); 10] = [
+const SERVER: [(&str, &str, &str, ReadState); 10] = [
     (
-        "crocodile_pear_endpoint_up",
+        "crocodile_pear_server_up",
         "gauge",
-        "1 if calls go to this endpoint of an upstream, 0 if it is down, ejected or its breaker is open.",
+        "1 if calls go to this server of an upstream, 0 if it is down, ejected or its breaker is open.",
         |state| u64::from(state.up),
     ),
-    (
-        "crocodile_pear_endpoint_breaker_open",
-        "gauge",
-        "1 while the breaker of an endpoint is open or trying.",
-        |state| u64::from(state.open),
-    ),
-    ("crocodile_pear_endpoint_breaker_opened_total", "counter", "How often the breaker has opened.", |state| {
+    ("crocodile_pear_server_breaker_open", "gauge", "1 while the breaker of a server is open or trying.", |state| {
+        u64::from(state.open)
+    }),
+    ("crocodile_pear_server_breaker_opened_total", "counter", "How often the breaker has opened.", |state| {
         state.opened
     }),
-    ("crocodile_pear_endpoint_ejected_total", "counter", "How often the endpoint was ejected.", |state| state.ejected),
-    ("crocodile_pear_endpoint_checks_total", "counter", "Health checks of an endpoint.", |state| state.checks.0),
-    ("crocodile_pear_endpoint_checks_bad_total", "counter", "Health checks that were bad.", |state| state.checks.1),
+    ("crocodile_pear_server_ejected_total", "counter", "How often the server was ejected.", |state| state.ejected),
+    ("crocodile_pear_server_checks_total", "counter", "Health checks of a server.", |state| state.checks.0),
+    ("crocodile_pear_server_checks_bad_total", "counter", "Health checks that were bad.", |state| state.checks.1),
     (
-        "crocodile_pear_endpoint_connections_failed_total",
+        "crocodile_pear_server_connections_failed_total",
         "counter",
         "Connections that could not be had, for whatever reason.",
         |state| state.unconnected.0,
     ),
     (
-        "crocodile_pear_endpoint_tls_failures_total",
+        "crocodile_pear_server_tls_failures_total",
         "counter",
         "Connections that could not be had because of TLS: certificates, versions, names.",
         |state| state.unconnected.1,
     ),
     (
-        "crocodile_pear_endpoint_resolutions_failed_total",
+        "crocodile_pear_server_resolutions_failed_total",
         "counter",
         "Times that the name was asked for in vain.",
         |state| state.name.0,
     ),
     (
-        "crocodile_pear_endpoint_address_changes_total",
+        "crocodile_pear_server_address_changes_total",
         "counter",
         "How often the addresses of the name have changed.",
         |state| state.name.1,

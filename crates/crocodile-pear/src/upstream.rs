@@ -32,7 +32,7 @@ pub use self::health::HealthSpec;
 pub use self::pool::Connections;
 pub use self::resolve::{Resolver, ResolverSpec};
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
-pub use self::spec::{ConnectionsSpec, Files, Given, LocationSpec, Protocol, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::spec::{ConnectionsSpec, Files, Given, Protocol, ServerSpec, TimeoutSpec, TlsSpec, UpstreamSpec};
 pub use self::tls::{TlsSettings, TlsVersion, refusal};
 pub use crate::http1::fields::may_send;
 

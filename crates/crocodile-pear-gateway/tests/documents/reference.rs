@@ -17,7 +17,7 @@ const FRAME: &str = include_str!("reference.md");
 const SECTIONS: [(&str, &str); 17] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
-    ("LocationSpec", "A location"),
+    ("ServerSpec", "A server"),
     ("TlsSpec", "TLS to an upstream"),
     ("ConnectionsSpec", "Connections of an upstream"),
     ("TimeoutSpec", "The times of a call"),

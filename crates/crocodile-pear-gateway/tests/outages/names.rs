@@ -79,7 +79,7 @@ fn busy_connections_follow_a_name_that_moves() {
     assert!(seen.failures.is_empty(), "{seen:?}");
     let late = servers[0].mood.asked() - after;
     assert!(late <= 64 && servers[1].mood.asked() > 500, "{late} {}", servers[1].mood.asked());
-    assert_eq!(scene.metric("crocodile_pear_endpoint_address_changes_total", "shop"), 1);
+    assert_eq!(scene.metric("crocodile_pear_server_address_changes_total", "shop"), 1);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn an_outage_of_the_name_server_keeps_what_was_known() {
     assert!(Load::get(scene.address(), 100).run().failures.is_empty());
     names.set(&["127.0.0.1"]);
     scene.gateway.logged("*the name is resolved again*").unwrap();
-    assert!(scene.metric("crocodile_pear_endpoint_resolutions_failed_total", "shop") > 0);
+    assert!(scene.metric("crocodile_pear_server_resolutions_failed_total", "shop") > 0);
     assert!(servers[0].mood.asked() >= 110);
 }
 

@@ -31,7 +31,7 @@ impl Three {
     fn new(name: &str, more: &str) -> Self {
         let servers = [Server::new(), Server::new(), Server::new()];
         let urls = servers.each_ref().map(|server| format!("'http://{}'", server.address)).join(", ");
-        let scene = Scene::new(name, &format!("{{ urls: [{urls}]{more} }}"));
+        let scene = Scene::new(name, &format!("{{ servers: [{urls}]{more} }}"));
         Three { servers, scene }
     }
 
@@ -105,7 +105,7 @@ fn a_stopped_process_is_hardly_noticed() {
         let behind = Scene::new(&format!("behind_{way}"), &format!("'http://{}'", servers[2].address));
         let urls =
             [servers[0].address, servers[1].address, behind.address()].map(|at| format!("'http://{at}'")).join(", ");
-        let scene = Scene::new(&format!("stopped_{way}"), &format!("{{ urls: [{urls}]{more} }}"));
+        let scene = Scene::new(&format!("stopped_{way}"), &format!("{{ servers: [{urls}]{more} }}"));
         let load = Load::get(scene.address(), 2 * rate()).paced(rate()).begin();
         std::thread::sleep(BEFORE);
         behind.gateway.signal("STOP").unwrap();
@@ -121,7 +121,7 @@ fn comes_back(three: &Three, way: &str) {
     for _ in 0..200 {
         let seen = Load::get(three.scene.address(), 100).paced(rate()).run();
         assert!(seen.failures.is_empty(), "{way}: {seen:?}");
-        let up = three.scene.metric("crocodile_pear_endpoint_up", "");
+        let up = three.scene.metric("crocodile_pear_server_up", "");
         if up == 3 && three.servers[2].mood.asked() > before + 50 {
             return;
         }

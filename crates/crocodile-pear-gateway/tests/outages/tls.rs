@@ -108,7 +108,7 @@ fn what_is_wrong_with_a_certificate_is_told_and_why_stands_in_the_log() {
         assert!(!answer.contains("127.0.0.1") && !answer.contains("other.test"), "{answer}");
         scene.gateway.logged("*WARN*no connection: the upstream's certificate*").unwrap();
         scene.gateway.logged(logged).unwrap_or_else(|wrong| panic!("{wrong}: {}", scene.gateway.said()));
-        assert_eq!(scene.metric("crocodile_pear_endpoint_tls_failures_total", "shop"), 1);
+        assert_eq!(scene.metric("crocodile_pear_server_tls_failures_total", "shop"), 1);
     }
 }
 

@@ -36,7 +36,7 @@ macro_rules! choice {
 
         impl $name {
             const CHOICES: &'static [(Self, $crate::spec::Field)] = &[
-                $( (Self::$choice, $crate::spec::Field { name: $word, doc: concat!($($choice_doc, "\n"),*) }), )*
+                $( (Self::$choice, $crate::spec::Field { name: $word, doc: concat!($($choice_doc, "\n"),*), was: None }), )*
             ];
 
             /// The word as written.

@@ -9,6 +9,7 @@ use crate::problem::{Problems, Span};
 ///
 /// A field of type `Option<_>` may be left out, and so may one with a default (`pub limit: u64 = 100`); any other must
 /// be there. A key that is no Rust name is given by `#[name = "as"]`, after the docs; `r#as` is written `as` anyway.
+/// `#[was = "old"]` behind that names the key that the field had before: who writes it is told the new one.
 /// The docs become the descriptions in the schema and the remedies of what is missing.
 /// `short(parse)` at the end accepts a scalar too; `parse` is a
 /// `fn(Located<String>, &mut Problems) -> Option<Self>`.
@@ -44,6 +45,8 @@ use crate::problem::{Problems, Span};
 macro_rules! spec {
     (@name $field:ident) => { $crate::spec::plain(stringify!($field)) };
     (@name $field:ident $written:literal) => { $written };
+    (@was) => { None };
+    (@was $was:literal) => { Some($was) };
     (@read $fields:ident $problems:ident $name:expr, $ty:ty) => {
         $fields.read::<$ty>($name, $problems)
     };
@@ -70,6 +73,7 @@ macro_rules! spec {
             $(
                 $(#[doc = $field_doc:literal])*
                 $(#[name = $written:literal])?
+                $(#[was = $was:literal])?
                 $field_vis:vis $field:ident : $ty:ty $(= $default:expr)?
             ),* $(,)?
         }
@@ -86,6 +90,7 @@ macro_rules! spec {
                 $( $crate::spec::Field {
                     name: $crate::spec!(@name $field $($written)?),
                     doc: concat!($($field_doc, "\n"),*),
+                    was: $crate::spec!(@was $($was)?),
                 }, )*
             ];
         }
@@ -148,6 +153,8 @@ pub struct Field {
     pub name: &'static str,
     /// What it means.
     pub doc: &'static str,
+    /// The key that it had before.
+    pub was: Option<&'static str>,
 }
 
 /// A field's schema, and whether its type may be left out.
@@ -187,6 +194,12 @@ impl<'a> Fields<'a> {
 
     fn unknown(&mut self, key: &Located<String>, names: &[&'static str], problems: &mut Problems) {
         self.sound = false;
+        if let Some(field) = self.known.iter().find(|field| field.was == Some(key.as_str())) {
+            self.meant.push(field.name);
+            let message = format!("`{key}` is called `{}` now", field.name);
+            problems.error::<()>(key.span, message, format!("write `{}`", field.name));
+            return;
+        }
         let free = |name: &&str| !self.entries.iter().any(|(key, _)| key.value == **name);
         let near = suggest(key.as_str(), names.iter().copied().filter(free));
         let meant = near.and_then(|near| names.iter().find(|name| **name == near));
@@ -326,6 +339,7 @@ mod tests {
             r#as: Option<String>,
             /// The place.
             #[name = "in"]
+            #[was = "within"]
             place: Order = Order::Arrival,
             wait: Timeout = Timeout::After(Duration::from_millis(1_500)),
             largest: Size = Size(64 << 10),
@@ -402,6 +416,12 @@ mod tests {
     fn a_misspelt_field_is_not_missing_as_well() {
         let told = read(&json!({"ot": "shop"})).expect_err("unsound");
         assert_eq!(told, [("unknown field `ot`".to_owned(), "did you mean `to`?".to_owned())]);
+    }
+
+    #[test]
+    fn an_old_word_is_answered_with_the_new_one() {
+        let told = read(&json!({"to": "shop", "within": "arrival"})).expect_err("unsound");
+        assert_eq!(told, [("`within` is called `in` now".to_owned(), "write `in`".to_owned())]);
     }
 
     #[test]

@@ -20,10 +20,11 @@ spec! {
     pub struct UpstreamSpec {
         /// Scheme, host, port and the path that stands before every call's own: `http://127.0.0.1:8000/api`.
         pub url: Option<Located<String>>,
-        /// Instead of `url`: several servers of the same API.
+        /// Instead of `url`: the servers of the same API, each a URL or a URL with a weight.
+        #[was = "endpoints"]
+        pub servers: Option<Vec<ServerSpec>>,
+        /// Short for `servers` without weights.
         pub urls: Option<Vec<Located<String>>>,
-        /// Instead of `urls`: the same with weights.
-        pub endpoints: Option<Vec<LocationSpec>>,
         /// Which versions of HTTP it is spoken to in.
         pub protocol: Protocol = Protocol::Auto,
         /// Whom to trust and who to be, where the scheme is `https`.
@@ -57,17 +58,17 @@ fn short(url: Located<String>, problems: &mut Problems) -> Option<UpstreamSpec> 
 }
 
 spec! {
-    /// One of several servers. Written short as the URL alone.
-    pub struct LocationSpec {
+    /// A server of an upstream. Written short as the URL alone.
+    pub struct ServerSpec {
         /// As the `url` of an upstream.
         pub url: Located<String>,
-        /// How much it takes beside the others, up to 100.
+        /// Its share of the calls, beside the weights of the others: from 1 to 100.
         pub weight: NonZeroU32 = NonZeroU32::MIN,
     }
-    short(location)
+    short(server)
 }
 
-fn location(url: Located<String>, problems: &mut Problems) -> Option<LocationSpec> {
+fn server(url: Located<String>, problems: &mut Problems) -> Option<ServerSpec> {
     only([("url", url)], problems)
 }
 
@@ -242,16 +243,16 @@ impl UpstreamSpec {
     }
 
     /// Where it is, as written.
-    fn locations(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Vec<LocationSpec>> {
-        let plain = |url: &Located<String>| LocationSpec { url: url.clone(), weight: NonZeroU32::MIN };
-        let written = match (&self.url, &self.urls, &self.endpoints) {
+    fn locations(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Vec<ServerSpec>> {
+        let plain = |url: &Located<String>| ServerSpec { url: url.clone(), weight: NonZeroU32::MIN };
+        let written = match (&self.url, &self.urls, &self.servers) {
             (Some(url), None, None) => vec![plain(url)],
             (None, Some(urls), None) => urls.iter().map(plain).collect(),
             (None, None, Some(servers)) => servers.clone(),
             (None, None, None) => Vec::new(),
             _ => {
                 let message = format!("`{name}` has its URLs in more than one place");
-                return problems.error(span, message, "keep one of `url`, `urls` and `endpoints`");
+                return problems.error(span, message, "keep one of `url`, `servers` and `urls`");
             }
         };
         if written.is_empty() {
@@ -263,7 +264,7 @@ impl UpstreamSpec {
     /// `read` are the addresses as they were understood, if all were.
     fn tls(
         &self,
-        written: &[LocationSpec],
+        written: &[ServerSpec],
         read: Option<&[(Uri, u32)]>,
         files: Files<'_>,
         problems: &mut Problems,
@@ -287,8 +288,8 @@ impl UpstreamSpec {
 const MOST_WEIGHT: u32 = 100;
 
 /// Every address with its weight.
-fn servers(written: &[LocationSpec], problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
-    let server = |written: &LocationSpec| {
+fn servers(written: &[ServerSpec], problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
+    let server = |written: &ServerSpec| {
         let weight = written.weight.get();
         if weight > MOST_WEIGHT {
             let message = format!("the weight {weight} is more than {MOST_WEIGHT}");
