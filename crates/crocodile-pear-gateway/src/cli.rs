@@ -32,13 +32,13 @@ enum Command {
     Run(run::Run),
     /// Report every problem of a configuration; exit code 1 if there is an error.
     Check(check::Check),
-    /// Show what each end-point does: what runs side by side, what must wait and why, the most calls it can make.
+    /// Show what each endpoint does: what runs side by side, what must wait and why, the most calls it can make.
     Explain(explain::Explain),
     /// Find out what a server offers, what it does with connections, and what cold and kept ones cost.
     Probe(probe::Probe),
     /// Print the JSON Schema of a configuration, for editors.
     Schema,
-    /// Serve example end-points over built-in example upstreams, and print what to try.
+    /// Serve example endpoints over built-in example upstreams, and print what to try.
     Demo(demo::Demo),
 }
 

@@ -110,7 +110,7 @@ const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
 /// For bodies that are larger, or of unknown length: speed before size.
 const LARGE: Levels = Levels { gzip: 1, br: 1, zstd: 1 };
 
-/// What compresses the answers of an end-point.
+/// What compresses the answers of an endpoint.
 #[derive(Debug)]
 pub struct Compressor {
     codings: Vec<Coding>,

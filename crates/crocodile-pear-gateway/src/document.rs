@@ -30,13 +30,13 @@ spec! {
         /// What is answered, by method and path: `GET /inbox/{category}`. `{word}` is one segment, `{*word}` at the end
         /// the rest of the path.
         pub endpoints: Entries<EndpointSpec>,
-        /// Compresses answers. Nothing is compressed unless it is written, here or at an end-point.
+        /// Compresses answers. Nothing is compressed unless it is written, here or at an endpoint.
         pub compress: Option<Compress>,
         /// What a client may take in time and space.
         pub clients: Option<Clients>,
         /// What is logged, and how.
         pub log: Option<Log>,
-        /// Other files to add, relative to this one: their upstreams and end-points, and settings that this one has not.
+        /// Other files to add, relative to this one: their upstreams and endpoints, and settings that this one has not.
         pub include: Option<Included>,
     }
 }
@@ -101,7 +101,7 @@ impl Decode for Included {
 }
 
 spec! {
-    /// One end-point. Written short as `UPSTREAM /path`: the call is made with the client's method and body, and its
+    /// One endpoint. Written short as `UPSTREAM /path`: the call is made with the client's method and body, and its
     /// answer is handed on as it comes.
     pub struct EndpointSpec {
         /// The steps, in order.

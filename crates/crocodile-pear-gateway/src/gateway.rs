@@ -27,7 +27,7 @@ pub struct Gateway {
     upstreams: IndexMap<String, Arc<Upstream>>,
 }
 
-/// One end-point, ready.
+/// One endpoint, ready.
 pub struct Endpoint {
     /// `METHOD /path` as written.
     pub name: String,
@@ -151,7 +151,7 @@ impl Gateway {
         Plan::compile(spec.pipeline.clone(), &mut cx)
     }
 
-    /// The end-points, in the order of the document.
+    /// The endpoints, in the order of the document.
     pub fn endpoints(&self) -> &[Arc<Endpoint>] {
         &self.endpoints
     }

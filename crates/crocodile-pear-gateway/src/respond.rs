@@ -64,16 +64,16 @@ fn problem(status: StatusCode, document: Bytes, retry: Option<u64>) -> Response<
     response
 }
 
-/// No end-point has this path.
+/// No endpoint has this path.
 pub fn not_found() -> Response<Pulled> {
-    refuse(StatusCode::NOT_FOUND, "no end-point has this path")
+    refuse(StatusCode::NOT_FOUND, "no endpoint has this path")
 }
 
-/// The path has end-points, and none for this method. `OPTIONS` is told which it has.
+/// The path has endpoints, and none for this method. `OPTIONS` is told which it has.
 pub fn other_method(method: &Method, has: &[&Method]) -> Response<Pulled> {
     let mut response = match *method {
         Method::OPTIONS => empty(StatusCode::NO_CONTENT),
-        _ => refuse(StatusCode::METHOD_NOT_ALLOWED, "the path has no end-point for this method"),
+        _ => refuse(StatusCode::METHOD_NOT_ALLOWED, "the path has no endpoint for this method"),
     };
     let mut names: Vec<&str> = has.iter().map(|method| method.as_str()).collect();
     if names.contains(&"GET") && !names.contains(&"HEAD") {

@@ -1,4 +1,4 @@
-//! Which end-point a request is for.
+//! Which endpoint a request is for.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Route {
         let text = written.as_str();
         let remedy = "write a method, a space and a path: `GET /users/{id}`";
         let Some((method, path)) = text.split_once(' ') else {
-            return problems.error(written.span, "an end-point is `METHOD /path`", remedy);
+            return problems.error(written.span, "an endpoint is `METHOD /path`", remedy);
         };
         let path_at = text.len() - path.trim_start().len();
         let path = written.part(path_at, path.trim().len());
@@ -92,7 +92,7 @@ fn word(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// All end-points, ready to be found.
+/// All endpoints, ready to be found.
 pub struct Routes<T> {
     paths: matchit::Router<usize>,
     found: Vec<Path<T>>,
@@ -105,7 +105,7 @@ struct Path<T> {
 
 /// What a request is for.
 pub enum Found<'a, T> {
-    /// An end-point, with the path's parameters, percent-decoded.
+    /// An endpoint, with the path's parameters, percent-decoded.
     Endpoint(&'a Arc<T>, Vec<(Arc<str>, String)>),
     /// A path that has other methods.
     Methods(Vec<&'a Method>),
@@ -113,7 +113,7 @@ pub enum Found<'a, T> {
     Nothing,
 }
 
-/// An end-point that says which of its parameters takes the rest of the path, as it came.
+/// An endpoint that says which of its parameters takes the rest of the path, as it came.
 pub trait Rest {
     /// Its name.
     fn rest(&self) -> Option<&str>;
@@ -125,7 +125,7 @@ impl<T: Rest> Routes<T> {
         Routes { paths: matchit::Router::new(), found: Vec::new() }
     }
 
-    /// Adds an end-point.
+    /// Adds an endpoint.
     ///
     /// # Errors
     /// The path that it would be taken for.

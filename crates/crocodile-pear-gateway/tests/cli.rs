@@ -57,10 +57,7 @@ fn wrong_usage_is_exit_code_2() {
 fn a_good_file_is_called_good() {
     file("good.yaml", GOOD);
     let output = run(&["check", "good.yaml"]);
-    assert_eq!(
-        (output.status.code(), text(&output.stdout)),
-        (Some(0), "good.yaml: good (2 end-points, 2 upstreams)\n")
-    );
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "good.yaml: good (2 endpoints, 2 upstreams)\n"));
     let output = run(&["check", "good.yaml", "--format", "json"]);
     assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(0), "[]"));
 }
@@ -122,7 +119,7 @@ fn explain_shows_what_streams_and_what_waits() {
     assert_eq!((one.status.code(), text(&one.stdout)), (Some(0), list));
     let none = run(&["explain", "explained.yaml", "GET /lisp"]);
     assert_eq!(none.status.code(), Some(1));
-    assert_eq!(text(&none.stderr), "error: no end-point is `GET /lisp`; did you mean `GET /list`?\n");
+    assert_eq!(text(&none.stderr), "error: no endpoint is `GET /lisp`; did you mean `GET /list`?\n");
 }
 
 #[test]
@@ -135,7 +132,7 @@ fn operators_see_health_and_metrics() {
         let body = fetch(admin, "GET", target, "").unwrap();
         assert!(body.contains(wanted), "{target}: {body}");
     }
-    assert!(fetch(admin, "GET", "/list", "").is_err(), "clients' end-points are not the operators'");
+    assert!(fetch(admin, "GET", "/list", "").is_err(), "clients' endpoints are not the operators'");
     assert!(fetch(gateway.address, "GET", "/metrics", "").is_err(), "operators' pages are not the clients'");
 }
 

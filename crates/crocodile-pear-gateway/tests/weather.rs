@@ -20,7 +20,7 @@ async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// What the end-point answers for these cities, percent-encoded.
+/// What the endpoint answers for these cities, percent-encoded.
 async fn temperatures(cities: &str) -> Vec<Value> {
     let (upstreams, api) = listen().await;
     let (front, address) = listen().await;

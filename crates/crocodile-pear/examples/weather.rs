@@ -1,4 +1,4 @@
-//! The thesis's weather end-point in axum: `/temperatures?q=Lund,SE|Copenhagen,DK`.
+//! The thesis's weather endpoint in axum: `/temperatures?q=Lund,SE|Copenhagen,DK`.
 //!
 //! `cargo run -p crocodile-pear --example weather -- http://127.0.0.1:9000/weather`, with the API's address; the one
 //! here is where `crocodile-pear demo --upstreams 127.0.0.1:9000` serves one.
@@ -36,7 +36,7 @@ async fn temperatures(
         .await
 }
 
-/// The end-point over a weather API; connections to it are kept for as long as the router lives.
+/// The endpoint over a weather API; connections to it are kept for as long as the router lives.
 pub fn router(api: String) -> Router {
     Router::new().route("/temperatures", get(temperatures)).with_state((Client::new(), api))
 }

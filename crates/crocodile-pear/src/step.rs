@@ -78,7 +78,7 @@ pub struct Compile<'a> {
     pub upstreams: &'a IndexMap<String, Arc<Upstream>>,
     /// Upstreams that are named and have problems of their own.
     pub broken: &'a [&'a str],
-    /// The path parameters of the end-point.
+    /// The path parameters of the endpoint.
     pub params: &'a [String],
     /// The client's method.
     pub method: &'a Method,
@@ -181,7 +181,7 @@ impl Compile<'_> {
                 }
                 let remedy = match suggest(name, self.params.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean `{{{near}}}`?"),
-                    None => format!("name it in the end-point's path, or write `{{$query.{name}}}` for the query"),
+                    None => format!("name it in the endpoint's path, or write `{{$query.{name}}}` for the query"),
                 };
                 let place = written.at(at, name.len());
                 self.problems.error::<()>(place, format!("no path parameter is named `{name}`"), remedy);

@@ -33,7 +33,7 @@ impl Check {
         };
         print(&loaded.report(format));
         if let (Form::Text, Some(gateway)) = (&self.format, &loaded.gateway) {
-            let endpoints = count(gateway.endpoints().len(), "end-point");
+            let endpoints = count(gateway.endpoints().len(), "endpoint");
             let upstreams = count(gateway.upstreams().len(), "upstream");
             print(&format!("{}: good ({endpoints}, {upstreams})\n", self.file.file.display()));
         }

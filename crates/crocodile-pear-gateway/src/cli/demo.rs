@@ -1,4 +1,4 @@
-//! `demo`: example end-points over built-in example upstreams.
+//! `demo`: example endpoints over built-in example upstreams.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

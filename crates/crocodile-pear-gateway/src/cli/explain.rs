@@ -1,4 +1,4 @@
-//! `explain`: what an end-point does, before it does it.
+//! `explain`: what an endpoint does, before it does it.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::gateway::Endpoint;
 pub struct Explain {
     #[command(flatten)]
     file: File,
-    /// The end-point, as in `GET /inbox/{category}`; all of them unless given.
+    /// The endpoint, as in `GET /inbox/{category}`; all of them unless given.
     endpoint: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Explain {
             Some(endpoint) => print(&outline(endpoint)),
             None => {
                 let near = suggest(wanted, names).map(|near| format!("; did you mean `{near}`?"));
-                eprintln!("error: no end-point is `{wanted}`{}", near.unwrap_or_default());
+                eprintln!("error: no endpoint is `{wanted}`{}", near.unwrap_or_default());
                 ExitCode::from(1)
             }
         }

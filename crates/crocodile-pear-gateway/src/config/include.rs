@@ -23,7 +23,7 @@ const SHARED: [&str; 2] = ["upstreams", "endpoints"];
 /// A configuration of more files is a mistake.
 const MOST_FILES: usize = 256;
 
-/// So is a longer file: ten thousand end-points fit well.
+/// So is a longer file: ten thousand endpoints fit well.
 const LONGEST: u64 = 16 << 20;
 
 /// Reads a file and all that it includes.

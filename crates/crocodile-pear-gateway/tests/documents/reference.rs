@@ -27,7 +27,7 @@ const SECTIONS: [(&str, &str); 17] = [
     ("BalanceSpec", "Balance"),
     ("EjectSpec", "Ejection"),
     ("HealthSpec", "Health"),
-    ("EndpointSpec", "An end-point"),
+    ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
     ("Compress", "Compress"),
     ("Clients", "Clients"),
@@ -225,7 +225,7 @@ fn log() -> String {
         + &row("crocodile_pear::access", "the head of an answer is ready, if `access` is on")
 }
 
-/// A gateway with one end-point, and this line in its configuration.
+/// A gateway with one endpoint, and this line in its configuration.
 fn serve(name: &str, line: &str) -> Served {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let config = format!(

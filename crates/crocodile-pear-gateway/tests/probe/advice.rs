@@ -18,7 +18,7 @@ fn advised(name: &str, url: &str, more: &[&str]) -> String {
     std::fs::write(folder.join(&file), format!("{yaml}endpoints:\n  GET /item: server /item\n")).unwrap();
     let check = Command::new(env!("CARGO_BIN_EXE_crocodile-pear")).args(["check", &file]).current_dir(folder).output();
     let told = String::from_utf8(check.unwrap().stdout).unwrap();
-    assert_eq!(told, format!("{file}: good (1 end-point, 1 upstream)\n"), "{yaml}");
+    assert_eq!(told, format!("{file}: good (1 endpoint, 1 upstream)\n"), "{yaml}");
     yaml
 }
 
