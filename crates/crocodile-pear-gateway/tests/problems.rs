@@ -22,7 +22,9 @@ fn main() -> ExitCode {
 }
 
 fn told(path: &Path) -> Result<(), Failed> {
-    let output = Command::new(env!("CARGO_BIN_EXE_crocodile-pear")).arg("check").arg(path).output()?;
+    let mut check = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+    check.envs([("CROCODILE_PEAR_LINES", "a\nb"), ("CROCODILE_PEAR_CODE", "{id: .id}")]);
+    let output = check.arg("check").arg(path).output()?;
     let said = String::from_utf8(output.stdout)?;
     let wanted = path.with_extension("report");
     if std::env::var_os("BLESS").is_some() {

@@ -58,11 +58,11 @@ impl Problems {
         self.0.push(Problem { span, message, remedy, severity });
     }
 
-    /// Whether something was found wrong within this place before: what follows from it need not be told.
+    /// Whether an error was found within this place before: what follows from it need not be told.
     pub fn found_within(&self, span: Span) -> bool {
         let columns = span.column..span.column + span.length;
         let here = |found: &Span| (found.file, found.line) == (span.file, span.line) && columns.contains(&found.column);
-        self.0.iter().any(|problem| here(&problem.span))
+        self.0.iter().any(|problem| problem.severity == Severity::Error && here(&problem.span))
     }
 
     /// Whether anything found stops the configuration from running.

@@ -6,6 +6,7 @@ use crate::problem::Problems;
 
 mod choice;
 mod duration;
+mod insert;
 mod node;
 mod part;
 mod record;

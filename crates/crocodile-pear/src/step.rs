@@ -130,12 +130,9 @@ impl Compile<'_> {
 
     /// Compiles an expression.
     pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
-        self.filter_at(&expression.0, 0, &expression.0.value)
-    }
-
-    fn filter_at(&mut self, written: &Located<String>, offset: usize, source: &str) -> Option<Filter> {
+        let written = &expression.0;
         let names: Vec<&str> = VARIABLES.iter().copied().chain(self.names.iter().map(String::as_str)).collect();
-        match Filter::compile(source, &names) {
+        match Filter::compile(&written.value, &names) {
             Ok(filter) => {
                 self.used.extend(filter.uses().iter().cloned());
                 self.unused.retain(|(key, _)| !filter.may_take(key));
@@ -144,7 +141,7 @@ impl Compile<'_> {
             }
             Err(faults) => {
                 for fault in faults {
-                    let place = written.at(offset + fault.offset, fault.length);
+                    let place = written.at(fault.offset, fault.length);
                     let remedy = match self.pending.iter().find(|name| fault.message.contains(&format!("`${name}`"))) {
                         Some(name) => format!("`${name}` is known after a `merge`, not before"),
                         None => fault.remedy,
@@ -158,7 +155,7 @@ impl Compile<'_> {
 
     /// Compiles a template.
     pub fn template(&mut self, written: &Located<String>, kind: TemplateKind) -> Option<Template> {
-        let pieces = match template::split(&written.value) {
+        let pieces = match template::split(written) {
             Ok(pieces) => pieces,
             Err(at) => {
                 let remedy = "close it with `}`, or write a literal brace as `%7B` or `%7D`";
@@ -169,7 +166,10 @@ impl Compile<'_> {
         for (at, piece) in &pieces {
             sound &= self.check_piece(written, *at, piece, kind);
         }
-        let template = Template::compile(pieces, kind, |at, source| self.filter_at(written, at, source));
+        let template = Template::compile(pieces, kind, |at, source| {
+            let expression = Expression::of(written.part(at, source.len()), self.problems)?;
+            self.filter(&expression)
+        });
         template.filter(|_| sound)
     }
 
@@ -193,7 +193,9 @@ impl Compile<'_> {
     }
 
     fn check_target(&mut self, written: &Located<String>, at: usize, text: &str) -> bool {
-        let wrong = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() || "\"#<>\\^`|".contains(*c));
+        let foreign = |c: char| !c.is_ascii_graphic() || "\"#<>\\^`|".contains(c);
+        // A variable's value is percent-encoded where it must be.
+        let wrong = text.char_indices().find(|(offset, c)| foreign(*c) && !written.inserted(at + offset));
         let Some((offset, c)) = wrong else { return true };
         let mut encoded = String::new();
         for byte in c.to_string().bytes() {

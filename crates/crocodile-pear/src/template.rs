@@ -1,13 +1,30 @@
 //! Text with `{}` in it: URL targets and header values. Text outside is literal; `{word}` is a path parameter,
 //! `{*word}` the rest of the path, anything else in braces is an expression.
 
+use std::borrow::Cow;
+
 use crate::error::{Error, Kind};
 use crate::jq::{self, Filter, Value};
+use crate::spec::Located;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 
 /// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What cannot stand in a URL as it is (RFC 3986, 2).
+const FOREIGN: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// A template, compiled.
 pub struct Template {
@@ -22,6 +39,16 @@ pub enum TemplateKind {
     Target,
     /// A header value: values are written as they are.
     Field,
+}
+
+impl TemplateKind {
+    /// Literal text. In a URL, what a variable inserted may have characters that a URL cannot have.
+    fn text(self, text: &str) -> String {
+        match self {
+            TemplateKind::Field => text.to_owned(),
+            TemplateKind::Target => utf8_percent_encode(text, FOREIGN).to_string(),
+        }
+    }
 }
 
 enum Part {
@@ -52,29 +79,44 @@ pub trait Source {
     fn evaluate(&self, filter: &Filter) -> Result<Value, Error>;
 }
 
-/// Splits a template into its pieces, each with its byte offset.
+/// Splits a template into its pieces, each with its byte offset. What a variable of the environment inserted is text,
+/// whatever it looks like.
 ///
 /// # Errors
 /// The offset of a brace that has no partner.
-pub fn split(text: &str) -> Result<Vec<(usize, Piece<'_>)>, usize> {
+pub fn split(written: &Located<String>) -> Result<Vec<(usize, Piece<'_>)>, usize> {
+    let (text, signs) = (written.as_str(), signs(written));
     let mut pieces = Vec::new();
     let mut at = 0;
     while at < text.len() {
-        let open = text[at..].find(['{', '}']).map_or(text.len(), |found| at + found);
+        let open = signs[at..].find(['{', '}']).map_or(text.len(), |found| at + found);
         if open > at {
             pieces.push((at, Piece::Text(&text[at..open])));
         }
         if open == text.len() {
             break;
         }
-        if text.as_bytes()[open] == b'}' {
+        if signs.as_bytes()[open] == b'}' {
             return Err(open);
         }
-        let close = open + partner(&text[open..]).ok_or(open)?;
-        pieces.push((open + 1, inner(&text[open + 1..close])));
+        let close = open + partner(&signs[open..]).ok_or(open)?;
+        let inner = match (open + 1..close).any(|at| written.inserted(at)) {
+            true => Piece::Jq(&text[open + 1..close]),
+            false => inner(&text[open + 1..close]),
+        };
+        pieces.push((open + 1, inner));
         at = close + 1;
     }
     Ok(pieces)
+}
+
+/// The text, as long as before, without the signs that were inserted.
+fn signs(written: &Located<String>) -> Cow<'_, str> {
+    if written.runs.iter().all(|runs| runs.iter().all(|run| !run.inserted)) {
+        return Cow::Borrowed(&written.value);
+    }
+    let sign = |(at, c): (usize, char)| if c.is_ascii() && written.inserted(at) { '_' } else { c };
+    written.value.char_indices().map(sign).collect()
 }
 
 fn inner(text: &str) -> Piece<'_> {
@@ -120,7 +162,7 @@ impl Template {
         let parts: Vec<Option<Part>> = pieces
             .into_iter()
             .map(|(at, piece)| match piece {
-                Piece::Text(text) => Some(Part::Text(text.to_owned())),
+                Piece::Text(text) => Some(Part::Text(kind.text(text))),
                 Piece::Param(name) => Some(Part::Param(name.to_owned())),
                 Piece::Rest(name) => Some(Part::Rest(name.to_owned())),
                 Piece::Jq(source) => filter(at, source).map(Part::Jq),
@@ -214,6 +256,8 @@ fn shape(target: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::Span;
+    use crate::spec::Run;
 
     struct Fixed(&'static str);
 
@@ -226,20 +270,41 @@ mod tests {
         }
     }
 
+    fn written(template: &str) -> Located<String> {
+        Located::new(template.to_owned(), Span::default())
+    }
+
     fn render(template: &str, value: &'static str) -> Result<String, Error> {
-        let pieces = split(template).expect("braces match");
+        let written = written(template);
+        let pieces = split(&written).expect("braces match");
         Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions").render(&Fixed(value))
     }
 
     #[test]
     fn braces_in_strings_and_objects_do_not_end_an_expression() {
-        let pieces = split(r#"/a/{id}?x={$query["}"] // {a: 1}.a}&{*rest}"#).expect("braces match");
+        let template = written(r#"/a/{id}?x={$query["}"] // {a: 1}.a}&{*rest}"#);
+        let pieces = split(&template).expect("braces match");
         let words: Vec<_> = pieces.into_iter().map(|(_, piece)| piece).collect();
         assert_eq!(words[1], Piece::Param("id"));
         assert_eq!(words[3], Piece::Jq(r#"$query["}"] // {a: 1}.a"#));
         assert_eq!(words[5], Piece::Rest("rest"));
-        assert_eq!(split("/a/{b").unwrap_err(), 3);
-        assert_eq!(split("/a}").unwrap_err(), 2);
+        assert_eq!(split(&written("/a/{b")).unwrap_err(), 3);
+        assert_eq!(split(&written("/a}")).unwrap_err(), 2);
+    }
+
+    #[test]
+    fn what_was_inserted_is_text() {
+        let run = |(offset, inserted)| Run { offset, line: 1, column: 1, written: 0, inserted };
+        let inserted = |template: &str, from, to| {
+            let runs = [(0, false), (from, true), (to, false)].map(run);
+            Located { runs: Some(runs.into_iter().collect()), ..written(template) }
+        };
+        let template = inserted("/a/{id}é /{id}", 3, 10);
+        let pieces = split(&template).expect("braces match");
+        assert_eq!(pieces, [(0, Piece::Text("/a/{id}é /")), (12, Piece::Param("id"))]);
+        let rendered = Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions");
+        assert_eq!(rendered.render(&Fixed("7")).expect("renders"), "/a/%7Bid%7D%C3%A9%20/7");
+        assert_eq!(split(&inserted("/{id}", 2, 4)), Ok(vec![(0, Piece::Text("/")), (2, Piece::Jq("id"))]));
     }
 
     #[test]

@@ -78,7 +78,7 @@ struct Stop;
 impl Reader<'_> {
     fn run(mut self, text: &str) -> Option<Node> {
         let mut documents = 0;
-        for event in Parser::new_from_str(text) {
+        for event in Parser::new_from_str(&variable::shield(text)) {
             let (event, range) = match event {
                 Ok(event) => event,
                 Err(fault) => {
@@ -107,7 +107,7 @@ impl Reader<'_> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse(tag.as_deref(), range);
-                let node = self.scalar(text.into_owned(), style, range, anchor != 0 || tag.is_some());
+                let node = self.scalar(variable::unshield(text), style, range, anchor != 0 || tag.is_some());
                 self.finish(node, anchor)
             }
             Event::SequenceStart(anchor, tag) => {

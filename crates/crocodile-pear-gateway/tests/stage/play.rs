@@ -51,7 +51,8 @@ impl Scene {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(&file, whole(&scenario.config)).map_err(|error| error.to_string())?;
         let arguments = ["run".as_ref(), file.as_os_str()];
-        let gateway = Gateway::start(arguments, addresses)?;
+        let variables = scenario.environment.iter().flatten().map(|(name, (_, value))| (name.clone(), value.clone()));
+        let gateway = Gateway::start(arguments, addresses.into_iter().chain(variables))?;
         Ok(Scene { gates, upstreams, gateway, file, clients: HashMap::new(), latest: String::new() })
     }
 

@@ -16,6 +16,8 @@ spec! {
         /// The gateway's configuration without `listen`; `${NAME}` is the address of the upstream `name`.
         /// `${NOBODY}` refuses connections, and `${FULL}` never takes one.
         pub config: String,
+        /// Variables of the gateway's environment.
+        pub environment: Option<Entries<String>>,
         /// What upstreams answer, by name and path.
         pub upstreams: Option<Entries<Entries<Acts>>>,
         /// What happens, in order.

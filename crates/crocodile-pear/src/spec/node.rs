@@ -61,6 +61,8 @@ pub struct Run {
     /// For what does not read as it is written (an escape, a variable): how many characters are written for the
     /// whole run. 0: each character stands for itself.
     pub written: u32,
+    /// Whether this is the value of a variable of the environment: text, never a part of a template or an expression.
+    pub inserted: bool,
 }
 
 impl<T> Located<T> {
@@ -102,14 +104,24 @@ impl Located<String> {
     /// Line and column of the character at an offset, and how many characters are written for it.
     fn place(&self, offset: usize) -> (u32, u32, u32) {
         let offset = (0..=offset.min(self.value.len())).rev().find(|at| self.value.is_char_boundary(*at)).unwrap_or(0);
-        let own = [Run { offset: 0, line: self.span.line, column: self.span.column, written: 0 }];
-        let runs = self.runs.as_deref().unwrap_or(&own);
-        let index = runs.partition_point(|run| run.offset <= offset).saturating_sub(1);
-        let Some(run) = runs.get(index) else { return (self.span.line, self.span.column, 1) };
+        let Some(run) = self.run(offset) else {
+            return (self.span.line, self.span.column + self.characters(0, offset), 1);
+        };
         match run.written {
             0 => (run.line, run.column + self.characters(run.offset, offset), 1),
             written => (run.line, run.column, written),
         }
+    }
+
+    /// The run that a byte belongs to, unless the text is written as it reads.
+    fn run(&self, offset: usize) -> Option<&Run> {
+        let runs = self.runs.as_deref()?;
+        runs.get(runs.partition_point(|run| run.offset <= offset).saturating_sub(1))
+    }
+
+    /// Whether the byte at an offset is of a variable's value.
+    pub fn inserted(&self, offset: usize) -> bool {
+        self.run(offset).is_some_and(|run| run.inserted)
     }
 
     fn rest_of_line(&self, offset: usize, line: u32, column: u32) -> u32 {
@@ -212,8 +224,11 @@ impl Node {
         }
     }
 
-    /// Notes that something else was wanted here; answers `None`.
+    /// Notes that something else was wanted here, unless something else is wrong here already; answers `None`.
     pub fn wrong<T>(&self, wanted: &str, remedy: impl Into<String>, problems: &mut Problems) -> Option<T> {
+        if self.span.line > 0 && problems.found_within(self.span) {
+            return None;
+        }
         problems.error(self.span, format!("found {}, wanted {wanted}", self.found()), remedy)
     }
 

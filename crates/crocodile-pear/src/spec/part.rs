@@ -11,9 +11,11 @@ impl Located<String> {
             // The run in which the part begins is split: its rest stands where the part begins.
             let first = self.at(offset, 1);
             let before = runs.partition_point(|run| run.offset <= offset);
-            let written = runs.get(before.saturating_sub(1)).map_or(0, |run| run.written);
-            let begin = Run { offset: 0, line: first.line, column: first.column, written };
-            std::iter::once(begin).chain(runs[before..].iter().map(shifted)).collect()
+            let own = runs.get(before.saturating_sub(1));
+            let (written, inserted) = own.map_or((0, false), |run| (run.written, run.inserted));
+            let begin = Run { offset: 0, line: first.line, column: first.column, written, inserted };
+            let end = runs.partition_point(|run| run.offset < offset + len).max(before);
+            std::iter::once(begin).chain(runs[before..end].iter().map(shifted)).collect()
         });
         Self { value, span: self.at(offset, len), runs }
     }
@@ -29,5 +31,16 @@ mod tests {
         let whole = Located::new("shop /orders?q={.x}".to_owned(), Span { file: 0, line: 3, column: 10, length: 19 });
         let part = whole.part(5, 14);
         assert_eq!((part.value.as_str(), part.span.column, part.at(9, 2).column), ("/orders?q={.x}", 15, 24));
+    }
+
+    #[test]
+    fn a_part_has_the_runs_of_its_own_text() {
+        let run = |offset| Run { offset, line: 1, column: 1, written: 0, inserted: offset == 4 };
+        let runs = Some([0, 4, 8].map(run).into_iter().collect());
+        let whole = Located { runs, ..Located::new("0123456789".to_owned(), Span::default()) };
+        let offsets =
+            |from, len| whole.part(from, len).runs.expect("runs").iter().map(|run| run.offset).collect::<Vec<_>>();
+        assert_eq!((offsets(1, 2), offsets(1, 4), offsets(5, 5)), (vec![0], vec![0, 3], vec![0, 3]));
+        assert!(whole.part(5, 2).inserted(0));
     }
 }

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use serde_json::{Value, json};
 
-use super::{Decode, Definitions, Located, Node, NodeKind};
+use super::{Decode, Definitions, Located, Node, NodeKind, insert};
 use crate::problem::Problems;
 
 impl Decode for bool {
@@ -120,13 +120,20 @@ impl Decode for String {
 #[derive(Clone, Debug)]
 pub struct Expression(pub Located<String>);
 
+impl Expression {
+    /// The expression that a text is; a variable's value in it stays a value.
+    pub fn of(text: Located<String>, problems: &mut Problems) -> Option<Self> {
+        insert::guard(text, problems).map(Self)
+    }
+}
+
 impl Decode for Expression {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         const WANTED: &str = "a jq expression";
         match &node.kind {
             NodeKind::Map(_) | NodeKind::List(_) => node.wrong(WANTED, super::QUOTES, problems),
             NodeKind::Null => node.wrong(WANTED, "write `.` for the item as it is, `'null'` for null", problems),
-            NodeKind::Scalar { .. } => node.as_text().map(Self),
+            NodeKind::Scalar { .. } => Self::of(node.as_text()?, problems),
         }
     }
 
