@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crocodile_pear::flow::Pulled;
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::spec::{Located, Timeout};
 use crocodile_pear::step::{Compile, Shape};
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
@@ -30,7 +30,7 @@ pub struct Gateway {
 /// One endpoint, ready.
 pub struct Endpoint {
     /// `METHOD /path` as written.
-    pub name: String,
+    pub name: Arc<str>,
     /// What it runs.
     pub plan: Arc<Plan>,
     /// How long a request may take.
@@ -91,7 +91,7 @@ impl Gateway {
         let (route, plan) = (route?, plan?);
         let timed = spec.pipeline.iter().any(|step| matches!(step, crocodile_pear::steps::Written::Timer(_)));
         let endpoint = Arc::new(Endpoint {
-            name: written.value.clone(),
+            name: written.as_str().into(),
             plan: Arc::new(plan),
             timeout: spec.timeout,
             max_body: spec.max_body.bytes(),
@@ -176,8 +176,10 @@ impl Gateway {
         let head_only = head.method == Method::HEAD;
         let bodiless = head_only && endpoint.plan.is_proxy();
         let method = if head_only && !bodiless { Method::GET } else { head.method };
-        let query = head.target.query().map(str::to_owned);
-        let mut scope = Scope::new(method, query, head.headers, head.body);
+        let mut scope = Scope::new(method, Some(head.target), head.headers, head.body);
+        let client = ClientFacts { address: head.connection.peer, version: head.version };
+        scope.facts_mut().set_client(client);
+        scope.facts_mut().set_route(endpoint.name.clone());
         scope.set_params(params);
         scope.set_timeout(endpoint.timeout);
         let scope = Arc::new(scope);

@@ -1,29 +1,34 @@
 //! What a request brings with it: the client's words, as expressions and templates see them.
 
+mod facts;
 pub mod memo;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use http::{HeaderMap, Method};
+use http::uri::PathAndQuery;
+use http::{Extensions, HeaderMap, Method};
 
 use crate::flow::{Body, Names};
 use crate::format::form;
 use crate::jq::{self, Data, Value};
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
+pub use facts::{ClientFacts, Facts};
 use memo::Memo;
 use tokio::time::Instant;
 
-/// The variables that every expression may use, without `$`.
-pub const VARIABLES: [&str; 4] = ["path", "query", "headers", "body"];
+/// The variables that every expression may use, without `$`. What is put into the facts of a request is named here too.
+pub const VARIABLES: [&str; 7] = ["path", "query", "headers", "body", "client", "route", "id"];
 
 /// One request of a client, while it is served.
 pub struct Scope {
     method: Method,
     params: Vec<(Arc<str>, String)>,
-    query: Option<String>,
+    target: Option<PathAndQuery>,
     headers: HeaderMap,
+    facts: Facts,
+    extensions: Extensions,
     body: Mutex<Option<Body>>,
     timeline: Timeline,
     deadline: Option<Instant>,
@@ -42,13 +47,15 @@ struct Values {
 }
 
 impl Scope {
-    /// A scope for a request; `query` is the part after `?`, still percent-encoded.
-    pub fn new(method: Method, query: Option<String>, headers: HeaderMap, body: Body) -> Self {
+    /// A scope for a request. Where nobody asked for a path there is no target.
+    pub fn new(method: Method, target: Option<PathAndQuery>, headers: HeaderMap, body: Body) -> Self {
         Scope {
             method,
             params: Vec::new(),
-            query,
+            target,
             headers,
+            facts: Facts::default(),
+            extensions: Extensions::new(),
             body: Mutex::new(Some(body)),
             timeline: Timeline::begin(),
             deadline: None,
@@ -86,14 +93,44 @@ impl Scope {
         self.params.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.as_str())
     }
 
+    /// The path as it came.
+    pub fn path(&self) -> Option<&str> {
+        self.target.as_ref().map(PathAndQuery::path)
+    }
+
     /// The query as it came, without `?`.
     pub fn query(&self) -> Option<&str> {
-        self.query.as_deref()
+        self.target.as_ref().and_then(PathAndQuery::query)
     }
 
     /// The client's header fields.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// The same, to be changed before the pipeline runs.
+    pub fn headers_mut(&mut self) -> &mut HeaderMap {
+        &mut self.headers
+    }
+
+    /// Who asked, and what was found out of the request.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The same, to be changed before the pipeline runs.
+    pub fn facts_mut(&mut self) -> &mut Facts {
+        &mut self.facts
+    }
+
+    /// What those around the pipeline keep of a request for themselves, by its type.
+    pub fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// The same, to be changed before the pipeline runs.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
     }
 
     /// The marks of the timers.
@@ -134,13 +171,24 @@ impl Scope {
             "query" => self.values.query.get_or_init(|| self.query_value()).clone(),
             "headers" => self.values.headers.get_or_init(|| header_value(&self.headers)).clone(),
             "body" => self.values.body.get().cloned().unwrap_or_else(jq::null),
-            name => named(names, name).into_value(),
+            "client" | "route" | "id" => self.facts.variable(name),
+            name => self.named(names, name).into_value(),
         }
     }
 
     /// The same, as it came: JSON need not be parsed for those who only hand it on.
     pub fn data(&self, name: &str, names: &Names) -> Data {
-        if VARIABLES.contains(&name) { self.variable(name, names).into() } else { named(names, name) }
+        if VARIABLES.contains(&name) { self.variable(name, names).into() } else { self.named(names, name) }
+    }
+
+    /// What was found out of the request, or a named result.
+    fn named(&self, names: &Names, name: &str) -> Data {
+        if let Some(found) = self.facts.found(name) {
+            return found.clone().into();
+        }
+        let mut named = names.iter().flat_map(|names| names.values.iter());
+        let named = named.find(|(known, _)| **known == *name).map(|(_, value)| value.clone());
+        named.unwrap_or_else(|| jq::null().into())
     }
 
     fn path_value(&self) -> Value {
@@ -150,15 +198,6 @@ impl Scope {
     fn query_value(&self) -> Value {
         form::query(self.query().unwrap_or_default())
     }
-}
-
-fn named(names: &Names, name: &str) -> Data {
-    let names = names.iter().flat_map(|names| names.values.iter());
-    names
-        .filter(|(known, _)| **known == *name)
-        .map(|(_, value)| value.clone())
-        .next()
-        .unwrap_or_else(|| jq::null().into())
 }
 
 /// Header fields as an object: names in lower case, a field that came several times as a list of strings.

@@ -28,8 +28,8 @@ impl Explain {
                 endpoints.chain(gateway.upstreams().values().filter_map(|one| upstream(one))).collect();
             return print(&all.join("\n"));
         };
-        let names = gateway.endpoints().iter().map(|endpoint| endpoint.name.as_str());
-        match gateway.endpoints().iter().find(|endpoint| endpoint.name == *wanted) {
+        let names = gateway.endpoints().iter().map(|endpoint| &*endpoint.name);
+        match gateway.endpoints().iter().find(|endpoint| *endpoint.name == **wanted) {
             Some(endpoint) => print(&outline(endpoint)),
             None => {
                 let near = suggest(wanted, names).map(|near| format!("; did you mean `{near}`?"));

@@ -10,7 +10,7 @@ use crate::flow::{Answer, Flow, Named, Names, Outcome, Producer};
 use crate::format;
 use crate::jq;
 use crate::problem::{Problems, Span};
-use crate::scope::Scope;
+use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Definitions, Entries, Json, Node};
 use crate::step::{Compile, Shape, Spec, Step};
 use crate::steps::request::{Calling, Request};
@@ -71,8 +71,11 @@ impl Spec for Requests {
 fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> Option<Call> {
     let mut sound = true;
     if !variable(&name) {
-        let remedy = "a name is of letters, digits and `_`, begins with a letter, and is not the client's own: \
-            `path`, `query`, `headers`, `body`";
+        let known: Vec<String> = VARIABLES.iter().map(|name| format!("`{name}`")).collect();
+        let remedy = format!(
+            "a name is of letters, digits and `_`, begins with a letter, and is not one of the request's own: {}",
+            known.join(", ")
+        );
         cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
         sound = false;
     }
@@ -86,11 +89,11 @@ fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> 
     sound.then(|| Call { name: name.into(), calling: Arc::new(calling), needs: Vec::new(), text })
 }
 
-/// Whether it can stand behind `$`, and is none of the client's own.
+/// Whether it can stand behind `$`, and is none of the request's own.
 fn variable(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    starts && fits && !crate::scope::VARIABLES.contains(&name)
+    starts && fits && !VARIABLES.contains(&name)
 }
 
 /// An order in which every call stands behind those that it needs.

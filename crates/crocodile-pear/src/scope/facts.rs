@@ -1,0 +1,180 @@
+//! What is known of a request besides the client's words: who asked, which endpoint serves it, its id, and what was
+//! found out on the way in.
+
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use http::Version;
+
+use crate::jq::value::number;
+use crate::jq::{self, Value};
+
+/// Who asked, as the gateway sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientFacts {
+    /// The address at the other end.
+    pub address: SocketAddr,
+    /// The version of HTTP that the request came in.
+    pub version: Version,
+}
+
+impl ClientFacts {
+    /// The protocol as `$client.protocol` has it.
+    pub fn protocol(&self) -> &'static str {
+        match self.version {
+            Version::HTTP_09 => "HTTP/0.9",
+            Version::HTTP_10 => "HTTP/1.0",
+            Version::HTTP_2 => "HTTP/2",
+            Version::HTTP_3 => "HTTP/3",
+            _ => "HTTP/1.1",
+        }
+    }
+
+    /// `$client`
+    fn value(&self) -> Value {
+        // An IPv4 client of an IPv6 socket is an IPv4 client.
+        let address = self.address.ip().to_canonical().to_string();
+        jq::object([
+            ("address", jq::string(&address)),
+            ("port", number(&self.address.port().to_string())),
+            ("protocol", jq::string(self.protocol())),
+        ])
+    }
+}
+
+/// The facts of one request. A pipeline that no gateway runs has none, and its expressions see null.
+#[derive(Default)]
+pub struct Facts {
+    client: Option<ClientFacts>,
+    client_value: OnceLock<Value>,
+    route: Option<Arc<str>>,
+    id: OnceLock<Digits>,
+    found: Vec<(&'static str, Value)>,
+}
+
+impl Facts {
+    /// Those of a request that came from this client.
+    pub fn of(client: ClientFacts) -> Self {
+        Facts { client: Some(client), ..Facts::default() }
+    }
+
+    /// Who asked.
+    pub fn client(&self) -> Option<&ClientFacts> {
+        self.client.as_ref()
+    }
+
+    /// Says who asked.
+    pub fn set_client(&mut self, client: ClientFacts) {
+        self.client = Some(client);
+        self.client_value.take();
+    }
+
+    /// The endpoint that serves the request, as it is written; nothing where there is none.
+    pub fn route(&self) -> Option<&Arc<str>> {
+        self.route.as_ref()
+    }
+
+    /// Says which endpoint serves the request.
+    pub fn set_route(&mut self, route: Arc<str>) {
+        self.route = Some(route);
+    }
+
+    /// The request's id, made when it is first asked for: 32 hexadecimal digits, as a trace id has them.
+    pub fn id(&self) -> &str {
+        let digits = self.id.get_or_init(make);
+        std::str::from_utf8(digits).expect("hexadecimal digits are ASCII")
+    }
+
+    /// Notes what was found out of the request, for expressions as `$name`.
+    pub fn put(&mut self, name: &'static str, value: Value) {
+        self.found.retain(|(known, _)| *known != name);
+        self.found.push((name, value));
+    }
+
+    /// What was found out under this name.
+    pub fn found(&self, name: &str) -> Option<&Value> {
+        self.found.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// `$client`, `$route` or `$id`; null for what is not known.
+    pub(super) fn variable(&self, name: &str) -> Value {
+        let Some(client) = &self.client else { return jq::null() };
+        match name {
+            "client" => self.client_value.get_or_init(|| client.value()).clone(),
+            "route" => self.route.as_ref().map_or_else(jq::null, |route| jq::string(route)),
+            _ => jq::string(self.id()),
+        }
+    }
+}
+
+type Digits = [u8; 32];
+
+thread_local! {
+    /// A key that no other thread or process has, and how many ids were made with it.
+    static IDS: RefCell<(RandomState, u64)> = RefCell::new((RandomState::new(), 0));
+}
+
+/// An id that nobody else makes, and nobody foresees: a keyed hash of a counter.
+fn make() -> Digits {
+    let number = IDS.with_borrow_mut(|(key, made)| {
+        *made += 1;
+        u128::from(key.hash_one((*made, 0))) << 64 | u128::from(key.hash_one((*made, 1)))
+    });
+    let digit = |at: usize| b"0123456789abcdef"[(number >> (4 * at)) as usize & 15];
+    std::array::from_fn(digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn client(address: &str) -> ClientFacts {
+        ClientFacts { address: address.parse().expect("an address"), version: Version::HTTP_11 }
+    }
+
+    #[test]
+    fn an_id_is_made_once_for_a_request_and_never_again() {
+        let ids: HashSet<String> = (0..10_000).map(|_| Facts::default().id().to_owned()).collect();
+        assert_eq!(ids.len(), 10_000);
+        let one = Facts::default();
+        assert_eq!(one.id(), one.id());
+        assert!(one.id().len() == 32 && one.id().bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')));
+    }
+
+    #[test]
+    fn a_client_has_an_address_a_port_and_a_protocol() {
+        for (address, told) in [("10.0.0.1:80", "10.0.0.1"), ("[::ffff:10.0.0.1]:80", "10.0.0.1"), ("[::1]:80", "::1")]
+        {
+            let wanted = format!(r#"{{"address":"{told}","port":80,"protocol":"HTTP/1.1"}}"#);
+            assert_eq!(Facts::of(client(address)).variable("client").to_string(), wanted);
+        }
+    }
+
+    #[test]
+    fn without_a_gateway_there_are_no_facts() {
+        for name in ["client", "route", "id"] {
+            assert_eq!(Facts::default().variable(name), jq::null());
+        }
+    }
+
+    #[test]
+    fn another_client_takes_the_place_of_the_one_that_connected() {
+        let mut facts = Facts::of(client("10.0.0.1:80"));
+        let _ = facts.variable("client");
+        facts.set_client(client("192.0.2.7:9"));
+        assert!(facts.variable("client").to_string().contains("192.0.2.7"));
+    }
+
+    #[test]
+    fn what_is_found_out_twice_is_known_as_it_was_found_last() {
+        let mut facts = Facts::default();
+        facts.put("claims", jq::string("a"));
+        facts.put("claims", jq::string("b"));
+        assert_eq!(facts.found("claims"), Some(&jq::string("b")));
+        assert_eq!(facts.found("other"), None);
+    }
+}
