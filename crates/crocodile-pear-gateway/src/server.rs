@@ -1,21 +1,20 @@
-//! The inbound side: one runtime and one listener per core, HTTP/1.1 by hyper behind a gate of our own.
+//! The inbound side: one runtime and one listener per core, and the protocols behind one handler.
+//!
+//! `listen` binds the addresses, `cores` accepts, `io` carries a connection's bytes (TLS will be there), `http1` speaks
+//! HTTP/1.1 (HTTP/2 will stand beside it). What they hand over are a [`ClientRequest`] and a [`Reply`].
 
-mod admit;
-mod body;
-mod chunks;
-mod connection;
 mod cores;
-mod gate;
+mod http1;
+mod io;
 mod listen;
 mod reply;
 mod request;
 mod shutdown;
-mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use admit::Refusal;
+pub use crocodile_pear::http1::request::Refusal;
 pub use cores::serve;
 pub use listen::{Listeners, Unbound};
 pub use reply::{End, Ending, Observer, Reply};
@@ -45,14 +44,12 @@ pub struct Settings {
     pub body: Duration,
     /// How long requests in flight may go on once the shutdown has begun.
     pub drain: Duration,
-    /// Bytes of a head, at most `buffer`; then 431.
+    /// Bytes of a head; then 431.
     pub max_head: usize,
     /// Bytes of a request's target; then 414.
     pub max_target: usize,
     /// Header fields, at most 100; then 431.
     pub max_headers: usize,
-    /// Bytes hyper may hold of one request, and of one answer on top of one chunk; 8 KiB at least.
-    pub buffer: usize,
     /// Connections per core; further ones wait in the listener's queue.
     pub max_connections: u32,
     /// The stack of a core's thread: virtual, touched only as far as expressions recurse.
@@ -70,7 +67,6 @@ impl Default for Settings {
             max_head: 16 * 1024,
             max_target: 8 * 1024,
             max_headers: 100,
-            buffer: 16 * 1024,
             max_connections: 64 * 1024,
             stack: 256 * 1024 * 1024,
         }

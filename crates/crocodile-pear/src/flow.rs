@@ -11,10 +11,12 @@ use futures_util::stream::{BoxStream, FuturesOrdered, FuturesUnordered, Stream};
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName};
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::error::{Error, Kind};
 use crate::format::json::Raw;
 use crate::jq::{Data, Value};
+use crate::spec::Timeout;
 
 /// A body that is pulled: who polls it asks for the next chunk, and until then nothing is read.
 /// Dropping it gives up whatever stands behind it.
@@ -30,6 +32,29 @@ pub enum Body {
     Value(Value),
     /// JSON that a step made or checked.
     Json(Raw),
+    /// No body: the connection speaks another protocol from here on (101).
+    Tunnel(Tunnel),
+}
+
+/// Bytes in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection to an upstream that speaks another protocol from here on.
+pub struct Tunnel {
+    /// The connection.
+    pub stream: Box<dyn Duplex>,
+    /// What came of the other protocol already.
+    pub early: Bytes,
+    /// How long both sides may be silent.
+    pub idle: Timeout,
+}
+
+/// Takes the interim answers (RFC 9110, 15.2) of an upstream whose answer is handed on.
+pub trait Interim: Send + Sync {
+    /// One has come.
+    fn interim(&self, status: StatusCode, headers: &HeaderMap);
 }
 
 /// One answer: its head is here, its body is pulled.
@@ -320,6 +345,7 @@ impl Body {
             Body::Bytes(bytes) => Ok(bytes),
             Body::Value(value) => crate::format::json::to_bytes(&value),
             Body::Json(raw) => bounded(raw.bytes().clone(), bound),
+            Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
             Body::Pulled(body) => collect(body, bound).await,
         }
     }
@@ -330,6 +356,7 @@ impl Body {
             Body::Pulled(body) => Ok(body),
             Body::Bytes(bytes) => Ok(Box::pin(Whole(Some(bytes)))),
             Body::Json(raw) => Ok(Box::pin(Whole::new(raw.bytes().clone()))),
+            Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
             Body::Value(value) => Ok(Box::pin(Whole(Some(crate::format::json::to_bytes(&value)?)))),
         }
     }

@@ -7,6 +7,7 @@ pub mod chunk;
 pub mod fields;
 pub mod framing;
 pub mod request;
+pub mod scratch;
 pub mod write;
 
 use crate::error::{Error, Kind};

@@ -82,7 +82,6 @@ fn settings(clients: &Clients) -> Settings {
         drain: clients.drain,
         max_head,
         max_target: clients.max_target.bytes(),
-        buffer: max_head.max(Settings::default().buffer),
         ..Settings::default()
     }
 }

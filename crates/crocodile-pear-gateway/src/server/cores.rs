@@ -3,21 +3,52 @@
 use std::io;
 use std::net::TcpListener as Socket;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use crocodile_pear::http1::request::Bounds;
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::runtime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connection::{Core, drive};
+use super::io::Io;
 use super::shutdown::Phase;
-use super::{Handler, Listeners, Settings, Shutdown};
+use super::{Connection, Handler, Listeners, Settings, Shutdown, http1};
 
 /// Without file descriptors or memory for one more, accepting waits this long.
 const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// What the connections of one core share.
+pub struct Core<H> {
+    pub settings: Settings,
+    pub handler: H,
+    /// No further request is taken.
+    pub draining: AtomicBool,
+    /// Told when that begins.
+    pub drain: Notify,
+}
+
+impl<H: Handler> Core<H> {
+    fn new(settings: Settings, handler: H) -> Self {
+        Core { settings, handler, draining: false.into(), drain: Notify::new() }
+    }
+
+    /// Ends every connection of the core as soon as its request is answered.
+    fn drain(&self) {
+        self.draining.store(true, Relaxed);
+        self.drain.notify_waiters();
+    }
+
+    /// How large a head may be.
+    pub fn bounds(&self) -> Bounds {
+        let Settings { max_head, max_target, max_headers, .. } = self.settings;
+        Bounds { head: max_head, target: max_target, fields: max_headers }
+    }
+}
 
 /// Serves until the shutdown has come to its end. `make` makes each core's handler, on that core's runtime.
 ///
@@ -89,9 +120,10 @@ async fn accept<H: Handler>(
 async fn one<H: Handler>(listener: &TcpListener, slots: &Arc<Semaphore>, core: &Arc<Core<H>>) -> io::Result<()> {
     let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
+    let connection = Arc::new(Connection::new(peer, stream.local_addr()?));
     let core = core.clone();
     tokio::spawn(async move {
-        drive(stream, peer, core).await;
+        http1::serve(Io::tcp(stream), connection, core).await;
         drop(slot);
     });
     Ok(())

@@ -1,11 +1,15 @@
 //! A client's request, in whatever protocol it came.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::flow::Body;
+use crocodile_pear::flow::{Body, Interim};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
+
+use super::http1::write_interim;
 
 /// What is known of a connection; shared by its requests.
 #[derive(Debug)]
@@ -14,6 +18,45 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// The address that the client connected to.
     pub local: SocketAddr,
+    interim: Interims,
+}
+
+/// Interim answers on their way to a client of HTTP/1.1, which has one request at a time.
+#[derive(Debug, Default)]
+struct Interims {
+    waiting: AtomicBool,
+    bytes: Mutex<Vec<u8>>,
+}
+
+/// Interim answers of one request wait for the client within this many bytes; more are left out.
+const MOST_INTERIM: usize = 16 * 1024;
+
+impl Connection {
+    /// A connection between these addresses.
+    pub fn new(peer: SocketAddr, local: SocketAddr) -> Self {
+        Connection { peer, local, interim: Interims::default() }
+    }
+
+    /// Whether interim answers wait.
+    pub(super) fn has_interim(&self) -> bool {
+        self.interim.waiting.load(Relaxed)
+    }
+
+    /// The interim answers that wait, as bytes of HTTP/1.1.
+    pub(super) fn take_interim(&self) -> Vec<u8> {
+        self.interim.waiting.store(false, Relaxed);
+        std::mem::take(&mut *self.interim.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Interim for Connection {
+    fn interim(&self, status: StatusCode, headers: &HeaderMap) {
+        let mut bytes = self.interim.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes.len() < MOST_INTERIM {
+            write_interim(&mut bytes, status, headers);
+            self.interim.waiting.store(true, Relaxed);
+        }
+    }
 }
 
 /// A request whose head has been admitted.
@@ -30,4 +73,8 @@ pub struct ClientRequest {
     pub body: Body,
     /// The connection that it came on.
     pub connection: Arc<Connection>,
+    /// Who takes interim answers, if the client can.
+    pub interim: Option<Arc<dyn Interim>>,
+    /// The protocol that the client asks to speak from here on, as `Upgrade` has it.
+    pub upgrade: bool,
 }

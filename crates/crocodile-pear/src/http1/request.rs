@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, EXPECT, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use http::header::{CONNECTION, EXPECT, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode, Version};
 use httparse::{Error, Header, Request, Status};
@@ -36,6 +36,8 @@ pub struct RequestHead {
     pub expects: bool,
     /// Whether the client asks to speak another protocol from here on.
     pub upgrades: bool,
+    /// Whether the client takes trailers (RFC 9110, 6.5.1).
+    pub trailers: bool,
 }
 
 /// Why a request does not get in.
@@ -139,6 +141,7 @@ fn read(request: &Request<'_, '_>, raw: &[u8], bounds: Bounds) -> Result<Request
         // RFC 9110, 10.1.1: one in HTTP/1.0 is ignored.
         expects: fields.expects && version == 1,
         upgrades: connection.upgrade && fields.upgrades && version == 1,
+        trailers: fields.trailers,
         headers: fields.headers,
     })
 }
@@ -170,6 +173,7 @@ struct Fields<'a> {
     connects: bool,
     expects: bool,
     upgrades: bool,
+    trailers: bool,
 }
 
 /// What `Connection` says.
@@ -181,7 +185,8 @@ struct Options {
 impl<'a> Fields<'a> {
     fn new(fields: usize) -> Self {
         let headers = HeaderMap::with_capacity(fields);
-        Fields { headers, host: None, length: None, chunked: false, connects: false, expects: false, upgrades: false }
+        let (host, length, chunked) = (None, None, false);
+        Fields { headers, host, length, chunked, connects: false, expects: false, upgrades: false, trailers: false }
     }
 
     fn add(&mut self, field: &Header<'a>, shared: &Shared) -> Result<(), Refusal> {
@@ -215,6 +220,7 @@ impl<'a> Fields<'a> {
             CONNECTION => self.connects = true,
             EXPECT => self.expects |= value.as_bytes().eq_ignore_ascii_case(b"100-continue"),
             UPGRADE => self.upgrades = true,
+            TE => self.trailers |= lists(value.as_bytes(), b"trailers"),
             _ => {}
         }
         let full = |_| FIELDS;
@@ -246,6 +252,11 @@ impl<'a> Fields<'a> {
         }
         Options { reuse: if keeps && !closes { Reuse::Keep } else { Reuse::Close }, upgrade }
     }
+}
+
+/// Whether a list names this word.
+fn lists(value: &[u8], word: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(word))
 }
 
 fn digits(value: &[u8]) -> Result<u64, Refusal> {

@@ -1,25 +1,17 @@
 //! The bytes of one connection to an upstream, whatever carries them.
 
-use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::tls;
-
-/// What one read takes at most: large enough for bulk, small enough that a slow consumer holds little.
-const READ: usize = 32 * 1024;
-
-thread_local! {
-    /// Every connection of a thread reads into the same bytes, so that one that waits holds none.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
-}
+use crate::http1::scratch;
 
 /// What carries a connection's bytes.
 pub(super) enum Io {
@@ -34,11 +26,7 @@ impl Io {
         cx: &mut Context<'_>,
         then: impl FnOnce(&mut [u8]) -> T,
     ) -> Poll<io::Result<T>> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let mut buf = ReadBuf::new(scratch);
-            ready!(self.poll_into(cx, &mut buf))?;
-            Poll::Ready(Ok(then(buf.filled_mut())))
-        })
+        scratch::read(|buf| self.poll_into(cx, buf), then)
     }
 
     fn poll_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

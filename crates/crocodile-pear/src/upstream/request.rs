@@ -119,6 +119,7 @@ impl Request {
             Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
             Some(Body::Json(raw)) => (raw.bytes().clone(), None, true),
             Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body), false),
+            Some(Body::Tunnel(_)) => return Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
         };
         let length = match &stream {
             Some(stream) => stream.length.announced(),

@@ -172,7 +172,7 @@ impl Retry {
             Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
             Some(Body::Value(value)) => Some(Body::Value(value.clone())),
             Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
-            Some(Body::Pulled(_)) => return None,
+            Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
         };
         let end = timeouts.call.duration().and_then(|call| Instant::now().checked_add(call));
         Some(Box::new(Replay { call: call.again(body), sent: 1, tried: Tried::default(), end }))

@@ -1,0 +1,434 @@
+//! HTTP/1.1 with one client: request after request on one connection, each driven by the connection's one task.
+//!
+//! A connection at rest is a socket and a timer. Heads are read into the thread's buffer and parsed there, once; an
+//! answer's head leaves in one write with the first piece of its body.
+
+mod head;
+mod send;
+mod tunnel;
+mod upload;
+mod wire;
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crocodile_pear::flow::{Body, Interim};
+use crocodile_pear::http1::request::{self, Bounds, Refusal, RequestHead};
+use crocodile_pear::http1::{Decoder, Framing, head_end};
+use http::{StatusCode, Version};
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, timeout};
+
+pub(super) use self::head::write_interim;
+
+use self::head::Asked;
+use self::send::{Sent, send};
+use self::upload::{Progress, Upload};
+use self::wire::Wire;
+use super::cores::Core;
+use super::io::Io;
+use super::{ClientRequest, Connection, End, Ending, Handler, Reply};
+
+/// What a client still sends after the last answer is read away this long, or the kernel's reset would take the answer
+/// with it.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A client that has closed its side may have left, or may wait for its answer: nothing tells the two apart before bytes
+/// are sent. It is waited for this long without anything for it.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
+
+/// How often a connection is looked at whose bytes wait to be read, to see whether the client is still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+const LATE_HEAD: Refusal =
+    Refusal { status: StatusCode::REQUEST_TIMEOUT, detail: "the request's header took too long to arrive" };
+const LATE_BODY: Refusal =
+    Refusal { status: StatusCode::REQUEST_TIMEOUT, detail: "the request's body took too long to arrive" };
+
+const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
+
+/// Serves a connection to its end.
+pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>) {
+    let mut wire = Wire::new(io);
+    let mut drain = pin!(core.drain.notified());
+    let mut stage = Stage::Fresh(Instant::now());
+    // Registers this task, once: whether the core drains is a flag's to tell.
+    poll_fn(|cx| {
+        let _ = drain.as_mut().poll(cx);
+        Poll::Ready(())
+    })
+    .await;
+    loop {
+        let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await;
+        let after = match next {
+            Next::Request(request) => answer(&mut wire, request, &connection, &core).await,
+            Next::Refused(refusal) => refuse(&mut wire, refusal, &connection, &core).await,
+            Next::Nothing => After::Close,
+        };
+        match after {
+            After::Keep => stage = Stage::Idle(Instant::now()),
+            After::Close => return close(wire, false).await,
+            After::Linger => return close(wire, true).await,
+            After::Broken => return,
+        }
+    }
+}
+
+/// What a connection waits for between two answers, and since when.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// It was accepted, and nothing came yet.
+    Fresh(Instant),
+    /// A part of a head came.
+    Head(Instant),
+    /// A further request.
+    Idle(Instant),
+}
+
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment")]
+enum Next {
+    Request(RequestHead),
+    Refused(Refusal),
+    /// The client left, or was silent for too long, or the gateway stops.
+    Nothing,
+}
+
+/// What becomes of a connection after an answer.
+enum After {
+    Keep,
+    Close,
+    /// It is closed, and the client may still send.
+    Linger,
+    /// It was broken off: dropping the socket resets it.
+    Broken,
+}
+
+/// Waits for the next head, with no buffer at all until part of one is here.
+fn poll_request<H: Handler>(
+    wire: &mut Wire,
+    stage: &mut Stage,
+    core: &Core<H>,
+    cx: &mut Context<'_>,
+) -> Poll<Next> {
+    let bounds = core.bounds();
+    // Bytes that were read behind the last request, or a part of a head.
+    let mut searched = 0;
+    loop {
+        if wire.held.len() > searched {
+            match parse(&wire.held, searched, bounds) {
+                Ok(Some((head, length))) => {
+                    wire.used(length);
+                    return Poll::Ready(Next::Request(head));
+                }
+                Ok(None) => searched = wire.held.len(),
+                Err(refusal) => return Poll::Ready(Next::Refused(refusal)),
+            }
+            *stage = match *stage {
+                Stage::Fresh(since) => Stage::Head(since),
+                Stage::Idle(_) => Stage::Head(Instant::now()),
+                stage => stage,
+            };
+        }
+        if wire.ended.is_some() {
+            return Poll::Ready(Next::Nothing);
+        }
+        let read = match wire.held.is_empty() {
+            true => poll_head(wire, bounds, cx),
+            false => wire.poll_hold(cx).map_ok(|_| None),
+        };
+        match read {
+            Poll::Ready(Ok(None)) => {}
+            Poll::Ready(Ok(Some(next))) => return Poll::Ready(next),
+            Poll::Ready(Err(_)) => return Poll::Ready(Next::Nothing),
+            Poll::Pending => return poll_late(wire, *stage, core, cx),
+        }
+    }
+}
+
+/// The common way: a head is whole, and is read where it lies.
+fn poll_head(wire: &mut Wire, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::Result<Option<Next>>> {
+    let Wire { io, held, .. } = wire;
+    let read = ready!(io.poll_read(cx, |bytes| {
+        if bytes.is_empty() {
+            return None;
+        }
+        Some(match parse(bytes, 0, bounds) {
+            Ok(Some((head, length))) => {
+                held.extend_from_slice(&bytes[length..]);
+                Some(Next::Request(head))
+            }
+            Ok(None) => {
+                held.extend_from_slice(bytes);
+                None
+            }
+            Err(refusal) => {
+                held.extend_from_slice(bytes);
+                Some(Next::Refused(refusal))
+            }
+        })
+    }))?;
+    if read.is_none() {
+        wire.end();
+    }
+    Poll::Ready(Ok(read.flatten()))
+}
+
+/// Reads a head of whose bytes the first were searched before for its end.
+fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(RequestHead, usize)>, Refusal> {
+    if searched > 0 && bytes.len() < bounds.head && head_end(bytes, searched).is_none() {
+        return Ok(None);
+    }
+    request::parse(bytes, bounds)
+}
+
+/// Nothing came: whether it was waited for long enough.
+fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
+    let (due, late) = match stage {
+        // A head that has begun to come is still answered.
+        Stage::Head(since) => (since + core.settings.header, Next::Refused(LATE_HEAD)),
+        _ if core.draining.load(Relaxed) => return Poll::Ready(Next::Nothing),
+        Stage::Fresh(since) => (since + core.settings.header, Next::Nothing),
+        Stage::Idle(since) => (since + core.settings.keep_alive, Next::Nothing),
+    };
+    wire.poll_due(due, cx).map(|()| late)
+}
+
+/// Runs one request and sends its answer.
+async fn answer<H: Handler>(
+    wire: &mut Wire,
+    head: RequestHead,
+    connection: &Arc<Connection>,
+    core: &Core<H>,
+) -> After {
+    let asked = Asked::of(&head);
+    let (body, mut upload) = match take_body(wire, &head) {
+        Ok(taken) => taken,
+        Err(refusal) => return refuse(wire, refusal, connection, core).await,
+    };
+    let RequestHead { method, target, version, headers, upgrades: upgrade, .. } = head;
+    let takes = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
+    let request = ClientRequest {
+        method,
+        target,
+        version,
+        headers,
+        body,
+        connection: connection.clone(),
+        interim: takes,
+        upgrade,
+    };
+    let waited = {
+        let mut handled = pin!(core.handler.handle(request));
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(reply) = handled.as_mut().poll(cx) {
+                    return Poll::Ready(Waited::Reply(reply));
+                }
+                if connection.has_interim() && flush_interim(wire, connection, cx).is_err() {
+                    return Poll::Ready(Waited::Gone);
+                }
+                match ready!(poll_client(wire, &mut upload, core, cx)) {
+                    Client::Moved => {}
+                    Client::Gone => return Poll::Ready(Waited::Gone),
+                    Client::LateBody => return Poll::Ready(Waited::LateBody),
+                }
+            }
+        })
+        .await
+    };
+    if connection.has_interim() {
+        drop(connection.take_interim());
+    }
+    wire.look = None;
+    match waited {
+        Waited::Reply(reply) => {
+            let reply = final_answer(reply, connection, core);
+            let sent = send(wire, reply, asked, &mut upload, core).await;
+            settle(wire, sent, upload).await
+        }
+        Waited::LateBody => refuse(wire, LATE_BODY, connection, core).await,
+        Waited::Gone => After::Broken,
+    }
+}
+
+/// The reply, unless its status is none of a final answer: a switch of protocols comes with a tunnel.
+fn final_answer<H: Handler>(reply: Reply, connection: &Arc<Connection>, core: &Core<H>) -> Reply {
+    let tunnel = matches!(reply.response.body(), Body::Tunnel(_));
+    match reply.response.status().is_informational() != tunnel {
+        false => reply,
+        true => core.handler.refuse(INTERIM, connection),
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment")]
+enum Waited {
+    Reply(Reply),
+    LateBody,
+    Gone,
+}
+
+/// The body of a request: at hand if it came with the head, else to be pulled.
+fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload>), Refusal> {
+    if head.framing == Framing::Empty {
+        return Ok((Body::empty(), None));
+    }
+    let mut decoder = Decoder::new(head.framing);
+    let mut held = std::mem::take(&mut wire.held);
+    let malformed = |broken: crocodile_pear::http1::Broken| Refusal { status: StatusCode::BAD_REQUEST, detail: broken.0 };
+    let decoded = decoder.decode(&mut held).map_err(malformed)?;
+    let data = Bytes::copy_from_slice(&held[decoded.data]);
+    held.drain(..decoded.used);
+    wire.held = held;
+    if decoder.done() && decoder.trailers.is_none() {
+        return Ok((Body::Bytes(data), None));
+    }
+    let (upload, body) = Upload::new(decoder, data, head.expects);
+    Ok((Body::Pulled(Box::pin(body)), Some(upload)))
+}
+
+/// What a look at the client brought.
+enum Client {
+    /// A piece of its body.
+    Moved,
+    /// It left.
+    Gone,
+    /// A piece of its body that is waited for took too long.
+    LateBody,
+}
+
+/// Reads what the handler asks for of the body, and notices a client that leaves.
+fn poll_client<H: Handler>(
+    wire: &mut Wire,
+    upload: &mut Option<Upload>,
+    core: &Core<H>,
+    cx: &mut Context<'_>,
+) -> Poll<Client> {
+    if let Some(upload) = upload {
+        upload.drive(true, cx);
+        match upload.poll(wire, cx) {
+            Ok(Progress::Some) => return Poll::Ready(Client::Moved),
+            Ok(Progress::None) => {}
+            Err(_) => return Poll::Ready(Client::Gone),
+        }
+        upload.drive(false, cx);
+        if wire.unsent() > 0 && wire.poll_flush(cx).is_ready_and(|flushed| flushed.is_err()) {
+            return Poll::Ready(Client::Gone);
+        }
+        if let Some(since) = upload.wanted_since() {
+            return wire.poll_due(since + core.settings.body, cx).map(|()| Client::LateBody);
+        }
+    }
+    let readable = upload.as_ref().is_none_or(Upload::whole) && wire.held.len() < core.bounds().head;
+    if wire.ended.is_none() && readable {
+        loop {
+            match wire.poll_hold(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Ready(Client::Gone),
+                Poll::Ready(Ok(true)) if wire.held.len() < core.bounds().head => {}
+                Poll::Ready(Ok(_)) => break,
+            }
+        }
+    }
+    // What there is to read waits: it is looked now and then whether the client is there at all.
+    loop {
+        if let Some(ended) = wire.ended {
+            return wire.poll_due(ended + HALF_CLOSED, cx).map(|()| Client::Gone);
+        }
+        let look = Instant::now() + LOOK;
+        let due = *wire.look.get_or_insert(look);
+        ready!(wire.poll_due(due, cx));
+        wire.look = Some(look);
+        if wire.io.looks_closed(cx) {
+            wire.end();
+        }
+    }
+}
+
+trait ReadyAnd<T> {
+    fn is_ready_and(self, holds: impl FnOnce(T) -> bool) -> bool;
+}
+
+impl<T> ReadyAnd<T> for Poll<T> {
+    fn is_ready_and(self, holds: impl FnOnce(T) -> bool) -> bool {
+        match self {
+            Poll::Ready(value) => holds(value),
+            Poll::Pending => false,
+        }
+    }
+}
+
+/// Sends the interim answers that wait.
+fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>) -> io::Result<()> {
+    let bytes = connection.take_interim();
+    // Those that come while the client reads nothing are left out: nobody depends on them.
+    match wire.unsent() == 0 {
+        true => wire.send(cx, &bytes, Bytes::new(), b""),
+        false => Ok(()),
+    }
+}
+
+/// Answers a request that gets no further; the connection ends with it.
+async fn refuse<H: Handler>(
+    wire: &mut Wire,
+    refusal: Refusal,
+    connection: &Arc<Connection>,
+    core: &Core<H>,
+) -> After {
+    let reply = core.handler.refuse(refusal, connection);
+    match send(wire, reply, Asked::unread(), &mut None, core).await {
+        Sent::Broken => After::Broken,
+        _ => After::Linger,
+    }
+}
+
+/// What becomes of the connection when the answer is out.
+async fn settle(wire: &mut Wire, sent: Sent, upload: Option<Upload>) -> After {
+    match sent {
+        Sent::Broken => After::Broken,
+        Sent::Switched => After::Close,
+        _ if upload.is_some_and(|upload| !upload.whole()) => After::Linger,
+        Sent::Last if !wire.held.is_empty() => After::Linger,
+        Sent::Last => After::Close,
+        Sent::Whole => After::Keep,
+    }
+}
+
+async fn close(mut wire: Wire, more: bool) {
+    wire.io.close();
+    // Whoever is gone needs no goodbye.
+    let _ = wire.io.shutdown().await;
+    if more && wire.ended.is_none() {
+        let _ = timeout(LINGER, poll_fn(|cx| poll_discard(&mut wire, cx))).await;
+    }
+}
+
+fn poll_discard(wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
+    while let Ok(1..) = ready!(wire.io.poll_read(cx, |bytes| bytes.len())) {}
+    Poll::Ready(())
+}
+
+/// Tells the observer of an answer how it ended, whatever happens to the task.
+struct Observed {
+    observer: Option<Box<dyn super::Observer>>,
+    bytes: u64,
+}
+
+impl Observed {
+    fn end(&mut self, how: Ending) {
+        if let Some(observer) = self.observer.take() {
+            observer.ended(&End { bytes: self.bytes, how });
+        }
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        self.end(Ending::ClientGone);
+    }
+}

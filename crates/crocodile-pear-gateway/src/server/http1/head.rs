@@ -1,0 +1,235 @@
+//! The head of an answer on its way to a client: what its framing is, and its bytes. Framing is made here, whatever the
+//! handler copied from elsewhere.
+
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime};
+
+use crocodile_pear::http1::request::RequestHead;
+use crocodile_pear::http1::{Reuse, fields, write};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRAILER};
+use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Version};
+
+/// What of a request decides how its answer is framed.
+pub struct Asked {
+    pub head_only: bool,
+    pub version: Version,
+    pub reuse: Reuse,
+    /// Whether the client takes trailers (RFC 9110, 6.5.1).
+    pub trailers: bool,
+}
+
+impl Asked {
+    pub fn of(head: &RequestHead) -> Self {
+        let head_only = head.method == Method::HEAD;
+        Asked { head_only, version: head.version, reuse: head.reuse, trailers: head.trailers }
+    }
+
+    /// Of a request that could not be read.
+    pub fn unread() -> Self {
+        Asked { head_only: false, version: Version::HTTP_11, reuse: Reuse::Close, trailers: false }
+    }
+}
+
+/// How the end of an answer's body is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delimiter {
+    /// There is no body.
+    Nothing,
+    /// By its length, of which so much is left.
+    Length(u64),
+    /// By the last chunk.
+    Chunks,
+    /// By the end of the connection.
+    Close,
+}
+
+/// Decides on the framing of an answer whose body has this length, as far as that is known, and what `Content-Length`
+/// says.
+pub fn delimit<T>(response: &Response<T>, length: Option<u64>, asked: &Asked) -> (Delimiter, Option<u64>) {
+    let declared = declared(response.headers());
+    match response.status() {
+        StatusCode::NO_CONTENT => (Delimiter::Nothing, None),
+        StatusCode::NOT_MODIFIED => (Delimiter::Nothing, declared),
+        _ if asked.head_only => (Delimiter::Nothing, declared.or(length)),
+        _ => match declared.or(length) {
+            Some(length) => (Delimiter::Length(length), Some(length)),
+            None if asked.version == Version::HTTP_10 => (Delimiter::Close, None),
+            None => (Delimiter::Chunks, None),
+        },
+    }
+}
+
+/// The one Content-Length of an answer.
+fn declared(headers: &HeaderMap) -> Option<u64> {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    let first = values.next()?.to_str().ok()?;
+    let plain = values.next().is_none() && !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { first.parse().ok() } else { None }
+}
+
+/// What stands in a head about the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// It is kept, as HTTP/1.1 has it.
+    Kept,
+    /// It is kept, and a client of HTTP/1.0 is told.
+    KeptForOld,
+    /// It ends after this answer.
+    Closing,
+    /// It speaks another protocol from here on.
+    Switching,
+}
+
+/// Writes the head.
+pub fn write_head(
+    out: &mut Vec<u8>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    delimiter: Delimiter,
+    length: Option<u64>,
+    link: Link,
+) {
+    write_status(out, status);
+    let mut dated = false;
+    for (name, value) in headers.iter().filter(|(name, _)| !ours(name, delimiter)) {
+        dated |= *name == DATE;
+        write::field(out, name.as_str().as_bytes(), value);
+    }
+    match (length, delimiter) {
+        (Some(length), _) => write::content_length(out, length),
+        (None, Delimiter::Chunks) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        _ => {}
+    }
+    match link {
+        Link::Kept => {}
+        Link::KeptForOld => out.extend_from_slice(b"connection: keep-alive\r\n"),
+        Link::Closing => out.extend_from_slice(b"connection: close\r\n"),
+        Link::Switching => out.extend_from_slice(b"connection: upgrade\r\n"),
+    }
+    if !dated {
+        date(out);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// An interim answer (RFC 9110, 15.2).
+pub fn write_interim(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
+    write_status(out, status);
+    for (name, value) in headers.iter().filter(|(name, _)| !fields::hop_by_hop(name) && **name != CONTENT_LENGTH) {
+        write::field(out, name.as_str().as_bytes(), value);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The last chunk, and the trailers behind it.
+pub fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
+    out.extend_from_slice(b"0\r\n");
+    let fields = trailers.into_iter().flatten();
+    for (name, value) in fields.filter(|(name, _)| !fields::hop_by_hop(name) && **name != CONTENT_LENGTH) {
+        write::field(out, name.as_str().as_bytes(), value);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_status(out: &mut Vec<u8>, status: StatusCode) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a field is the server's own to write.
+fn ours(name: &HeaderName, delimiter: Delimiter) -> bool {
+    // The first letters of those that are: most names are none of them.
+    match name.as_str().as_bytes()[0] {
+        b'c' => *name == CONTENT_LENGTH || *name == CONNECTION,
+        b'k' => name.as_str() == "keep-alive",
+        b'p' => name.as_str() == "proxy-connection",
+        b't' => {
+            name.as_str() == "transfer-encoding" || *name == TE || (*name == TRAILER && delimiter != Delimiter::Chunks)
+        }
+        _ => false,
+    }
+}
+
+thread_local! {
+    /// `Date`, and when it was made: it changes once a second.
+    static DATED: RefCell<(Option<Duration>, Vec<u8>)> = const { RefCell::new((None, Vec::new())) };
+}
+
+fn date(out: &mut Vec<u8>) {
+    let now = SystemTime::now();
+    let second = now.duration_since(SystemTime::UNIX_EPOCH).map(|since| Duration::from_secs(since.as_secs())).ok();
+    DATED.with_borrow_mut(|(made, line)| {
+        if *made != second || line.is_empty() {
+            *made = second;
+            *line = format!("date: {}\r\n", httpdate::fmt_http_date(now)).into_bytes();
+        }
+        out.extend_from_slice(line);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: Method, version: Version) -> Asked {
+        Asked { head_only: method == Method::HEAD, version, reuse: Reuse::Keep, trailers: false }
+    }
+
+    #[test]
+    fn the_framing_is_what_status_method_and_version_say() {
+        let response = |status: u16, length: Option<&'static str>| {
+            let mut response = Response::new(());
+            *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+            if let Some(length) = length {
+                response.headers_mut().insert(CONTENT_LENGTH, length.parse().expect("a value"));
+            }
+            response
+        };
+        let (new, old) = (asked(Method::GET, Version::HTTP_11), asked(Method::GET, Version::HTTP_10));
+        let head = asked(Method::HEAD, Version::HTTP_11);
+        use Delimiter::{Chunks, Close, Length, Nothing};
+        for (status, declared, known, asked, delimiter, said) in [
+            (200, None, Some(5), &new, Length(5), Some(5)),
+            (200, Some("7"), None, &new, Length(7), Some(7)),
+            (200, Some("x"), None, &new, Chunks, None),
+            (200, None, None, &new, Chunks, None),
+            (200, None, None, &old, Close, None),
+            (200, Some("7"), Some(0), &head, Nothing, Some(7)),
+            (200, None, Some(5), &head, Nothing, Some(5)),
+            (200, None, None, &head, Nothing, None),
+            (204, Some("7"), Some(0), &new, Nothing, None),
+            (304, Some("7"), Some(0), &new, Nothing, Some(7)),
+            (304, None, Some(0), &new, Nothing, None),
+        ] {
+            assert_eq!(delimit(&response(status, declared), known, asked), (delimiter, said), "{status} {declared:?}");
+        }
+    }
+
+    #[test]
+    fn what_frames_is_written_once_and_by_us() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("content-length", "9"),
+            ("transfer-encoding", "gzip"),
+            ("connection", "x"),
+            ("keep-alive", "timeout=5"),
+            ("trailer", "a"),
+            ("set-cookie", "a"),
+            ("set-cookie", "b"),
+            ("date", "today"),
+        ] {
+            headers.append(HeaderName::from_static(name), value.parse().expect("a value"));
+        }
+        let mut out = Vec::new();
+        write_head(&mut out, StatusCode::OK, &headers, Delimiter::Length(5), Some(5), Link::Closing);
+        let text = String::from_utf8(out).expect("text");
+        let mut lines: Vec<&str> = text.trim_end().split("\r\n").collect();
+        lines.sort_unstable();
+        let wanted =
+            ["HTTP/1.1 200 OK", "connection: close", "content-length: 5", "date: today", "set-cookie: a", "set-cookie: b"];
+        assert_eq!(lines, wanted);
+    }
+}

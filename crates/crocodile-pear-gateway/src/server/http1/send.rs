@@ -1,0 +1,370 @@
+//! An answer on its way to the client: pulled as the client takes it, small pieces together in one write.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::format::json;
+use crocodile_pear::http1::{Reuse, write};
+use http::header::HeaderMap;
+use http::{Response, Version};
+use http_body::Body as _;
+use tokio::time::Instant;
+
+use super::super::cores::Core;
+use super::super::{Ending, Handler, Reply};
+use super::head::{Asked, Delimiter, Link, delimit, write_end, write_head};
+use super::upload::Upload;
+use super::wire::Wire;
+use super::{Client, Observed, poll_client, tunnel};
+
+/// Pieces of so many bytes together are copied into one: a plain write costs the kernel less than a vectored one.
+const JOINED: usize = 4 * 1024;
+
+/// So many bytes of small pieces leave in one write.
+const BATCH: usize = 16 * 1024;
+
+thread_local! {
+    /// Where writes are put together.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// How sending ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All of it; the connection may go on.
+    Whole,
+    /// All of it; the connection ends, as the client was told.
+    Last,
+    /// The connection was a tunnel, and is at its end.
+    Switched,
+    /// It was broken off.
+    Broken,
+}
+
+/// Sends an answer.
+pub async fn send<H: Handler>(
+    wire: &mut Wire,
+    reply: Reply,
+    asked: Asked,
+    upload: &mut Option<Upload>,
+    core: &Core<H>,
+) -> Sent {
+    let Reply { response, observer } = reply;
+    let mut observed = Observed { observer, bytes: 0 };
+    let (parts, body) = response.into_parts();
+    let response = Response::from_parts(parts, ());
+    if let Body::Tunnel(tunnel) = body {
+        let mut head = Vec::new();
+        write_head(&mut head, response.status(), response.headers(), Delimiter::Nothing, None, Link::Switching);
+        let how = tunnel::run(wire, head, tunnel, &mut observed.bytes).await;
+        let whole = matches!(how, Ending::Whole);
+        observed.end(how);
+        return if whole { Sent::Switched } else { Sent::Broken };
+    }
+    let body = match outgoing(body) {
+        Ok(body) => body,
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written");
+            observed.end(Ending::Failed(error));
+            return Sent::Broken;
+        }
+    };
+    let (delimiter, length) = delimit(&response, body.length(), &asked);
+    let given_up = upload.as_mut().is_some_and(|upload| {
+        upload.answered();
+        upload.given_up()
+    });
+    let keeps = asked.reuse == Reuse::Keep
+        && delimiter != Delimiter::Close
+        && !given_up
+        && wire.ended.is_none()
+        && !core.draining.load(Relaxed);
+    let link = match keeps {
+        true if asked.version == Version::HTTP_10 => Link::KeptForOld,
+        true => Link::Kept,
+        false => Link::Closing,
+    };
+    let body = if delimiter == Delimiter::Nothing { Outgoing::Bytes(Bytes::new()) } else { body };
+    let mut sending = Sending { body, delimiter, trailers: asked.trailers, stage: Step::Head, failure: None };
+    let head = (response, length, link);
+    let how = poll_fn(|cx| sending.poll(wire, &head, upload, core, &mut observed.bytes, cx)).await;
+    observed.bytes = observed.bytes.saturating_sub(wire.unsent() as u64);
+    let whole = matches!(how, Ending::Whole);
+    observed.end(how);
+    match whole {
+        true if keeps => Sent::Whole,
+        true => Sent::Last,
+        false => Sent::Broken,
+    }
+}
+
+/// A body on its way out.
+enum Outgoing {
+    Bytes(Bytes),
+    Pulled(Pulled),
+}
+
+impl Outgoing {
+    fn length(&self) -> Option<u64> {
+        match self {
+            Outgoing::Bytes(bytes) => Some(bytes.len() as u64),
+            Outgoing::Pulled(body) => body.size_hint().exact(),
+        }
+    }
+}
+
+fn outgoing(body: Body) -> Result<Outgoing, Error> {
+    Ok(match body {
+        Body::Bytes(bytes) => Outgoing::Bytes(bytes),
+        Body::Json(raw) => Outgoing::Bytes(raw.bytes().clone()),
+        Body::Value(value) => Outgoing::Bytes(json::to_bytes(&value)?),
+        Body::Pulled(body) => Outgoing::Pulled(body),
+        Body::Tunnel(_) => return Err(Error::new(Kind::Internal, "a tunnel is no body")),
+    })
+}
+
+struct Sending {
+    body: Outgoing,
+    delimiter: Delimiter,
+    trailers: bool,
+    stage: Step,
+    /// Why it is broken off once what came before has left.
+    failure: Option<Error>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Nothing was written.
+    Head,
+    Body,
+    /// The last byte was handed to the wire.
+    End,
+}
+
+impl Sending {
+    fn poll<H: Handler>(
+        &mut self,
+        wire: &mut Wire,
+        head: &(Response<()>, Option<u64>, Link),
+        upload: &mut Option<Upload>,
+        core: &Core<H>,
+        bytes: &mut u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<Ending> {
+        loop {
+            match wire.poll_flush(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Ending::ClientGone),
+                Poll::Pending => return self.poll_stalled(wire, upload, core, cx),
+            }
+            if let Some(error) = self.failure.take() {
+                return Poll::Ready(Ending::Failed(error));
+            }
+            if self.stage == Step::End {
+                return Poll::Ready(Ending::Whole);
+            }
+            let before = *bytes;
+            let filled = self.fill(wire, head, bytes, cx);
+            // It still reads: it has not left.
+            if *bytes > before && wire.ended.is_some() {
+                wire.ended = Some(Instant::now());
+            }
+            match filled {
+                Ok(Poll::Pending) if wire.unsent() == 0 => {
+                    match ready!(poll_client(wire, upload, core, cx)) {
+                        Client::Moved => {}
+                        Client::Gone => return Poll::Ready(Ending::ClientGone),
+                        Client::LateBody => return Poll::Ready(Ending::ClientSlow),
+                    }
+                }
+                Ok(_) => {}
+                Err(Stop::Client) => return Poll::Ready(Ending::ClientGone),
+                Err(Stop::Body(error)) => {
+                    self.body = Outgoing::Bytes(Bytes::new());
+                    self.failure = Some(error);
+                }
+            }
+        }
+    }
+
+    /// The socket takes nothing for now.
+    fn poll_stalled<H: Handler>(
+        &mut self,
+        wire: &mut Wire,
+        upload: &mut Option<Upload>,
+        core: &Core<H>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Ending> {
+        let due = wire.stall_due(core.settings.write);
+        if let Some(due) = due
+            && wire.poll_due(due, cx).is_ready()
+        {
+            return Poll::Ready(Ending::ClientSlow);
+        }
+        loop {
+            match ready!(poll_client(wire, upload, core, cx)) {
+                Client::Moved => {}
+                Client::Gone => return Poll::Ready(Ending::ClientGone),
+                Client::LateBody => return Poll::Ready(Ending::ClientSlow),
+            }
+        }
+    }
+
+    /// Writes what there is: the head, and the pieces of the body that are at hand. Ready when the socket may take more.
+    fn fill(
+        &mut self,
+        wire: &mut Wire,
+        head: &(Response<()>, Option<u64>, Link),
+        bytes: &mut u64,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<()>, Stop> {
+        let mut out = SCRATCH.take();
+        out.clear();
+        if self.stage == Step::Head {
+            let (response, length, link) = head;
+            write_head(&mut out, response.status(), response.headers(), self.delimiter, *length, *link);
+            self.stage = Step::Body;
+        }
+        let filled = self.gather(&mut out, bytes, cx);
+        let filled = match filled {
+            // What came before the failure leaves.
+            Err(stop) => {
+                let _ = wire.send(cx, &out, Bytes::new(), b"");
+                Err(stop)
+            }
+            Ok(Gathered { data, tail, more }) if !out.is_empty() || !data.is_empty() => {
+                wire.send(cx, &out, data, tail).map(|()| more).map_err(Stop::from)
+            }
+            Ok(Gathered { more, .. }) => Ok(more),
+        };
+        SCRATCH.set(out);
+        filled
+    }
+
+    /// Puts pieces together up to one write.
+    fn gather(&mut self, out: &mut Vec<u8>, bytes: &mut u64, cx: &mut Context<'_>) -> Result<Gathered, Stop> {
+        loop {
+            let frame = match &mut self.body {
+                Outgoing::Bytes(whole) => {
+                    let whole = std::mem::take(whole);
+                    self.stage = Step::End;
+                    *bytes += whole.len() as u64;
+                    if let Delimiter::Length(length) = self.delimiter
+                        && length != whole.len() as u64
+                    {
+                        return Err(uneven(whole.len() as u64, length));
+                    }
+                    return Ok(join(out, whole, b"", Poll::Ready(())));
+                }
+                Outgoing::Pulled(body) => body.as_mut().poll_frame(cx),
+            };
+            let frame = match frame {
+                Poll::Pending => return Ok(Gathered::nothing(Poll::Pending)),
+                Poll::Ready(None) => {
+                    self.finish(out, None)?;
+                    return Ok(Gathered::nothing(Poll::Ready(())));
+                }
+                Poll::Ready(Some(Err(error))) => return Err(Stop::Body(error)),
+                Poll::Ready(Some(Ok(frame))) => frame,
+            };
+            let data = match frame.into_data() {
+                Ok(data) if data.is_empty() => continue,
+                Ok(data) => data,
+                Err(frame) => {
+                    self.finish(out, frame.into_trailers().ok().filter(|_| self.trailers))?;
+                    return Ok(Gathered::nothing(Poll::Ready(())));
+                }
+            };
+            *bytes += data.len() as u64;
+            let tail: &'static [u8] = match &mut self.delimiter {
+                Delimiter::Length(left) => {
+                    *left = left.checked_sub(data.len() as u64).ok_or_else(|| uneven(data.len() as u64, *left))?;
+                    b""
+                }
+                Delimiter::Chunks => {
+                    write::chunk_size(out, data.len());
+                    b"\r\n"
+                }
+                Delimiter::Close | Delimiter::Nothing => b"",
+            };
+            if self.at_end() {
+                self.stage = Step::End;
+                return Ok(join(out, data, tail, Poll::Ready(())));
+            }
+            if data.len() > JOINED {
+                return Ok(Gathered { data, tail, more: Poll::Ready(()) });
+            }
+            out.extend_from_slice(&data);
+            out.extend_from_slice(tail);
+            if out.len() >= BATCH {
+                return Ok(Gathered::nothing(Poll::Ready(())));
+            }
+        }
+    }
+
+    /// Whether all that was promised is there, and nothing can follow.
+    fn at_end(&self) -> bool {
+        match &self.body {
+            Outgoing::Pulled(body) => self.delimiter == Delimiter::Length(0) && body.is_end_stream(),
+            Outgoing::Bytes(_) => true,
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>, trailers: Option<HeaderMap>) -> Result<(), Stop> {
+        self.stage = Step::End;
+        match self.delimiter {
+            Delimiter::Chunks => write_end(out, trailers.as_ref()),
+            Delimiter::Length(left @ 1..) => return Err(uneven(0, left)),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Why sending stops before its end.
+enum Stop {
+    Client,
+    Body(Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(_: io::Error) -> Self {
+        Stop::Client
+    }
+}
+
+/// What follows the bytes that were put together, and whether there may be more.
+struct Gathered {
+    data: Bytes,
+    tail: &'static [u8],
+    more: Poll<()>,
+}
+
+impl Gathered {
+    fn nothing(more: Poll<()>) -> Self {
+        Gathered { data: Bytes::new(), tail: b"", more }
+    }
+}
+
+/// A small piece is copied behind what is there.
+fn join(out: &mut Vec<u8>, data: Bytes, tail: &'static [u8], more: Poll<()>) -> Gathered {
+    if data.len() > JOINED {
+        return Gathered { data, tail, more };
+    }
+    out.extend_from_slice(&data);
+    out.extend_from_slice(tail);
+    Gathered::nothing(more)
+}
+
+fn uneven(more: u64, left: u64) -> Stop {
+    Stop::Body(match more > left {
+        true => Error::new(Kind::Malformed, "the answer is longer than its length"),
+        false => Error::new(Kind::Cut, "the answer ended before its length"),
+    })
+}

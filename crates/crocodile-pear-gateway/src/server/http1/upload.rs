@@ -1,0 +1,242 @@
+//! The body of a client's request: the handler asks for a piece, the connection reads it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::http1::{Broken, Decoder};
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+use super::wire::Wire;
+
+/// The side of the connection.
+pub struct Upload {
+    decoder: Decoder,
+    desk: Arc<Desk>,
+    /// The client waits to be told that its body is wanted.
+    expected: bool,
+}
+
+/// Where pieces are handed over, one at a time.
+struct Desk(Mutex<Piece>);
+
+struct Piece {
+    ready: Option<Frame<Bytes>>,
+    state: State,
+    /// Bytes still to be handed over, where that is known.
+    left: Option<u64>,
+    /// Who waits for a piece, and since when.
+    reader: Option<(Waker, Instant)>,
+    /// Who reads the socket; set once the request is under way.
+    driver: Option<Waker>,
+    /// The connection is being driven: it looks here by itself.
+    driven: bool,
+}
+
+enum State {
+    Open,
+    Whole,
+    Failed(Option<Error>),
+    /// The handler has dropped the body.
+    Unwanted,
+}
+
+/// What a look at the body brought.
+pub enum Progress {
+    /// A piece was handed over, or the end.
+    Some,
+    /// Nobody asks, or nothing came.
+    None,
+}
+
+/// The side of the handler.
+pub struct RequestBody(Arc<Desk>);
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Piece> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Upload {
+    /// A body of which `first` has come. `expected`: the client waits for a word before it sends more.
+    pub fn new(decoder: Decoder, first: Bytes, expected: bool) -> (Self, RequestBody) {
+        let left = decoder.left().map(|left| left + first.len() as u64);
+        let state = if decoder.done() && decoder.trailers.is_none() { State::Whole } else { State::Open };
+        let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
+        let desk = Arc::new(Desk(Mutex::new(Piece { ready, state, left, reader: None, driver: None, driven: true })));
+        (Upload { decoder, desk: desk.clone(), expected }, RequestBody(desk))
+    }
+
+    /// Whether the whole body was read from the socket.
+    pub fn whole(&self) -> bool {
+        self.decoder.done()
+    }
+
+    /// Whether nobody will read what is still to come.
+    pub fn given_up(&self) -> bool {
+        !self.whole() && !matches!(self.desk.lock().state, State::Open)
+    }
+
+    /// The answer begins: the client learns from it whether its body is wanted.
+    pub fn answered(&mut self) {
+        self.expected = false;
+    }
+
+    /// Since when the handler has waited for a piece.
+    pub fn wanted_since(&self) -> Option<Instant> {
+        self.desk.lock().reader.as_ref().map(|(_, since)| *since)
+    }
+
+    /// The connection is being driven, or no longer is.
+    pub fn drive(&self, driven: bool, cx: &Context<'_>) {
+        let mut piece = self.desk.lock();
+        piece.driven = driven;
+        if !driven && !piece.driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            piece.driver = Some(cx.waker().clone());
+        }
+    }
+
+    /// Reads a piece if one is asked for.
+    ///
+    /// # Errors
+    /// The client cannot be written to.
+    pub fn poll(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> io::Result<Progress> {
+        if self.desk.lock().reader.is_none() {
+            return Ok(Progress::None);
+        }
+        if self.whole() {
+            self.deliver(Bytes::new());
+            return Ok(Progress::Some);
+        }
+        if std::mem::take(&mut self.expected) && wire.held.is_empty() {
+            wire.send(cx, b"HTTP/1.1 100 Continue\r\n\r\n", Bytes::new(), b"")?;
+        }
+        if !wire.held.is_empty() {
+            let mut held = std::mem::take(&mut wire.held);
+            let decoded = self.decode(&mut held);
+            held.drain(..decoded.as_ref().map_or(0, |(_, used)| *used));
+            wire.held = held;
+            self.decoded(decoded.map(|(data, _)| data));
+            return Ok(Progress::Some);
+        }
+        let (mut ended, mut rest) = (false, Vec::new());
+        let read = wire.io.poll_read(cx, |bytes| {
+            ended = bytes.is_empty();
+            let (data, used) = self.decode(bytes)?;
+            rest.extend_from_slice(&bytes[used..]);
+            Ok(data)
+        });
+        match read {
+            Poll::Pending => return Ok(Progress::None),
+            Poll::Ready(Ok(decoded)) if !ended => {
+                wire.held = rest;
+                self.decoded(decoded);
+            }
+            // Also after an error: the client is gone.
+            Poll::Ready(_) => {
+                wire.end();
+                self.hand_over(None, State::Failed(Some(cut())));
+            }
+        }
+        Ok(Progress::Some)
+    }
+
+    fn decode(&mut self, bytes: &mut [u8]) -> Result<(Bytes, usize), Broken> {
+        let decoded = self.decoder.decode(bytes)?;
+        Ok((Bytes::copy_from_slice(&bytes[decoded.data]), decoded.used))
+    }
+
+    fn decoded(&mut self, decoded: Result<Bytes, Broken>) {
+        match decoded {
+            Ok(data) => self.deliver(data),
+            Err(Broken(_)) => self.hand_over(None, State::Failed(Some(malformed()))),
+        }
+    }
+
+    /// Hands on data, or, where there is no more, the trailers and the end.
+    fn deliver(&mut self, data: Bytes) {
+        let frame = match data.is_empty() {
+            // Framing alone: there is more to read.
+            true if !self.whole() => return,
+            true => self.decoder.trailers.take().map(|trailers| Frame::trailers(*trailers)),
+            false => Some(Frame::data(data)),
+        };
+        let last = self.whole() && self.decoder.trailers.is_none();
+        self.hand_over(frame, if last { State::Whole } else { State::Open });
+    }
+
+    fn hand_over(&mut self, frame: Option<Frame<Bytes>>, state: State) {
+        let mut piece = self.desk.lock();
+        piece.ready = frame;
+        piece.state = state;
+        let reader = piece.reader.take();
+        drop(piece);
+        if let Some((reader, _)) = reader {
+            reader.wake();
+        }
+    }
+}
+
+fn malformed() -> Error {
+    Error::new(Kind::BadRequest, "the request's body is malformed")
+}
+
+fn cut() -> Error {
+    Error::new(Kind::BadRequest, "the request's body was cut off")
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let mut piece = self.0.lock();
+        if let Some(frame) = piece.ready.take() {
+            if let (Some(left), Some(data)) = (&mut piece.left, frame.data_ref()) {
+                *left = left.saturating_sub(data.len() as u64);
+            }
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        match &mut piece.state {
+            State::Whole | State::Unwanted => return Poll::Ready(None),
+            State::Failed(error) => {
+                let error = error.take().unwrap_or_else(malformed);
+                return Poll::Ready(Some(Err(error)));
+            }
+            State::Open => {}
+        }
+        let since = piece.reader.take().map_or_else(Instant::now, |(_, since)| since);
+        piece.reader = Some((cx.waker().clone(), since));
+        if !piece.driven
+            && let Some(driver) = &piece.driver
+        {
+            driver.wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let piece = self.0.lock();
+        piece.ready.is_none() && matches!(piece.state, State::Whole)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.lock().left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let mut piece = self.0.lock();
+        piece.reader = None;
+        piece.ready = None;
+        if matches!(piece.state, State::Open) {
+            piece.state = State::Unwanted;
+        }
+    }
+}

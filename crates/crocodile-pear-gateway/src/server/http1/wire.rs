@@ -1,0 +1,154 @@
+//! A client's connection as bytes: what was read and not used, what is still to be written, and the clock.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use tokio::time::{Instant, Sleep};
+
+use super::super::io::Io;
+
+/// One connection. At rest it is the socket, one timer, and nothing in its buffers.
+pub struct Wire {
+    pub io: Io,
+    /// Read and not used yet: part of a head, or requests that wait for the answer to this one.
+    pub held: Vec<u8>,
+    out: Out,
+    /// When the client closed its side.
+    pub ended: Option<Instant>,
+    /// Since when the client has taken no byte of what there is for it.
+    stalled: Option<Instant>,
+    /// When it is looked next whether the client is still there, while nothing is read.
+    pub look: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// What the socket has not taken yet, in order.
+#[derive(Default)]
+struct Out {
+    lead: Bytes,
+    data: Bytes,
+    tail: &'static [u8],
+}
+
+impl Wire {
+    pub fn new(io: Io) -> Self {
+        Wire { io, held: Vec::new(), out: Out::default(), ended: None, stalled: None, look: None, timer: None }
+    }
+
+    /// Reads more into what is held. Whether anything came; nothing does once the client has closed its side.
+    pub fn poll_hold(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let held = &mut self.held;
+        let came = ready!(self.io.poll_read(cx, |bytes| {
+            held.extend_from_slice(bytes);
+            !bytes.is_empty()
+        }))?;
+        if !came {
+            self.end();
+        }
+        Poll::Ready(Ok(came))
+    }
+
+    /// The client has closed its side.
+    pub fn end(&mut self) {
+        self.ended.get_or_insert_with(Instant::now);
+    }
+
+    /// Drops the first bytes of what is held, and the room for them when none are left.
+    pub fn used(&mut self, length: usize) {
+        self.held.drain(..length);
+        if self.held.is_empty() {
+            self.held = Vec::new();
+        }
+    }
+
+    /// Writes what the socket takes now; the rest is kept, and leaves before anything else. All that was there before
+    /// must have left.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub fn send(&mut self, cx: &mut Context<'_>, lead: &[u8], data: Bytes, tail: &'static [u8]) -> io::Result<()> {
+        let parts = [IoSlice::new(lead), IoSlice::new(&data), IoSlice::new(tail)];
+        // One part alone, as it mostly is, takes the cheaper system call.
+        let parts = if data.is_empty() && tail.is_empty() { &parts[..1] } else { &parts };
+        let written = match self.io.poll_send(cx, parts) {
+            Poll::Ready(written) => written?,
+            Poll::Pending => 0,
+        };
+        if written == lead.len() + data.len() + tail.len() {
+            return Ok(());
+        }
+        let of_lead = written.min(lead.len());
+        self.out = Out { lead: Bytes::copy_from_slice(&lead[of_lead..]), data, tail };
+        self.out.advance(written - of_lead);
+        Ok(())
+    }
+
+    /// Writes what is left of what was sent.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.out.is_empty() {
+            let Out { lead, data, tail } = &self.out;
+            let parts = [IoSlice::new(lead), IoSlice::new(data), IoSlice::new(tail)];
+            match self.io.poll_send(cx, &parts) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => {
+                    self.stalled = None;
+                    self.out.advance(written);
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.stalled.get_or_insert_with(Instant::now);
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.out = Out::default();
+        self.stalled = None;
+        Poll::Ready(Ok(()))
+    }
+
+    /// How many bytes wait for the socket.
+    pub fn unsent(&self) -> usize {
+        self.out.lead.len() + self.out.data.len() + self.out.tail.len()
+    }
+
+    /// When a client that reads nothing is given up.
+    pub fn stall_due(&self, limit: Duration) -> Option<Instant> {
+        self.stalled.map(|since| since + limit)
+    }
+
+    /// Waits for a moment. A timer that fires early is set again then: most deadlines only ever move away.
+    pub fn poll_due(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        if timer.deadline() > due {
+            timer.as_mut().reset(due);
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if timer.deadline() >= due {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+}
+
+impl Out {
+    fn is_empty(&self) -> bool {
+        self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        for part in [&mut self.lead, &mut self.data] {
+            let of_part = written.min(part.len());
+            part.advance(of_part);
+            written -= of_part;
+        }
+        self.tail = &self.tail[written..];
+    }
+}

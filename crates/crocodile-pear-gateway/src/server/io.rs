@@ -1,0 +1,94 @@
+//! The bytes of one client's connection, whatever carries them. TLS will be a second way to carry them.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crocodile_pear::http1::scratch;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A client's connection. Dropped before it was [closed](Io::close) it is reset: no client takes for whole what ended
+/// by closing.
+#[derive(Debug)]
+pub struct Io {
+    carrier: Carrier,
+    closed: bool,
+}
+
+#[derive(Debug)]
+enum Carrier {
+    Tcp(TcpStream),
+}
+
+impl Io {
+    /// A connection in clear.
+    pub fn tcp(stream: TcpStream) -> Self {
+        Io { carrier: Carrier::Tcp(stream), closed: false }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match &self.carrier {
+            Carrier::Tcp(stream) => stream,
+        }
+    }
+
+    /// Reads once into the thread's buffer and hands what came to `then`; nothing came if the client has closed its side.
+    pub fn poll_read<T>(&mut self, cx: &mut Context<'_>, then: impl FnOnce(&mut [u8]) -> T) -> Poll<io::Result<T>> {
+        scratch::read(|buf| Pin::new(&mut *self).poll_read(cx, buf), then)
+    }
+
+    /// Writes what the socket takes, in one call.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match (&mut self.carrier, parts) {
+            (Carrier::Tcp(stream), [part]) => Pin::new(stream).poll_write(cx, part),
+            (Carrier::Tcp(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
+        }
+    }
+
+    /// Whether the client has closed its side, though bytes of it may be unread. Costs a call: asked now and then.
+    pub fn looks_closed(&self, cx: &mut Context<'_>) -> bool {
+        let ready = std::pin::pin!(self.socket().ready(Interest::READABLE)).poll(cx);
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
+    /// Every answer went out whole: the connection may end cleanly.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.carrier {
+            Carrier::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.carrier {
+            Carrier::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.carrier {
+            Carrier::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        if !self.closed {
+            // A socket that takes no option any more is closed already.
+            let _ = self.socket().set_zero_linger();
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The bytes that every connection of a thread reads into, so that one that waits holds none.
+
+use std::cell::RefCell;
+use std::io;
+use std::task::{Poll, ready};
+
+use tokio::io::ReadBuf;
+
+/// What one read takes at most: large enough for bulk, small enough that a slow consumer holds little.
+pub const READ: usize = 32 * 1024;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+}
+
+/// Reads once with `read`, and hands what came to `then`, which does not read in its turn.
+pub fn read<T>(
+    read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,
+    then: impl FnOnce(&mut [u8]) -> T,
+) -> Poll<io::Result<T>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut buf = ReadBuf::new(scratch);
+        ready!(read(&mut buf))?;
+        Poll::Ready(Ok(then(buf.filled_mut())))
+    })
+}
