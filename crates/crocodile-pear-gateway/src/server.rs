@@ -14,8 +14,8 @@ mod shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crocodile_pear::http1::request::Refusal;
 pub use cores::serve;
+pub use crocodile_pear::http1::request::Refusal;
 pub use listen::{Listeners, Unbound};
 pub use reply::{End, Ending, Observer, Reply};
 pub use request::{ClientRequest, Connection};

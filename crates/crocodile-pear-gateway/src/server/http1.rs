@@ -110,12 +110,7 @@ enum After {
 }
 
 /// Waits for the next head, with no buffer at all until part of one is here.
-fn poll_request<H: Handler>(
-    wire: &mut Wire,
-    stage: &mut Stage,
-    core: &Core<H>,
-    cx: &mut Context<'_>,
-) -> Poll<Next> {
+fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
     let bounds = core.bounds();
     // Bytes that were read behind the last request, or a part of a head.
     let mut searched = 0;
@@ -200,12 +195,7 @@ fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut
 }
 
 /// Runs one request and sends its answer.
-async fn answer<H: Handler>(
-    wire: &mut Wire,
-    head: RequestHead,
-    connection: &Arc<Connection>,
-    core: &Core<H>,
-) -> After {
+async fn answer<H: Handler>(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>, core: &Core<H>) -> After {
     let asked = Asked::of(&head);
     let (body, mut upload) = match take_body(wire, &head) {
         Ok(taken) => taken,
@@ -280,15 +270,21 @@ fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload
     }
     let mut decoder = Decoder::new(head.framing);
     let mut held = std::mem::take(&mut wire.held);
-    let malformed = |broken: crocodile_pear::http1::Broken| Refusal { status: StatusCode::BAD_REQUEST, detail: broken.0 };
+    let malformed =
+        |broken: crocodile_pear::http1::Broken| Refusal { status: StatusCode::BAD_REQUEST, detail: broken.0 };
     let decoded = decoder.decode(&mut held).map_err(malformed)?;
     let data = Bytes::copy_from_slice(&held[decoded.data]);
     held.drain(..decoded.used);
     wire.held = held;
-    if decoder.done() && decoder.trailers.is_none() {
-        return Ok((Body::Bytes(data), None));
-    }
-    let (upload, body) = Upload::new(decoder, data, head.expects);
+    // What came in chunks goes on in chunks, though it is all here.
+    let length = match head.framing {
+        Framing::Length(length) if decoder.done() && data.len() as u64 == length => {
+            return Ok((Body::Bytes(data), None));
+        }
+        Framing::Length(length) => Some(length),
+        _ => None,
+    };
+    let (upload, body) = Upload::new(decoder, data, length, head.expects);
     Ok((Body::Pulled(Box::pin(body)), Some(upload)))
 }
 
@@ -374,12 +370,7 @@ fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>)
 }
 
 /// Answers a request that gets no further; the connection ends with it.
-async fn refuse<H: Handler>(
-    wire: &mut Wire,
-    refusal: Refusal,
-    connection: &Arc<Connection>,
-    core: &Core<H>,
-) -> After {
+async fn refuse<H: Handler>(wire: &mut Wire, refusal: Refusal, connection: &Arc<Connection>, core: &Core<H>) -> After {
     let reply = core.handler.refuse(refusal, connection);
     match send(wire, reply, Asked::unread(), &mut None, core).await {
         Sent::Broken => After::Broken,

@@ -228,8 +228,14 @@ mod tests {
         let text = String::from_utf8(out).expect("text");
         let mut lines: Vec<&str> = text.trim_end().split("\r\n").collect();
         lines.sort_unstable();
-        let wanted =
-            ["HTTP/1.1 200 OK", "connection: close", "content-length: 5", "date: today", "set-cookie: a", "set-cookie: b"];
+        let wanted = [
+            "HTTP/1.1 200 OK",
+            "connection: close",
+            "content-length: 5",
+            "date: today",
+            "set-cookie: a",
+            "set-cookie: b",
+        ];
         assert_eq!(lines, wanted);
     }
 }

@@ -176,13 +176,11 @@ impl Sending {
                 wire.ended = Some(Instant::now());
             }
             match filled {
-                Ok(Poll::Pending) if wire.unsent() == 0 => {
-                    match ready!(poll_client(wire, upload, core, cx)) {
-                        Client::Moved => {}
-                        Client::Gone => return Poll::Ready(Ending::ClientGone),
-                        Client::LateBody => return Poll::Ready(Ending::ClientSlow),
-                    }
-                }
+                Ok(Poll::Pending) if wire.unsent() == 0 => match ready!(poll_client(wire, upload, core, cx)) {
+                    Client::Moved => {}
+                    Client::Gone => return Poll::Ready(Ending::ClientGone),
+                    Client::LateBody => return Poll::Ready(Ending::ClientSlow),
+                },
                 Ok(_) => {}
                 Err(Stop::Client) => return Poll::Ready(Ending::ClientGone),
                 Err(Stop::Body(error)) => {

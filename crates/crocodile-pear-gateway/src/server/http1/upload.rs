@@ -63,9 +63,9 @@ impl Desk {
 }
 
 impl Upload {
-    /// A body of which `first` has come. `expected`: the client waits for a word before it sends more.
-    pub fn new(decoder: Decoder, first: Bytes, expected: bool) -> (Self, RequestBody) {
-        let left = decoder.left().map(|left| left + first.len() as u64);
+    /// A body of this length, if it is known, of which `first` has come. `expected`: the client waits for a word before
+    /// it sends more.
+    pub fn new(decoder: Decoder, first: Bytes, left: Option<u64>, expected: bool) -> (Self, RequestBody) {
         let state = if decoder.done() && decoder.trailers.is_none() { State::Whole } else { State::Open };
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
         let desk = Arc::new(Desk(Mutex::new(Piece { ready, state, left, reader: None, driver: None, driven: true })));
