@@ -141,7 +141,7 @@ async fn whole(answer: Answer) -> Result<Whole, Error> {
             let trailers = collected.trailers().cloned();
             (collected.to_bytes(), trailers)
         }
-        Body::Value(_) | Body::Json(_) => panic!("an upstream gives bytes"),
+        Body::Value(_) | Body::Json(_) | Body::Tunnel(_) => panic!("an upstream gives bytes"),
     };
     Ok(Whole { status, headers, body, trailers })
 }

@@ -30,7 +30,7 @@ pub async fn body(answer: Answer) -> Result<Bytes, Error> {
     match answer.body {
         Body::Bytes(bytes) => Ok(bytes),
         Body::Pulled(body) => body.collect().await.map(http_body_util::Collected::to_bytes),
-        Body::Value(_) | Body::Json(_) => panic!("an upstream gives bytes"),
+        Body::Value(_) | Body::Json(_) | Body::Tunnel(_) => panic!("an upstream gives bytes"),
     }
 }
 
