@@ -36,7 +36,7 @@ impl Body for Bound {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         if self.deadline <= Instant::now() {
-            return Poll::Ready(Some(Err(Error::new(Kind::Timeout, "the request took longer than it may"))));
+            return Poll::Ready(Some(Err(Error::new(Kind::Timeout, "the deadline of the request has passed"))));
         }
         self.body.as_mut().poll_frame(cx)
     }

@@ -1,4 +1,4 @@
-//! Health checks run beside the cores: one thread for the gateway that serves now, gone with it.
+//! Active health checks: one thread beside the cores, for as long as the gateway of a configuration serves.
 
 use std::thread;
 
@@ -9,13 +9,13 @@ use tokio::sync::oneshot;
 
 use crate::gateway::Gateway;
 
-/// The checks of one gateway's upstreams. They end when this is dropped.
+/// The health checks of one gateway's upstreams. They end when this is dropped.
 pub struct Checks {
     _running: oneshot::Sender<()>,
 }
 
 impl Checks {
-    /// Begins them; nothing, if no upstream wants any.
+    /// Starts them; `None` if no upstream has health checks.
     pub fn begin(gateway: &Gateway) -> Option<Self> {
         let watches: Vec<_> = gateway.upstreams().values().filter_map(Upstream::watch).collect();
         if watches.is_empty() {
@@ -30,13 +30,13 @@ impl Checks {
         };
         let told = move || {
             if let Err(error) = check() {
-                tracing::warn!(%error, "no health checks are made");
+                tracing::warn!(%error, "cannot run health checks");
             }
         };
         match thread::Builder::new().name("health".into()).spawn(told) {
             Ok(_) => Some(Checks { _running: running }),
             Err(error) => {
-                tracing::warn!(%error, "no thread for health checks");
+                tracing::warn!(%error, "cannot start the thread for health checks");
                 None
             }
         }

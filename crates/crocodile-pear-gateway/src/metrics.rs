@@ -1,4 +1,4 @@
-//! What is counted: by each core for itself, summed when it is asked for.
+//! Metrics in the Prometheus format. Each core has its own counters; a scrape adds them up.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use crate::gateway::Gateway;
 /// Cores beyond this share a counter with another one.
 const CORES: usize = 64;
 
-/// Responses by the class of their status, a line of the cache a core.
+/// Responses by status class; each core has a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]
 struct Classes([AtomicU64; 6]);
 
-/// The counters.
+/// The gateway's own counters.
 pub struct Metrics {
     responses: Vec<Classes>,
 }
@@ -44,7 +44,8 @@ impl Metrics {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "crocodile_pear_responses_total{{status=\"{class}xx\"}} {sum}");
         }
-        let upstreams: Vec<_> = gateway.upstreams().iter().map(|(name, upstream)| Seen::of(name, upstream)).collect();
+        let upstreams: Vec<_> =
+            gateway.upstreams().iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
             for seen in &upstreams {
@@ -53,7 +54,7 @@ impl Metrics {
         }
         for (metric, kind, help, read) in SERVER {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
-            for Seen { name, servers, .. } in &upstreams {
+            for UpstreamSample { name, servers, .. } in &upstreams {
                 for (place, state) in servers {
                     let _ = writeln!(out, "{metric}{{upstream=\"{name}\",server=\"{place}\"}} {}", read(state));
                 }
@@ -63,17 +64,17 @@ impl Metrics {
     }
 }
 
-/// An upstream at the moment of a scrape, its names as labels.
-struct Seen {
+/// An upstream at the moment of a scrape, its names ready as labels.
+struct UpstreamSample {
     name: String,
     counters: CounterSnapshot,
     retries: (u64, u64),
     servers: Vec<(String, ServerState)>,
 }
 
-impl Seen {
+impl UpstreamSample {
     fn of(name: &str, upstream: &Upstream) -> Self {
-        Seen {
+        UpstreamSample {
             name: label(name),
             counters: upstream.counters(),
             retries: upstream.retries(),
@@ -87,47 +88,43 @@ fn label(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-type Read = fn(&Seen) -> u64;
+type Read = fn(&UpstreamSample) -> u64;
 
 const UPSTREAM: [(&str, &str, &str, Read); 10] = [
-    ("crocodile_pear_upstream_calls_total", "counter", "Calls to an upstream.", |seen| seen.counters.calls),
-    ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened to an upstream.", |seen| {
-        seen.counters.opened
-    }),
-    ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls on a kept connection.", |seen| {
+    ("crocodile_pear_upstream_calls_total", "counter", "Calls to the upstream.", |seen| seen.counters.calls),
+    ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened.", |seen| seen.counters.opened),
+    ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls that reused a connection.", |seen| {
         seen.counters.reused
     }),
     (
         "crocodile_pear_upstream_connections_stale_total",
         "counter",
-        "Calls repeated because a kept connection had been closed.",
+        "Calls sent again because the reused connection had been closed.",
         |seen| seen.counters.retried,
     ),
-    ("crocodile_pear_upstream_retries_total", "counter", "Calls repeated by the rules of `retry`.", |seen| {
-        seen.retries.0
-    }),
+    ("crocodile_pear_upstream_retries_total", "counter", "Retries.", |seen| seen.retries.0),
     (
         "crocodile_pear_upstream_retries_withheld_total",
         "counter",
-        "Calls not repeated because the budget of `retry` was spent.",
+        "Retries prevented because the retry budget was exhausted.",
         |seen| seen.retries.1,
     ),
-    ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls that no breaker let through.", |seen| {
+    ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls rejected by an open circuit breaker.", |seen| {
         seen.counters.refused
     }),
     (
         "crocodile_pear_upstream_calls_queued_total",
         "counter",
-        "Calls that waited for a place among those in flight, or for a connection.",
+        "Calls that waited because of `in_flight` or for a connection.",
         |seen| seen.counters.queued,
     ),
     (
         "crocodile_pear_upstream_calls_turned_away_total",
         "counter",
-        "Calls that failed for want of a place, a connection or a file to open.",
+        "Calls rejected because of `in_flight`, a connection limit or too many open files.",
         |seen| seen.counters.turned_away,
     ),
-    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls under way.", |seen| seen.counters.in_flight),
+    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls in flight.", |seen| seen.counters.in_flight),
 ];
 
 type ReadState = fn(&ServerState) -> u64;
@@ -136,40 +133,38 @@ const SERVER: [(&str, &str, &str, ReadState); 10] = [
     (
         "crocodile_pear_server_up",
         "gauge",
-        "1 if calls go to this server of an upstream, 0 if it is down, ejected or its breaker is open.",
+        "1 if the server gets calls, 0 if it is down, ejected or its circuit breaker is open.",
         |state| u64::from(state.up),
     ),
-    ("crocodile_pear_server_breaker_open", "gauge", "1 while the breaker of a server is open or trying.", |state| {
-        u64::from(state.open)
-    }),
-    ("crocodile_pear_server_breaker_opened_total", "counter", "How often the breaker has opened.", |state| {
+    (
+        "crocodile_pear_server_breaker_open",
+        "gauge",
+        "1 if the circuit breaker of the server is open or half open.",
+        |state| u64::from(state.open),
+    ),
+    ("crocodile_pear_server_breaker_opened_total", "counter", "Times that the circuit breaker opened.", |state| {
         state.opened
     }),
-    ("crocodile_pear_server_ejected_total", "counter", "How often the server was ejected.", |state| state.ejected),
-    ("crocodile_pear_server_checks_total", "counter", "Health checks of a server.", |state| state.checks.0),
-    ("crocodile_pear_server_checks_bad_total", "counter", "Health checks that were bad.", |state| state.checks.1),
+    ("crocodile_pear_server_ejected_total", "counter", "Times that the server was ejected.", |state| state.ejected),
+    ("crocodile_pear_server_checks_total", "counter", "Health checks.", |state| state.checks.0),
+    ("crocodile_pear_server_checks_bad_total", "counter", "Failed health checks.", |state| state.checks.1),
     (
         "crocodile_pear_server_connections_failed_total",
         "counter",
-        "Connections that could not be had, for whatever reason.",
-        |state| state.unconnected.0,
+        "Failed connection attempts, for any reason.",
+        |state| state.connect_failures.0,
     ),
     (
         "crocodile_pear_server_tls_failures_total",
         "counter",
-        "Connections that could not be had because of TLS: certificates, versions, names.",
-        |state| state.unconnected.1,
+        "Connection attempts that failed because of TLS: certificates, versions, names.",
+        |state| state.connect_failures.1,
     ),
-    (
-        "crocodile_pear_server_resolutions_failed_total",
-        "counter",
-        "Times that the name was asked for in vain.",
-        |state| state.name.0,
-    ),
+    ("crocodile_pear_server_resolutions_failed_total", "counter", "Failed DNS lookups.", |state| state.dns.0),
     (
         "crocodile_pear_server_address_changes_total",
         "counter",
-        "How often the addresses of the name have changed.",
-        |state| state.name.1,
+        "Times that the addresses of the name changed.",
+        |state| state.dns.1,
     ),
 ];

@@ -1,4 +1,4 @@
-//! An upstream: where it is, what may be sent to it, and the one way a call takes to it.
+//! An upstream: the servers of one API, what may be sent to them, and the steps of a call to them.
 
 mod admission;
 mod balance;
@@ -63,38 +63,37 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 use crate::spec::Timeout;
 
-/// What the configuration says of an upstream.
+/// The configuration of an upstream.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
-    /// Where it is, at least once: scheme `http` or `https`, authority, base path; and how much it takes beside the
-    /// others.
+    /// Its servers, at least one: a URL (scheme `http` or `https`, authority, base path) and a weight.
     pub servers: Vec<(Uri, u32)>,
-    /// Which versions of HTTP it may be spoken to in.
+    /// Which versions of HTTP are used.
     pub protocol: Protocol,
-    /// How TLS is spoken where the scheme is `https`.
+    /// TLS settings for `https`.
     pub tls: TlsSettings,
-    /// Who resolves its names; the system's resolver unless set.
+    /// The DNS resolver; the system's unless set.
     pub resolver: Option<Resolver>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
-    /// The header fields of the client that it may see.
+    /// The client's header fields that are forwarded to it.
     pub forward: Vec<HeaderName>,
-    /// How many calls it may have in flight, over all cores.
+    /// The most calls in flight, over all cores.
     pub in_flight: Option<usize>,
-    /// How many connections there may be, and for how long.
+    /// Limits of the connection pool.
     pub connections: Connections,
-    /// Bytes that the head of an answer may have.
+    /// The largest head of an answer, in bytes.
     pub max_head: usize,
-    /// When a request is sent again. Unless told, with several servers it is as the spec's defaults say, and
-    /// with one there is none.
+    /// Retries. Unless set, an upstream with several servers has the defaults of the spec, and one with a single server
+    /// has no retries.
     pub retry: Option<RetrySpec>,
-    /// When a server that fails is no longer called.
+    /// Circuit breaker of each server.
     pub breaker: Option<BreakerSpec>,
-    /// How calls are spread over several servers.
+    /// Load balancing over several servers.
     pub balance: BalanceSpec,
-    /// How servers are asked whether they are well, by who polls [`Upstream::watch`].
+    /// Active health checks; they run while [`Upstream::watch`] is polled.
     pub health: Option<HealthSpec>,
 }
 
@@ -126,21 +125,22 @@ impl Settings {
         }
     }
 
-    /// What happens to a call because of these, in words.
+    /// What these settings do to a call, as `explain` prints it.
     fn outline(&self) -> Vec<String> {
         let several = |count: usize| format!("{count} servers, {}", self.balance.by.word().replace('_', " "));
         let eject = |rules: EjectSpec| {
             let EjectSpec { failures, first, most } = rules;
-            format!("ejected after {failures} failures in a row, for {first:?} up to {most:?}")
+            format!("a server is ejected after {failures} failures in a row, for {first:?} up to {most:?}")
         };
-        let silence =
-            |silence: Duration| format!("one that answers nobody for {silence:?} while others answer has failed");
+        let silence = |silence: Duration| {
+            format!("a server that answers no call for {silence:?} while others answer counts as failed")
+        };
         let alone = self.servers.len() == 1;
         let parts = [
             Some(self.servers.len()).filter(|_| !alone).map(several),
             self.balance.silence.duration().filter(|_| !alone).map(silence),
             self.in_flight.map(|most| format!("at most {most} calls in flight")),
-            self.connections.open.map(|most| format!("at most {most} connections for each core and server")),
+            self.connections.open.map(|most| format!("at most {most} connections to a server from each core")),
             self.retry.as_ref().map(RetrySpec::explain),
             self.breaker.as_ref().map(BreakerSpec::explain),
             self.ejection().map(eject),
@@ -150,19 +150,19 @@ impl Settings {
     }
 }
 
-/// How often a call is sent at most while it is provable that nobody has looked at it.
+/// The most attempts while the server provably has not processed the request.
 const ATTEMPTS: usize = 4;
 
 /// How long an upstream may let a call wait. Only time spent waiting for the upstream counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until a connection is there, and until a place among the calls in flight is.
+    /// Until there is a connection, and until fewer than `in_flight` calls are in flight.
     pub connect: Timeout,
-    /// From the request's last byte so far to the head of the answer.
+    /// From the last byte sent to the head of the answer.
     pub first_byte: Timeout,
     /// Between two reads of a body.
     pub idle: Timeout,
-    /// All of it together.
+    /// The whole call.
     pub call: Timeout,
 }
 
@@ -182,7 +182,7 @@ pub struct Upstream {
     gate: Gate,
     retry: Option<Retry>,
     balance: Balance,
-    /// How long a server may answer nobody while others answer; nothing, if there is no other.
+    /// How long a server may answer no call while others answer; `None` with a single server.
     silence: Option<Duration>,
     servers: Box<[Server]>,
     health: Option<Arc<HealthSpec>>,
@@ -197,7 +197,7 @@ pub struct Call {
     pub method: Method,
     /// Path and query, percent-encoded, beginning with `/`, without the upstream's own base path.
     pub target: String,
-    /// End-to-end header fields to send; those of a hop or of framing are left out.
+    /// End-to-end header fields to send; hop-by-hop and framing fields are left out.
     pub headers: http::HeaderMap,
     /// The body, if one is sent.
     pub body: Option<Body>,
@@ -242,9 +242,9 @@ impl Upstream {
         let server = |(url, weight): &(Uri, u32)| Server::new(url, *weight, &settings);
         let servers = settings.servers.iter().map(server).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
         match servers.len() {
-            0 => return Err(wrong("an upstream has a url".to_owned())),
+            0 => return Err(wrong("an upstream needs a URL".to_owned())),
             1 => {}
-            // What one server cannot take, another can.
+            // When one server fails, another can answer.
             _ => drop(settings.retry.get_or_insert_with(crate::spec::defaults)),
         }
         Ok(Arc::new(Upstream {
@@ -269,7 +269,7 @@ impl Upstream {
         &self.name
     }
 
-    /// The header fields of the client that it may see.
+    /// The client's header fields that are forwarded to it.
     pub fn forward(&self) -> &[HeaderName] {
         &self.forward
     }
@@ -285,23 +285,23 @@ impl Upstream {
         [first.origin.scheme(), "://", &first.authority, &first.base, target].concat()
     }
 
-    /// What has happened so far.
+    /// The counters, summed over all threads.
     pub fn counters(&self) -> CounterSnapshot {
         self.counters.snapshot()
     }
 
-    /// Requests sent again by the rules for retries, and those that were not for want of budget.
+    /// Retries, and retries that the exhausted budget prevented.
     pub fn retries(&self) -> (u64, u64) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         self.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
     }
 
-    /// How its servers fare.
+    /// The state of each server.
     pub fn servers(&self) -> impl Iterator<Item = ServerState> {
         self.servers.iter().map(ServerState::of)
     }
 
-    /// What happens to a call beside being sent, in words; nothing, for a plain upstream.
+    /// What `explain` prints about its calls; empty for an upstream without options.
     pub fn outline(&self) -> &[String] {
         &self.outline
     }
@@ -334,13 +334,13 @@ impl Upstream {
         Ok(Ready { exchange, turn, replay, timeouts: own })
     }
 
-    /// Learns what became of a call.
+    /// Reports the outcome of a call to breaker and ejection.
     fn note(&self, exchange: &Exchange, turn: Turn, outcome: &Outcome) {
         let server = exchange.server();
         if self.silence.is_some() && outcome.is_ok() {
             server.heard.fetch_add(1, Ordering::Relaxed);
         }
-        // Who has no time left says nothing of whom it called.
+        // A call past its deadline says nothing about the server's health.
         if server.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
             return;
         }
@@ -356,25 +356,25 @@ impl Upstream {
     }
 }
 
-/// How a server fares.
+/// The state of a server.
 #[derive(Clone, Debug)]
 pub struct ServerState {
-    /// Authority and base path: for operators only.
+    /// Authority and base path. For operators only, never for clients.
     pub address: String,
-    /// Whether calls go there as a matter of course.
+    /// Whether it takes calls: not down, not ejected, breaker closed.
     pub up: bool,
-    /// Whether its breaker is open, or trying.
+    /// Whether its breaker is open or half open.
     pub open: bool,
     /// How often its breaker has opened.
     pub opened: u64,
     /// How often it was ejected.
     pub ejected: u64,
-    /// Health checks, and how many of them were bad.
+    /// Health checks, and failed ones.
     pub checks: (u64, u64),
-    /// Connections that could not be had, and those of them that TLS was the reason of.
-    pub unconnected: (u64, u64),
-    /// How often its name was asked for in vain, and how often its addresses have changed.
-    pub name: (u64, u64),
+    /// Failed connection attempts, and those that failed because of TLS.
+    pub connect_failures: (u64, u64),
+    /// Failed DNS lookups, and changes of the addresses.
+    pub dns: (u64, u64),
 }
 
 impl ServerState {
@@ -389,17 +389,17 @@ impl ServerState {
             opened: breaker.map_or(0, Breaker::opened),
             ejected: eject.map_or(0, Eject::times),
             checks: health.map_or((0, 0), Health::counts),
-            unconnected: server.connector.failures(),
-            name: server.connector.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
+            connect_failures: server.connector.failures(),
+            dns: server.connector.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
         }
     }
 }
 
-/// A call, with its server chosen.
+/// A call whose server is chosen.
 struct Ready {
     exchange: Box<Exchange>,
     turn: Turn,
-    /// What it takes to send it again; nothing, if it is sent once.
+    /// What a retry needs; `None` if the call cannot be retried.
     replay: Option<Box<Replay>>,
     /// Instead of the upstream's own.
     timeouts: Option<Arc<Timeouts>>,
@@ -411,7 +411,7 @@ type Outcome = Result<Parts, Lost>;
 /// A call without an answer.
 struct Lost {
     error: Error,
-    /// Whether nothing of the request can have arrived, or nobody can have looked at it.
+    /// Whether the server provably has not processed the request.
     unsent: bool,
 }
 
@@ -419,27 +419,27 @@ struct Lost {
 async fn chain(ready: Ready) -> Result<Answer, Error> {
     // Breaker and balance have chosen the server of the first attempt.
     let Ready { mut exchange, mut turn, mut replay, timeouts } = ready;
-    // Before a connection is taken, so that calls that wait hold none.
+    // Before a connection is taken, so that a waiting call holds none.
     let connect = timeouts.as_deref().unwrap_or(&exchange.upstream.timeouts).connect;
     if let Err(error) = exchange.admit(connect).await {
         return Err(exchange.upstream.turn_away(error));
     }
-    // Only the first attempt looks around.
+    // Only the first attempt may be hedged.
     let mut first = exchange.upstream.silence.is_some();
     loop {
-        // Where there is somewhere else to go, there must be time for it.
+        // If the call can be sent elsewhere, half of its time is kept for that.
         let within = if first && replay.is_some() { exchange.clock.half() } else { Timeout::Never };
         let mut outcome = attempt(&mut exchange, connect.min(within)).await;
         if std::mem::take(&mut first) && late(&outcome) {
             let upstream = exchange.upstream.clone();
             let timeouts = timeouts.as_deref().unwrap_or(&upstream.timeouts);
-            // Boxed: few calls wait for so long.
+            // Boxed: few calls wait this long.
             outcome = Box::pin(hedge::wait(&mut exchange, &mut turn, replay.as_deref_mut(), timeouts, outcome)).await;
         }
         exchange.upstream.note(&exchange, turn, &outcome);
         // Outside breaker and balance, so that a failed call may still go to another server.
         turn = match replay.as_deref_mut().and_then(|replay| exchange.upstream.pause(&exchange, replay, &outcome)) {
-            // Boxed, so that calls that are not sent again do not carry the room.
+            // Boxed, so that the futures of calls without a retry stay small.
             Some(wait) => match Box::pin(again(&mut exchange, replay.as_deref_mut(), wait, connect)).await {
                 Some(turn) => turn,
                 None => return settle(exchange, outcome),
@@ -456,7 +456,7 @@ fn settle(exchange: Box<Exchange>, outcome: Outcome) -> Result<Answer, Error> {
     }
 }
 
-/// Waits, and gets the request ready for another attempt, if there is anywhere to send it.
+/// Waits, chooses a server and prepares the next attempt; `None` if no server can be called.
 async fn again(
     exchange: &mut Box<Exchange>,
     replay: Option<&mut Replay>,
@@ -473,7 +473,7 @@ async fn again(
             admission.move_to(at, &upstream);
             admission
         }
-        // The answer was whole with its head, and has given its place back.
+        // The whole answer came with its head, so the admission was given back.
         None => admit(&upstream, at, &mut clock, connect).await.ok()?,
     };
     **exchange = Exchange::new(upstream, at, request, clock);
@@ -482,26 +482,26 @@ async fn again(
 }
 
 impl Upstream {
-    /// How long to wait before another attempt, if there is to be one.
+    /// How long to wait before a retry, if there is one.
     fn pause(&self, exchange: &Exchange, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
         replay.tried.add(exchange.at);
         self.retry.as_ref()?.pause(replay, outcome, &self.name)
     }
 
-    /// The error again; counted, and told now and then, if there was no room.
+    /// The error, with the upstream's name. Calls rejected because a limit was reached are counted and logged.
     fn turn_away(&self, error: Error) -> Error {
         if error.kind() == Kind::Busy {
             self.counters.count(Event::TurnedAway);
             if self.log_limiter.allows() {
-                tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "calls are turned away: {error}");
+                tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "rejecting calls: {error}");
             }
         }
         error.of_upstream(&self.name)
     }
 }
 
-/// Sends the request to its server and waits for the head of the answer. What provably nobody has looked at is sent
-/// again here: it costs no retry.
+/// Sends the request to its server and waits for the head of the answer. A request that the server provably has not
+/// processed is sent again here, outside the retry budget.
 async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
     let mut from = Origin::Kept;
     for _ in 0..ATTEMPTS {
@@ -511,10 +511,10 @@ async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
             Err(Failure::Final(error)) => return Err(Lost { error, unsent: false }),
             Err(Failure::Stale) => exchange.upstream.counters.count(Event::Retried),
         }
-        // A second kept connection may have been closed with the first; a fresh one was not.
+        // A second kept connection may have been closed with the first one; a new one was not.
         from = Origin::Fresh;
     }
-    // What may not be done twice comes here only if it was not done once.
+    // Requests that are not idempotent get here only if nothing was sent.
     let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
     Err(Lost { error, unsent: true })
 }
@@ -522,7 +522,7 @@ async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
 /// pool → connect → exchange.
 async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<Parts, Failure> {
     let kept = match from {
-        // The connection itself is never held across an await: each call would carry the room.
+        // The connection is never held across an await, which keeps the future of every call small.
         Origin::Kept => poll_fn(|cx| reuse(exchange, cx).into()).await.transpose()?,
         Origin::Fresh => None,
     };
@@ -538,11 +538,11 @@ fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Fai
     Some(attach(exchange, lease, Origin::Kept))
 }
 
-/// Puts the exchange on a connection that is opened for it, or for which it had to wait.
+/// Puts the exchange on a new connection, or on one that it waited for.
 async fn open(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
     let since = Instant::now();
     let upstream = exchange.upstream.clone();
-    // Boxed, so that a call that waits for its answer does not carry the room that connecting took.
+    // Boxed, so that a call that waits for its answer does not keep the memory that connecting needed.
     let opened = Box::pin(pool::open(&upstream, exchange.at, exchange.clock.within(limit))).await;
     let (lease, origin) = opened.map_err(Failure::Unsent)?;
     exchange.clock.charge(since.elapsed());
@@ -555,7 +555,7 @@ async fn open(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
 /// Whether the request may go out on a kept connection that seems to be at rest.
 fn usable(lease: &Lease, exchange: &Exchange) -> bool {
     match lease {
-        // What cannot be repeated deserves the certainty that a system call gives.
+        // A request that cannot be repeated is worth the system call that makes sure.
         Lease::Own(own) => exchange.request.method.idempotent || own.wire.io.surely_at_rest(),
         Lease::Shared(_) => true,
     }

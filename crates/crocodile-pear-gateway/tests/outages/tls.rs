@@ -88,7 +88,12 @@ fn what_is_wrong_with_a_certificate_is_told_and_why_stands_in_the_log() {
         params.not_after = date_time_ymd(2020, 2, 29);
     };
     let cases = [
-        ("name", authority.sign(&["other.test"]), "is for other names", "*TLS: *not valid for*other.test*"),
+        (
+            "name",
+            authority.sign(&["other.test"]),
+            "is not valid for this host name",
+            "*TLS: *not valid for*other.test*",
+        ),
         ("expired", authority.sign_with(&["127.0.0.1"], past), "expired on 2020-02-29", "*TLS: *expired*"),
         (
             "unknown",
@@ -106,7 +111,7 @@ fn what_is_wrong_with_a_certificate_is_told_and_why_stands_in_the_log() {
         let answer = get(scene.address(), "/item");
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(told), "{answer}");
         assert!(!answer.contains("127.0.0.1") && !answer.contains("other.test"), "{answer}");
-        scene.gateway.logged("*WARN*no connection: the upstream's certificate*").unwrap();
+        scene.gateway.logged("*WARN*cannot connect: the upstream's certificate*").unwrap();
         scene.gateway.logged(logged).unwrap_or_else(|wrong| panic!("{wrong}: {}", scene.gateway.said()));
         assert_eq!(scene.metric("crocodile_pear_server_tls_failures_total", "shop"), 1);
     }
@@ -132,7 +137,7 @@ fn a_client_certificate_is_shown_and_missed() {
     let without = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address);
     let answer = get(Scene::new("tls_missed", &without).address(), "/item");
     assert!(
-        answer.starts_with("HTTP/1.1 502 ") && answer.contains("the upstream wants a client certificate"),
+        answer.starts_with("HTTP/1.1 502 ") && answer.contains("the upstream requires a client certificate"),
         "{answer}"
     );
 }

@@ -78,7 +78,7 @@ fn a_certificate_that_is_not_trusted_is_told_with_its_reason() {
     for (identity, more, why, which) in [
         (&identity, &[][..], "is signed by an unknown authority", "it is for localhost, by authority"),
         (&expired, &trusted, "expired on 2020-02-29", "to 2020-02-29"),
-        (&foreign, &trusted, "is for other names", "it is for other.test, 10.0.0.1, by"),
+        (&foreign, &trusted, "is not valid for this host name", "it is for other.test, 10.0.0.1, by"),
     ] {
         let port = tls(identity, BOTH, &["h2", "http/1.1"], Habits::default());
         let told = probe(&https(port), more);
@@ -159,5 +159,5 @@ fn the_wrong_scheme_is_told_with_the_right_one() {
 fn is_told(probe: impl Fn() -> String) -> bool {
     let outrun = "error: the upstream closed the connection before it answered\n";
     let told = (0..20).map(|_| probe()).find(|told| told != outrun);
-    told.is_some_and(|told| told == "error: the upstream wants a client certificate\n")
+    told.is_some_and(|told| told == "error: the upstream requires a client certificate\n")
 }

@@ -1,4 +1,4 @@
-//! A place among the calls in flight: who has none waits for one, within a bound.
+//! The limit of calls in flight (`in_flight`): calls above it wait, for a bounded time.
 
 use std::sync::atomic::Ordering;
 
@@ -11,28 +11,28 @@ use super::counters::Event;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
-/// The calls that an upstream may have in flight, over all cores.
+/// The limit of an upstream's calls in flight, over all cores.
 pub(super) struct Gate(Option<Semaphore>);
 
 impl Gate {
-    /// Lets so many calls through at once; all of them, if none is given.
+    /// At most `most` calls at once; `None` for no limit.
     pub(super) fn new(most: Option<usize>) -> Self {
         Gate(most.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))))
     }
 }
 
-/// A call's place among those in flight, and on its server. Who has it gives it back: it is a part of what holds the
-/// upstream already, and every call would pay for holding it twice.
+/// A call counted as in flight, and as load of its server. It has to be given back by hand: its owner holds the
+/// upstream already, and a second reference would cost every call.
 #[must_use]
 pub(super) struct Admission {
-    /// Which server it loads.
+    /// The server whose load it counts to.
     at: usize,
 }
 
-/// Waits for a place.
+/// Waits until the call may be in flight.
 ///
 /// # Errors
-/// `Busy`, when none became free in time.
+/// `Busy`, if the limit is still reached when the time is over.
 pub(super) async fn admit(
     upstream: &Upstream,
     at: usize,
@@ -44,11 +44,11 @@ pub(super) async fn admit(
             Ok(permit) => Some(permit),
             Err(_) => {
                 upstream.counters.count(Event::Queued);
-                // Boxed: few calls queue, all would carry the room.
+                // Boxed: few calls queue, and the futures of all others stay small.
                 Box::pin(queue(gate, clock, limit)).await
             }
         };
-        // Given back with the admission, which borrows nothing.
+        // Given back with the admission, which cannot borrow it.
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
     }
     upstream.counters.count(Event::Entered);
@@ -58,7 +58,7 @@ pub(super) async fn admit(
 }
 
 impl Admission {
-    /// Loads another server instead.
+    /// Counts as load of another server from now on.
     pub(super) fn move_to(&mut self, at: usize, upstream: &Upstream) {
         self.load(upstream, -1);
         self.at = at;
@@ -74,7 +74,7 @@ impl Admission {
         }
     }
 
-    /// Counted only where there is a choice to make by it.
+    /// Counted only where there are several servers to choose from.
     fn load(&self, upstream: &Upstream, more: i64) {
         if let [_, _, ..] = &*upstream.servers {
             upstream.servers[self.at].load.fetch_add(more, Ordering::Relaxed);

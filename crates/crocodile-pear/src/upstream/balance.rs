@@ -1,4 +1,4 @@
-//! Which of several servers is called.
+//! Load balancing: which of several servers is called.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::spec::{Located, Timeout, defaults, only};
 use crate::{choice, spec};
 
 spec! {
-    /// How calls are spread over several servers, each by its weight. Written short as the way alone: `round_robin`.
+    /// How calls are spread over several servers, by their weights. Written short as the method alone: `round_robin`.
     pub struct BalanceSpec {
-        /// The way.
+        /// The method.
         pub by: Way = Way::LeastLoaded,
-        /// When a server whose calls fail is left out.
+        /// When a server whose calls fail gets no calls for a while.
         pub eject: Ejection = Ejection::After(defaults()),
-        /// How long a server may keep calls waiting and answer none, while others answer; for a call with less time, half of
-        /// that. Then each of these calls counts as failed, and is sent to another server too as `retry` says.
+        /// A server that answers no call for this long, while others answer, has failed: the calls that wait for it count as failed,
+        /// and `retry` may send them to another server too. A call with less time waits for half of its time.
         pub silence: Timeout = Timeout::After(Duration::from_millis(500)),
     }
     short(way)
@@ -28,11 +28,11 @@ spec! {
 choice! {
     /// How calls are spread.
     pub enum Way {
-        /// Of two taken at random, the one with fewer calls in flight.
+        /// Of two servers chosen at random, the one with fewer calls in flight.
         LeastLoaded = "least_loaded",
-        /// One after the other.
+        /// Each server in turn.
         RoundRobin = "round_robin",
-        /// At random.
+        /// A server at random.
         Random = "random",
     }
 }
@@ -41,15 +41,15 @@ fn way(by: Located<String>, problems: &mut Problems) -> Option<BalanceSpec> {
     only([("by", by)], problems)
 }
 
-/// The choice among the servers of one upstream.
+/// Chooses among the servers of one upstream.
 pub(super) struct Balance {
     way: Way,
-    /// Servers, each as often as its weight says, evenly mixed.
+    /// Indices of servers, each as often as its weight, evenly mixed.
     turns: Box<[usize]>,
     next: AtomicUsize,
 }
 
-/// The servers that a call has been sent to; those beyond the 64th are forgotten.
+/// The servers that a call was sent to. Servers beyond the 64th are not remembered.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tried(u64);
 
@@ -69,10 +69,10 @@ impl Balance {
         Balance { way, turns: mix(&weights).into(), next: AtomicUsize::new(0) }
     }
 
-    /// Chooses, if it can one that has not been tried.
+    /// Chooses a server, if possible one that the call was not sent to.
     ///
     /// # Errors
-    /// `Busy`, when no breaker lets the call through.
+    /// `Busy`, if all breakers are open.
     pub(super) fn choose(&self, servers: &[Server], tried: Tried) -> Result<(usize, Turn), Error> {
         if let [only] = servers {
             return only
@@ -82,7 +82,7 @@ impl Balance {
                 .ok_or_else(|| open(servers));
         }
         let (first, second) = self.candidates(servers);
-        // Whoever's turn it would be, so that the share of one that is out is spread over all others.
+        // The next in turn, so that the share of a server that is out is spread over all others.
         let turns = if self.way == Way::RoundRobin { self.turns.len() } else { 0 };
         let turns = || (0..turns).map(|_| self.turn());
         let rest = || (0..servers.len()).map(|at| (second + at) % servers.len());
@@ -91,7 +91,7 @@ impl Balance {
         let fresh = || all().filter(|at| !tried.has(*at));
         let chosen = fresh().find_map(|at| admit(at, Heed::All));
         let chosen = chosen.or_else(|| all().find_map(|at| admit(at, Heed::All)));
-        // None is left: then all are as good as any.
+        // All are down or ejected: call one all the same.
         chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(|| open(servers))
     }
 
@@ -99,7 +99,7 @@ impl Balance {
         self.turns[self.next.fetch_add(1, Ordering::Relaxed) % self.turns.len()]
     }
 
-    /// Two servers, the better one first.
+    /// Two servers, the preferred one first.
     fn candidates(&self, servers: &[Server]) -> (usize, usize) {
         let chance = || self.turns[below(self.turns.len() as u64) as usize];
         match self.way {
@@ -110,7 +110,7 @@ impl Balance {
             Way::Random => (chance(), chance()),
             Way::LeastLoaded => {
                 let first = chance();
-                // Another one, each with the same chance: the weight has had its say.
+                // Another one, all with the same chance: the weight counts below, in the load.
                 let second = (first + 1 + below(servers.len() as u64 - 1) as usize) % servers.len();
                 if load(&servers[second]) < load(&servers[first]) { (second, first) } else { (first, second) }
             }
@@ -118,18 +118,17 @@ impl Balance {
     }
 }
 
-/// Calls in flight, this one among them, for each unit of weight.
+/// Calls in flight, this one included, per unit of weight.
 fn load(server: &Server) -> f64 {
     (server.load.load(Ordering::Relaxed) + 1) as f64 / f64::from(server.weight)
 }
 
 fn open(servers: &[Server]) -> Error {
     let left = servers.iter().map(Server::left).min().unwrap_or_default();
-    Error::new(Kind::Busy, "the upstream's calls have failed, and its breaker is open").after(left)
+    Error::new(Kind::Busy, "the upstream's circuit breaker is open").after(left)
 }
 
-/// Each index as often as its weight says, none twice in a row where that can be helped: nginx's smooth weighted
-/// round robin, written down once.
+/// Each index as often as its weight, spread evenly: nginx's smooth weighted round robin, computed once.
 fn mix(weights: &[u32]) -> Vec<usize> {
     let shared = weights.iter().fold(0, |shared, weight| gcd(shared, *weight)).max(1);
     let weights: Vec<i64> = weights.iter().map(|weight| i64::from(weight / shared)).collect();

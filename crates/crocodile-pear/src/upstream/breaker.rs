@@ -1,4 +1,4 @@
-//! The breaker: a server that fails is not called for a while, so that its callers fail at once and it can recover.
+//! The circuit breaker: a server that fails gets no calls for a while, so that callers fail fast and it can recover.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,20 +12,20 @@ use crate::spec;
 use crate::spec::Share;
 
 spec! {
-    /// When a server that fails is no longer called, and how it is tried again. A call fails if there is no whole head
-    /// in time, or with status 500, 502, 503 or 504. While the breaker is open, calls get 503 at once.
+    /// Circuit breaker: when a server that fails gets no more calls, and how it is tested again. A call has failed if no
+    /// complete head arrives in time, or with status 500, 502, 503 or 504. While the breaker is open, calls get 503 at once.
     pub struct BreakerSpec {
-        /// It opens after this many failures in a row,
+        /// The breaker opens after this many failures in a row.
         pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(9),
-        /// or when this share of the calls within `window` have failed,
+        /// It also opens when this share of the calls within `window` has failed.
         pub rate: Share = Share(0.5),
-        /// if there were at least this many.
+        /// `rate` counts only if there were at least this many calls within `window`.
         pub calls: NonZeroU32 = NonZeroU32::MIN.saturating_add(49),
-        /// The time over which the share is taken.
+        /// The sliding window for `rate` and `calls`.
         pub window: Duration = Duration::from_secs(10),
-        /// How long nothing is called; then one call at a time tries.
+        /// How long the breaker stays open. Then it lets one call at a time through as a probe.
         pub open: Duration = Duration::from_secs(5),
-        /// It closes after this many of them have gone well.
+        /// It closes after this many successful probes.
         pub probes: NonZeroU32 = NonZeroU32::MIN.saturating_add(2),
     }
 }
@@ -36,7 +36,7 @@ impl BreakerSpec {
         let rate = rate.0 * 100.0;
         format!(
             "breaker: opens for {open:?} after {failures} failures in a row, or {rate}% of at least {calls} calls within \
-             {window:?}; closes after {probes} good probes"
+             {window:?}; closes after {probes} successful probes"
         )
     }
 }
@@ -46,7 +46,7 @@ pub(super) struct Breaker {
     rules: BreakerSpec,
     outage: Outage,
     in_a_row: AtomicU32,
-    /// Trials that went well in this outage.
+    /// Successful probes since it opened.
     passed: AtomicU32,
     window: Window,
     opened: AtomicU64,
@@ -64,17 +64,17 @@ impl Breaker {
         }
     }
 
-    /// Asks for a call. A trial of which nothing is heard does not keep the next one back for longer than `open`.
+    /// Asks whether a call may pass. A probe without an outcome delays the next one by `open` at most.
     pub(super) fn admit(&self) -> Pass {
         self.outage.admit(self.rules.open)
     }
 
-    /// Whether it is open, or trying.
+    /// Whether it is open or half open.
     pub(super) fn is_open(&self) -> bool {
         self.outage.lasts()
     }
 
-    /// How long until a call may try.
+    /// How long until the next probe.
     pub(super) fn left(&self) -> Duration {
         self.outage.left()
     }
@@ -84,11 +84,11 @@ impl Breaker {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Learns what became of a call.
+    /// Records the outcome of a call.
     pub(super) fn note(&self, went: Went, trial: Trial) -> Option<Change> {
         match trial {
             Trial::Yes => self.tried(went),
-            // It was on its way before; what it tells is old.
+            // The call was sent before the breaker opened: its outcome is out of date.
             Trial::No if self.is_open() => None,
             Trial::No => self.count(went),
         }
@@ -97,7 +97,7 @@ impl Breaker {
     fn count(&self, went: Went) -> Option<Change> {
         let since = self.window.count(went);
         if went == Went::Well {
-            // Read first: as a rule it is 0, and stays in every core's cache.
+            // Read first: it is almost always 0, and the line stays in every core's cache.
             if self.in_a_row.load(Ordering::Relaxed) != 0 {
                 self.in_a_row.store(0, Ordering::Relaxed);
             }
@@ -125,7 +125,7 @@ impl Breaker {
             return None;
         }
         if self.passed.fetch_add(1, Ordering::Relaxed) + 1 < self.rules.probes.get() {
-            // The next may try at once.
+            // The next probe may follow at once.
             self.outage.begin(Duration::ZERO);
             return None;
         }
@@ -135,11 +135,10 @@ impl Breaker {
     }
 }
 
-/// Parts of the window; it slides by one of them.
+/// Parts of the sliding window.
 const PARTS: u64 = 10;
 
-/// Calls and failures of late. Two cores that meet at the turn of a part may lose a call between them: it is a share
-/// that is wanted, not a sum.
+/// Recent calls and failures. Two cores that begin a part at the same time may lose a call: the share need not be exact.
 struct Window {
     born: Instant,
     part: Duration,
@@ -160,7 +159,7 @@ impl Window {
         Window { born: Instant::now(), part, parts: Default::default() }
     }
 
-    /// Counts a call; the number of the present part.
+    /// Counts a call; returns the number of the current part.
     fn count(&self, went: Went) -> u64 {
         let now = (self.born.elapsed().as_nanos() / self.part.as_nanos()) as u64 + 1;
         let part = &self.parts[(now % PARTS) as usize];
@@ -226,7 +225,7 @@ mod tests {
             assert_eq!((call(&breaker, Went::Well), call(&breaker, Went::Badly)), (None, None));
             seconds(1).await;
         }
-        // The first are forgotten by and by.
+        // The first calls leave the window.
         seconds(5).await;
         for _ in 0..5 {
             assert_eq!((call(&breaker, Went::Well), call(&breaker, Went::Badly)), (None, None));
@@ -245,7 +244,7 @@ mod tests {
         seconds(5).await;
         assert_eq!(breaker.admit(), Pass::Trial);
         assert_eq!(breaker.admit(), Pass::Closed);
-        // It was under way when the breaker opened.
+        // A call that was in flight when the breaker opened.
         assert_eq!(breaker.note(Went::Well, Trial::No), None);
         assert_eq!(breaker.note(Went::Well, Trial::Yes), None);
         assert_eq!(call(&breaker, Went::Badly), None);

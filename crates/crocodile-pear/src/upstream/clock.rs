@@ -1,4 +1,4 @@
-//! How long one call may wait for its upstream. Time in which nobody waits for it does not count.
+//! How long one call may wait for its upstream. Only time spent waiting for the upstream counts.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,10 +12,10 @@ use crate::spec::Timeout;
 
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A timer, which goes from call to call with its connection: making and unmaking one costs more than the wait.
+/// A timer, reused by the calls of a connection: creating and dropping one costs more than resetting it.
 pub(super) type Timer = Option<Pin<Box<Sleep>>>;
 
-/// One call's clock: one timer at most, made when there first is something to wait for.
+/// The clock of one call: at most one timer, created at the first wait.
 pub(super) struct Clock {
     timer: Timer,
     wait: Option<Wait>,
@@ -23,7 +23,7 @@ pub(super) struct Clock {
     call: Timeout,
     first_byte: Timeout,
     idle: Timeout,
-    /// When the client's whole request is over, whoever is waited for.
+    /// The deadline of the client's whole request, whatever the call waits for.
     end: Option<Instant>,
 }
 
@@ -66,12 +66,12 @@ impl Clock {
         *timer = self.timer.take();
     }
 
-    /// Has the head looked for after `part` of its time: then it is [extended](Self::extend), or it expires.
+    /// Lets the wait for the head expire after `part`, unless it is then [extended](Self::extend).
     pub(super) fn hurry(&mut self, part: Duration) {
         self.first_byte = self.first_byte.min(Timeout::After(part));
     }
 
-    /// How long it waits for the head before it looks around.
+    /// How long the call waits for the head before its first check.
     pub(super) fn step(&self) -> Duration {
         self.first_byte.duration().unwrap_or_default()
     }
@@ -81,7 +81,7 @@ impl Clock {
         self.call.duration().map_or(Timeout::Never, |call| Timeout::After(call / 2))
     }
 
-    /// Waits longer for the head, `most` altogether; whether there is any time left.
+    /// Extends the wait for the head, up to `most` in all; returns whether there is time left.
     pub(super) fn extend(&mut self, by: Duration, most: Timeout) -> bool {
         let Timeout::After(so_far) = self.first_byte else { return false };
         let longer = Timeout::After(so_far + by).min(most).min(self.call);
@@ -104,7 +104,7 @@ impl Clock {
         }
     }
 
-    /// Whether the client's whole request is over.
+    /// Whether the deadline of the client's request has passed.
     pub(super) fn is_over(&self) -> bool {
         self.end.is_some_and(|end| end <= Instant::now())
     }
@@ -116,17 +116,17 @@ impl Clock {
         }
     }
 
-    /// The upstream is waited for no longer: it moved, or it is someone else's turn.
+    /// Stops the clock: the upstream made progress, or the call waits for something else.
     pub(super) fn pause(&mut self) {
         let Some(Wait { since, deadline }) = self.wait.take() else { return };
         let now = Instant::now();
-        // Who waits is woken at the deadline. Past it, nobody waited: the consumer pulled late.
+        // A call that waits is woken at the deadline. Later than that, nothing was waiting: the consumer pulled late.
         if now <= deadline {
             self.charge(now - since);
         }
     }
 
-    /// Waits on; to be called when the upstream was asked and has nothing, so that data always beats the clock.
+    /// Runs the clock. Call it after the upstream was polled and has nothing, so that data always beats the clock.
     pub(super) fn poll_expired(&mut self, phase: Phase, cx: &mut Context<'_>) -> Poll<Error> {
         let limit = match phase {
             Phase::FirstByte => self.first_byte,
@@ -140,15 +140,15 @@ impl Clock {
         }
     }
 
-    /// Waits for someone else than the upstream: only the request's own end counts.
+    /// Waits for something else than the upstream: only the request's deadline counts.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         let Some(end) = self.end else { return Poll::Pending };
-        self.poll_timer(end, cx).map(|()| Error::new(Kind::Timeout, "the request took longer than it may"))
+        self.poll_timer(end, cx).map(|()| Error::new(Kind::Timeout, "the deadline of the request has passed"))
     }
 
     fn poll_timer(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        // A timer that fires early is set again then: most deadlines only ever move away.
+        // A timer that fires early is reset then: deadlines almost always move later.
         if timer.deadline() > deadline {
             timer.as_mut().reset(deadline);
         }

@@ -1,4 +1,4 @@
-//! A new connection to where the upstream is.
+//! New connections to a server: DNS, TCP, TLS.
 
 use std::borrow::Cow;
 use std::io;
@@ -14,7 +14,7 @@ use super::tls::Tls;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
-/// Where an upstream listens, and how one talks to it.
+/// Opens connections to one server.
 pub(super) struct Connector {
     host: Host,
     tls: Option<Tls>,
@@ -22,18 +22,18 @@ pub(super) struct Connector {
     written: Box<str>,
     /// Whether the latest attempt has failed.
     failing: AtomicBool,
-    /// Attempts that failed, and those of them that TLS was the reason of.
+    /// Failed attempts, and those that failed because of TLS.
     failed: AtomicU64,
     distrusted: AtomicU64,
 }
 
 enum Host {
-    /// An address, nothing to resolve.
+    /// An address: nothing to look up.
     Address(SocketAddr),
     Name(Arc<Name>),
 }
 
-/// Why there is no connection: for the client, and with all that is known for the operator.
+/// Why there is no connection: for the client, and in detail for the operator.
 pub(super) struct Fault {
     error: Error,
     why: String,
@@ -46,7 +46,7 @@ impl Fault {
 }
 
 impl Connector {
-    /// `host` as it stands in a URL: a name, or an address, in brackets if it is IPv6.
+    /// `host` as in a URL: a name or an address, in brackets if it is IPv6.
     pub(super) fn new(host: &str, port: u16, tls: Option<Tls>, resolver: Option<&Resolver>) -> Self {
         let written = format!("{host}:{port}").into();
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -62,7 +62,7 @@ impl Connector {
         self.tls.is_some()
     }
 
-    /// Its name, if it has one and no address.
+    /// The host name; `None` if the URL has an address.
     pub(super) fn name(&self) -> Option<&Arc<Name>> {
         match &self.host {
             Host::Address(_) => None,
@@ -70,7 +70,7 @@ impl Connector {
         }
     }
 
-    /// Connections that could not be had, and those of them that TLS was the reason of.
+    /// Failed attempts, and those that failed because of TLS.
     pub(super) fn failures(&self) -> (u64, u64) {
         (self.failed.load(Ordering::Relaxed), self.distrusted.load(Ordering::Relaxed))
     }
@@ -110,21 +110,21 @@ impl Connector {
     }
 
     fn good(&self) {
-        // Read first: as a rule it is false, and stays in every core's cache.
+        // Read first: it is almost always false, and the line stays in every core's cache.
         if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
-            tracing::info!(target: "crocodile_pear::upstream", server = %self.written, "connections can be had again");
+            tracing::info!(target: "crocodile_pear::upstream", server = %self.written, "connected again");
         }
     }
 
     fn bad(&self, Fault { error, why }: Fault) -> Error {
         self.failed.fetch_add(1, Ordering::Relaxed);
-        // Once an outage at this level: who calls a dead server calls it often.
+        // One warning per outage: a dead server fails every call.
         match self.failing.swap(true, Ordering::Relaxed) {
             false => {
-                tracing::warn!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}");
+                tracing::warn!(target: "crocodile_pear::upstream", server = %self.written, why, "cannot connect: {error}");
             }
             true => {
-                tracing::debug!(target: "crocodile_pear::upstream", server = %self.written, why, "no connection: {error}");
+                tracing::debug!(target: "crocodile_pear::upstream", server = %self.written, why, "cannot connect: {error}");
             }
         }
         error
@@ -138,12 +138,12 @@ pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Fault> {
         let (kind, told) = explain(&error);
         Fault::new(kind, told, format!("{address}: {error}"))
     })?;
-    // A head is written whole; waiting for more to fill a segment only delays it. Failing to say so changes nothing.
+    // A head is written whole, so Nagle's algorithm would only delay it. Without the option the call works all the same.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }
 
-/// The cause in words for the client: never an address.
+/// The cause for the client, without an address.
 fn explain(error: &io::Error) -> (Kind, &'static str) {
     /// Too many open files, in the process and in the system: the same on Linux, macOS and the BSDs.
     const EXHAUSTED: [i32; 2] = [24, 23];

@@ -1,26 +1,26 @@
-//! What has happened at an upstream: each core counts for itself, and who asks adds up.
+//! Counters of an upstream: each thread has its own, a snapshot adds them up.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// More than the cores of most machines; beyond it two threads count in one place, and still lose nothing.
+/// More than the cores of most machines. Threads beyond it share counters, which stay exact.
 pub(super) const THREADS: usize = 64;
 
-/// What has happened at an upstream.
+/// The counters of an upstream at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterSnapshot {
-    /// Calls begun.
+    /// Calls started.
     pub calls: u64,
     /// Connections opened.
     pub opened: u64,
     /// Calls sent on a kept connection.
     pub reused: u64,
-    /// Calls sent again because a kept connection turned out to be closed.
+    /// Calls sent again because the kept connection had been closed.
     pub retried: u64,
-    /// Calls that no breaker let through.
+    /// Calls that an open breaker rejected.
     pub refused: u64,
-    /// Calls that had to wait for a place among those in flight, or for a connection.
+    /// Calls that waited because of `in_flight` or for a connection.
     pub queued: u64,
-    /// Calls that failed for want of a place, a connection or a file to open.
+    /// Calls rejected because of `in_flight`, a connection limit or too many open files.
     pub turned_away: u64,
     /// Calls in flight now.
     pub in_flight: u64,
@@ -36,17 +36,17 @@ pub(super) enum Event {
     Refused,
     Queued,
     TurnedAway,
-    /// A call has taken its place among those in flight.
+    /// A call is in flight from now on.
     Entered,
     Left,
 }
 
-/// One thread's counts, on cache lines that no other thread writes.
+/// One thread's counters, on cache lines that no other thread writes.
 #[derive(Default)]
 #[repr(align(128))]
 struct ThreadCounters([AtomicU64; 9]);
 
-/// The counts of all threads.
+/// The counters of all threads.
 pub(super) struct Counters(Box<[ThreadCounters]>);
 
 impl Counters {
@@ -58,12 +58,12 @@ impl Counters {
         self.0[thread_index()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The sums. Calls may go on meanwhile: each sum is right by itself, not all of them at one moment.
+    /// Adds up. Calls go on meanwhile: each sum is right, but they are not all of the same moment.
     pub(super) fn snapshot(&self) -> CounterSnapshot {
         let sum = |event: Event| -> u64 {
             self.0.iter().map(|thread| thread.0[event as usize].load(Ordering::Relaxed)).sum()
         };
-        // Left first: who enters in between may be counted once too often, never too few times.
+        // `Left` first: a call that enters meanwhile may be counted once too often, and the difference is never negative.
         let left = sum(Event::Left);
         CounterSnapshot {
             calls: sum(Event::Call),
@@ -78,7 +78,7 @@ impl Counters {
     }
 }
 
-/// This thread's place, in whatever every thread has for itself.
+/// The index of this thread in everything that is kept per thread.
 pub(super) fn thread_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
@@ -103,7 +103,7 @@ mod tests {
                 });
             }
         });
-        // It ends where it did not begin.
+        // A call may end on another thread.
         (0..calls).for_each(|_| counters.count(Event::Left));
         assert_eq!(
             counters.snapshot(),

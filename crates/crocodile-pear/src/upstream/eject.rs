@@ -1,4 +1,4 @@
-//! Ejection: of several servers, one whose calls fail is left out for a while.
+//! Ejection (outlier detection): a server whose calls fail gets no calls for a while; the others take over.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,24 +11,24 @@ use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Located, Node};
 
 spec! {
-    /// When one of several servers is left out. What counts as a failure is what counts for a breaker. The last
-    /// one left is never left out.
+    /// When one of several servers is ejected: it gets no calls for a while. Failures are the same as for `breaker`. The
+    /// last server is never ejected.
     pub struct EjectSpec {
-        /// After this many failures in a row.
+        /// A server is ejected after this many failures in a row.
         pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(4),
-        /// For how long, the first time; then one call tries. If that fails too, twice as long,
+        /// How long the ejection lasts. Then one call tests the server; if it fails, the next wait is twice as long.
         pub first: Duration = Duration::from_secs(1),
-        /// and at most this long.
+        /// The longest wait.
         pub most: Duration = Duration::from_secs(30),
     }
 }
 
-/// Whether servers that fail are left out.
+/// Whether servers that fail are ejected.
 #[derive(Clone, Debug)]
 pub enum Ejection {
-    /// They are not; written `never`.
+    /// Never; written `never`.
     Never,
-    /// They are.
+    /// After failures.
     After(EjectSpec),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Eject {
     rules: EjectSpec,
     outage: Outage,
     in_a_row: AtomicU32,
-    /// Trials that failed since it was well.
+    /// Failed trial calls since it was ejected.
     again: AtomicU32,
     times: AtomicU64,
 }
@@ -67,12 +67,12 @@ impl Eject {
         }
     }
 
-    /// Asks for a call.
+    /// Asks whether a call may go to the server.
     pub(super) fn admit(&self) -> Pass {
         self.outage.admit(self.rules.first)
     }
 
-    /// Whether it is left out.
+    /// Whether the server is ejected.
     pub(super) fn is_out(&self) -> bool {
         self.outage.lasts()
     }
@@ -82,12 +82,12 @@ impl Eject {
         self.in_a_row.load(Ordering::Relaxed) != 0
     }
 
-    /// How often it has been left out.
+    /// How often the server was ejected.
     pub(super) fn times(&self) -> u64 {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Learns what became of a call; `last` says whether no other server is left.
+    /// Records the outcome of a call; `last` tells whether no other server takes calls.
     pub(super) fn note(&self, went: Went, trial: Trial, last: impl FnOnce() -> bool) -> Option<Change> {
         match (went, trial) {
             (Went::Well, Trial::Yes) => self.readmit(),
@@ -97,7 +97,7 @@ impl Eject {
                 None
             }
             (Went::Well, Trial::No) => {
-                // Read first: as a rule it is 0, and stays in every core's cache.
+                // Read first: it is almost always 0, and the line stays in every core's cache.
                 if self.in_a_row.load(Ordering::Relaxed) != 0 {
                     self.in_a_row.store(0, Ordering::Relaxed);
                 }
@@ -115,7 +115,7 @@ impl Eject {
         }
     }
 
-    /// Takes it back.
+    /// Ends the ejection.
     pub(super) fn readmit(&self) -> Option<Change> {
         self.in_a_row.store(0, Ordering::Relaxed);
         self.again.store(0, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl Eject {
     }
 }
 
-/// `first`, doubled so many times, and at most `most`.
+/// Exponential backoff: `first`, doubled `times` times, at most `most`.
 pub(super) fn grown(first: Duration, times: u32, most: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times)).min(most)
 }

@@ -67,7 +67,7 @@ enum Reading {
         interim: u8,
     },
     Body(Arriving),
-    /// On a connection that other calls are on too.
+    /// On a connection that other calls share.
     Shared(Stream),
 }
 
@@ -116,10 +116,10 @@ impl Exchange {
         &self.upstream.servers[self.at]
     }
 
-    /// Waits for a place among the calls in flight.
+    /// Waits until the call may be in flight.
     ///
     /// # Errors
-    /// `Busy`, when none became free in time.
+    /// `Busy`, if the limit is still reached when the time is over.
     pub(super) async fn admit(&mut self, limit: Timeout) -> Result<(), Error> {
         let admission = admit(&self.upstream, self.at, &mut self.clock, limit).await?;
         self.admission = Some(admission);
@@ -193,7 +193,7 @@ impl Exchange {
                 }
                 Poll::Ready(Ok(Err(error))) => return Poll::Ready(Err(error.into())),
                 Poll::Ready(Ok(Ok(Came::End))) => return Poll::Ready(Err(self.ended())),
-                // In TLS 1.3 a server looks at the client's certificate when the client believes all is well.
+                // In TLS 1.3 a server checks the client's certificate after the client's side of the handshake is complete.
                 Poll::Ready(Err(error)) => {
                     return Poll::Ready(Err(tls::refusal(&error).map_or_else(|| self.ended(), Failure::Final)));
                 }
@@ -214,7 +214,7 @@ impl Exchange {
         Answer { status, headers, body, names: None, upstream }
     }
 
-    /// Sends on; whether it is the request's body that is waited for.
+    /// Sends on; returns whether it waits for the request's body.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<Starved, Error> {
         let Some(own) = &mut self.own else { return Ok(Starved::No) };
         if self.sending != Sending::Busy {
@@ -235,7 +235,7 @@ impl Exchange {
         Ok(Starved::No)
     }
 
-    /// Nothing came: whose turn it is decides whether the clock runs.
+    /// Nothing came: the clock runs unless the request's body is awaited.
     fn wait(&mut self, phase: Phase, starved: Starved, cx: &mut Context<'_>) -> Poll<Error> {
         match starved {
             Starved::Yes => {
@@ -271,7 +271,7 @@ impl Exchange {
     fn open(&mut self, head: AnswerHead, opened: Opened) -> Parts {
         let Opened { decoder, ready, surplus } = opened;
         self.reuse = if surplus { Reuse::Close } else { head.reuse };
-        // A refusal is final: what remains of the request is of no use to anyone.
+        // A refusal is final: the rest of the request is not sent.
         if self.sending == Sending::Busy && head.status.as_u16() >= 300 {
             self.request.stop();
             self.sending = Sending::Broken;
@@ -396,7 +396,9 @@ impl Exchange {
             Broken::Failed(error) => Failure::Final(error),
             Broken::Ended => self.ended(),
             Broken::Unprocessed if self.request.rewind_unseen() => Failure::Stale,
-            Broken::Unprocessed => Failure::Final(Error::new(Kind::Reset, "the upstream takes no more calls")),
+            Broken::Unprocessed => {
+                Failure::Final(Error::new(Kind::Reset, "the upstream accepts no more calls on this connection"))
+            }
         }
     }
 
@@ -455,7 +457,7 @@ impl http_body::Body for Exchange {
 }
 
 impl Drop for Exchange {
-    /// A consumer that has all it wants often leaves before the last chunk: that one is fetched if it is there.
+    /// A consumer that has what it needs often leaves before the last chunk: it is read if it is there.
     fn drop(&mut self) {
         if self.worth_draining() {
             // The connection is kept by `finish` if that was the end, and closed if not.
@@ -548,5 +550,5 @@ pub(super) fn malformed(detail: &'static str) -> Error {
 }
 
 fn gone() -> Error {
-    Error::new(Kind::Internal, "the call was asked for after its end")
+    Error::new(Kind::Internal, "the call was polled after its end")
 }

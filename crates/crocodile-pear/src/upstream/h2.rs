@@ -31,14 +31,14 @@ use crate::http1::fields::hop_by_hop;
 /// Calls on one connection, where the upstream allows more: beyond it a second connection and its share of the
 /// upstream's threads serve better.
 const MOST_STREAMS: usize = 1024;
-/// What may come for a call before it is pulled: 17 MB/s over a way of 30 ms there and back.
+/// The most that a call may receive before it is pulled: 17 MB/s at a round trip of 30 ms.
 const STREAM_WINDOW: u32 = 512 * 1024;
 /// The same for all calls of a connection together. It bounds what stalled readers hold; 32 of them may stall before
 /// the others do.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-/// What is sent and not yet taken by the socket, for each call.
+/// The most that is buffered for the socket, for each call.
 const SEND_BUFFER: usize = 64 * 1024;
-/// How often a connection with waiting calls is asked for a sign of life, and how long that may take.
+/// How often a connection with waiting calls is pinged, and how long the answer may take.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_WITHIN: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,7 @@ pub(super) struct Session {
     /// When the last call left, in milliseconds after `born`.
     left: AtomicU32,
     born: Instant,
-    /// Told when a stream is free.
+    /// Notified when a stream is free.
     freed: Arc<Notify>,
 }
 
@@ -62,27 +62,27 @@ pub(super) struct Span {
     pub(super) lifetime: Duration,
 }
 
-/// Where a session stands.
+/// Where a session belongs.
 pub(super) struct Home {
     pub(super) pool: Weak<Pool>,
     pub(super) thread: usize,
-    /// Told when a stream is free.
+    /// Notified when a stream is free.
     pub(super) freed: Arc<Notify>,
     /// How many calls the upstream allowed on another connection.
     pub(super) most: Option<usize>,
 }
 
-/// One call's place on a session, and the way to its stream.
+/// A reserved stream of a session.
 pub(super) struct StreamSlot {
     sender: SendRequest<Bytes>,
     guard: StreamGuard,
 }
 
-/// What is free again when a call is over.
+/// Frees the stream when the call is over.
 struct StreamGuard(Arc<Session>);
 
 impl Session {
-    /// Speaks HTTP/2 from now on; the session ends with `span`, or when nobody knows it any more.
+    /// Starts HTTP/2. The session ends with `span`, or when nothing refers to it any more.
     pub(super) async fn open(io: Io, max_head: usize, span: Span, home: Home) -> Result<Arc<Self>, Error> {
         match io {
             Io::Tcp(stream) => shake(stream, max_head, span, home).await,
@@ -95,7 +95,7 @@ impl Session {
         self.sender.current_max_send_streams()
     }
 
-    /// The way to a stream, while further calls are taken at all.
+    /// The sender, if the session accepts further calls.
     pub(super) fn ready(&self, lifetime: Duration) -> Option<SendRequest<Bytes>> {
         let mut nobody = Context::from_waker(Waker::noop());
         let mut sender = self.sender.clone();
@@ -103,7 +103,7 @@ impl Session {
         (ready && self.born.elapsed() < lifetime).then_some(sender)
     }
 
-    /// A slot for one more stream, unless all are taken.
+    /// Reserves a stream, unless all are in use.
     pub(super) fn reserve(self: &Arc<Self>, sender: SendRequest<Bytes>) -> Option<StreamSlot> {
         let most = self.most().min(MOST_STREAMS);
         let free = |streams| (streams < most).then_some(streams + 1);
@@ -161,7 +161,7 @@ where
     Ok(session)
 }
 
-/// Moves frames until the connection ends. Whoever waits on it then is told by his stream.
+/// Moves frames until the connection ends. Calls that wait learn of it from their streams.
 async fn drive<T>(connection: Connection<T, Bytes>, mut watch: Watch)
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -174,7 +174,7 @@ where
     .await;
 }
 
-/// Looks after a session: asks for signs of life, and ends it when its time is up.
+/// Watches a session: pings it, and retires it when its time is over.
 struct Watch {
     session: Weak<Session>,
     home: Home,
@@ -193,7 +193,7 @@ impl Watch {
         Watch { session: Arc::downgrade(session), home, pings, asked: false, timer, span, every }
     }
 
-    /// Ready when the upstream gives no sign of life.
+    /// Ready when the upstream does not answer a ping.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.asked
@@ -212,16 +212,16 @@ impl Watch {
         }
     }
 
-    /// No further call begins here; who waits for a stream looks elsewhere.
+    /// No further call begins here; calls that wait for a stream look elsewhere.
     fn retire(&self) {
         if let (Some(session), Some(pool)) = (self.session.upgrade(), self.home.pool.upgrade()) {
             pool.retire(self.home.thread, &session);
         }
     }
 
-    /// What is due; how long until the next look.
+    /// Does what is due; returns how long until the next check.
     fn tick(&mut self) -> Duration {
-        // Without it nobody begins a call; those under way are finished, and the connection ends with the last.
+        // The session is retired: calls in flight are finished, and the connection ends with the last.
         let Some(session) = self.session.upgrade() else { return PING_EVERY };
         if session.over(self.span) {
             self.retire();
@@ -280,11 +280,11 @@ pub(super) enum Sent {
 
 /// Why a stream gave no answer.
 pub(super) enum Broken {
-    /// It was provably not looked at (RFC 9113, 8.7).
+    /// The server provably has not processed it (RFC 9113, 8.7).
     Unprocessed,
-    /// The connection ended, nobody knows when.
+    /// The connection ended; the request may have been processed.
     Ended,
-    /// The upstream's word.
+    /// The upstream failed the stream.
     Failed(Error),
 }
 
@@ -377,7 +377,7 @@ impl Stream {
             headers.insert(CONTENT_LENGTH, length);
         }
         self.receiving = if body.is_end_stream() { Receiving::Done } else { Receiving::Body(body) };
-        // A refusal is final: what remains of the request is of no use to anyone.
+        // A refusal is final: the rest of the request is not sent.
         if head.status.as_u16() >= 300 && matches!(self.sending, Sending::Body(_)) {
             self.sending = Sending::Broken;
         }
@@ -392,7 +392,7 @@ impl Stream {
                 Ok(data) => data,
                 Err(error) => return Poll::Ready(Some(Err(told(&error)))),
             };
-            // Handed on is consumed: who does not pull, opens no window.
+            // The window opens as the body is pulled: a consumer that does not pull stops the sender.
             let _ = body.flow_control().release_capacity(data.len());
             self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
             if body.is_end_stream() {
@@ -444,22 +444,22 @@ pub(super) fn head(method: Method, uri: http::Uri, headers: HeaderMap) -> http::
 
 fn explain(error: &h2::Error) -> Broken {
     match error.reason() {
-        // RFC 9113, 6.8: a stream is told of GOAWAY only if its number is above the last one that was looked at.
+        // RFC 9113, 6.8: a stream learns of GOAWAY only if its number is above the last one that was processed.
         _ if error.is_go_away() && error.is_remote() => Broken::Unprocessed,
         Some(Reason::REFUSED_STREAM) if error.is_remote() => Broken::Unprocessed,
         Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => {
-            Broken::Failed(Error::new(Kind::Reset, "the upstream wants HTTP/1.1 for this call"))
+            Broken::Failed(Error::new(Kind::Reset, "the upstream requires HTTP/1.1 for this call"))
         }
         _ if error.is_io() => Broken::Ended,
-        _ if error.is_remote() => Broken::Failed(Error::new(Kind::Reset, "the upstream gave up the call")),
-        _ => Broken::Failed(malformed("the upstream breaks the rules of HTTP/2")),
+        _ if error.is_remote() => Broken::Failed(Error::new(Kind::Reset, "the upstream reset the stream")),
+        _ => Broken::Failed(malformed("the upstream violates the HTTP/2 protocol")),
     }
 }
 
-/// The same inside of a body.
+/// The same inside a body.
 fn told(error: &h2::Error) -> Error {
     match error.is_io() || error.is_remote() {
         true => cut(),
-        false => malformed("the upstream breaks the rules of HTTP/2"),
+        false => malformed("the upstream violates the HTTP/2 protocol"),
     }
 }

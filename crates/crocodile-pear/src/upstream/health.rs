@@ -1,4 +1,4 @@
-//! Health checks: a small request now and then tells whether a server is there.
+//! Active health checks: a GET at an interval tells whether a server is up.
 
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -19,18 +19,18 @@ use crate::spec;
 use crate::spec::{Located, Timeout, only};
 
 spec! {
-    /// How servers are asked whether they are well: a GET that must be answered with a status below 400. One that is
-    /// down is not called, unless all are. Written short as the path.
+    /// Active health checks: a GET that must be answered with a status below 400. A server that is down gets no calls, unless
+    /// all are down. Written short as the path.
     pub struct HealthSpec {
-        /// The path to ask for, behind that of the URL.
+        /// The path to GET. It is appended to the path of the server's URL.
         pub path: Located<String> = Located::new("/".to_owned(), Default::default()),
-        /// From one check to the next.
+        /// The time between two checks.
         pub interval: Duration = Duration::from_secs(5),
-        /// How long an answer may take.
+        /// How long the answer may take.
         pub timeout: Duration = Duration::from_secs(2),
-        /// After this many good checks in a row a server that is down is up.
+        /// A server that is down is up after this many successful checks in a row.
         pub healthy: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
-        /// After this many bad checks in a row a server is down.
+        /// A server is down after this many failed checks in a row.
         pub unhealthy: NonZeroU32 = NonZeroU32::MIN.saturating_add(2),
     }
     short(path)
@@ -41,17 +41,17 @@ fn path(path: Located<String>, problems: &mut Problems) -> Option<HealthSpec> {
 }
 
 impl HealthSpec {
-    /// Checks what is written.
+    /// Reports what is wrong in the configuration.
     pub(super) fn check(&self, problems: &mut Problems) -> Option<()> {
         let path = self.path.as_str();
         if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
             let remedy = "write it as `/health`, other characters percent-encoded";
-            return problems.error(self.path.span, "this is no path", remedy);
+            return problems.error(self.path.span, "this is not a path", remedy);
         }
         if self.interval.is_zero() {
             return problems.error(
                 self.path.span,
-                "checks cannot follow each other without end",
+                "the interval between health checks must be longer than 0",
                 "write `interval: 5s`",
             );
         }
@@ -61,13 +61,13 @@ impl HealthSpec {
     pub(super) fn explain(&self) -> String {
         let Self { path, interval, timeout, healthy, unhealthy } = self;
         format!(
-            "health: GET {path} every {interval:?}, within {timeout:?}; down after {unhealthy} bad ones, up after {healthy} \
-             good ones"
+            "health: GET {path} every {interval:?}, timeout {timeout:?}; down after {unhealthy} failed checks, up after {healthy} \
+             successful ones"
         )
     }
 }
 
-/// What the checks have found.
+/// The state that the checks have found.
 #[derive(Default)]
 pub(super) struct Health {
     down: AtomicBool,
@@ -80,15 +80,15 @@ impl Health {
         self.down.load(Ordering::Relaxed)
     }
 
-    /// How many checks there were, and how many were bad.
+    /// How many checks ran, and how many failed.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.checks.load(Ordering::Relaxed), self.bad.load(Ordering::Relaxed))
     }
 }
 
 impl Upstream {
-    /// Checks the servers for as long as it is polled; nothing, if no checks are wanted. Not on a thread that serves:
-    /// a check opens a connection that only other checks use.
+    /// Checks the servers for as long as it is polled; `None` without `health`. Poll it on a thread that serves no requests:
+    /// its connections are used by checks alone.
     pub fn watch(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
         let rules = self.health.clone()?;
         let watches = (0..self.servers.len()).map(|at| watch(self.clone(), at, rules.clone()));
@@ -109,7 +109,7 @@ async fn watch(upstream: Arc<Upstream>, at: usize, rules: Arc<HealthSpec>) {
         };
         health.checks.fetch_add(1, Ordering::Relaxed);
         health.bad.fetch_add(u64::from(!good), Ordering::Relaxed);
-        // Only checks that say something new count.
+        // Only checks that differ from the present state count.
         in_a_row = if good == health.is_down() { in_a_row + 1 } else { 0 };
         let enough = if good { rules.healthy } else { rules.unhealthy };
         if in_a_row >= enough.get() {
@@ -126,6 +126,6 @@ async fn check(upstream: &Arc<Upstream>, at: usize, rules: &HealthSpec) -> bool 
     let call = Call::get(rules.path.value.clone());
     let Ok(request) = Request::new(&upstream.servers[at], call) else { return false };
     let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, Clock::new(&timeouts, None)));
-    // The body is dropped, and with it the connection, unless it is short.
+    // The body is dropped. Unless it is short, the connection is closed with it.
     attempt(&mut exchange, limit).await.is_ok_and(|(status, _)| status.as_u16() < 400)
 }

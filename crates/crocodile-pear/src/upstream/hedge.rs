@@ -1,4 +1,4 @@
-//! Patience: a call that waits at a server which answers nobody, while others answer, is sent to another one too.
+//! Hedging: a call that waits for a server which answers no call, while others answer, is sent to another server too.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,12 +18,13 @@ use super::{Lost, Outcome, Timeouts, Upstream, attempt};
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
-/// So many answers of others make silence telling: one that is well and gets its share would have answered too.
+/// How many answers of other servers make a server's silence a failure: a healthy one with its share of the calls would
+/// have answered too.
 const TELLING: u64 = 10;
-/// The longest between two looks.
+/// The longest time between two checks.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// How many answers have begun.
+/// How many answers have begun, at this server and at the others.
 #[derive(Clone, Copy)]
 struct Heard {
     here: u64,
@@ -36,13 +37,13 @@ struct Rival {
     turn: Turn,
 }
 
-/// Until a call looks around for the first time. It takes two looks to see that nobody is answered, and a call with little time
+/// How long a call waits before its first check. It takes two checks to find a silent server, and a call with little time
 /// keeps half of it for another server.
 pub(super) fn step(silence: Duration, clock: &Clock) -> Duration {
     clock.half().duration().map_or(silence, |half| silence.min(half)) / 2
 }
 
-/// Waits on after the first step, the time for the first byte altogether, with an eye on what others get.
+/// Waits on after the first step, up to the time for the first byte, and checks now and then whether only other servers answer.
 pub(super) async fn wait(
     exchange: &mut Box<Exchange>,
     turn: &mut Turn,
@@ -64,7 +65,7 @@ pub(super) async fn wait(
             if silent && !told {
                 told = true;
                 let (name, server) = (upstream.name(), &exchange.server().authority);
-                tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, server = &**server, "silent");
+                tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, server = &**server, "the server answers no call while others do: the call counts as failed");
                 upstream.note(exchange, *turn, &outcome);
                 *turn = Turn::PLAIN;
             }
@@ -85,7 +86,7 @@ impl Heard {
         Heard { here: heard(at), elsewhere: others.map(heard).sum() }
     }
 
-    /// Whether nobody was answered here meanwhile, and many elsewhere; or some, where the server was doubted before.
+    /// Whether this server answered no call meanwhile and others answered many; after a failure here, one is enough.
     fn silent(&mut self, now: Heard, doubted: bool) -> bool {
         if now.here != self.here {
             *self = now;
@@ -95,7 +96,7 @@ impl Heard {
     }
 }
 
-/// Whether the wait for the head is over, as far as the clock was told to wait.
+/// Whether the wait for the head has timed out.
 pub(super) fn late(outcome: &Outcome) -> bool {
     outcome.as_ref().is_err_and(|lost| !lost.unsent && lost.error.kind() == Kind::Timeout)
 }
@@ -112,7 +113,7 @@ async fn resume(exchange: &mut Exchange) -> Outcome {
     })
 }
 
-/// The same request for another server, if it may be sent again and there is one.
+/// The same request at another server, if it may be sent again and there is one.
 async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Replay>) -> Option<Rival> {
     let (retry, replay) = (upstream.retry.as_ref()?, replay?);
     replay.tried.add(waiting);
@@ -128,7 +129,7 @@ async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Rep
     Some(Rival { exchange, turn })
 }
 
-/// The first answer of the two; `exchange` is the one that has it.
+/// The first answer of the two; `exchange` becomes the one that has it.
 async fn race(exchange: &mut Box<Exchange>, turn: &mut Turn, mut rival: Rival, connect: Timeout) -> Outcome {
     let (outcome, won) = {
         let first = pin!(resume(exchange));

@@ -1,4 +1,4 @@
-//! The bytes of one connection to an upstream, whatever carries them.
+//! The bytes of one connection to an upstream, over TCP or TLS.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -70,14 +70,14 @@ impl Io {
         matches!(self, Io::Tls(stream) if stream.chosen() == Some(b"h2"))
     }
 
-    /// Whether a connection at rest still is: neither closed nor talking unasked. Costs no system call as a rule.
+    /// Whether an idle connection is usable: neither closed nor with unexpected data. Mostly without a system call.
     pub(super) fn at_rest(&mut self, cx: &mut Context<'_>) -> bool {
         self.poll_into(cx, &mut ReadBuf::new(&mut [0; 1])).is_pending()
     }
 
-    /// The same, asking the kernel: what it knows may not have been reported to us yet.
+    /// The same with a system call: the kernel may know what the runtime has not seen yet.
     pub(super) fn surely_at_rest(&self) -> bool {
-        // A ticket that has just come looks like talk; then a fresh connection is opened for nothing.
+        // A TLS ticket that has just come looks like data; then a new connection is opened in vain.
         let peeked = SockRef::from(self.socket()).peek(&mut [MaybeUninit::uninit(); 1]);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }

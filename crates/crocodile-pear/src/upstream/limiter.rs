@@ -1,4 +1,4 @@
-//! What may happen thousands of times a second is told now and then.
+//! Rate limit for log lines about what may happen thousands of times a second.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long one line of the log stands for all that are like it.
+/// At most one line in this time.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// The time since something was told.
+/// Allows one log line per `EVERY`.
 #[derive(Default)]
 pub(super) struct LogLimiter {
     first: OnceLock<Instant>,
-    /// Milliseconds after `first`, from which on it is told again.
+    /// When the next line is allowed, in milliseconds after `first`.
     until: AtomicU64,
 }
 
 impl LogLimiter {
-    /// Whether it is time to tell; it is not again for a while.
+    /// Whether a line may be written now. If so, the next one has to wait.
     pub(super) fn allows(&self) -> bool {
         let now = self.first.get_or_init(Instant::now).elapsed().as_millis() as u64;
         let next = now + EVERY.as_millis() as u64;

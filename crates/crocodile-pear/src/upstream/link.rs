@@ -1,4 +1,4 @@
-//! Links in answers: resolved against the document they stand in, and allowed to configured upstreams only.
+//! Links in answers: resolved against their document, and allowed to configured upstreams only.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use super::Upstream;
 use crate::error::{Error, Kind};
 
-/// Bytes of a link: more than any server takes.
+/// The longest link, in bytes: more than any server accepts.
 const LENGTH: usize = 8 << 10;
 
-/// What may not stand in a URL as it is (RFC 3986, 2), and what people write there all the same.
+/// What must not stand in a URL as it is (RFC 3986, 2), but is found there all the same.
 const UNFIT: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 
@@ -38,7 +38,7 @@ impl Origin {
             "https" => 443,
             _ => return None,
         };
-        // A port that is none is not left out: it makes the URL invalid.
+        // A port that is not a number is kept: it makes the URL invalid.
         let written = authority.as_str().len() > authority.host().len();
         let port = if written { authority.port_u16()? } else { usual };
         let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
@@ -51,7 +51,7 @@ impl Origin {
     }
 }
 
-/// A link, resolved: whom to call for what.
+/// A resolved link: which upstream to call for what.
 pub struct Place {
     /// The upstream that serves it.
     pub upstream: Arc<Upstream>,
@@ -61,11 +61,11 @@ pub struct Place {
     pub url: String,
 }
 
-/// Finds where a link leads that stands in the document at `base`, which `from` served.
+/// Resolves a link in the document at `base`, which the upstream `from` served.
 ///
 /// # Errors
-/// `Unusable` for what is no URL and for what leads anywhere but to a configured upstream's origin. Nothing of the link
-/// is quoted: clients learn nothing of what stands behind the gateway.
+/// `Unusable` if it is not a URL, or if it leads to an origin of no configured upstream. The link is not quoted: clients
+/// learn nothing about what is behind the gateway.
 pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
     let refuse = |reason| Error::new(Kind::Unusable, reason);
     let url = join(base, link).ok_or_else(|| refuse("a link in the answer is no URL that can be called"))?;
@@ -82,8 +82,8 @@ pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) 
     Ok(Place { upstream: upstream.clone(), target, url: whole })
 }
 
-/// Of several upstreams at one origin the one whose own path is the longest that the link's begins with; of those the one
-/// that the document came from.
+/// Of several upstreams at one origin the one whose base path is the longest prefix of the link's path; among equals the
+/// one that served the document.
 fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path: &str) -> Option<&'a Arc<Upstream>> {
     let below = |base: &str| {
         let rest = path.strip_prefix(base);

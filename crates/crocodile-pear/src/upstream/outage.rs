@@ -1,25 +1,25 @@
-//! A time in which a server is left alone, and after it one call at a time that tries whether it is back.
+//! An outage: for a time a server gets no calls, then one trial call at a time tests whether it is back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// An outage, or none. Nobody waits at it and nothing is locked: calls read it, one of them moves it.
+/// An outage, or none. It is one atomic, without a lock.
 pub(super) struct Outage {
     born: Instant,
-    /// Milliseconds since `born`, from which on a call may try; 0 while there is no outage.
+    /// When the next trial call is allowed, in milliseconds since `born`; 0 without an outage.
     until: AtomicU64,
 }
 
 /// What a call may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// Go: nothing is known against it.
+    /// There is no outage.
     Free,
-    /// Go, as the one that tries.
+    /// The call is the trial call.
     Trial,
-    /// Go elsewhere.
+    /// The server must not be called.
     Closed,
 }
 
@@ -32,7 +32,7 @@ impl Outage {
         self.born.elapsed().as_millis() as u64
     }
 
-    /// Asks for a call; the next one may try after `again`, whatever becomes of this one.
+    /// Asks whether a call may pass. After a trial call the next one is allowed after `again`, whatever its outcome.
     pub(super) fn admit(&self, again: Duration) -> Pass {
         let until = self.until.load(Ordering::Relaxed);
         if until == 0 {
@@ -49,17 +49,17 @@ impl Outage {
         }
     }
 
-    /// Begins, or goes on, for so long.
+    /// Begins an outage, or extends it, for this long.
     pub(super) fn begin(&self, lasting: Duration) {
         self.until.store(after(self.now(), lasting), Ordering::Relaxed);
     }
 
-    /// Ends; whether there was one.
+    /// Ends the outage; returns whether there was one.
     pub(super) fn end(&self) -> bool {
         self.until.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// How long until a call may try.
+    /// How long until the next trial call.
     pub(super) fn left(&self) -> Duration {
         Duration::from_millis(self.until.load(Ordering::Relaxed).saturating_sub(self.now()))
     }

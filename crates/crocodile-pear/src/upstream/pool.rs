@@ -1,4 +1,4 @@
-//! Connections of one server: kept for the next call, newest first, or shared by many; never more than allowed.
+//! The connection pool of one server: HTTP/1.1 connections kept for the next call, HTTP/2 connections shared by many.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -23,22 +23,22 @@ use super::server::Server;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
-/// How long an upstream that chose HTTP/1.1 is believed to choose it again. Until then its connections are opened
-/// side by side; otherwise the first is awaited, as it may do for all.
+/// How long a server that chose HTTP/1.1 is expected to choose it again. Meanwhile connections are opened in parallel;
+/// otherwise calls wait for the first one, since over HTTP/2 it may serve them all.
 const BELIEVED: Duration = Duration::from_secs(600);
 
-/// How many connections there may be, each number for one core and server.
+/// Limits of the pool; each number is per server and core.
 #[derive(Clone, Debug)]
 pub struct Connections {
-    /// At most so many are open.
+    /// The most open connections.
     pub open: Option<usize>,
-    /// At most so many are kept without a call.
+    /// The most idle connections.
     pub idle: usize,
-    /// At most so many calls wait for one.
+    /// The most calls that wait for a connection.
     pub waiting: usize,
-    /// How long one is kept without a call.
+    /// How long an idle connection is kept.
     pub keep: Duration,
-    /// How long one is used at all; calls under way are finished.
+    /// How long a connection is used in all; calls in flight are finished.
     pub lifetime: Duration,
 }
 
@@ -46,12 +46,12 @@ impl Default for Connections {
     fn default() -> Self {
         Connections {
             open: None,
-            // A fan-out of ten for a hundred clients at once finds all of its connections again.
+            // Enough to keep every connection of a fan-out of ten for a hundred clients at once.
             idle: 1024,
             waiting: 1024,
-            // nginx's default on the other side is 75 s: who closes first loses no request.
+            // nginx as a server closes after 75 s: the side that closes first loses no request.
             keep: Duration::from_secs(60),
-            // Long enough to cost nothing, short enough that a moved upstream is left for good.
+            // Long enough to cost nothing, short enough that connections follow an upstream that has moved.
             lifetime: Duration::from_secs(3600),
         }
     }
@@ -60,12 +60,12 @@ impl Default for Connections {
 /// The connections of one server.
 ///
 /// Every thread has a shard of its own, behind a lock that only this thread takes while it serves requests; the lock
-/// is there so that the pool may be dropped, and its connections closed, from anywhere. It is never held across
+/// is needed because the pool may be dropped, and its connections closed, on any thread. It is never held across
 /// an await.
 pub(super) struct Pool {
     shards: Box<[PoolShard]>,
     bounds: Connections,
-    /// What the connections lead to, if it may move.
+    /// The host name that the connections lead to; its addresses may change.
     name: Option<Arc<Name>>,
 }
 
@@ -73,11 +73,11 @@ pub(super) struct Pool {
 #[repr(align(128))]
 struct PoolShard {
     state: Mutex<ShardState>,
-    /// Told when a shared connection has a free stream.
+    /// Notified when a shared connection has a free stream.
     freed: Arc<Notify>,
     /// One for each call that has a connection of its own. A connection is opened only when none is kept, so there are
-    /// never more connections than places.
-    places: Option<Arc<Semaphore>>,
+    /// never more connections than permits.
+    permits: Option<Arc<Semaphore>>,
     waiting: AtomicUsize,
 }
 
@@ -85,28 +85,28 @@ struct PoolShard {
 struct ShardState {
     /// The newest at the back.
     kept: VecDeque<KeptConnection>,
-    /// Each with the address at its other end.
+    /// Each with the peer's address.
     shared: Vec<(Arc<Session>, Option<IpAddr>)>,
-    /// How often the name had changed when those addresses were looked at.
+    /// The changes of the name when those addresses were last checked.
     changes: u32,
-    /// The attempt at a connection for all that is under way.
+    /// The attempt to open a shared connection, while it runs.
     attempt: Option<Arc<ConnectAttempt>>,
-    /// How many calls the upstream allows on a shared connection.
+    /// How many streams the server allows on a shared connection.
     most: Option<usize>,
-    /// Since when the upstream is known to choose HTTP/1.1.
+    /// When the server last chose HTTP/1.1.
     single: Option<Instant>,
-    /// The runtime on which a task clears this shard, if there is one.
+    /// The runtime whose task closes idle connections of this shard, if there is one.
     cleared_by: Option<runtime::Id>,
 }
 
 struct KeptConnection {
     wire: Wire,
     since: Instant,
-    /// A socket is woken by the runtime that opened it: on another one it would depend on a stranger's life.
+    /// A socket is driven by the runtime that opened it, so it is used on that one only.
     runtime: runtime::Id,
 }
 
-/// What a call goes out on.
+/// What a call is sent on: a connection of its own, or a stream of a shared one.
 pub(super) enum Lease {
     Own(OwnConnection),
     Shared(StreamSlot),
@@ -116,42 +116,42 @@ pub(super) enum Lease {
 pub(super) struct OwnConnection {
     pub(super) wire: Wire,
     thread: usize,
-    /// Given back after the connection was.
-    place: Option<OwnedSemaphorePermit>,
+    /// Dropped after the connection is back in the pool.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What stays the same of a connection, in use and at rest.
+/// A connection, in use or idle.
 pub(super) struct Wire {
     pub(super) io: Io,
     pub(super) timer: Timer,
     born: Instant,
-    /// How often the name had changed when it was opened, or last found to lead where it should.
+    /// The changes of the name when its address was last known to be current.
     changes: u32,
 }
 
 impl Pool {
     pub(super) fn new(bounds: Connections, name: Option<Arc<Name>>) -> Self {
-        let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let shard = |_| PoolShard {
             state: Mutex::default(),
             freed: Arc::default(),
-            places: bounds.open.map(places),
+            permits: bounds.open.map(permits),
             waiting: AtomicUsize::new(0),
         };
         Pool { shards: (0..THREADS).map(shard).collect(), bounds, name }
     }
 
-    /// How often the name has changed that the connections lead to.
+    /// How often the addresses of the name have changed.
     fn changes(&self) -> u32 {
         self.name.as_ref().map_or(0, |name| name.changes())
     }
 
-    /// Whether a connection still leads where it should, that did when the name had changed so often.
+    /// Whether a connection leads to a current address, if it did after so many `changes`.
     fn leads(&self, io: &Io, changes: u32) -> bool {
         changes == self.changes() || io.peer().is_some_and(|peer| self.name.as_ref().is_none_or(|name| name.has(peer)))
     }
 
-    /// A stream on a connection that leads where it should.
+    /// A free stream of a shared connection to a current address.
     fn reserve(&self, state: &mut ShardState) -> Option<StreamSlot> {
         let changes = self.changes();
         if let Some(name) = self.name.as_ref().filter(|_| state.changes != changes) {
@@ -161,7 +161,7 @@ impl Pool {
         state.reserve(self.bounds.lifetime)
     }
 
-    /// A stream on a shared connection, or the newest kept one that is still at rest.
+    /// A free stream of a shared connection, or the newest kept connection that is usable.
     pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Lease> {
         let thread = thread_index();
         let mut state = self.state(thread);
@@ -171,13 +171,13 @@ impl Pool {
         if state.kept.is_empty() {
             return None;
         }
-        let place = match &self.shards[thread].places {
-            Some(places) => Some(places.clone().try_acquire_owned().ok()?),
+        let permit = match &self.shards[thread].permits {
+            Some(permits) => Some(permits.clone().try_acquire_owned().ok()?),
             None => None,
         };
         let kept = self.newest(&mut state, cx);
         drop(state);
-        kept.map(|KeptConnection { wire, .. }| Lease::Own(OwnConnection { wire, thread, place }))
+        kept.map(|KeptConnection { wire, .. }| Lease::Own(OwnConnection { wire, thread, permit }))
     }
 
     /// The newest kept connection.
@@ -185,7 +185,7 @@ impl Pool {
         self.newest(&mut self.state(thread), cx)
     }
 
-    /// The newest of these connections that is at rest, not too old, and leads where it should.
+    /// The newest of these connections that is idle, not too old, and leads to a current address.
     fn newest(&self, state: &mut ShardState, cx: &mut Context<'_>) -> Option<KeptConnection> {
         let (runtime, now) = (Handle::try_current().ok()?.id(), Instant::now());
         while let Some(mut kept) = state.kept.pop_back() {
@@ -202,11 +202,11 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection, or closes it when there are enough.
+    /// Takes a connection back, or closes it if enough are kept.
     pub(super) fn put(self: &Arc<Self>, own: OwnConnection) {
-        // The place goes when the connection is where it belongs.
-        let OwnConnection { mut wire, thread, place: _place } = own;
-        // A name that has moved is followed, also by a connection that is never idle.
+        // The permit is dropped after the connection is back.
+        let OwnConnection { mut wire, thread, permit: _permit } = own;
+        // Checked here too, so that a connection that is always busy also follows a name that has moved.
         if self.leads(&wire.io, wire.changes) {
             wire.changes = self.changes();
             self.keep(thread, wire);
@@ -214,7 +214,7 @@ impl Pool {
     }
 
     fn keep(self: &Arc<Self>, thread: usize, wire: Wire) {
-        // Without a runtime nobody could close it when its time is up.
+        // Without a runtime no task could close it when it expires.
         let Ok(runtime) = Handle::try_current() else { return };
         let (bounds, now) = (&self.bounds, Instant::now());
         if bounds.idle == 0 || bounds.keep.is_zero() || now.duration_since(wire.born) >= bounds.lifetime {
@@ -235,13 +235,13 @@ impl Pool {
         self.shards[thread].state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a shared connection away from further calls.
+    /// Gives a shared connection no further calls.
     pub(super) fn retire(&self, thread: usize, session: &Session) {
         self.state(thread).shared.retain(|(shared, _)| !std::ptr::eq(&**shared, session));
         self.shards[thread].freed.notify_waiters();
     }
 
-    /// Closes what has been idle for too long or was closed at the other end.
+    /// Closes connections that were idle for too long or that the server has closed.
     fn tidy(&self, thread: usize, id: runtime::Id) -> Remaining {
         let bounds = &self.bounds;
         let mut state = self.state(thread);
@@ -257,23 +257,23 @@ impl Pool {
         Remaining::Some
     }
 
-    /// Waits for a place among the connections in use; whether it had to.
-    async fn place(&self, thread: usize, until: Timeout) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
+    /// Waits for a permit to use a connection; returns whether it had to wait.
+    async fn acquire(&self, thread: usize, until: Timeout) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
         let shard = &self.shards[thread];
-        let Some(places) = &shard.places else { return Ok((None, Waited::No)) };
-        if let Ok(place) = places.clone().try_acquire_owned() {
-            return Ok((Some(place), Waited::No));
+        let Some(permits) = &shard.permits else { return Ok((None, Waited::No)) };
+        if let Ok(permit) = permits.clone().try_acquire_owned() {
+            return Ok((Some(permit), Waited::No));
         }
         let _waiting = shard.wait(self.bounds.waiting)?;
-        let place = within(until, places.clone().acquire_owned()).await.and_then(Result::ok).ok_or_else(full)?;
-        Ok((Some(place), Waited::Yes))
+        let permit = within(until, permits.clone().acquire_owned()).await.and_then(Result::ok).ok_or_else(full)?;
+        Ok((Some(permit), Waited::Yes))
     }
 }
 
 impl ShardState {
-    /// A free stream; what is found to take no further calls is forgotten.
+    /// A free stream. Sessions that accept no further calls are removed.
     fn reserve(&mut self, lifetime: Duration) -> Option<StreamSlot> {
-        // The oldest first, so that those opened for a rush become idle after it.
+        // The oldest first, so that connections opened for a peak become idle after it.
         let mut at = 0;
         while let Some((session, _)) = self.shared.get(at) {
             match session.ready(lifetime) {
@@ -289,7 +289,7 @@ impl ShardState {
 }
 
 impl PoolShard {
-    /// Stands in the queue, unless it is too long.
+    /// Joins the queue, unless it is full.
     fn wait(&self, most: usize) -> Result<Waiting<'_>, Error> {
         let shorter = |waiting| (waiting < most).then_some(waiting + 1);
         let joined = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
@@ -316,7 +316,7 @@ enum Remaining {
     Nothing,
 }
 
-/// Frees sockets that no call comes for: one task per shard in use, gone when the shard is empty.
+/// Closes idle connections: one task per shard in use, which ends when the shard is empty.
 async fn clear(pool: Weak<Pool>, thread: usize, id: runtime::Id, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
@@ -327,7 +327,7 @@ async fn clear(pool: Weak<Pool>, thread: usize, id: runtime::Id, every: Duration
     }
 }
 
-/// A connection when none is kept: a fresh one, or one for which the call had to wait.
+/// Opens a connection, or waits for one.
 pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Timeout) -> Result<(Lease, Origin), Error> {
     let goal = Goal { upstream: upstream.clone(), at, thread: thread_index() };
     match goal.server().shares() {
@@ -336,7 +336,7 @@ pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Timeout) ->
     }
 }
 
-/// Where a connection is to lead, and on which shard it belongs.
+/// The server that a connection is for, and the shard it belongs to.
 #[derive(Clone)]
 struct Goal {
     upstream: Arc<Upstream>,
@@ -372,16 +372,16 @@ impl Goal {
 async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> Result<(Lease, Origin), Error> {
     let since = Instant::now();
     let (pool, thread) = (goal.pool(), goal.thread);
-    let (place, waited) = pool.place(thread, limit).await?;
+    let (permit, waited) = pool.acquire(thread, limit).await?;
     if waited == Waited::Yes {
         goal.upstream.counters.count(Event::Queued);
-        // Who left has most likely left a connection.
+        // The call that made room has most likely left its connection.
         let kept = std::future::poll_fn(|cx| pool.reuse(thread, cx).into()).await;
         if let Some(KeptConnection { wire, .. }) = kept {
-            return Ok((Lease::Own(OwnConnection { wire, thread, place }), Origin::Kept));
+            return Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Kept));
         }
     }
-    // Before the name is looked up, so that what is found may only be newer.
+    // Read before the lookup, whose addresses can only be newer.
     let changes = pool.changes();
     let tried = attempt.and_then(|attempt| attempt.single.lock().unwrap_or_else(PoisonError::into_inner).take());
     let io = match tried.filter(|io| pool.leads(io, changes.wrapping_sub(1))) {
@@ -389,10 +389,10 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
         None => goal.connect(rest(limit, since)).await?,
     };
     let wire = Wire { io, timer: None, born: Instant::now(), changes };
-    Ok((Lease::Own(OwnConnection { wire, thread, place }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Fresh))
 }
 
-/// Where connections may be shared, calls that have none wait for one attempt.
+/// Where connections may be shared, calls without one wait for one attempt together.
 async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, Origin), Error> {
     let since = Instant::now();
     let late = || Error::new(Kind::Timeout, "connecting timed out");
@@ -448,16 +448,16 @@ fn next(goal: &Goal) -> Next {
     let done = attempt.done.clone().notified_owned();
     state.attempt = Some(attempt.clone());
     let connecting = Connecting { goal: goal.clone(), attempt: attempt.clone() };
-    // A task of its own: it serves all who wait, and the one who began may leave.
+    // A task of its own: it serves all calls that wait, and the call that started it may be dropped.
     tokio::spawn(connecting.run());
     Next::Attempt(attempt, done)
 }
 
-/// An attempt at a connection for all.
+/// An attempt to open a connection for all calls that wait.
 #[derive(Default)]
 struct ConnectAttempt {
     outcome: OnceLock<Result<(), Error>>,
-    /// What turned out to serve one call at a time is for one of those who waited.
+    /// The connection, if it speaks HTTP/1.1: it goes to one of the calls that wait.
     single: Mutex<Option<Io>>,
     done: Arc<Notify>,
 }
@@ -469,7 +469,7 @@ struct Connecting {
 
 impl Connecting {
     async fn run(self) {
-        // For all of it: what never ends would let nobody try again.
+        // The limit covers the whole attempt: one that never ended would block all later ones.
         let outcome = within(self.goal.upstream.timeouts.connect, self.reach()).await;
         let outcome = outcome.unwrap_or_else(|| Err(Error::new(Kind::Timeout, "connecting timed out")));
         // Set once, here.
@@ -499,7 +499,7 @@ impl Connecting {
 }
 
 impl Drop for Connecting {
-    /// Also when the runtime ends: nobody waits for what does not come.
+    /// Also when the runtime shuts down: no call may wait for an attempt that is gone.
     fn drop(&mut self) {
         self.goal.state().attempt = None;
         self.attempt.done.notify_waiters();
@@ -511,7 +511,7 @@ fn full() -> Error {
     Error::new(Kind::Busy, "all connections to the upstream are in use")
 }
 
-/// What is left of a limit.
+/// The rest of a limit.
 fn rest(limit: Timeout, since: Instant) -> Timeout {
     match limit {
         Timeout::Never => Timeout::Never,
@@ -519,7 +519,7 @@ fn rest(limit: Timeout, since: Instant) -> Timeout {
     }
 }
 
-/// Nothing, if it takes longer.
+/// `None`, if it takes longer than `limit`.
 async fn within<T>(limit: Timeout, future: impl Future<Output = T>) -> Option<T> {
     match limit {
         Timeout::Never => Some(future.await),

@@ -1,10 +1,10 @@
-//! Chance, for spreading calls: quick, each thread for itself, of no use for secrets.
+//! Random numbers for load balancing: fast, per thread, not for secrets.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 thread_local! {
-    /// Never 0, which xorshift could not leave.
+    /// Never 0: xorshift would stay at 0.
     static STATE: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish() | 1);
 }
 

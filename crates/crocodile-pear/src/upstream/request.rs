@@ -19,7 +19,7 @@ use crate::http1::answer::Asked;
 use crate::http1::fields::rebuilt;
 use crate::http1::write;
 
-/// RFC 9110, 7.6.3: a gateway says that it was there, and loops can be seen.
+/// RFC 9110, 7.6.3: a gateway adds `via`, which makes loops visible.
 const VIA: &str = "1.1 crocodile-pear";
 const VIA_LINE: &[u8] = b"via: 1.1 crocodile-pear\r\n";
 
@@ -32,7 +32,7 @@ thread_local! {
 pub(super) struct Request {
     /// What the head is made of, while it is not known in which version of HTTP it will leave.
     parts: Option<Box<Parts>>,
-    /// Head and body as far as they are at hand; what a second sending needs.
+    /// Head and body as far as they are in memory; what a second sending needs.
     head: Bytes,
     body: Bytes,
     repeatable: Repeatable,
@@ -242,7 +242,7 @@ impl Request {
         true
     }
 
-    /// The same for a request that the upstream has provably not looked at.
+    /// The same for a request that the server provably has not processed.
     pub(super) fn rewind_unseen(&mut self) -> bool {
         let whole = !self.begun;
         if whole {
@@ -451,7 +451,7 @@ fn check(call: &Call) -> Result<(), Error> {
     // Nothing in it may end the request line or become a second one.
     let plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
     if !call.target.starts_with('/') || !call.target.as_bytes().iter().all(plain) {
-        return Err(Error::new(Kind::BadRequest, "the path of the call is not a valid one"));
+        return Err(Error::new(Kind::BadRequest, "the path of the call is not valid"));
     }
     if call.method == Method::CONNECT {
         return Err(Error::new(Kind::BadRequest, "the method cannot be used for a call"));

@@ -1,4 +1,4 @@
-//! Names to addresses, off the way of every call: a thread of its own asks, and asks again before an answer expires.
+//! DNS: a thread of its own looks names up, and again before an answer expires, so that calls do not wait.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -22,23 +22,23 @@ use crate::error::Kind;
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Node};
 
-/// Names that may be waiting to be taken up; each is taken up at once.
+/// Names that may wait for the thread, which accepts each at once.
 const QUEUE: usize = 64;
-/// An answer is not asked for more often than this, whatever it says of itself.
+/// The shortest time between two lookups, whatever the TTL.
 const SOONEST: Duration = Duration::from_secs(1);
-/// Nor is it believed for longer.
+/// The longest.
 const LATEST: Duration = Duration::from_secs(3600);
-/// After a failure; the last good answer stands meanwhile.
+/// The time to the next lookup after a failed one. The last known addresses are used meanwhile.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How long a name server that is configured here may take, before it or the next is asked again.
+/// How long a configured name server may take before it is asked again, or the next one.
 const WITHIN: Duration = Duration::from_secs(1);
-/// How long an address may be tried alone (RFC 8305, 5).
+/// How long one address is tried before the next is tried too (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// The port of name servers (RFC 1035, 4.2).
 const PORT: u16 = 53;
 
-/// Name servers as written: one, or a list.
+/// Name servers: one, or a list.
 #[derive(Clone, Debug)]
 pub struct ResolverSpec(Vec<SocketAddr>);
 
@@ -46,9 +46,9 @@ impl Decode for ResolverSpec {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         let several = node.as_list().unwrap_or(std::slice::from_ref(node));
         if several.is_empty() {
-            return node.wrong(WANTED, "leave it out to ask the servers of the system", problems);
+            return node.wrong(WANTED, "leave it out to use the name servers of the system", problems);
         }
-        // All are read before one that failed ends it, so that every problem is found.
+        // All are read before a failure ends it, so that every problem is reported.
         let read: Vec<_> = several.iter().map(|server| server_address(server, problems)).collect();
         read.into_iter().collect::<Option<_>>().map(ResolverSpec)
     }
@@ -65,7 +65,7 @@ fn server_address(node: &Node, problems: &mut Problems) -> Option<SocketAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
     match text.parse().ok().or_else(|| Some(SocketAddr::new(bare.parse().ok()?, PORT))) {
         Some(address) if address.port() == 0 => {
-            problems.error(node.span, "nobody can be asked at port 0", "leave the port out: it is 53 then")
+            problems.error(node.span, "port 0 cannot be used", "leave the port out: the default is 53")
         }
         Some(address) => Some(address),
         None => node.wrong(WANTED, "write `127.0.0.1:53` or `[::1]:53`", problems),
@@ -73,20 +73,20 @@ fn server_address(node: &Node, problems: &mut Problems) -> Option<SocketAddr> {
 }
 
 impl ResolverSpec {
-    /// A resolver that asks these.
+    /// A resolver that asks these name servers.
     pub fn ready(&self) -> Resolver {
         Resolver::at(self.0.clone())
     }
 }
 
-/// Who is asked for the addresses of names.
+/// A DNS resolver with a thread of its own.
 #[derive(Clone)]
 pub struct Resolver(Arc<Asker>);
 
 struct Asker {
-    /// Those of the system, if there are none.
+    /// The name servers; those of the system, if the list is empty.
     servers: Vec<SocketAddr>,
-    /// To the thread that asks, which begins with the first name.
+    /// To the thread, which starts with the first name.
     names: OnceLock<mpsc::Sender<Order>>,
 }
 
@@ -97,12 +97,12 @@ struct Order {
     news: Arc<News>,
 }
 
-/// What has happened to a name.
+/// Counters of a name.
 #[derive(Default)]
 struct News {
     /// How often its addresses have changed.
     changes: AtomicU32,
-    /// How often it was asked for in vain.
+    /// Failed DNS lookups.
     failures: AtomicU64,
 }
 
@@ -111,7 +111,7 @@ struct News {
 enum Known {
     #[default]
     NotYet,
-    /// Nothing was ever found.
+    /// No lookup has succeeded so far.
     Nothing,
     Addresses(Arc<[IpAddr]>),
 }
@@ -125,12 +125,12 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    /// One that asks the servers at these addresses; those of the system, if there are none.
+    /// One that asks these name servers; those of the system, if the list is empty.
     pub fn at(servers: Vec<SocketAddr>) -> Self {
         Resolver(Arc::new(Asker { servers, names: OnceLock::new() }))
     }
 
-    /// Begins to follow a name, until nobody wants to know it any more.
+    /// Looks a name up again and again, for as long as the receiver lives.
     fn follow(&self, name: &str, news: &Arc<News>) -> watch::Receiver<Known> {
         let (known, receiver) = watch::channel(Known::NotYet);
         let names = self.0.names.get_or_init(|| start(self.0.servers.clone()));
@@ -154,7 +154,7 @@ fn start(servers: Vec<SocketAddr>) -> mpsc::Sender<Order> {
     let (names, orders) = mpsc::channel(QUEUE);
     let started = thread::Builder::new().name("resolver".into()).spawn(move || run(&servers, orders));
     if let Err(error) = started {
-        tracing::error!(%error, "no thread for names: they cannot be resolved");
+        tracing::error!(%error, "cannot start the DNS resolver thread; no name can be resolved");
     }
     names
 }
@@ -162,12 +162,12 @@ fn start(servers: Vec<SocketAddr>) -> mpsc::Sender<Order> {
 fn run(servers: &[SocketAddr], mut orders: mpsc::Receiver<Order>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return tracing::error!(%error, "names cannot be resolved"),
+        Err(error) => return tracing::error!(%error, "cannot start the DNS resolver; no name can be resolved"),
     };
     runtime.block_on(async {
         let resolver = match resolver(servers) {
             Ok(resolver) => Arc::new(resolver),
-            Err(error) => return tracing::error!(%error, "names cannot be resolved"),
+            Err(error) => return tracing::error!(%error, "cannot start the DNS resolver; no name can be resolved"),
         };
         while let Some(order) = orders.recv().await {
             tokio::spawn(follow(resolver.clone(), order));
@@ -182,43 +182,45 @@ fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, hickory_resolver::n
             let config = ResolverConfig::from_parts(None, vec![], servers.iter().map(name_server).collect());
             let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
             *builder.options_mut() = ResolverOpts::default();
-            // Calls wait for the first answer: there must be time for a second question.
+            // Calls wait for the first answer: there must be time for a second attempt.
             builder.options_mut().timeout = WITHIN;
             builder
         }
     };
     let options = builder.options_mut();
-    // What is known is kept here, with its time.
+    // The answers are kept here, with their expiry.
     options.cache_size = 0;
     options.ip_strategy = hickory_resolver::config::LookupIpStrategy::Ipv4AndIpv6;
     builder.build()
 }
 
-/// Over UDP, and over TCP what is too long for it (RFC 7766).
+/// Over UDP; over TCP if the answer is too long (RFC 7766).
 fn name_server(server: &SocketAddr) -> NameServerConfig {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     connections.iter_mut().for_each(|connection| connection.port = server.port());
     NameServerConfig::new(server.ip(), true, connections)
 }
 
-/// Asks for a name again and again.
+/// Looks a name up again and again.
 async fn follow(resolver: Arc<TokioResolver>, order: Order) {
     let mut failing = false;
     loop {
         let next = match resolver.lookup_ip(&*order.name).await {
             Ok(found) => {
                 if std::mem::take(&mut failing) {
-                    tracing::info!(target: TARGET, name = %order.name, "the name is resolved again");
+                    tracing::info!(target: TARGET, name = %order.name, "DNS lookup succeeds again");
                 }
                 order.found(alternate(found.iter()));
                 let left = found.valid_until().saturating_duration_since(std::time::Instant::now());
-                // Before it expires, so that nobody ever waits for it.
+                // Before it expires, so that no call waits for a lookup.
                 (left * 9 / 10).clamp(SOONEST, LATEST)
             }
             Err(error) => {
-                // Once an outage.
+                // One warning per outage.
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(target: TARGET, name = %order.name, %error, "the name is not resolved; addresses known before stand");
+                    let known = matches!(*order.known.borrow(), Known::Addresses(_));
+                    let then = if known { "using the last known addresses" } else { "no address is known" };
+                    tracing::warn!(target: TARGET, name = %order.name, %error, "DNS lookup failed; {then}");
                 }
                 order.failed();
                 AGAIN
@@ -242,13 +244,13 @@ impl Order {
         }
         self.known.send_replace(found);
         if let Known::Addresses(_) = before {
-            // After the addresses, which are looked up by who sees it.
+            // After the addresses: whoever sees the count reads them next.
             self.news.changes.fetch_add(1, Ordering::Release);
-            tracing::info!(target: TARGET, name = %self.name, ?addresses, "the name has moved");
+            tracing::info!(target: TARGET, name = %self.name, ?addresses, "DNS: the addresses have changed");
         }
     }
 
-    /// What was known stands.
+    /// The last known addresses stay.
     fn failed(&self) {
         self.news.failures.fetch_add(1, Ordering::Relaxed);
         self.known.send_if_modified(|known| {
@@ -261,7 +263,7 @@ impl Order {
     }
 }
 
-/// IPv6 and IPv4 in turn (RFC 8305, 4), each once and in an order that does not depend on the answer's.
+/// IPv6 and IPv4 alternating (RFC 8305, 4), each once, sorted so that the order of the answer does not matter.
 fn alternate(found: impl Iterator<Item = IpAddr>) -> Arc<[IpAddr]> {
     let mut all: Vec<IpAddr> = found.collect();
     all.sort_unstable();
@@ -275,9 +277,9 @@ fn alternate(found: impl Iterator<Item = IpAddr>) -> Arc<[IpAddr]> {
 pub(super) struct Name {
     name: Box<str>,
     port: u16,
-    /// The system's unless set, begun when it is first needed.
+    /// The system's unless set.
     resolver: Option<Resolver>,
-    /// Followed from the first call on.
+    /// Looked up from the first call on.
     known: OnceLock<watch::Receiver<Known>>,
     news: Arc<News>,
     turn: AtomicUsize,
@@ -294,7 +296,7 @@ impl Name {
         self.news.changes.load(Ordering::Acquire)
     }
 
-    /// How often it was asked for in vain.
+    /// Failed DNS lookups.
     pub(super) fn failures(&self) -> u64 {
         self.news.failures.load(Ordering::Relaxed)
     }
@@ -314,17 +316,17 @@ impl Name {
     pub(super) async fn connect(&self) -> Result<TcpStream, Fault> {
         let follow = || self.resolver.clone().unwrap_or_default().follow(&self.name, &self.news);
         let mut known = self.known.get_or_init(follow).clone();
-        let none = || Fault::new(Kind::Unreachable, "no address", format!("no address is known of {}", self.name));
+        let none = || Fault::new(Kind::Unreachable, "no address", format!("no address is known for {}", self.name));
         let known = known.wait_for(|known| *known != Known::NotYet).await.map_err(|_| none())?.clone();
         let Known::Addresses(addresses) = known else { return Err(none()) };
-        // One after another is first, so that the load is spread.
+        // Each connection begins with the next address, so that the load is spread.
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let order = (0..addresses.len()).map(|at| addresses[(at + turn) % addresses.len()]);
         race(order.map(|address| SocketAddr::new(address, self.port))).await.unwrap_or_else(|| Err(none()))
     }
 }
 
-/// Tries address after address, the next when one fails or keeps waiting too long (RFC 8305, 5); nothing if there is none.
+/// Tries address after address, the next one when one fails or takes too long (RFC 8305, 5); `None` without addresses.
 async fn race(mut addresses: impl Iterator<Item = SocketAddr>) -> Option<Result<TcpStream, Fault>> {
     let mut running = FuturesUnordered::new();
     running.push(connect(addresses.next()?));

@@ -1,4 +1,4 @@
-//! Retries: a request that may be repeated is sent again, elsewhere if there is an elsewhere, and not too often.
+//! Retries: a request that may be repeated is sent again, to another server if there is one, within a budget.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,41 +21,40 @@ use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Node, Share, Timeout, defaults};
 
 spec! {
-    /// When a request is sent again: to another server, if there is one. Only requests whose method is idempotent
-    /// (RFC 9110, 9.2.2), or that have not left yet, and only before anything of an answer was handed on. A body that is
-    /// streamed cannot be sent again.
+    /// When a request is retried: at another server, if there is one. Only requests whose method is idempotent (RFC 9110,
+    /// 9.2.2), or of which nothing was sent, and only before any part of an answer was passed on. A request with a streamed
+    /// body is not retried.
     pub struct RetrySpec {
-        /// How often it is sent at most, the first time included.
+        /// The most attempts, the first one included.
         pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
-        /// What is tried again: `connect` (no connection could be had), `reset` (it ended before the answer),
-        /// `timeout` (no answer in time), or a status, as in 503. With `timeout`, a call that waits at a server that
-        /// answers nobody for as long as `silence` of `balance` says is sent to another one too, if its method is safe
-        /// (RFC 9110, 9.2.1): the first answer counts.
+        /// What is retried: `connect` (no connection), `reset` (the connection ended before the answer), `timeout` (no answer in
+        /// time), or a status, as in 503. With `timeout`, a call to a server that answers no call for the `silence` of `balance`
+        /// is sent to another server too, if its method is safe (RFC 9110, 9.2.1): the first answer counts.
         pub on: Vec<Cause> = usual(),
-        /// How long is waited before.
+        /// The wait before a retry.
         pub backoff: BackoffSpec = defaults(),
-        /// At most this share of the upstream's calls is sent again, over a while; after it, failures are told at once.
+        /// The retry budget: at most this share of the upstream's calls is retried, over time. When it is exhausted, failures are
+        /// not retried.
         pub budget: Share = Share(0.2),
     }
 }
 
 spec! {
-    /// How long is waited before a request is sent again: a random time below `first`, twice that the next time, and so
-    /// on up to `most`.
+    /// The wait before a retry: a random time below `first`, below twice that for the next retry, and so on up to `most`.
     pub struct BackoffSpec {
-        /// The first time.
+        /// The bound of the first wait.
         pub first: Duration = Duration::from_millis(25),
-        /// The bound.
+        /// The bound of every wait.
         pub most: Duration = Duration::from_secs(1),
     }
 }
 
-/// What is tried again.
+/// What is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// No connection could be had.
+    /// There was no connection.
     Connect,
-    /// The connection ended before the answer was there.
+    /// The connection ended before the answer.
     Reset,
     /// No answer in time.
     Timeout,
@@ -63,7 +62,7 @@ pub enum Cause {
     Status(StatusCode),
 }
 
-/// What tells of the server's own trouble, as for breakers and ejection.
+/// Failures of the server, the same as for breakers and ejection.
 fn usual() -> Vec<Cause> {
     let statuses = [500, 502, 503, 504].into_iter().filter_map(|status| StatusCode::from_u16(status).ok());
     [Cause::Connect, Cause::Reset, Cause::Timeout].into_iter().chain(statuses.map(Cause::Status)).collect()
@@ -111,33 +110,33 @@ impl RetrySpec {
         };
         let on: Vec<String> = self.on.iter().map(word).collect();
         let (attempts, budget) = (self.attempts, self.budget.0 * 100.0);
-        format!("retry: sent up to {attempts} times, on {}; at most {budget}% of the calls", on.join(", "))
+        format!("retry: up to {attempts} attempts, on {}; for at most {budget}% of the calls", on.join(", "))
     }
 }
 
-/// Retries in store at most: what a burst of failures may cost. One server of three that dies has fewer calls on it.
+/// The most retries in the budget, for a burst of failures. One server of three that dies has fewer calls in flight.
 const MOST: u64 = 1_000;
-/// Retries in store at the beginning.
+/// Retries in the budget at the start.
 const START: u64 = 100;
-/// The store is kept in thousandths of a retry.
+/// The budget is counted in thousandths of a retry.
 const WHOLE: u64 = 1_000;
 
 /// The retries of one upstream.
 pub(super) struct Retry {
     rules: RetrySpec,
-    /// What a call adds to the store.
+    /// What a call adds to the budget.
     share: u64,
-    store: AtomicU64,
+    budget: AtomicU64,
     /// Requests sent again.
     pub(super) sent: AtomicU64,
-    /// Requests that were not, for want of budget.
+    /// Retries that the exhausted budget prevented.
     pub(super) withheld: AtomicU64,
     log_limiter: LogLimiter,
 }
 
 const TARGET: &str = "crocodile_pear::upstream";
 
-/// What it takes to send one request again.
+/// What a retry of one request needs.
 pub(super) struct Replay {
     call: Call,
     sent: u32,
@@ -153,7 +152,7 @@ impl Retry {
         }
         Some(Retry {
             share: (rules.budget.0 * WHOLE as f64) as u64,
-            store: AtomicU64::new(if rules.budget.0 > 0.0 { START * WHOLE } else { 0 }),
+            budget: AtomicU64::new(if rules.budget.0 > 0.0 { START * WHOLE } else { 0 }),
             rules,
             sent: AtomicU64::new(0),
             withheld: AtomicU64::new(0),
@@ -161,12 +160,12 @@ impl Retry {
         })
     }
 
-    /// What is needed to send it again; nothing, for a body that streams.
+    /// What a retry needs; `None` for a streamed body.
     pub(super) fn replay(&self, call: &Call, timeouts: &Timeouts) -> Option<Box<Replay>> {
         let saved =
-            |store: u64| Some(MOST * WHOLE).filter(|most| store < *most).map(|most| most.min(store + self.share));
-        // A full store is the usual state, and only read.
-        let _ = self.store.fetch_update(Ordering::Relaxed, Ordering::Relaxed, saved);
+            |budget: u64| Some(MOST * WHOLE).filter(|most| budget < *most).map(|most| most.min(budget + self.share));
+        // The budget is full almost always, and then it is only read.
+        let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, saved);
         let body = match &call.body {
             None => None,
             Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
@@ -178,7 +177,7 @@ impl Retry {
         Some(Box::new(Replay { call: call.again(body), sent: 1, tried: Tried::default(), end }))
     }
 
-    /// How long to wait before the request is sent again, if it is.
+    /// How long to wait before the retry, if there is one.
     pub(super) fn pause(&self, replay: &mut Replay, outcome: &Outcome, upstream: &str) -> Option<Duration> {
         let unsent = outcome.as_ref().is_err_and(|lost| lost.unsent);
         let may = unsent || replay.call.method.is_idempotent();
@@ -195,22 +194,22 @@ impl Retry {
         if !self.spend() {
             if self.log_limiter.allows() {
                 let budget = self.rules.budget.0 * 100.0;
-                tracing::warn!(target: TARGET, upstream, "failures are told at once: retries have taken {budget}% of the calls");
+                tracing::warn!(target: TARGET, upstream, "retry budget ({budget} %) exhausted; not retrying");
             }
             return None;
         }
-        tracing::debug!(target: TARGET, upstream, ?cause, ?wait, "sent again");
+        tracing::debug!(target: TARGET, upstream, ?cause, ?wait, "retrying the request");
         Some(wait)
     }
 
-    /// Whether a request is sent to another server while the first still has it.
+    /// Whether a request is hedged: sent to another server while the first one still has it.
     pub(super) fn hedges(&self, replay: &Replay) -> bool {
         let may = replay.call.method.is_safe() && self.rules.on.contains(&Cause::Timeout);
         may && replay.sent < self.rules.attempts.get() && self.spend()
     }
 
     fn spend(&self) -> bool {
-        let spent = self.store.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |store| store.checked_sub(WHOLE));
+        let spent = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |budget| budget.checked_sub(WHOLE));
         let counter = if spent.is_ok() { &self.sent } else { &self.withheld };
         counter.fetch_add(1, Ordering::Relaxed);
         spent.is_ok()
@@ -218,7 +217,7 @@ impl Retry {
 }
 
 impl Replay {
-    /// The request once more, and what remains of its time; `timeouts` unless it has its own.
+    /// The request for the next attempt, with what remains of its time; `timeouts` unless it has its own.
     pub(super) fn next(&mut self, timeouts: &Timeouts) -> (Call, Clock) {
         self.sent += 1;
         let body = match &self.call.body {

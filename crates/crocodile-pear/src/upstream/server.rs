@@ -22,9 +22,9 @@ use crate::error::{Error, Kind};
 pub(super) struct Server {
     pub(super) connector: Connector,
     protocol: Protocol,
-    /// What links that lead here begin with.
+    /// Scheme, host and port, which links to it begin with.
     pub(super) origin: Origin,
-    /// As it stands in `host`.
+    /// The value of `host`.
     pub(super) authority: Box<str>,
     /// The path before every call's own.
     pub(super) base: Box<str>,
@@ -34,39 +34,39 @@ pub(super) struct Server {
     /// Heads of answers; counted where there are several servers to compare.
     pub(super) heard: AtomicU64,
     pub(super) weight: u32,
-    /// Nothing, for a server that is called whatever happens.
+    /// `None` without health checks, ejection and breaker: calls always go there.
     pub(super) standing: Option<Box<Standing>>,
 }
 
-/// Whether a server is called.
+/// What decides whether a server takes calls.
 pub(super) struct Standing {
     pub(super) health: Option<Health>,
     pub(super) eject: Option<Eject>,
     pub(super) breaker: Option<Breaker>,
 }
 
-/// What a call may do at its server: which of the two it tries for.
+/// Whether a call is the trial call of an ejection or of a breaker.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     pub(super) eject: Trial,
     pub(super) breaker: Trial,
 }
 
-/// Whether a call is the one that tries.
+/// Whether a call is a trial call, which tests if a server has recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trial {
     Yes,
     No,
 }
 
-/// What a call says of its server.
+/// What the outcome of a call says about its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Went {
     Well,
     Badly,
 }
 
-/// A change that operators learn of.
+/// A change of a server's state, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Opened,
@@ -77,12 +77,12 @@ pub(super) enum Change {
     Up,
 }
 
-/// What is heeded when a server is chosen.
+/// Which states are respected when a server is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heed {
     /// Health, ejection, breaker.
     All,
-    /// Only the breaker: when all are left out, the cause may be elsewhere.
+    /// Only the breaker: when no server is left, ejections and failed health checks are ignored.
     Breaker,
 }
 
@@ -94,13 +94,13 @@ impl Server {
     /// # Errors
     /// What is wrong with the URL.
     pub(super) fn new(url: &Uri, weight: u32, settings: &Settings) -> Result<Self, String> {
-        let nowhere = || "the url of an upstream names a host".to_owned();
+        let nowhere = || "the URL of an upstream needs a host".to_owned();
         let authority = url.authority().ok_or_else(nowhere)?;
         if authority.as_str().contains('@') {
-            return Err("the url of an upstream holds no credentials".to_owned());
+            return Err("the URL of an upstream must not contain credentials".to_owned());
         }
         if url.query().is_some() {
-            return Err("the url of an upstream has no query".to_owned());
+            return Err("the URL of an upstream must not have a query".to_owned());
         }
         let (tls, port) = match url.scheme_str() {
             Some("http") => (None, 80),
@@ -108,7 +108,7 @@ impl Server {
                 let tls = Tls::new(&settings.tls, authority.host(), settings.protocol.offers());
                 (Some(tls.map_err(|unfit| unfit.message)?), 443)
             }
-            _ => return Err("the url of an upstream begins with http:// or https://".to_owned()),
+            _ => return Err("the URL of an upstream must begin with http:// or https://".to_owned()),
         };
         let port = authority.port_u16().unwrap_or(port);
         let connector = Connector::new(authority.host(), port, tls, settings.resolver.as_ref());
@@ -126,7 +126,7 @@ impl Server {
         })
     }
 
-    /// Whether calls may share connections.
+    /// Whether calls may share connections, over HTTP/2.
     pub(super) fn shares(&self) -> bool {
         match self.protocol {
             Protocol::Auto => self.connector.has_tls(),
@@ -135,10 +135,10 @@ impl Server {
         }
     }
 
-    /// What is spoken on a new connection.
+    /// Whether a new connection speaks HTTP/2.
     ///
     /// # Errors
-    /// `Unreachable`, where HTTP/2 is wanted and not chosen.
+    /// `Unreachable`, if HTTP/2 is required and the server did not choose it.
     pub(super) fn speaks_h2(&self, io: &Io) -> Result<bool, Error> {
         let prior_knowledge = self.protocol == Protocol::Http2 && !self.connector.has_tls();
         match prior_knowledge || io.chose_h2() {
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Asks for a call.
+    /// Asks whether a call may go there; `None` if not.
     pub(super) fn admit(&self, heed: Heed) -> Option<Turn> {
         let Some(standing) = &self.standing else { return Some(Turn::PLAIN) };
         let eject = match &standing.eject {
@@ -161,7 +161,7 @@ impl Server {
         Some(Turn { eject, breaker })
     }
 
-    /// Learns what became of a call; `last` says whether no other server is left.
+    /// Records the outcome of a call; `last` tells whether no other server takes calls.
     pub(super) fn note(&self, went: Went, turn: Turn, last: impl FnOnce() -> bool) -> [Option<Change>; 2] {
         let Some(standing) = &self.standing else { return [None; 2] };
         let eject = standing.eject.as_ref().and_then(|eject| eject.note(went, turn.eject, last));
@@ -169,7 +169,7 @@ impl Server {
         [eject, breaker]
     }
 
-    /// How long until its breaker lets a call through.
+    /// How long until its breaker allows a call.
     pub(super) fn left(&self) -> Duration {
         let breaker = self.standing.as_ref().and_then(|standing| standing.breaker.as_ref());
         breaker.map_or(Duration::ZERO, Breaker::left)
@@ -180,7 +180,7 @@ impl Server {
         self.standing.as_ref().and_then(|standing| standing.eject.as_ref()).is_some_and(Eject::is_doubted)
     }
 
-    /// Whether calls go there as a matter of course.
+    /// Whether it takes calls: not down, not ejected, breaker closed.
     pub(super) fn is_in(&self) -> bool {
         let Some(standing) = &self.standing else { return true };
         let down = standing.health.as_ref().is_some_and(Health::is_down);
@@ -209,7 +209,7 @@ impl Standing {
     }
 }
 
-/// What the head of an answer, or its want, says of the server; nothing, if it was somebody else's fault.
+/// What an outcome says about the server; `None` if the failure was not the server's fault.
 pub(super) fn judge(outcome: &Outcome) -> Option<Went> {
     match outcome {
         Ok((status, _)) => Some(if failed(*status) { Went::Badly } else { Went::Well }),
@@ -220,23 +220,23 @@ pub(super) fn judge(outcome: &Outcome) -> Option<Went> {
     }
 }
 
-/// Those that tell of the server's own trouble: 501 and 505 tell of the request.
+/// Statuses that mean the server has failed. 501 and 505 are about the request.
 fn failed(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502..=504)
 }
 
 impl Change {
-    /// Tells it in the log.
+    /// Writes it to the log.
     pub(super) fn tell(self, upstream: &str, server: &str) {
         let good = |text| tracing::info!(target: "crocodile_pear::upstream", upstream, server, "{text}");
         let bad = |text| tracing::warn!(target: "crocodile_pear::upstream", upstream, server, "{text}");
         match self {
-            Change::Opened => bad("the breaker has opened"),
-            Change::Closed => good("the breaker has closed"),
-            Change::Ejected => bad("ejected: its calls fail"),
-            Change::Readmitted => good("readmitted"),
-            Change::Down => bad("down: its health checks fail"),
-            Change::Up => good("up: its health checks are good"),
+            Change::Opened => bad("circuit breaker opened"),
+            Change::Closed => good("circuit breaker closed"),
+            Change::Ejected => bad("server ejected: calls to it fail"),
+            Change::Readmitted => good("server readmitted after ejection"),
+            Change::Down => bad("server down: health checks fail"),
+            Change::Up => good("server up: health checks succeed"),
         }
     }
 }

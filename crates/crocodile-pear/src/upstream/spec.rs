@@ -1,4 +1,4 @@
-//! An upstream as written.
+//! An upstream in the configuration.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
@@ -16,38 +16,36 @@ use crate::spec;
 use crate::spec::{Located, Timeout, defaults, only};
 
 spec! {
-    /// Where an API is, and what may be sent to it. Written short as the URL alone.
+    /// An API: its servers, and how they are called. Written short as the URL alone.
     pub struct UpstreamSpec {
-        /// Scheme, host, port and the path that stands before every call's own: `http://127.0.0.1:8000/api`.
+        /// Scheme, host, port and a path that every call's path is appended to: `http://127.0.0.1:8000/api`.
         pub url: Option<Located<String>>,
         /// Instead of `url`: the servers of the same API, each a URL or a URL with a weight.
         #[was = "endpoints"]
         pub servers: Option<Vec<ServerSpec>>,
         /// Short for `servers` without weights.
         pub urls: Option<Vec<Located<String>>>,
-        /// Which versions of HTTP it is spoken to in.
+        /// Which versions of HTTP are used.
         pub protocol: Protocol = Protocol::Auto,
-        /// Whom to trust and who to be, where the scheme is `https`.
+        /// TLS settings for `https`: authorities to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
         /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
-        /// The client's header fields that are sent on. No other leaves.
+        /// The client's header fields that are forwarded. No other is.
         pub forward: Vec<Located<String>> = Vec::new(),
-        /// At most this many calls at once, over all cores; one more waits as long as it may wait for a connection,
-        /// and then fails with 503.
+        /// The most calls in flight, over all cores. A call above it waits up to `timeout.connect`, and then fails with 503.
         pub in_flight: Option<NonZeroUsize>,
-        /// How long a connection is kept without a call.
+        /// How long an idle connection is kept.
         pub keep: Duration = Duration::from_secs(30),
-        /// How many connections there may be.
+        /// Limits of the connection pool.
         pub connections: Option<ConnectionsSpec>,
-        /// When a request is sent again. With several servers it is, as the defaults say, unless this says
-        /// otherwise; with one only if this is written.
+        /// When a request is retried. On by default with several servers, off with one.
         pub retry: Option<RetrySpec>,
-        /// When a server that fails is no longer called. There is no breaker unless this is written.
+        /// Circuit breaker: when a server that fails gets no more calls. Off by default.
         pub breaker: Option<BreakerSpec>,
         /// How calls are spread over several servers.
         pub balance: BalanceSpec = defaults(),
-        /// How servers are asked whether they are well. They are not unless this is written.
+        /// Active health checks. Off by default.
         pub health: Option<HealthSpec>,
     }
     short(short)
@@ -73,16 +71,16 @@ fn server(url: Located<String>, problems: &mut Problems) -> Option<ServerSpec> {
 }
 
 spec! {
-    /// How long the phases of a call may take. Time in which the client does not read is not counted.
+    /// Timeouts of the phases of a call. Time in which the client does not read is not counted.
     /// Written short as one time for the whole call.
     pub struct TimeoutSpec {
-        /// Until there is a connection; 3s unless set.
+        /// Until there is a connection; 3s by default.
         pub connect: Option<Timeout>,
-        /// Until the head of the answer is there, from when the request was sent; 30s unless set.
+        /// From the request to the head of the answer; 30s by default.
         pub first_byte: Option<Timeout>,
-        /// Between two pieces of the body; 30s unless set.
+        /// Between two pieces of the body; 30s by default.
         pub idle: Option<Timeout>,
-        /// The whole call; 5m unless set.
+        /// The whole call; 5m by default.
         pub call: Option<Timeout>,
     }
     short(whole)
@@ -93,19 +91,19 @@ fn whole(call: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> 
 }
 
 crate::choice! {
-    /// Which versions of HTTP an upstream is spoken to in.
+    /// Which versions of HTTP are used.
     pub enum Protocol {
-        /// Under TLS what the upstream chooses, else HTTP/1.1.
+        /// With TLS the version that the upstream chooses, otherwise HTTP/1.1.
         Auto = "auto",
         /// HTTP/1.1.
         Http1 = "http1",
-        /// HTTP/2; without TLS from the first byte on, as the upstream is known to speak it.
+        /// HTTP/2; without TLS with prior knowledge.
         Http2 = "http2",
     }
 }
 
 impl Protocol {
-    /// What TLS offers, what is liked best first.
+    /// What is offered by ALPN, the preferred version first.
     pub(super) fn offers(self) -> &'static [&'static [u8]] {
         match self {
             Protocol::Auto => &[b"h2", b"http/1.1"],
@@ -116,16 +114,15 @@ impl Protocol {
 }
 
 spec! {
-    /// How many connections to an upstream there may be; each number is for one core, and for each of several servers.
+    /// Limits of the connection pool. Each number is per server and core.
     pub struct ConnectionsSpec {
-        /// At most so many are open; a call more waits as long as it may wait for a connection, and then fails
-        /// with 503.
+        /// The most open connections. A call above it waits up to `timeout.connect`, and then fails with 503.
         pub open: Option<NonZeroUsize>,
-        /// At most so many calls wait for one; a call more fails with 503 at once.
+        /// The most calls that wait for a connection. A call above it fails with 503 at once.
         pub waiting: usize = 1024,
-        /// At most so many are kept without a call.
+        /// The most idle connections that are kept.
         pub idle: usize = 1024,
-        /// How long one is used at all. Calls under way are finished.
+        /// How long a connection is used in all. Calls in flight are finished.
         pub lifetime: Duration = Duration::from_secs(3600),
     }
 }
@@ -138,30 +135,30 @@ impl ConnectionsSpec {
 }
 
 spec! {
-    /// TLS to an upstream. Files are named from the folder of the configuration file.
+    /// TLS to an upstream. Paths are relative to the configuration file.
     pub struct TlsSpec {
-        /// A file with the authorities to trust, as PEM; unless set, those that Mozilla trusts.
+        /// A PEM file with the authorities to trust, instead of those that Mozilla trusts.
         pub ca: Option<Located<String>>,
-        /// A file with the certificate to show, as PEM, and those that lead to its authority.
+        /// A PEM file with the client certificate and its chain.
         pub certificate: Option<Located<String>>,
-        /// A file with the key of that certificate, as PEM.
+        /// A PEM file with the key of that certificate.
         pub key: Option<Located<String>>,
-        /// The name to ask for, and to find in the certificate, instead of the host of the URL.
+        /// The name for SNI and for the check of the certificate, instead of the host of the URL.
         pub server_name: Option<Located<String>>,
-        /// The versions to offer; unless set, 1.2 and 1.3.
+        /// The versions to offer; by default 1.2 and 1.3.
         pub versions: Vec<TlsVersion> = Vec::new(),
     }
 }
 
-/// Reads a file that the configuration names; or says why it cannot be read.
+/// Reads a file that the configuration names; the error says why it cannot be read.
 pub type Files<'a> = &'a dyn Fn(&Located<String>) -> Result<Vec<u8>, String>;
 
-/// What upstreams need that is not written with them.
+/// What upstreams need from outside their own configuration.
 #[derive(Clone)]
 pub struct Given<'a> {
-    /// Reads what they name.
+    /// Reads their files.
     pub files: Files<'a>,
-    /// Who resolves their names; the system's resolver unless set.
+    /// The DNS resolver; the system's unless set.
     pub resolver: Option<Resolver>,
 }
 
@@ -198,7 +195,7 @@ impl TlsSpec {
 }
 
 impl TimeoutSpec {
-    /// These times, and `others` where none is written.
+    /// These timeouts; `others` where none is written.
     pub fn over(&self, others: &Timeouts) -> Timeouts {
         Timeouts {
             connect: self.connect.unwrap_or(others.connect),
@@ -210,7 +207,7 @@ impl TimeoutSpec {
 }
 
 impl UpstreamSpec {
-    /// Makes it ready; every problem is noted. `span` is where its name stands.
+    /// Makes it ready; every problem is reported. `span` is the place of its name.
     pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
         let written = self.locations(name, span, problems);
         let servers = written.as_deref().and_then(|written| servers(written, problems));
@@ -242,7 +239,7 @@ impl UpstreamSpec {
         }
     }
 
-    /// Where it is, as written.
+    /// Its servers, as written.
     fn locations(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Vec<ServerSpec>> {
         let plain = |url: &Located<String>| ServerSpec { url: url.clone(), weight: NonZeroU32::MIN };
         let written = match (&self.url, &self.urls, &self.servers) {
@@ -261,7 +258,7 @@ impl UpstreamSpec {
         Some(written)
     }
 
-    /// `read` are the addresses as they were understood, if all were.
+    /// `read` are the parsed URLs, if all could be parsed.
     fn tls(
         &self,
         written: &[ServerSpec],
@@ -270,13 +267,13 @@ impl UpstreamSpec {
         problems: &mut Problems,
     ) -> Option<TlsSettings> {
         let Some(spec) = &self.tls else { return Some(TlsSettings::default()) };
-        // Where the URL is wrong, the files are tried all the same.
+        // The files are checked even if a URL is wrong.
         let Some(read) = read else { return spec.compile("localhost", files, problems) };
         let mut sound = true;
         for (location, (url, _)) in written.iter().zip(read).filter(|(_, (url, _))| url.scheme_str() != Some("https")) {
             let authority = url.authority().map_or("", |authority| authority.as_str());
             let remedy = format!("write `https://{authority}`, or leave out `tls`");
-            problems.error::<()>(location.url.span, "`tls` is for `https` URLs, and this is none", remedy);
+            problems.error::<()>(location.url.span, "`tls` needs an `https` URL", remedy);
             sound = false;
         }
         let host = read.first().and_then(|(url, _)| url.host()).unwrap_or("localhost");
@@ -284,20 +281,20 @@ impl UpstreamSpec {
     }
 }
 
-/// The turns of all servers are written down once; a hundred is finer than anyone can tell.
+/// The round robin has one entry per unit of weight; a hundred is fine enough.
 const MOST_WEIGHT: u32 = 100;
 
-/// Every address with its weight.
+/// Every URL with its weight.
 fn servers(written: &[ServerSpec], problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
     let server = |written: &ServerSpec| {
         let weight = written.weight.get();
         if weight > MOST_WEIGHT {
             let message = format!("the weight {weight} is more than {MOST_WEIGHT}");
-            problems.error::<()>(written.url.span, message, "weights count beside each other: make all smaller");
+            problems.error::<()>(written.url.span, message, "weights are relative: make all of them smaller");
         }
         url(&written.url, problems).map(|url| (url, weight)).filter(|_| weight <= MOST_WEIGHT)
     };
-    // All are read before one that failed ends it, so that every problem is found.
+    // All are read before a failure ends it, so that every problem is reported.
     let servers: Vec<_> = written.iter().map(server).collect();
     servers.into_iter().collect()
 }
@@ -310,10 +307,10 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
         return None;
     }
     let remedy = match written.value.contains("${") {
-        true => "a variable is named with capitals, digits and `_`: `${HOST}`",
+        true => "a variable has capitals, digits and `_`: `${HOST}`",
         false => "write it as `http://host:port/path`",
     };
-    let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is no URL", remedy, problems) };
+    let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is not a URL", remedy, problems) };
     match uri.scheme_str() {
         Some("http" | "https") => {}
         Some(_) => return wrong("only http and https URLs can be called", remedy, problems),
@@ -321,14 +318,14 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     }
     match uri.authority() {
         Some(authority) if authority.as_str().contains('@') => {
-            wrong("a URL in a configuration holds no credentials", "send them as a header of the call", problems)
+            wrong("a URL must not contain credentials", "send them as a header of the call", problems)
         }
         Some(authority) if authority.host().is_empty() => wrong("the URL has no host", remedy, problems),
         Some(authority) if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() => {
-            wrong("the URL's port is no number up to 65535", remedy, problems)
+            wrong("the port must be a number up to 65535", remedy, problems)
         }
         _ if uri.query().is_some() => {
-            wrong("an upstream's URL has no query", "put it into the path of the call", problems)
+            wrong("an upstream's URL must not have a query", "write it in the path of the call", problems)
         }
         Some(_) => Some(uri),
         None => wrong("the URL has no host", remedy, problems),
@@ -339,7 +336,7 @@ fn forward(written: &[Located<String>], problems: &mut Problems) -> Option<Vec<H
     let name = |written: &Located<String>| {
         let name = HeaderName::from_bytes(written.value.as_bytes()).ok().filter(may_send);
         if name.is_none() {
-            let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are never sent on";
+            let remedy = "a name has letters, digits and `-`; framing and hop-by-hop fields are never forwarded";
             problems.error::<()>(written.span, format!("`{written}` cannot be forwarded"), remedy);
         }
         name

@@ -1,4 +1,4 @@
-//! TLS to upstreams: whom the gateway trusts, who it is itself, and what a failed handshake means.
+//! TLS to upstreams: trusted authorities, the client certificate, and what a failed handshake means.
 
 use std::io;
 use std::pin::Pin;
@@ -17,23 +17,23 @@ use tokio_rustls::client::TlsStream;
 use super::connect::Fault;
 use crate::error::{Error, Kind};
 
-/// Tickets kept for later handshakes: each is used once, and a burst of new connections wants several.
+/// Tickets kept for session resumption: each is used once, and a burst of new connections needs several.
 const TICKETS: usize = 32;
-/// Encrypted bytes that wait for the socket: two records, so that the next is made while one leaves.
+/// Encrypted bytes that wait for the socket: two records, so that the next is encrypted while one is sent.
 const OUTGOING: usize = 32 * 1024;
 
-/// What the configuration says of TLS to an upstream.
+/// The configuration of TLS to an upstream.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
     /// The authorities to trust, as PEM, instead of the public ones.
     pub ca: Option<Vec<u8>>,
-    /// The certificate to show, as PEM, with those that lead to its authority.
+    /// The client certificate with its chain, as PEM.
     pub certificate: Option<Vec<u8>>,
     /// The key of that certificate, as PEM.
     pub key: Option<Vec<u8>>,
-    /// The name to ask for and to expect, instead of the host of the URL.
+    /// The name for SNI and for the check of the certificate, instead of the host of the URL.
     pub server_name: Option<String>,
-    /// The versions to offer; none written: all.
+    /// The versions to offer; all, if empty.
     pub versions: Vec<TlsVersion>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Tls {
     name: ServerName<'static>,
 }
 
-/// A connection under TLS; it says goodbye when it is closed.
+/// A TLS connection; it sends `close_notify` when it is dropped.
 pub(super) struct Stream(TlsStream<TcpStream>);
 
 impl Stream {
@@ -85,8 +85,8 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// RFC 8446, 6.1: who closes says so, that it cannot be taken for an attacker's doing. Not behind half a message, and
-    /// nobody waits for it: the socket takes it at once or not at all.
+    /// RFC 8446, 6.1: `close_notify` shows that no attacker has cut the connection. Not behind half a message, and without
+    /// waiting: the socket takes it at once or not at all.
     fn drop(&mut self) {
         let (socket, session) = self.0.get_mut();
         if session.wants_write() {
@@ -138,8 +138,7 @@ impl Tls {
     pub(super) fn new(settings: &TlsSettings, host: &str, offers: &[&[u8]]) -> Result<Self, Unfit> {
         let name = settings.server_name.as_deref().unwrap_or(host);
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        let name =
-            ServerName::try_from(bare.to_owned()).map_err(|_| Part::Name.unfit("this is no name of a server"))?;
+        let name = ServerName::try_from(bare.to_owned()).map_err(|_| Part::Name.unfit("this is not a server name"))?;
         let mut config = config(settings)?;
         config.alpn_protocols = offers.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::in_memory_sessions(TICKETS);
@@ -193,7 +192,7 @@ fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
     }
 }
 
-/// The public authorities, as Mozilla lists them: built in, so that they are the same wherever the gateway runs.
+/// Mozilla's list of public authorities, built in: the same wherever the gateway runs.
 fn public_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     ROOTS.get_or_init(|| Arc::new(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())).clone()
@@ -231,7 +230,7 @@ impl TlsVersion {
     }
 }
 
-/// What TLS had against a connection, if it was TLS; in words for the client, without names and addresses.
+/// Why TLS failed, if it was TLS; for the client, without names and addresses.
 pub fn refusal(error: &io::Error) -> Option<Error> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(match error {
@@ -239,10 +238,10 @@ pub fn refusal(error: &io::Error) -> Option<Error> {
         rustls::Error::AlertReceived(alert) => failure(objection(*alert)),
         rustls::Error::InvalidMessage(_) => failure("the upstream does not speak TLS"),
         rustls::Error::PeerIncompatible(_) => {
-            failure("the upstream has no version or cipher of TLS in common with the gateway")
+            failure("the upstream supports no TLS version or cipher suite of the gateway")
         }
-        rustls::Error::NoCertificatesPresented => failure("the upstream shows no certificate"),
-        _ => failure("the upstream breaks the rules of TLS"),
+        rustls::Error::NoCertificatesPresented => failure("the upstream presented no certificate"),
+        _ => failure("the upstream violates the TLS protocol"),
     })
 }
 
@@ -253,33 +252,33 @@ fn distrust(fault: &CertificateError) -> String {
         CertificateError::NotValidYet => "is not valid yet".to_owned(),
         CertificateError::NotValidYetContext { not_before, .. } => format!("is not valid before {}", day(*not_before)),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "is for other names".to_owned()
+            "is not valid for this host name".to_owned()
         }
         CertificateError::UnknownIssuer => "is signed by an unknown authority".to_owned(),
-        CertificateError::Revoked => "was revoked".to_owned(),
-        CertificateError::BadSignature => "has a wrong signature".to_owned(),
+        CertificateError::Revoked => "has been revoked".to_owned(),
+        CertificateError::BadSignature => "has an invalid signature".to_owned(),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "is not for servers".to_owned()
+            "is not for TLS servers".to_owned()
         }
         CertificateError::BadEncoding => "cannot be read".to_owned(),
-        CertificateError::Other(_) => "is an authority's own and not a server's".to_owned(),
+        CertificateError::Other(_) => "is the certificate of an authority, not of a server".to_owned(),
         _ => "is not acceptable".to_owned(),
     }
 }
 
 fn objection(alert: AlertDescription) -> &'static str {
     match alert {
-        AlertDescription::CertificateRequired => "the upstream wants a client certificate",
+        AlertDescription::CertificateRequired => "the upstream requires a client certificate",
         AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
         | AlertDescription::CertificateExpired
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnknownCA
-        | AlertDescription::AccessDenied => "the upstream does not accept the client certificate",
-        AlertDescription::ProtocolVersion => "the upstream speaks none of the TLS versions that it may be asked in",
-        AlertDescription::UnrecognisedName => "the upstream does not know the name that it is asked for",
-        AlertDescription::NoApplicationProtocol => "the upstream speaks none of the HTTP versions that it is offered",
+        | AlertDescription::AccessDenied => "the upstream rejected the client certificate",
+        AlertDescription::ProtocolVersion => "the upstream supports none of the configured TLS versions",
+        AlertDescription::UnrecognisedName => "the upstream does not know the server name",
+        AlertDescription::NoApplicationProtocol => "the upstream supports none of the offered HTTP versions",
         _ => "the upstream refused the TLS handshake",
     }
 }

@@ -559,7 +559,7 @@ async fn tls_chooses_the_version() {
 async fn an_upstream_without_http2_is_told() {
     let authority = Authority::new();
     for (offers, wanted) in [
-        (&[&b"http/1.1"[..]][..], "the upstream speaks none of the HTTP versions that it is offered"),
+        (&[&b"http/1.1"[..]][..], "the upstream supports none of the offered HTTP versions"),
         (&[], "the upstream does not speak HTTP/2"),
     ] {
         let upstream = trusting(&authority, secure(&authority, offers).await, Protocol::Http2);

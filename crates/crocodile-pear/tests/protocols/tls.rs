@@ -168,7 +168,10 @@ async fn the_configured_name_is_asked_for_and_expected() {
     let named = TlsSettings { server_name: Some("books.test".into()), ..trusting(&authority) };
     fetch(&server.upstream(named), get("/")).await.unwrap();
     assert_eq!(server.seen()[0].name.as_deref(), Some("books.test"));
-    assert_eq!(refused(&server, trusting(&authority)).await, "the upstream's certificate is for other names");
+    assert_eq!(
+        refused(&server, trusting(&authority)).await,
+        "the upstream's certificate is not valid for this host name"
+    );
 }
 
 #[tokio::test]
@@ -188,8 +191,8 @@ async fn every_problem_with_a_certificate_is_told() {
     let cases = [
         (authority.sign_with(name, past), "the upstream's certificate expired on 2020-02-29"),
         (authority.sign_with(name, future), "the upstream's certificate is not valid before 2190-01-01"),
-        (authority.sign(&["other.test"]), "the upstream's certificate is for other names"),
-        (authority.sign_with(name, client), "the upstream's certificate is not for servers"),
+        (authority.sign(&["other.test"]), "the upstream's certificate is not valid for this host name"),
+        (authority.sign_with(name, client), "the upstream's certificate is not for TLS servers"),
         (Authority::new().sign(name), "the upstream's certificate is signed by an unknown authority"),
     ];
     for (identity, wanted) in cases {
@@ -211,7 +214,7 @@ async fn versions_that_do_not_meet_are_told() {
     let authority = Authority::new();
     let server = Server::new(authority.sign(&["127.0.0.1"]).server(&[&TLS12]), After::Keep).await;
     let tls = TlsSettings { versions: vec![TlsVersion::Tls13], ..trusting(&authority) };
-    let wanted = "the upstream speaks none of the TLS versions that it may be asked in";
+    let wanted = "the upstream supports none of the configured TLS versions";
     assert_eq!(refused(&server, tls).await, wanted);
 }
 
@@ -235,9 +238,9 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
         fetch(&server.upstream(shown(&authority)), get("/")).await.unwrap();
         assert_eq!(server.seen()[0].certificates, 1);
         let told = refused(&server, shown(&Authority::new())).await;
-        assert_eq!(told, "the upstream does not accept the client certificate", "{version:?}");
+        assert_eq!(told, "the upstream rejected the client certificate", "{version:?}");
         let told = refused(&server, trusting(&authority)).await;
-        assert_eq!(told, "the upstream wants a client certificate", "{version:?}");
+        assert_eq!(told, "the upstream requires a client certificate", "{version:?}");
     }
 }
 

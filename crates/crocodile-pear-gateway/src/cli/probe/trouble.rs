@@ -115,7 +115,7 @@ impl Trouble {
             return Self::new(Cause::Ended, "the upstream closed the connection before it answered");
         }
         match (error.is_remote(), error.reason()) {
-            (true, Some(reason)) => Self::new(Cause::Broken, format!("the upstream gave up the call: {reason:?}")),
+            (true, Some(reason)) => Self::new(Cause::Broken, format!("the upstream reset the stream: {reason:?}")),
             _ => Self::new(Cause::Foreign, "the upstream's answer is no HTTP/2"),
         }
     }
