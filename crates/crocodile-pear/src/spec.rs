@@ -21,9 +21,9 @@ mod suggest;
 pub use choice::{choices, choose};
 pub use duration::Timeout;
 pub use node::{Located, Node, NodeKind, Run, Runs};
-pub use record::{Field, Fields, only};
+pub use record::{Field, Fields, Group, Property, only};
 #[doc(hidden)]
-pub use record::{Property, QUOTES, object, plain, unquoted};
+pub use record::{QUOTES, absent, object, plain, unquoted};
 pub use scalar::Expression;
 pub use schema::{Definitions, schema};
 pub use several::{Entries, Literal};

@@ -11,6 +11,7 @@ use crate::problem::{Problems, Span};
 /// be there. A key that is no Rust name is given by `#[name = "as"]`, after the docs; `r#as` is written `as` anyway.
 /// `#[was = "old"]` behind that names the key that the field had before: who writes it is told the new one.
 /// The docs become the descriptions in the schema and the remedies of what is missing.
+/// `group(name: Type)` behind the fields adds those of a [`Group`](crate::spec::Group), as if they were declared here.
 /// `short(parse)` at the end accepts a scalar too; `parse` is a
 /// `fn(Located<String>, &mut Problems) -> Option<Self>`.
 ///
@@ -53,17 +54,17 @@ macro_rules! spec {
     (@read $fields:ident $problems:ident $name:expr, $ty:ty, $default:expr) => {
         $fields.read_or::<$ty>($name, $problems, || $default)
     };
-    (@default $ty:ty) => { None };
-    (@default $ty:ty, $default:expr) => {{
+    (@optional $ty:ty) => { ($crate::spec::absent::<$ty>(), None) };
+    (@optional $ty:ty, $default:expr) => {{
         let default: $ty = $default;
-        Some($crate::spec::Decode::written(&default))
+        (true, $crate::spec::Decode::written(&default))
     }};
     (@short $node:ident $problems:ident) => {};
     (@short $node:ident $problems:ident $short:path) => {
         if let Some(text) = $node.as_text() {
             return $short(text, $problems);
         }
-        if $crate::spec::unquoted($node, Self::FIELDS) {
+        if $crate::spec::unquoted($node, &Self::known()) {
             return $node.wrong("a jq expression", $crate::spec::QUOTES, $problems);
         }
     };
@@ -77,50 +78,77 @@ macro_rules! spec {
                 $field_vis:vis $field:ident : $ty:ty $(= $default:expr)?
             ),* $(,)?
         }
+        $(group($group:ident: $group_ty:ty))?
         $(short($short:path))?
     ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug)]
         $vis struct $name {
             $( $(#[doc = $field_doc])* $field_vis $field: $ty, )*
+            $( #[doc = "The fields that stand here, and are declared elsewhere."] pub $group: $group_ty, )?
         }
 
         impl $name {
-            const FIELDS: &'static [$crate::spec::Field] = &[
-                $( $crate::spec::Field {
-                    name: $crate::spec!(@name $field $($written)?),
-                    doc: concat!($($field_doc, "\n"),*),
-                    was: $crate::spec!(@was $($was)?),
-                }, )*
-            ];
+            #[allow(unused_mut, reason = "a spec may have no group")]
+            fn known() -> Vec<$crate::spec::Field> {
+                let mut known = vec![
+                    $( $crate::spec::Field {
+                        name: $crate::spec!(@name $field $($written)?),
+                        doc: concat!($($field_doc, "\n"),*),
+                        was: $crate::spec!(@was $($was)?),
+                    }, )*
+                ];
+                $( known.extend(<$group_ty as $crate::spec::Group>::known()); )?
+                known
+            }
         }
 
         impl $crate::spec::Decode for $name {
             fn decode(node: &$crate::spec::Node, problems: &mut $crate::problem::Problems) -> Option<Self> {
                 $crate::spec!(@short node problems $($short)?);
                 #[allow(unused_mut, reason = "a spec may have no fields")]
-                let mut fields = $crate::spec::Fields::of(node, Self::FIELDS, problems)?;
+                let mut fields = $crate::spec::Fields::of(node, Self::known(), problems)?;
                 $( let $field = $crate::spec!(
                     @read fields problems $crate::spec!(@name $field $($written)?), $ty $(, $default)?
                 ); )*
+                $( let $group = <$group_ty as $crate::spec::Group>::read(&mut fields, problems); )?
                 fields.sound().then_some(())?;
-                Some(Self { $( $field: $field?, )* })
+                Some(Self { $( $field: $field?, )* $( $group: $group?, )? })
             }
 
             fn schema(definitions: &mut $crate::spec::Definitions) -> $crate::spec::Json {
                 definitions.define(std::any::type_name::<Self>(), |definitions| {
-                    let defaults: &[Option<Option<$crate::spec::Json>>] =
-                        &[ $( $crate::spec!(@default $ty $(, $default)?) ),* ];
-                    let properties: &[$crate::spec::Property] =
-                        &[ $( (<$ty as $crate::spec::Decode>::schema,
-                               <$ty as $crate::spec::Decode>::absent().is_some()) ),* ];
+                    #[allow(unused_mut, reason = "a spec may have no group")]
+                    let mut properties = vec![
+                        $( {
+                            let (optional, default) = $crate::spec!(@optional $ty $(, $default)?);
+                            $crate::spec::Property {
+                                schema: <$ty as $crate::spec::Decode>::schema,
+                                optional,
+                                default,
+                            }
+                        }, )*
+                    ];
+                    $( properties.extend(<$group_ty as $crate::spec::Group>::properties()); )?
                     let short = false $(|| { let _ = $short; true })?;
                     let doc = concat!($($doc, "\n"),*);
-                    $crate::spec::object(doc, Self::FIELDS, properties, defaults, short, definitions)
+                    $crate::spec::object(doc, &Self::known(), &properties, short, definitions)
                 })
             }
         }
     };
+}
+
+/// Fields that stand among those of a spec, and are declared elsewhere.
+pub trait Group: Sized {
+    /// The fields.
+    fn known() -> Vec<Field>;
+
+    /// Reads them; notes every problem and answers `None` if there was an error.
+    fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Self>;
+
+    /// Their schemas, in the same order.
+    fn properties() -> Vec<Property>;
 }
 
 /// A spec of which only these fields are written: what its short form stands for.
@@ -157,8 +185,29 @@ pub struct Field {
     pub was: Option<&'static str>,
 }
 
-/// A field's schema, and whether its type may be left out.
-pub type Property = (fn(&mut Definitions) -> Value, bool);
+impl Field {
+    /// A field that has always had this key.
+    pub const fn new(name: &'static str, doc: &'static str) -> Self {
+        Field { name, doc, was: None }
+    }
+}
+
+/// What the schema says of a field.
+#[derive(Clone, Debug)]
+pub struct Property {
+    /// The schema of its type.
+    pub schema: fn(&mut Definitions) -> Value,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// What it is then, as it would be written.
+    pub default: Option<Value>,
+}
+
+/// Whether a field of this type may be left out.
+#[doc(hidden)]
+pub fn absent<T: Decode>() -> bool {
+    T::absent().is_some()
+}
 
 /// A Rust name as it is written in a configuration: `r#as` is `as`.
 pub const fn plain(name: &'static str) -> &'static str {
@@ -172,7 +221,7 @@ pub const fn plain(name: &'static str) -> &'static str {
 #[derive(Debug)]
 pub struct Fields<'a> {
     entries: &'a [(Located<String>, Node)],
-    known: &'static [Field],
+    known: Vec<Field>,
     span: Span,
     /// Known fields that an unknown key was probably meant to be: they are not missing as well.
     meant: Vec<&'static str>,
@@ -181,7 +230,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The fields of what must be a map; every key that is not known is noted.
-    pub fn of(node: &'a Node, known: &'static [Field], problems: &mut Problems) -> Option<Self> {
+    pub fn of(node: &'a Node, known: Vec<Field>, problems: &mut Problems) -> Option<Self> {
         let names: Vec<_> = known.iter().map(|field| field.name).collect();
         let wanted = format!("a map with {}", list(&names));
         let entries = node.expect_map(&wanted, problems)?;
@@ -258,20 +307,19 @@ pub fn object(
     doc: &str,
     fields: &[Field],
     properties: &[Property],
-    defaults: &[Option<Option<Value>>],
     short: bool,
     definitions: &mut Definitions,
 ) -> Value {
     let mut known = Map::new();
     let mut required = Vec::new();
-    for ((field, (schema, optional)), default) in fields.iter().zip(properties).zip(defaults) {
+    for (field, Property { schema, optional, default }) in fields.iter().zip(properties) {
         let mut property = schema(definitions);
         describe(&mut property, field.doc);
-        if let (Some(Some(default)), Some(property)) = (default, property.as_object_mut()) {
+        if let (Some(default), Some(property)) = (default, property.as_object_mut()) {
             property.insert("default".to_owned(), default.clone());
         }
         known.insert(field.name.to_owned(), property);
-        if !optional && default.is_none() {
+        if !optional {
             required.push(field.name);
         }
     }
@@ -312,8 +360,10 @@ mod tests {
 
     use crate::{
         choice,
-        problem::Problems,
-        spec::{Decode, Entries, Expression, Located, Node, Size, Timeout, only, schema},
+        problem::{Problem, Problems},
+        spec::{
+            Decode, Entries, Expression, Field, Fields, Group, Located, Node, Property, Size, Timeout, only, schema,
+        },
     };
 
     choice! {
@@ -358,7 +408,7 @@ mod tests {
         let call = Call::decode(&Node::from_json(value), &mut problems);
         assert_eq!(call.is_none(), problems.fatal());
         call.ok_or_else(|| {
-            let told = |problem: crate::problem::Problem| (problem.message, problem.remedy.unwrap_or_default());
+            let told = |problem: Problem| (problem.message, problem.remedy.unwrap_or_default());
             problems.into_sorted().into_iter().map(told).collect()
         })
     }
@@ -422,6 +472,56 @@ mod tests {
     fn an_old_word_is_answered_with_the_new_one() {
         let told = read(&json!({"to": "shop", "within": "arrival"})).expect_err("unsound");
         assert_eq!(told, [("`within` is called `in` now".to_owned(), "write `in`".to_owned())]);
+    }
+
+    #[derive(Clone, Debug)]
+    struct Limits {
+        burst: Option<u64>,
+    }
+
+    impl Group for Limits {
+        fn known() -> Vec<Field> {
+            vec![Field::new("burst", "So many at once.")]
+        }
+
+        fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Self> {
+            fields.read("burst", problems).map(|burst| Limits { burst })
+        }
+
+        fn properties() -> Vec<Property> {
+            vec![Property { schema: u64::schema, optional: true, default: Some(json!(1)) }]
+        }
+    }
+
+    spec! {
+        /// A limit.
+        struct Limit {
+            /// How many.
+            rate: u64,
+        }
+        group(more: Limits)
+    }
+
+    #[test]
+    fn the_fields_of_a_group_stand_among_the_others() {
+        let read = |value: Value| {
+            let mut problems = Problems::default();
+            let limit = Limit::decode(&Node::from_json(&value), &mut problems);
+            (limit.map(|limit| (limit.rate, limit.more.burst)), problems.into_sorted())
+        };
+        assert_eq!(read(json!({"rate": 2, "burst": 5})).0, Some((2, Some(5))));
+        assert_eq!(read(json!({"rate": 2})).0, Some((2, None)));
+        let (limit, problems) = read(json!({"rate": 2, "bursts": 5}));
+        assert!(limit.is_none());
+        assert_eq!(problems[0].remedy.as_deref(), Some("did you mean `burst`?"));
+        let (limit, problems) = read(json!({"rate": 2, "burst": "many"}));
+        assert!(limit.is_none());
+        assert_eq!(problems[0].message, "found the text \"many\", wanted a whole number");
+        let fields = &schema::<Limit>("Limits")["$defs"]["Limit"]["properties"];
+        assert_eq!(
+            (&fields["burst"]["description"], &fields["burst"]["default"]),
+            (&json!("So many at once."), &json!(1))
+        );
     }
 
     #[test]
