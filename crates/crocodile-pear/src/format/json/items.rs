@@ -1,5 +1,6 @@
 //! The items of a list within a document, each handed out as soon as it is whole, while the rest still arrives.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,6 +35,19 @@ impl Path {
     /// Whether the document itself is the list.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.0.iter().enumerate() {
+            match key(name) {
+                Some((_, "")) => write!(f, ".{name}")?,
+                _ if at == 0 => write!(f, ".[\"{name}\"]")?,
+                _ => write!(f, "[\"{name}\"]")?,
+            }
+        }
+        if self.is_root() { f.write_str(".") } else { Ok(()) }
     }
 }
 
@@ -104,8 +118,8 @@ enum Stage {
     Within(usize, Nest),
     /// Behind the list.
     Behind,
-    /// What stands there is no list.
-    Unfit,
+    /// There is no list: the value that was found instead begins with this byte; `}` if a key is missing.
+    Unfit(u8),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,15 +190,16 @@ impl Items {
     /// # Errors
     /// `Malformed` when the document is not whole, or has no list where one must be.
     pub fn finish(&mut self) -> Result<Option<Bytes>, Error> {
-        let stage = match &self.form {
-            Form::Document(place) => place.stage,
+        let place = match &self.form {
+            Form::Document(place) => place,
             Form::Lines => return whole_line(std::mem::take(&mut self.begun).into()),
             Form::Whole(_) => return Ok(None),
         };
         std::mem::take(&mut self.checker).finish()?;
-        match stage {
+        match place.stage {
             Stage::Behind => Ok(None),
-            _ => Err(Error::new(Kind::Malformed, "there is no list where one is looked for")),
+            Stage::Unfit(byte) => Err(place.expected(found(byte))),
+            _ => Err(place.expected("nothing")),
         }
     }
 
@@ -338,7 +353,7 @@ impl Items {
                 }
                 closes
             }
-            Stage::Behind | Stage::Unfit => {
+            Stage::Behind | Stage::Unfit(_) => {
                 self.at = self.chunk.len();
                 return false;
             }
@@ -371,7 +386,24 @@ impl Listed {
     }
 }
 
+/// The kind of a value, by its first byte.
+fn found(byte: u8) -> &'static str {
+    match byte {
+        b'[' => "an array",
+        b'{' => "an object",
+        b'"' => "a string",
+        b't' | b'f' => "a boolean",
+        b'n' => "null",
+        b'}' => "nothing",
+        _ => "a number",
+    }
+}
+
 impl Place {
+    fn expected(&self, found: &str) -> Error {
+        Error::new(Kind::Malformed, format!("expected a JSON array at `{}`, found {found}", self.path))
+    }
+
     /// On the way to the list.
     fn seek(&mut self, byte: u8, found: usize, next: bool, depth: usize) {
         let here = next && depth == found && !(self.key && depth > 0);
@@ -394,9 +426,11 @@ impl Place {
                 Stage::Seeking(found, false)
             }
             // The object on the path ends without the key.
-            b'}' if depth == found && found > 0 => Stage::Unfit,
+            b'}' if depth == found && found > 0 => Stage::Unfit(byte),
             _ if is_space(byte) || !here => return,
-            _ => Stage::Unfit,
+            _ if found == self.path.0.len() => Stage::Unfit(byte),
+            // Something else than an object stands on the path.
+            _ => Stage::Unfit(b'}'),
         };
     }
 
@@ -515,6 +549,20 @@ mod tests {
                 let (handed, error) = run(Items::at(path(".a[]"), 1000), document, size);
                 assert_eq!((handed.len(), error.map(|error| error.kind())), (0, Some(Kind::Malformed)), "{document}");
             }
+        }
+    }
+
+    #[test]
+    fn a_missing_list_is_told_with_its_path_and_what_stands_there() {
+        for (expression, document, wanted) in [
+            (".[]", "3", "expected a JSON array at `.`, found a number"),
+            (".a[]", r#"{"a":"[1]"}"#, "expected a JSON array at `.a`, found a string"),
+            (".a[]", r#"{"b":[1]}"#, "expected a JSON array at `.a`, found nothing"),
+            (".a[]", "[[1]]", "expected a JSON array at `.a`, found nothing"),
+            (".a[\"b c\"][]", r#"{"a":{"b c":null}}"#, "expected a JSON array at `.a[\"b c\"]`, found null"),
+        ] {
+            let (_, error) = run(Items::at(path(expression), 1000), document, document.len());
+            assert_eq!(error.expect(document).detail(), wanted);
         }
     }
 
