@@ -347,12 +347,12 @@ impl Upstream {
         let Some(went) = judge(outcome) else { return };
         let last = || self.servers.iter().enumerate().all(|(at, other)| at == exchange.at || !other.is_in());
         for change in server.note(went, turn, last).into_iter().flatten() {
-            self.tell(exchange.at, change);
+            self.log(exchange.at, change);
         }
     }
 
-    fn tell(&self, at: usize, change: Change) {
-        change.tell(&self.name, &ServerState::of(&self.servers[at]).address);
+    fn log(&self, at: usize, change: Change) {
+        change.log(&self.name, &ServerState::of(&self.servers[at]).address);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::eject::Ejection;
 use super::random::below;
-use super::server::{Heed, Server, Turn};
+use super::server::{Server, StateFilter, Turn};
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
 use crate::spec::{Located, Timeout, defaults, only};
@@ -76,8 +76,8 @@ impl Balance {
     pub(super) fn choose(&self, servers: &[Server], tried: Tried) -> Result<(usize, Turn), Error> {
         if let [only] = servers {
             return only
-                .admit(Heed::All)
-                .or_else(|| only.admit(Heed::Breaker))
+                .admit(StateFilter::All)
+                .or_else(|| only.admit(StateFilter::Breaker))
                 .map(|turn| (0, turn))
                 .ok_or_else(|| open(servers));
         }
@@ -87,12 +87,12 @@ impl Balance {
         let turns = || (0..turns).map(|_| self.turn());
         let rest = || (0..servers.len()).map(|at| (second + at) % servers.len());
         let all = || [first, second].into_iter().chain(turns()).chain(rest());
-        let admit = |at: usize, heed| servers[at].admit(heed).map(|turn| (at, turn));
+        let admit = |at: usize, filter| servers[at].admit(filter).map(|turn| (at, turn));
         let fresh = || all().filter(|at| !tried.has(*at));
-        let chosen = fresh().find_map(|at| admit(at, Heed::All));
-        let chosen = chosen.or_else(|| all().find_map(|at| admit(at, Heed::All)));
+        let chosen = fresh().find_map(|at| admit(at, StateFilter::All));
+        let chosen = chosen.or_else(|| all().find_map(|at| admit(at, StateFilter::All)));
         // All are down or ejected: call one all the same.
-        chosen.or_else(|| all().find_map(|at| admit(at, Heed::Breaker))).ok_or_else(|| open(servers))
+        chosen.or_else(|| all().find_map(|at| admit(at, StateFilter::Breaker))).ok_or_else(|| open(servers))
     }
 
     fn turn(&self) -> usize {

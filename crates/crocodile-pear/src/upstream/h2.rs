@@ -289,7 +289,7 @@ pub(super) enum Broken {
 }
 
 impl Stream {
-    /// Sends the head, and what follows by and by.
+    /// Sends the head, and what follows as the window allows.
     pub(super) fn new(slot: StreamSlot, head: http::Request<()>, request: &mut Request) -> Result<Self, Broken> {
         let bodiless = request.bodiless();
         let StreamSlot { mut sender, guard } = slot;

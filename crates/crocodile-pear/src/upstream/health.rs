@@ -115,7 +115,7 @@ async fn watch(upstream: Arc<Upstream>, at: usize, rules: Arc<HealthSpec>) {
         if in_a_row >= enough.get() {
             in_a_row = 0;
             health.down.store(!good, Ordering::Relaxed);
-            upstream.tell(at, if good { Change::Up } else { Change::Down });
+            upstream.log(at, if good { Change::Up } else { Change::Down });
         }
     }
 }

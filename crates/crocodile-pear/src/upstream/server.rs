@@ -79,7 +79,7 @@ pub(super) enum Change {
 
 /// Which states are respected when a server is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heed {
+pub(super) enum StateFilter {
     /// Health, ejection, breaker.
     All,
     /// Only the breaker: when no server is left, ejections and failed health checks are ignored.
@@ -150,11 +150,11 @@ impl Server {
     }
 
     /// Asks whether a call may go there; `None` if not.
-    pub(super) fn admit(&self, heed: Heed) -> Option<Turn> {
+    pub(super) fn admit(&self, filter: StateFilter) -> Option<Turn> {
         let Some(standing) = &self.standing else { return Some(Turn::PLAIN) };
         let eject = match &standing.eject {
-            _ if heed == Heed::All && standing.health.as_ref().is_some_and(Health::is_down) => return None,
-            Some(eject) if heed == Heed::All => trial(eject.admit())?,
+            _ if filter == StateFilter::All && standing.health.as_ref().is_some_and(Health::is_down) => return None,
+            Some(eject) if filter == StateFilter::All => trial(eject.admit())?,
             _ => Trial::No,
         };
         let breaker = standing.breaker.as_ref().map_or(Some(Trial::No), |breaker| trial(breaker.admit()))?;
@@ -227,7 +227,7 @@ fn failed(status: StatusCode) -> bool {
 
 impl Change {
     /// Writes it to the log.
-    pub(super) fn tell(self, upstream: &str, server: &str) {
+    pub(super) fn log(self, upstream: &str, server: &str) {
         let good = |text| tracing::info!(target: "crocodile_pear::upstream", upstream, server, "{text}");
         let bad = |text| tracing::warn!(target: "crocodile_pear::upstream", upstream, server, "{text}");
         match self {
