@@ -28,7 +28,10 @@ const FOREIGN: &AsciiSet = &CONTROLS
 
 /// A template, compiled.
 pub struct Template {
+    /// A header value, or the path of a target.
     parts: Vec<Part>,
+    /// The parameters of a target's query.
+    query: Vec<Vec<Part>>,
     kind: TemplateKind,
 }
 
@@ -168,63 +171,164 @@ impl Template {
                 Piece::Jq(source) => filter(at, source).map(Part::Jq),
             })
             .collect();
-        Some(Template { parts: parts.into_iter().collect::<Option<_>>()?, kind })
+        let parts = parts.into_iter().collect::<Option<Vec<Part>>>()?;
+        let (parts, query) = match kind {
+            TemplateKind::Target => parameters(parts),
+            TemplateKind::Field => (parts, Vec::new()),
+        };
+        Some(Template { parts, query, kind })
     }
 
     /// The expressions in it.
     pub fn filters(&self) -> impl Iterator<Item = &Filter> {
-        self.parts.iter().filter_map(|part| match part {
+        self.parts.iter().chain(self.query.iter().flatten()).filter_map(|part| match part {
             Part::Jq(filter) => Some(filter),
             _ => None,
         })
     }
 
-    /// The text with its values.
+    /// The path and query of a URL. A query parameter with a value that is null or empty is left out.
     ///
     /// # Errors
-    /// `Expression` where a value is null, a list or an object, or would change the shape of the path.
-    pub fn render(&self, source: &impl Source) -> Result<String, Error> {
+    /// `Expression` where a value is a list or an object, and in the path also where it is null, empty, or would change
+    /// the path's shape.
+    pub fn target(&self, source: &impl Source) -> Result<String, Error> {
         let mut out = String::new();
         for part in &self.parts {
-            match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Param(name) => self.append(source.param(name).unwrap_or_default(), name, &mut out)?,
-                Part::Rest(name) => self.append_rest(source.param(name).unwrap_or_default(), &mut out)?,
-                Part::Jq(filter) => {
-                    let value = source.evaluate(filter)?;
-                    let text = scalar(&value).ok_or_else(|| not_text(&value))?;
-                    self.append(&text, "the expression", &mut out)?;
+            match self.append(part, source, &mut out)? {
+                Filled::Text => {}
+                Filled::Null => return Err(not_text(&jq::null())),
+                Filled::Empty => {
+                    let detail = format!("{} is empty where a path segment is needed", part.name());
+                    return Err(Error::new(Kind::Expression, detail));
                 }
             }
         }
-        match self.kind {
-            TemplateKind::Target if self.parts.len() > 1 => shape(&out).map(|()| out),
-            _ => Ok(out),
+        if self.parts.len() > 1 {
+            shape(&out)?;
+        }
+        let mut before = '?';
+        for parameter in &self.query {
+            let end = out.len();
+            out.push(before);
+            match self.fill(parameter, source, &mut out)? {
+                true => before = '&',
+                false => out.truncate(end),
+            }
+        }
+        Ok(out)
+    }
+
+    /// A header value; `None` for one that is left out, because a value in it is null or empty.
+    ///
+    /// # Errors
+    /// `Expression` where a value is a list or an object.
+    pub fn field(&self, source: &impl Source) -> Result<Option<String>, Error> {
+        let mut out = String::new();
+        Ok(self.fill(&self.parts, source, &mut out)?.then_some(out))
+    }
+
+    /// Writes the parts. False where a value is null, and where there are values and all are empty: then nothing was
+    /// meant to be sent.
+    fn fill(&self, parts: &[Part], source: &impl Source, out: &mut String) -> Result<bool, Error> {
+        let (mut values, mut empty) = (0, 0);
+        for part in parts.iter() {
+            values += usize::from(!matches!(part, Part::Text(_)));
+            match self.append(part, source, out)? {
+                Filled::Text => {}
+                Filled::Empty => empty += 1,
+                Filled::Null => return Ok(false),
+            }
+        }
+        Ok(values == 0 || empty < values)
+    }
+
+    /// Writes one part, and says what its value was.
+    fn append(&self, part: &Part, source: &impl Source, out: &mut String) -> Result<Filled, Error> {
+        match part {
+            Part::Text(text) => {
+                out.push_str(text);
+                Ok(Filled::Text)
+            }
+            Part::Param(name) => Ok(self.write(source.param(name).unwrap_or_default(), out)),
+            Part::Rest(name) => Ok(rest(source.param(name).unwrap_or_default(), out)),
+            Part::Jq(filter) => {
+                let value = source.evaluate(filter)?;
+                match scalar(&value) {
+                    Some(text) => Ok(self.write(&text, out)),
+                    None if jq::kind(&value) == "null" => Ok(Filled::Null),
+                    None => Err(not_text(&value)),
+                }
+            }
         }
     }
 
-    fn append(&self, value: &str, name: &str, out: &mut String) -> Result<(), Error> {
+    fn write(&self, value: &str, out: &mut String) -> Filled {
         match self.kind {
             TemplateKind::Field => out.push_str(value),
-            TemplateKind::Target if value.is_empty() && !out.contains('?') => {
-                return Err(Error::new(Kind::Expression, format!("{name} is empty where a path segment is needed")));
-            }
             TemplateKind::Target => out.extend(utf8_percent_encode(value, RESERVED)),
         }
-        Ok(())
+        if value.is_empty() { Filled::Empty } else { Filled::Text }
     }
+}
 
-    fn append_rest(&self, value: &str, out: &mut String) -> Result<(), Error> {
-        for (at, segment) in value.split('/').enumerate() {
-            if at > 0 {
-                out.push('/');
-            }
-            // The rest is as the client wrote it; encoded once more it would be another path.
-            let bytes: Vec<u8> = percent_decode_str(segment).collect();
-            out.extend(percent_encode(&bytes, RESERVED));
+/// What the value of a part was.
+enum Filled {
+    /// Text to be sent.
+    Text,
+    Empty,
+    Null,
+}
+
+impl Part {
+    /// What a failure calls it.
+    fn name(&self) -> &str {
+        match self {
+            Part::Param(name) | Part::Rest(name) => name,
+            Part::Text(_) | Part::Jq(_) => "the expression",
         }
-        Ok(())
     }
+}
+
+/// The path of a target, and the parameters of its query.
+fn parameters(parts: Vec<Part>) -> (Vec<Part>, Vec<Vec<Part>>) {
+    let mut path = Vec::new();
+    let mut query: Vec<Vec<Part>> = Vec::new();
+    for part in parts {
+        let mut rest = match part {
+            Part::Text(text) => text,
+            part => {
+                query.last_mut().unwrap_or(&mut path).push(part);
+                continue;
+            }
+        };
+        loop {
+            let end = if query.is_empty() { '?' } else { '&' };
+            let (text, next) = match rest.split_once(end) {
+                Some((text, next)) => (text.to_owned(), Some(next.to_owned())),
+                None => (rest, None),
+            };
+            if !text.is_empty() {
+                query.last_mut().unwrap_or(&mut path).push(Part::Text(text));
+            }
+            let Some(next) = next else { break };
+            query.push(Vec::new());
+            rest = next;
+        }
+    }
+    (path, query)
+}
+
+fn rest(value: &str, out: &mut String) -> Filled {
+    for (at, segment) in value.split('/').enumerate() {
+        if at > 0 {
+            out.push('/');
+        }
+        // The rest is as the client wrote it; encoded once more it would be another path.
+        let bytes: Vec<u8> = percent_decode_str(segment).collect();
+        out.extend(percent_encode(&bytes, RESERVED));
+    }
+    Filled::Text
 }
 
 /// The text of a string, number or boolean.
@@ -277,7 +381,7 @@ mod tests {
     fn render(template: &str, value: &'static str) -> Result<String, Error> {
         let written = written(template);
         let pieces = split(&written).expect("braces match");
-        Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions").render(&Fixed(value))
+        Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions").target(&Fixed(value))
     }
 
     #[test]
@@ -303,7 +407,7 @@ mod tests {
         let pieces = split(&template).expect("braces match");
         assert_eq!(pieces, [(0, Piece::Text("/a/{id}é /")), (12, Piece::Param("id"))]);
         let rendered = Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions");
-        assert_eq!(rendered.render(&Fixed("7")).expect("renders"), "/a/%7Bid%7D%C3%A9%20/7");
+        assert_eq!(rendered.target(&Fixed("7")).expect("renders"), "/a/%7Bid%7D%C3%A9%20/7");
         assert_eq!(split(&inserted("/{id}", 2, 4)), Ok(vec![(0, Piece::Text("/")), (2, Piece::Jq("id"))]));
     }
 
@@ -315,6 +419,15 @@ mod tests {
         );
         assert_eq!(render("/c?q={x}", "Lund,SE").expect("renders"), "/c?q=Lund%2CSE");
         assert_eq!(render("/f/{*x}", "a/b%20c%2Fd").expect("renders"), "/f/a/b%20c%2Fd");
+    }
+
+    #[test]
+    fn a_parameter_without_a_value_is_left_out() {
+        assert_eq!(render("/c?a={x}&b=1&c=x{x}&d=", "").expect("renders"), "/c?b=1&d=");
+        assert_eq!(render("/c?a={x}", "").expect("renders"), "/c");
+        assert_eq!(render("/c?a={x}&{x}=b&&", "y").expect("renders"), "/c?a=y&y=b&&");
+        assert_eq!(render("/c?", "").expect("renders"), "/c?");
+        assert_eq!(render("/{x}?a=/?b", "y").expect("renders"), "/y?a=/?b");
     }
 
     #[test]

@@ -38,12 +38,14 @@ spec! {
         pub to: Located<String>,
         /// Path and query. `{word}` is a path parameter, `{*word}` the rest of the path, any other `{…}` an
         /// expression; each is percent-encoded as one segment or one query value. A path that ends in `?*` hands on
-        /// the client's query as it came.
+        /// the client's query as it came. A query parameter whose expression gives null or an empty text is left out,
+        /// with its name.
         pub path: Located<String>,
         /// The method. Left out, it is the client's own where this is the pipeline's first step and makes one call
         /// (the client's body then goes along, streamed), and otherwise GET, or POST with a `body`.
         pub method: Option<Located<String>>,
-        /// Header fields to send, each a text with `{}` as in `path`. They win over forwarded ones.
+        /// Header fields to send, each a text with `{}` as in `path`. They win over forwarded ones. A field whose
+        /// expression gives null or an empty text is left out.
         pub headers: Option<Entries<Located<String>>>,
         /// An expression whose value is sent as a JSON body.
         pub body: Option<Expression>,
@@ -286,6 +288,11 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
     Some(Sent::Nothing)
 }
 
+fn field(name: &HeaderName, text: &str) -> Result<HeaderValue, Error> {
+    let refuse = |_| Error::new(Kind::Expression, format!("the value for `{name}` cannot stand in a header"));
+    HeaderValue::from_str(text).map_err(refuse)
+}
+
 fn body_filter(body: &Sent) -> Option<&Filter> {
     match body {
         Sent::Json(filter) => Some(filter),
@@ -428,16 +435,17 @@ impl Calling {
 
     fn prepare(&self, item: &Value, names: &Names, scope: &Scope) -> Result<Call, Error> {
         let view = View { item, names, scope, blame: self.blame };
-        let mut target = self.target.render(&view)?;
+        let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.query()) {
             target.push('?');
             target.push_str(query);
         }
         let mut headers = forwarded(&self.upstream, scope);
         for (name, template) in &self.headers {
-            let value = HeaderValue::from_str(&template.render(&view)?);
-            let value = value.map_err(|_| Error::new(Kind::Expression, format!("the value for `{name}` cannot stand in a header")))?;
-            headers.insert(name.clone(), value);
+            match template.field(&view)? {
+                Some(text) => drop(headers.insert(name.clone(), field(name, &text)?)),
+                None => drop(headers.remove(name)),
+            }
         }
         let body = self.body(&view, &mut headers)?;
         let (timeouts, deadline) = (self.timeouts.clone(), scope.deadline());
