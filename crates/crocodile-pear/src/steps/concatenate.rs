@@ -15,8 +15,8 @@ use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
 use crate::format::{self, Lines, json};
 use crate::scope::Scope;
-use crate::spec::{Size};
 use crate::spec;
+use crate::spec::Size;
 use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
 
 spec! {

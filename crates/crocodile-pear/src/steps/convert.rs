@@ -9,15 +9,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
-use http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY,
-};
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use http_body::Frame;
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Outcome, undescribe};
-use crate::format::list::{List, Next, Opened, open};
 use crate::format;
+use crate::format::list::{List, Next, Opened, open};
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;

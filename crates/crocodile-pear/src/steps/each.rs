@@ -12,11 +12,11 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use crate::error::{Error, Kind};
 use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
-use crate::format::{self, json};
 use crate::format::charset::Recoder;
 use crate::format::json::Raw;
 use crate::format::json::items::Path;
 use crate::format::list::{self, Opened};
+use crate::format::{self, json};
 use crate::jq::Filter;
 use crate::problem::Problems;
 use crate::scope::Scope;

@@ -23,7 +23,7 @@ use crate::spec::{Expression, Json, Literal, Located, Size, only};
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds, part};
 use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
-use crate::upstream::{Call, TimeoutSpec, Upstream, Root};
+use crate::upstream::{Call, Root, TimeoutSpec, Upstream};
 
 spec! {
     /// Fetches what a link in each item leads to. Written short as the expression that gives the link.

@@ -18,14 +18,14 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
 use crate::format;
 use crate::jq::{self, Filter, Value};
+use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::scope::memo::Document;
-use crate::spec::{Entries, Expression, Literal, Located, Size, only};
-use crate::problem::Problems;
 use crate::spec;
+use crate::spec::{Entries, Expression, Literal, Located, Size, only};
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, forwarded, holds};
 use crate::template::{Source, Template, TemplateKind};
-use crate::upstream::{Call, TimeoutSpec, Timeouts, Upstream, Root};
+use crate::upstream::{Call, Root, TimeoutSpec, Timeouts, Upstream};
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
 const MOST_AT_ONCE: usize = 1024;
@@ -213,7 +213,8 @@ impl Request {
             reads_item,
             blame,
             notes_base: cx.follows,
-        }).filter(|_| starts_right)
+        })
+        .filter(|_| starts_right)
     }
 
     /// The path without a `?*` at its end, and whether it had one.
@@ -254,10 +255,7 @@ fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
     }
 }
 
-fn headers(
-    written: Option<&Entries<Located<String>>>,
-    cx: &mut Compile<'_>,
-) -> Option<Vec<(HeaderName, Template)>> {
+fn headers(written: Option<&Entries<Located<String>>>, cx: &mut Compile<'_>) -> Option<Vec<(HeaderName, Template)>> {
     let mut headers = Some(Vec::new());
     for (name, (span, text)) in written.into_iter().flatten() {
         let template = cx.template(text, TemplateKind::Field);
@@ -379,7 +377,9 @@ impl Calling {
         coming: Coming,
     ) -> Outcome {
         let asked = match self.wanted(&value, &names, &scope) {
-            Ok(true) => seated(collector.ask(value, names.clone()), coming).await.and_then(|one| self.pick(&one, &names)),
+            Ok(true) => {
+                seated(collector.ask(value, names.clone()), coming).await.and_then(|one| self.pick(&one, &names))
+            }
             Ok(false) => Ok(Answer { names, ..Answer::of_value(self.otherwise.clone().unwrap_or_else(jq::null)) }),
             Err(error) => Err(error),
         };

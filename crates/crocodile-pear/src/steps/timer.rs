@@ -23,7 +23,11 @@ impl Decode for Timer {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         let label = Located::<String>::decode(node, problems)?;
         if label.value.trim().is_empty() {
-            return problems.error(label.span, "a timer needs a label", "write what has happened here: `timer: got cases`");
+            return problems.error(
+                label.span,
+                "a timer needs a label",
+                "write what has happened here: `timer: got cases`",
+            );
         }
         Some(Timer(label))
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Outcome, undescribe};
 use crate::format;

@@ -97,7 +97,8 @@ impl Request {
                 return cx.problems.error(place, "in a batch `.` is the list of its values", remedy);
             }
             Some(batching) if batching.repeat.is_none() && !calling.reads_item => {
-                let remedy = "write them into the path, as in `?ids={join(\",\")}`, or name their parameter: `repeat: id`";
+                let remedy =
+                    "write them into the path, as in `?ids={join(\",\")}`, or name their parameter: `repeat: id`";
                 return cx.problems.error(place, "this call does not say which values it asks for", remedy);
             }
             _ => {}
