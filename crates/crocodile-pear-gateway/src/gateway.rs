@@ -8,7 +8,7 @@ use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::spec::{Located, Timeout};
-use crocodile_pear::step::{Compile, Shape};
+use crocodile_pear::step::Compile;
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
 use http::{Method, Response};
 use indexmap::IndexMap;
@@ -129,25 +129,7 @@ impl Gateway {
                 "begin it with `- request: UPSTREAM /path`",
             );
         }
-        let mut cx = Compile {
-            upstreams: &self.upstreams,
-            broken,
-            params: &route.params,
-            method: &route.method,
-            problems,
-            names: Vec::new(),
-            pending: Vec::new(),
-            shape: Shape::One,
-            follows: false,
-            documents: Vec::new(),
-            unused: Vec::new(),
-            results: Vec::new(),
-            used: Vec::new(),
-            place: written.span,
-            first: true,
-            reads_body: false,
-            outline: Vec::new(),
-        };
+        let mut cx = Compile::new(&self.upstreams, broken, &route.params, &route.method, written.span, problems);
         Plan::compile(spec.pipeline.clone(), &mut cx)
     }
 

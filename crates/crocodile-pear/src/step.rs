@@ -110,6 +110,38 @@ pub struct Compile<'a> {
     pub outline: Vec<Outline>,
 }
 
+impl<'a> Compile<'a> {
+    /// At the beginning of the pipeline that stands at `place`.
+    pub fn new(
+        upstreams: &'a IndexMap<String, Arc<Upstream>>,
+        broken: &'a [&'a str],
+        params: &'a [String],
+        method: &'a Method,
+        place: Span,
+        problems: &'a mut Problems,
+    ) -> Self {
+        Compile {
+            upstreams,
+            broken,
+            params,
+            method,
+            problems,
+            names: Vec::new(),
+            pending: Vec::new(),
+            shape: Shape::One,
+            follows: false,
+            documents: Vec::new(),
+            unused: Vec::new(),
+            results: Vec::new(),
+            used: Vec::new(),
+            place,
+            first: true,
+            reads_body: false,
+            outline: Vec::new(),
+        }
+    }
+}
+
 impl Compile<'_> {
     /// Compiles expressions whose `.` is not the item that arrives.
     pub fn apart<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
