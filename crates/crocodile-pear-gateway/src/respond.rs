@@ -46,7 +46,9 @@ fn hand_on(answer: Answer) -> Result<Response<Pulled>, Error> {
 pub fn fail(error: &Error) -> Response<Pulled> {
     // Places and connections become free as calls end, which nobody can foretell: a second is the least that can be said.
     let retry = (error.kind() == Kind::Busy).then(|| error.retry_after().map_or(1, seconds));
-    problem(error.status(), error.document().into(), retry)
+    let mut response = problem(error.status(), error.document().into(), retry);
+    response.headers_mut().extend(error.fields().clone());
+    response
 }
 
 /// Whole ones, rounded up, and at least one.

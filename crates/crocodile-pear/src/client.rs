@@ -186,9 +186,11 @@ where
     F: Fn(Whole) -> Result<Whole, Error>,
 {
     let transformed = async {
-        let Answer { status, headers, body, names, upstream } = outcome?;
-        let whole = transform(Whole { status, headers, body: body.collect(MAX_BODY).await? })?;
-        Ok(Answer { status: whole.status, headers: whole.headers, body: Body::Bytes(whole.body), names, upstream })
+        let answer = outcome?;
+        let (status, headers) = (answer.status, answer.headers.clone());
+        let (names, upstream) = (answer.names, answer.upstream);
+        let whole = transform(Whole { status, headers, body: answer.body.collect(MAX_BODY).await? })?;
+        Ok(Answer { names, upstream, ..Answer::new(whole.status, whole.headers, Body::Bytes(whole.body)) })
     };
     Some(transformed.await)
 }
@@ -206,5 +208,6 @@ fn failure(error: &Error) -> Response<Pulled> {
     *response.status_mut() = error.status();
     let media = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(header::CONTENT_TYPE, media);
+    response.headers_mut().extend(error.fields().clone());
     response
 }

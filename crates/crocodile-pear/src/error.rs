@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
 
 /// A failure of one call or one item. Cheap to clone: several items may fail by one cause.
 #[derive(Clone)]
@@ -18,6 +19,10 @@ struct Inner {
     step: Option<Cow<'static, str>>,
     upstream: Option<Arc<str>>,
     after: Option<Duration>,
+    /// What the upstream answered.
+    answered: Option<StatusCode>,
+    /// Header fields that belong to the status.
+    fields: HeaderMap,
 }
 
 /// What went wrong, as far as anyone has to act differently on it.
@@ -40,7 +45,9 @@ pub enum Kind {
     Cut,
     /// The upstream's answer is larger than the configured bound.
     Oversized,
-    /// The upstream answered with a status that the pipeline cannot use.
+    /// The upstream refused what the client asked for, with a status of 4xx; the client is told the same status.
+    Refused(StatusCode),
+    /// The upstream answered with another status than the pipeline can use, or with a link that may not be followed.
     Unusable,
     /// The upstream's answer to several calls in one has nothing for this one.
     Missing,
@@ -69,9 +76,19 @@ impl Kind {
     /// Whose fault it was.
     pub fn fault(self) -> Fault {
         match self {
-            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge => Fault::Client,
+            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::Refused(_) => Fault::Client,
             Kind::Internal => Fault::Gateway,
             _ => Fault::Upstream,
+        }
+    }
+
+    /// What an upstream's status is to a step that cannot use it. Most of 4xx say what is wrong with what the client
+    /// asked for. The others answer how the gateway called.
+    pub fn of_status(status: StatusCode) -> Self {
+        match status.as_u16() {
+            405 | 407 | 408 | 411 | 417 | 421 | 426 | 431 => Kind::Unusable,
+            400..=499 => Kind::Refused(status),
+            _ => Kind::Unusable,
         }
     }
 
@@ -83,6 +100,7 @@ impl Kind {
             Kind::BadRequest => StatusCode::BAD_REQUEST,
             Kind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Refused(status) => status,
             Kind::Missing => StatusCode::NOT_FOUND,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
@@ -102,6 +120,7 @@ impl Kind {
             Kind::Malformed => "malformed",
             Kind::Cut => "cut",
             Kind::Oversized => "oversized",
+            Kind::Refused(_) => "refused",
             Kind::Unusable => "unusable",
             Kind::Missing => "missing",
             Kind::Timeout => "timeout",
@@ -115,7 +134,34 @@ impl Kind {
 impl Error {
     /// An error whose detail the client may read: never an internal address.
     pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
-        Error(Arc::new(Inner { kind, detail: detail.into(), step: None, upstream: None, after: None }))
+        Error(Arc::new(Inner {
+            kind,
+            detail: detail.into(),
+            step: None,
+            upstream: None,
+            after: None,
+            answered: None,
+            fields: HeaderMap::new(),
+        }))
+    }
+
+    /// An upstream's status that a step cannot use.
+    pub fn of_status(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        let mut error = Error::new(Kind::of_status(status), detail);
+        Arc::make_mut(&mut error.0).answered = Some(status);
+        error
+    }
+
+    /// Adds a header field that belongs to the status.
+    #[must_use]
+    pub fn with_field(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        Arc::make_mut(&mut self.0).fields.append(name, value);
+        self
+    }
+
+    /// The header fields that belong to the status.
+    pub fn fields(&self) -> &HeaderMap {
+        &self.0.fields
     }
 
     /// Names the step in which it happened, if an inner one has not been named.
@@ -173,6 +219,9 @@ impl Error {
         }
         if let Some(upstream) = &self.0.upstream {
             fields.insert("upstream".into(), upstream.as_ref().into());
+        }
+        if let Some(answered) = self.0.answered {
+            fields.insert("upstream_status".into(), answered.as_u16().into());
         }
         serde_json::Value::Object(fields).to_string().into_bytes()
     }

@@ -69,6 +69,8 @@ pub struct Answer {
     pub names: Names,
     /// The upstream that gave it, for errors in its body.
     pub upstream: Option<Arc<str>>,
+    /// Whether steps use it whatever its status is, because its call says so.
+    pub accepted: bool,
 }
 
 /// The fields that tell of the bytes of a body, and are wrong of others (RFC 9110, 8 and 14.3; RFC 9530).
@@ -156,15 +158,19 @@ enum Source {
 }
 
 impl Answer {
+    /// An answer of which nothing else is known.
+    pub fn new(status: StatusCode, headers: HeaderMap, body: Body) -> Self {
+        Answer { status, headers, body, names: None, upstream: None, accepted: false }
+    }
+
     /// An answer that a step made of a value.
     pub fn of_value(value: impl Into<Data>) -> Self {
-        Answer {
-            status: StatusCode::OK,
-            headers: HeaderMap::new(),
-            body: value.into().into(),
-            names: None,
-            upstream: None,
-        }
+        Answer::new(StatusCode::OK, HeaderMap::new(), value.into().into())
+    }
+
+    /// Whether steps use it: its status is 2xx, or its call accepts the status.
+    pub fn is_usable(&self) -> bool {
+        self.accepted || self.status.is_success()
     }
 }
 

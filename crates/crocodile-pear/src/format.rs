@@ -122,12 +122,27 @@ pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
     let data = match std::mem::replace(&mut answer.body, Body::empty()) {
         Body::Value(value) => value.into(),
         Body::Json(raw) => raw.into(),
-        body => {
-            data(Answer { status: answer.status, headers: answer.headers.clone(), body, names: None, upstream }, bound)
-                .await?
-        }
+        body => data(Answer { upstream, ..Answer::new(answer.status, answer.headers.clone(), body) }, bound).await?,
     };
     Ok((answer, data))
+}
+
+/// An answer as it came, its body at hand, and what [`data`] makes of that.
+///
+/// # Errors
+/// As [`value`].
+pub async fn peek(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
+    let (body, copy) = match answer.body {
+        Body::Value(value) => (Body::Value(value.clone()), Body::Value(value)),
+        Body::Json(raw) => (Body::Json(raw.clone()), Body::Json(raw)),
+        body => {
+            let bytes = body.collect(bound).await.map_err(|error| of(error, answer.upstream.as_ref()))?;
+            (Body::Bytes(bytes.clone()), Body::Bytes(bytes))
+        }
+    };
+    let copy = Answer::new(answer.status, answer.headers.clone(), copy);
+    let data = data(Answer { upstream: answer.upstream.clone(), ..copy }, bound).await?;
+    Ok((Answer { body, ..answer }, data))
 }
 
 fn of(error: Error, upstream: Option<&Arc<str>>) -> Error {

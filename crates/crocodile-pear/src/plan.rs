@@ -34,9 +34,12 @@ impl Plan {
     pub fn compile(written: Vec<Written>, cx: &mut Compile<'_>) -> Option<Self> {
         let merges = written.iter().any(|step| matches!(step, Written::Merge(_)));
         cx.follows = written.iter().any(|step| matches!(step, Written::Follow(_)));
+        let mut readers = written.iter().filter(|step| reads(step)).count();
         let mut steps = Some(Vec::new());
         for written in written {
             let replaces = replaces(&written);
+            readers -= usize::from(reads(&written));
+            cx.reads = readers > 0;
             let step = written.compile(cx);
             if replaces {
                 forget(cx);
@@ -118,6 +121,11 @@ fn replaces(written: &Written) -> bool {
     }
 }
 
+/// Whether the step reads the answers that arrive; otherwise it hands them on as they are.
+fn reads(written: &Written) -> bool {
+    !matches!(written, Written::Timer(_))
+}
+
 /// What stands under a key and no expression has used is lost here.
 fn forget(cx: &mut Compile<'_>) {
     for (key, place) in std::mem::take(&mut cx.unused) {
@@ -160,7 +168,7 @@ async fn parse_body(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<V
     // Of an answer anything may be made, of a request not.
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     let body = Body::Bytes(bytes);
-    let answer = Answer { status: http::StatusCode::OK, headers, body, names: None, upstream: None };
+    let answer = Answer::new(http::StatusCode::OK, headers, body);
     format::value(answer, bound).await.map_err(|error| match error.kind() {
         Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
         _ => Error::new(Kind::BadRequest, error.detail().to_owned()),
@@ -185,13 +193,8 @@ pub(crate) async fn first_come(flow: Flow) -> Outcome {
     let headers = first.headers.get(http::header::CONTENT_TYPE).cloned();
     let headers = HeaderMap::from_iter(headers.map(|media| (http::header::CONTENT_TYPE, media)));
     let body = Sequence { current: Some(body), rest: answers };
-    Some(Ok(Answer {
-        status: first.status,
-        headers,
-        body: Body::Pulled(Box::pin(body)),
-        names: first.names,
-        upstream: None,
-    }))
+    let answer = Answer::new(first.status, headers, Body::Pulled(Box::pin(body)));
+    Some(Ok(Answer { names: first.names, ..answer }))
 }
 
 /// The bodies of several answers, one after another; chunks of two are never mixed.

@@ -1,11 +1,17 @@
 //! The contract of a step: a `Spec`, as written, compiles into a `Step`, ready.
 
+pub mod answers;
+pub mod status;
+
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HeaderName};
+use http::header::{
+    CONNECTION, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+};
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
 
+use self::answers::Asked;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names};
 use crate::format::json::Raw;
@@ -100,6 +106,14 @@ pub struct Compile<'a> {
     pub results: Vec<(String, Span)>,
     /// The variables that expressions used so far.
     pub used: Vec<String>,
+    /// The named calls that `$answers` knows.
+    pub answers: Vec<String>,
+    /// Those of them that expressions took out of it so far; `None` for one that may take any.
+    pub taken: Vec<Option<String>>,
+    /// Whether an expression asks what calls answered.
+    pub asked: Asked,
+    /// Whether a step further on reads answers: then a call asks for a whole one.
+    pub reads: bool,
     /// Where the step stands.
     pub place: Span,
     /// Whether no step stands before.
@@ -134,6 +148,10 @@ impl<'a> Compile<'a> {
             unused: Vec::new(),
             results: Vec::new(),
             used: Vec::new(),
+            answers: Vec::new(),
+            taken: Vec::new(),
+            asked: Asked::default(),
+            reads: false,
             place,
             first: true,
             reads_body: false,
@@ -169,13 +187,19 @@ impl Compile<'_> {
                 self.used.extend(filter.uses().iter().cloned());
                 self.unused.retain(|(key, _)| !filter.may_take(key));
                 self.reads_body |= filter.uses().iter().any(|name| name == "body");
+                self.check_answers(written, &filter)?;
                 Some(filter)
             }
             Err(faults) => {
                 for fault in faults {
                     let place = written.at(fault.offset, fault.length);
-                    let remedy = match self.pending.iter().find(|name| fault.message.contains(&format!("`${name}`"))) {
+                    let means = |name: &str| fault.message.contains(&format!("`${name}`"));
+                    let remedy = match self.pending.iter().find(|name| means(name)) {
                         Some(name) => format!("`${name}` is known after a `merge`, not before"),
+                        None if means(answers::ANSWER) => "`$answer` is known behind a `request`".to_owned(),
+                        None if means(answers::ANSWERS) => {
+                            "`$answers` is known in `requests` and behind its `merge`".to_owned()
+                        }
                         None => fault.remedy,
                     };
                     self.problems.error::<()>(place, fault.message, remedy);
@@ -183,6 +207,40 @@ impl Compile<'_> {
                 None
             }
         }
+    }
+
+    /// Notes which answers an expression asks for, and whether there are such calls.
+    fn check_answers(&mut self, written: &Located<String>, filter: &Filter) -> Option<()> {
+        let uses = |wanted: &str| filter.uses().iter().any(|name| name == wanted);
+        if !uses(answers::ANSWER) && !uses(answers::ANSWERS) {
+            return Some(());
+        }
+        self.asked.set();
+        let mut sound = Some(());
+        for (at, name) in answers::taken(&written.value) {
+            self.taken.push(name.map(str::to_owned));
+            self.used.extend(name.map_or(self.answers.clone(), |name| vec![name.to_owned()]));
+            let Some(name) = name.filter(|name| !self.answers.iter().any(|known| known == name)) else { continue };
+            let remedy = match suggest(name, self.answers.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `$answers.{near}`?"),
+                None => format!("the calls are {}", self.answers.join(", ")),
+            };
+            let place = written.at(at, name.len());
+            sound = self.problems.error(place, format!("no call is named `{name}`"), remedy);
+        }
+        sound
+    }
+
+    /// Makes a variable known to expressions from here on.
+    pub fn know(&mut self, name: &str) {
+        if !self.names.iter().any(|known| known == name) {
+            self.names.push(name.to_owned());
+        }
+    }
+
+    /// Forgets a variable.
+    pub fn forget(&mut self, name: &str) {
+        self.names.retain(|known| known != name);
     }
 
     /// Compiles a template.
@@ -289,6 +347,19 @@ pub fn forwarded(upstream: &Upstream, scope: &Scope) -> HeaderMap {
         }
     }
     headers
+}
+
+/// The fields of a request for a part of an answer, or for none unless something has changed (RFC 9110, 13.1 and 14.2).
+const CONDITIONS: [HeaderName; 4] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
+const RANGES: [HeaderName; 2] = [RANGE, IF_RANGE];
+
+/// Asks for a whole answer, as a step needs that reads it: a client's conditions are about what the client has of this
+/// gateway. Those of a write stay, which must not be done without them.
+pub fn ask_whole(headers: &mut HeaderMap, method: &Method) {
+    let conditions: &[HeaderName] = if matches!(*method, Method::GET | Method::HEAD) { &CONDITIONS } else { &[] };
+    for name in RANGES.iter().chain(conditions) {
+        headers.remove(name);
+    }
 }
 
 /// Whether the client says of a field that it ends at the gateway (RFC 9110, 7.6.1).

@@ -4,8 +4,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::error::Kind;
 use crocodile_pear::spec::Json;
+use http::StatusCode;
 
 use crate::root;
 use crate::stage::{Served, shell};
@@ -34,7 +35,7 @@ const SECTIONS: [(&str, &str); 17] = [
     ("Log", "Log"),
 ];
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -43,6 +44,7 @@ const KINDS: [Kind; 14] = [
     Kind::Malformed,
     Kind::Cut,
     Kind::Oversized,
+    Kind::Refused(StatusCode::NOT_FOUND),
     Kind::Unusable,
     Kind::Missing,
     Kind::Timeout,
@@ -199,8 +201,13 @@ fn kinds() -> String {
     assert_eq!(described.len(), KINDS.len(), "a kind of error is not in the reference");
     let mut table = "| kind | status | fault | |\n|---|---|---|---|\n".to_owned();
     for (kind, (doc, variant)) in KINDS.into_iter().zip(described) {
-        assert_eq!(format!("{kind:?},"), variant);
-        let (status, fault) = (Error::new(kind, "").status().as_u16(), format!("{:?}", kind.fault()).to_lowercase());
+        let name = variant.split(['(', ',']).next();
+        assert_eq!(format!("{kind:?}").split('(').next(), name);
+        let status = match kind {
+            Kind::Refused(_) => "its own".to_owned(),
+            kind => kind.status().as_u16().to_string(),
+        };
+        let fault = format!("{:?}", kind.fault()).to_lowercase();
         let _ = writeln!(table, "| `{}` | {status} | {fault} | {doc} |", kind.name());
     }
     table

@@ -267,7 +267,7 @@ mod tests {
         let chunks: Vec<_> = coded.chunks(chunk).map(|part| Ok(Frame::data(Bytes::copy_from_slice(part)))).collect();
         let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(coding))]);
         let body = Body::Pulled(Box::pin(StreamBody::new(stream::iter(chunks))));
-        Answer { status: StatusCode::OK, headers, body, names: None, upstream: None }
+        Answer::new(StatusCode::OK, headers, body)
     }
 
     async fn read(coding: &'static str, coded: &[u8], chunk: usize) -> Result<Bytes, Kind> {

@@ -86,9 +86,8 @@ pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
 }
 
 /// Only its first byte tells whether JSON is a list.
-async fn open_json(answer: Answer, mut recoder: Recoder, bound: usize) -> Result<Opened, Error> {
-    let Answer { status, headers, body, names, upstream } = answer;
-    let mut body = body.into_pulled()?;
+async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Result<Opened, Error> {
+    let mut body = std::mem::replace(&mut answer.body, Body::empty()).into_pulled()?;
     let mut before = Vec::new();
     let first = loop {
         match flow::data(&mut body).await.transpose()? {
@@ -108,11 +107,11 @@ async fn open_json(answer: Answer, mut recoder: Recoder, bound: usize) -> Result
             let mut items = Items::at(Arc::new(path), bound);
             items.push(text);
             let reader = Reader::Json(items);
-            Ok(Opened::List(List { reader, recoder, body: Some(body), count: 0, upstream }))
+            Ok(Opened::List(List { reader, recoder, body: Some(body), count: 0, upstream: answer.upstream }))
         }
         _ => {
             let body = Body::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
-            Ok(Opened::Whole(Answer { status, headers, body, names, upstream }))
+            Ok(Opened::Whole(Answer { body, ..answer }))
         }
     }
 }
@@ -219,13 +218,7 @@ mod tests {
     /// A body that comes in these pieces.
     fn answer(media: &'static str, pieces: Vec<Bytes>) -> Answer {
         let body = Rejoined { before: pieces.into_iter(), body: Box::pin(flow::Whole::new(Bytes::new())) };
-        Answer {
-            status: http::StatusCode::OK,
-            headers: of(media),
-            body: Body::Pulled(Box::pin(body)),
-            names: None,
-            upstream: None,
-        }
+        Answer::new(http::StatusCode::OK, of(media), Body::Pulled(Box::pin(body)))
     }
 
     async fn items(media: &'static str, text: &str, size: usize) -> Vec<Bytes> {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use crate::error::Error;
 use crate::flow::Base;
@@ -24,6 +24,8 @@ pub struct Memo(Mutex<Documents>);
 /// A document that was fetched and read.
 #[derive(Debug)]
 pub struct Document {
+    /// The status it came with.
+    pub status: StatusCode,
     /// What it says.
     pub data: Data,
     /// The header fields it came with.
@@ -132,7 +134,8 @@ mod tests {
 
     fn document(size: usize) -> Arc<Document> {
         let base = Base::Several;
-        Arc::new(Document { data: crate::jq::null().into(), headers: HeaderMap::new(), base, size })
+        let data = crate::jq::null().into();
+        Arc::new(Document { status: StatusCode::OK, data, headers: HeaderMap::new(), base, size })
     }
 
     async fn ask(memo: &Arc<Memo>, key: &str, size: usize, calls: &Arc<AtomicUsize>) -> Fetched {

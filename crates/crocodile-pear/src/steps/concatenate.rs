@@ -7,11 +7,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{Stream, StreamExt};
+use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http_body::Frame;
 
 use crate::choice;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
 use crate::format::{self, Lines, json};
 use crate::scope::Scope;
@@ -21,7 +22,9 @@ use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
 
 spec! {
     /// Makes one answer of all items, each sent on as soon as it is whole. The head of the answer is held until the
-    /// first item that did not fail; when all fail, the answer has the status of the first failure.
+    /// first item that did not fail, or 64 KiB of items are held with it; when all fail, the answer has the status of the
+    /// first failure. An item that is an answer with another status than 2xx counts as failed for that, and is an item as
+    /// it came.
     /// An item is read whole, within `max_body`, before it is sent: one upstream cannot write into another's item.
     pub struct Concatenate {
         /// The form of the answer.
@@ -95,6 +98,9 @@ impl Step for Concatenating {
     }
 }
 
+/// The most bytes of failed items that wait for one that did not fail.
+const HELD: usize = 64 << 10;
+
 /// Starts the flow and answers when its first item is there.
 pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let order = match spec.order {
@@ -104,24 +110,25 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let form = spec.clone();
     let take: Take = Box::new(move |producer| Box::pin(item(producer, form.clone())));
     let mut items = flow.drive(order, take);
-    let (mut held, mut failure) = (Vec::new(), None);
+    let (mut held, mut size, mut failed) = (Vec::new(), 0, None);
     let status = loop {
         match items.next().await {
-            None => break failure.as_ref().map_or(http::StatusCode::OK, Error::status),
+            None => break failed.unwrap_or(StatusCode::OK),
             Some(Item { failure: Some(error), .. }) if spec.on_error == OnError::Fail => return Some(Err(error)),
-            Some(Item { failure: None, text: Some(text) }) => {
-                held.push(text);
-                break http::StatusCode::OK;
-            }
             Some(item) => {
+                let (text, bad) = (item.text.is_some(), item.failed());
+                size += item.text.as_ref().map_or(0, Vec::len);
                 held.extend(item.text);
-                failure = failure.or(item.failure);
+                if (text && bad.is_none()) || size > HELD {
+                    break StatusCode::OK;
+                }
+                failed = failed.or(bad);
             }
         }
     };
     let headers = spec.headers();
     let body = Concatenation { held: held.into_iter(), items, spec, state: State::Empty };
-    Some(Ok(Answer { status, headers, body: Body::Pulled(Box::pin(body)), names: None, upstream: None }))
+    Some(Ok(Answer::new(status, headers, Body::Pulled(Box::pin(body)))))
 }
 
 impl Concatenate {
@@ -166,30 +173,43 @@ type Take = Box<dyn FnMut(Producer) -> BoxFuture<'static, Item> + Send>;
 /// One item, ready to be sent. Without a text, it is left out.
 struct Item {
     text: Option<Vec<u8>>,
+    /// The status of an answer that cannot be used.
+    refused: Option<StatusCode>,
     failure: Option<Error>,
+}
+
+impl Item {
+    /// The status that its failure is told with, if it failed.
+    fn failed(&self) -> Option<StatusCode> {
+        let refused = self.refused.map(|status| Kind::of_status(status).status());
+        self.failure.as_ref().map(Error::status).or(refused)
+    }
 }
 
 /// Reads one producer to its end.
 async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
-    let mut text = spec.opening().to_vec();
+    let (mut text, mut refused) = (spec.opening().to_vec(), None);
     let written = match producer.outcome.await {
-        None => return Item { text: None, failure: None },
-        Some(Ok(answer)) => write(answer, &spec, &mut text).await,
+        None => return Item { text: None, refused, failure: None },
+        Some(Ok(answer)) => {
+            refused = Some(answer.status).filter(|_| !answer.is_usable());
+            write(answer, &spec, &mut text).await
+        }
         Some(Err(error)) => Err(error),
     };
     let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
         text.extend_from_slice(spec.closing());
-        return Item { text: Some(text), failure: None };
+        return Item { text: Some(text), refused, failure: None };
     };
     tracing::debug!(%error, "an item failed");
     text.truncate(spec.opening().len());
     match spec.on_error {
         OnError::Keep => problem(&error, &spec, &mut text),
         OnError::Null => text.extend_from_slice(b"null"),
-        OnError::Skip | OnError::Fail => return Item { text: None, failure: Some(error) },
+        OnError::Skip | OnError::Fail => return Item { text: None, refused, failure: Some(error) },
     }
     text.extend_from_slice(spec.closing());
-    Item { text: Some(text), failure: Some(error) }
+    Item { text: Some(text), refused, failure: Some(error) }
 }
 
 async fn write(answer: Answer, spec: &Concatenate, out: &mut Vec<u8>) -> Result<(), Error> {

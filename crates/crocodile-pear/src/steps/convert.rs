@@ -154,7 +154,7 @@ struct Target {
 
 async fn convert(outcome: Outcome, target: Target, written: Arc<Written>) -> Outcome {
     let answer = match outcome? {
-        Ok(answer) if answer.status.is_success() => answer,
+        Ok(answer) if answer.is_usable() => answer,
         other => return Some(other),
     };
     let converted = converted(answer, target, written).await.map_err(|error| error.at_step("convert"));
@@ -170,7 +170,7 @@ async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) ->
     if target.form == Form::Json && format::is_json(&answer) {
         return Ok(answer);
     }
-    let (names, upstream) = (answer.names.take(), answer.upstream.clone());
+    let (names, upstream, accepted) = (answer.names.take(), answer.upstream.clone(), answer.accepted);
     let (status, mut headers) = (answer.status, answer.headers.clone());
     let opened = if target.form.streams() { open(answer, written.max_body).await? } else { Opened::Whole(answer) };
     let body = match opened {
@@ -183,7 +183,7 @@ async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) ->
         }
     };
     describe(&mut headers, target);
-    Ok(Answer { status, headers, body, names, upstream })
+    Ok(Answer { names, upstream, accepted, ..Answer::new(status, headers, body) })
 }
 
 fn describe(headers: &mut HeaderMap, target: Target) {

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 
 use crate::choice;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
+use crate::flow::{Answer, Flow, Order, Outcome, Producer};
 use crate::format::{self, json};
 use crate::jq::{self, Filter};
 use crate::problem::Problems;
@@ -111,29 +111,15 @@ type Item = Option<Result<(Option<Bytes>, Answer), Error>>;
 impl Ready {
     async fn read(&self, outcome: Outcome, scope: &Scope) -> Item {
         Some(match outcome? {
-            Ok(answer) if answer.status.is_success() => {
-                self.key(answer, scope).await.map_err(|error| error.at_step("dedupe"))
-            }
+            Ok(answer) if answer.is_usable() => self.key(answer, scope).await.map_err(|error| error.at_step("dedupe")),
             other => other.map(|answer| (None, answer)),
         })
     }
 
     /// The body leaves as it came: only the key is made of it.
     async fn key(&self, answer: Answer, scope: &Scope) -> Result<(Option<Bytes>, Answer), Error> {
-        let (status, headers) = (answer.status, answer.headers);
-        let (names, upstream) = (answer.names, answer.upstream);
-        let (body, copy) = match answer.body {
-            Body::Value(value) => (Body::Value(value.clone()), Body::Value(value)),
-            body => {
-                let bytes = body.collect(self.max_body).await?;
-                (Body::Bytes(bytes.clone()), Body::Bytes(bytes))
-            }
-        };
-        let (headers_of, names_of) = (headers.clone(), names.clone());
-        let read = Answer { status, headers: headers_of, body: copy, names: names_of, upstream: upstream.clone() };
-        let item = format::value(read, self.max_body).await?;
-        let mut keys = evaluate(&self.filter, item, &names, scope, self.blame)?;
-        let answer = Answer { status, headers, body, names, upstream };
+        let (answer, item) = format::peek(answer, self.max_body).await?;
+        let mut keys = evaluate(&self.filter, item.into_value(), &answer.names, scope, self.blame)?;
         let key = keys.pop().filter(|key| jq::kind(key) != "null");
         if !keys.is_empty() {
             return Err(Error::new(Kind::Expression, "the expression gives several keys; put them in [ ]"));

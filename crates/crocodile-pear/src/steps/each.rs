@@ -108,7 +108,7 @@ impl Ready {
         let id = producer.id;
         match producer.outcome.await {
             None => stream::empty().boxed(),
-            Some(Ok(answer)) if answer.status.is_success() => self.divide(answer, scope).await,
+            Some(Ok(answer)) if answer.is_usable() => self.divide(answer, scope).await,
             Some(other) => alone(id, other),
         }
     }
@@ -193,7 +193,7 @@ impl Source {
         let mut headers = HeaderMap::with_capacity(1);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let (names, upstream) = (self.names.clone(), self.upstream.clone());
-        Answer { status: http::StatusCode::OK, headers, body, names, upstream }
+        Answer { names, upstream, ..Answer::new(http::StatusCode::OK, headers, body) }
     }
 
     fn name(&self, error: Error) -> Error {

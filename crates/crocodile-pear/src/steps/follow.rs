@@ -3,6 +3,7 @@
 mod ask;
 
 use std::future::ready;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
@@ -20,7 +21,8 @@ use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::spec;
 use crate::spec::{Expression, Json, Literal, Located, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds, part};
+use crate::step::status::{OnStatus, Rules};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, ask_whole, forwarded, holds, part};
 use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, Root, TimeoutSpec, Upstream};
@@ -43,8 +45,8 @@ spec! {
     /// for that up to 4 MiB of their bytes, those not asked for again go first.
     ///
     /// An item's body and the documents are read whole, within `max_body`. An item fails when its link is refused, when
-    /// there is no answer, or when the answer has another status than 2xx (404 too), unless `otherwise` stands for the
-    /// document. An item that is an answer with another status than 2xx passes as it is.
+    /// there is no answer, or when the answer has another status than 2xx (404 too), unless `otherwise` or `on_status`
+    /// says what stands for the document. An item that is an answer with another status than 2xx passes as it is.
     ///
     /// With `request`, the expression gives no link but a value (a number, a name), and the call is made for it, whichever
     /// upstream it goes to; `batch` in it asks for several at once.
@@ -79,6 +81,10 @@ spec! {
         pub when: Option<Expression>,
         /// What stands for a document that cannot be had.
         pub otherwise: Option<Located<Literal>>,
+        /// What becomes of a document by the status that it came with, or by the class of it: `{ 404: null, 5xx: fail }`.
+        /// `pass` uses it as if its status were 2xx, `fail` makes it one that cannot be had and for which `otherwise` does
+        /// not stand, any other value stands for the document.
+        pub on_status: Option<OnStatus>,
         /// How long a call may take: a time for the whole of it, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The most bytes of an item and of a document.
@@ -150,12 +156,13 @@ impl Spec for Follow {
         let base = self.part(links.as_ref(), cx);
         let bounds = self.bounds(cx);
         let otherwise = cx.literal(self.otherwise.as_ref());
+        let rules = self.on_status.take().map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let (links, text) = match links? {
             (Written::Jq(written), text) => (Links::Jq(cx.filter(&Expression(written))?), text),
             (Written::Header(relation), text) => (Links::Header(relation), text),
         };
         let when = when.map_or(Some(None), |filter| filter.map(Some))?;
-        let (base, (), otherwise) = (base?, bounds?, otherwise?.map(Data::Json));
+        let (base, (), otherwise, rules) = (base?, bounds?, otherwise?.map(Data::Json), rules?);
         let asking = asking?;
         if !asks {
             self.explain(&text, cx);
@@ -173,6 +180,7 @@ impl Spec for Follow {
             pages: self.pages.or(self.next.map(|_| PAGES)),
             when,
             otherwise,
+            rules,
             timeout: self.timeout,
             max_body: self.max_body.bytes(),
             upstreams: cx.upstreams.values().cloned().collect(),
@@ -263,6 +271,7 @@ struct Ready {
     pages: Option<u64>,
     when: Option<Filter>,
     otherwise: Option<Data>,
+    rules: Rules,
     timeout: Option<TimeoutSpec>,
     max_body: usize,
     upstreams: Vec<Arc<Upstream>>,
@@ -289,7 +298,7 @@ impl Step for Following {
 
 async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
-        Ok(answer) if answer.status.is_success() => {
+        Ok(answer) if answer.is_usable() => {
             Some(ready.embed(answer, scope).await.map_err(|error| error.at_step("follow")))
         }
         other => Some(other),
@@ -400,14 +409,19 @@ impl Ready {
 
     /// The document of a link, or what stands for it.
     async fn one(self: &Arc<Self>, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+        let instead = |data| Found { data, base: None };
         let document = match self.reach(link, site, scope).await {
-            Ok(document) => document,
-            Err(error) => match &self.otherwise {
-                Some(otherwise) => return Ok(Found { data: otherwise.clone(), base: None }),
-                None => return Err(error),
+            Ok(None) => return Ok(Found::nothing()),
+            Ok(Some(document)) => match self.rule(&document) {
+                ControlFlow::Break(ruled) => return ruled.map(instead),
+                ControlFlow::Continue(used) => used.map(|_| document),
             },
+            Err(error) => Err(error),
         };
-        let Some(document) = document else { return Ok(Found::nothing()) };
+        let document = match (document, &self.otherwise) {
+            (Err(_), Some(otherwise)) => return Ok(instead(otherwise.clone())),
+            (document, _) => document?,
+        };
         let own = Found { data: document.data.clone(), base: Some(document.base.clone()) };
         let links = match site.left {
             0 | 1 => return Ok(own),
@@ -426,6 +440,15 @@ impl Ready {
             (None, false) => Ok(found),
             (Some(_), _) => Ok(Found { data: self.put(own.data, found.data)?, base: own.base }),
         }
+    }
+
+    /// What becomes of a document by its status.
+    fn rule(&self, document: &Document) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
+        let name = |error: Error| match &document.base {
+            Base::At(upstream, _) => error.of_upstream(upstream),
+            Base::Several => error,
+        };
+        self.rules.rule(document).map_break(|ruled| ruled.map_err(name)).map_continue(|used| used.map_err(name))
     }
 
     /// `None` for no link, and for one that leads back to where it was found.
@@ -452,7 +475,8 @@ impl Ready {
 
     /// Fetches a document, or waits with others who asked for it.
     async fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Fetched {
-        let headers = crate::step::forwarded(&place.upstream, scope);
+        let mut headers = forwarded(&place.upstream, scope);
+        ask_whole(&mut headers, &Method::GET);
         let key = key(&place, &headers);
         let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
         let (deadline, bound) = (scope.deadline(), self.max_body);
@@ -514,14 +538,19 @@ fn key(place: &Place, headers: &HeaderMap) -> Vec<u8> {
 }
 
 async fn read(answer: Answer, base: Base, bound: usize) -> Fetched {
-    if !answer.status.is_success() {
-        return Err(Error::new(Kind::Unusable, format!("the upstream answered {}", answer.status)));
-    }
-    let headers = answer.headers.clone();
-    let bytes = answer.body.collect(bound).await?;
-    let size = bytes.len();
-    let data = format::data(Answer { body: Body::Bytes(bytes), ..answer }, bound).await?;
-    Ok(Arc::new(Document { data, headers, base, size }))
+    let (status, headers) = (answer.status, answer.headers.clone());
+    let read = async {
+        let bytes = answer.body.collect(bound).await?;
+        let size = bytes.len();
+        Ok((format::data(Answer { body: Body::Bytes(bytes), ..answer }, bound).await?, size))
+    };
+    let (data, size) = match read.await {
+        Ok(read) => read,
+        Err(error) if status.is_success() => return Err(error),
+        // What is no document need not be readable.
+        Err(_) => (jq::null().into(), 0),
+    };
+    Ok(Arc::new(Document { status, data, headers, base, size }))
 }
 
 /// Whether a value nests no deeper than so many levels.
@@ -571,7 +600,7 @@ impl Pages {
             Next::Failed(error) => (self.scope.next_producer(), Err(error)),
         };
         let outcome = match outcome {
-            Ok(answer) if answer.status.is_success() => self.open(answer).await,
+            Ok(answer) if answer.is_usable() => self.open(answer).await,
             other => other,
         };
         let outcome = outcome.map_err(|error| error.at_step("follow"));
@@ -580,13 +609,21 @@ impl Pages {
 
     async fn fetch(&mut self, place: Place, names: Names) -> Result<Answer, Error> {
         let upstream = Some(place.upstream.name().clone());
-        let document = match (self.ready.fetch(place, &self.scope).await, &self.ready.otherwise) {
+        let document = match self.ready.fetch(place, &self.scope).await {
+            Ok(document) => match self.ready.rule(&document) {
+                ControlFlow::Break(ruled) => return ruled.map(Answer::of_value),
+                ControlFlow::Continue(used) => used.map(|_| document),
+            },
+            failed => failed,
+        };
+        let document = match (document, &self.ready.otherwise) {
             (Err(_), Some(otherwise)) => return Ok(Answer::of_value(otherwise.clone())),
-            (fetched, _) => fetched?,
+            (document, _) => document?,
         };
         let mut known: Named = names.as_deref().cloned().unwrap_or_default();
         known.set_document(document.base.clone());
         let (headers, names) = (document.headers.clone(), Some(Arc::new(known)));
+        // What is used counts as one whose status is 2xx.
         Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
     }
 

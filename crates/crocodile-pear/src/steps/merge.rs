@@ -12,13 +12,17 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
+use crate::step::answers::{self, ANSWER, ANSWERS};
+use crate::step::status::refuse;
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply};
 
 spec! {
     /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
     /// the requests. Written short as the expression alone.
-    /// Every body is read whole, within `max_body`. A call that fails or is answered by another status than 2xx, and
-    /// has no `otherwise`, fails the whole: there is no half truth in a merged value.
+    /// Every body is read whole, within `max_body`. A call that fails or is answered by another status than 2xx fails the
+    /// whole, unless its `otherwise` or `on_status` says what stands for it: there is no half truth in a merged value. A
+    /// status of 4xx that says what is wrong with what the client asked for is the client's status then; any other is 502.
+    /// `$answers.NAME` is what a named call answered: `{status, headers}`.
     pub struct Merge {
         /// The expression.
         pub jq: Expression,
@@ -35,6 +39,13 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Merge> {
 impl Spec for Merge {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let named = std::mem::take(&mut cx.pending);
+        if !named.is_empty() {
+            cx.know(ANSWERS);
+        }
+        if matches!(cx.shape, Shape::Many(_)) {
+            cx.forget(ANSWER);
+        }
+        cx.answers.clone_from(&named);
         cx.names.extend(named);
         cx.shape = Shape::One;
         let filter = cx.filter(&self.jq)?;
@@ -70,6 +81,11 @@ struct Part {
 }
 
 impl Part {
+    /// What it answered, if it has a name and anybody asks.
+    fn answer(&self) -> Option<(Arc<str>, Data)> {
+        Some((self.name.clone()?, answers::of(&self.names)?.clone()))
+    }
+
     /// Adds what this part makes known: its name, and where it and those before it came from.
     fn note(&self, names: &mut Named) {
         let own = self.names.iter().flat_map(|own| own.bases.iter());
@@ -80,7 +96,10 @@ impl Part {
                 _ => {}
             }
         }
-        names.values.extend(self.names.iter().flat_map(|own| own.values.iter().cloned()));
+        let own = self.names.iter().flat_map(|own| own.values.iter());
+        names
+            .values
+            .extend(own.filter(|(name, _)| self.name.is_none() || ![ANSWER, ANSWERS].contains(&&**name)).cloned());
         names.values.extend(self.name.iter().map(|name| (name.clone(), self.data.clone())));
     }
 }
@@ -93,6 +112,10 @@ async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
     let mut names = Named::default();
     for part in &parts {
         part.note(&mut names);
+    }
+    let answers: Vec<_> = parts.iter().filter_map(Part::answer).collect();
+    if !answers.is_empty() {
+        names.values.push(answers::gather(answers));
     }
     let names = Some(Arc::new(names));
     let list = match ready.filter.reads_item() {
@@ -132,9 +155,8 @@ async fn part(at: usize, producer: Producer, bound: usize) -> Result<Option<Part
         None => return Ok(None),
         Some(answer) => answer.map_err(|error| named(error, name.as_deref()))?,
     };
-    if !answer.status.is_success() {
-        let detail = format!("the upstream answered {}", answer.status);
-        return Err(named(Error::new(Kind::Unusable, detail), name.as_deref()));
+    if !answer.is_usable() {
+        return Err(named(refuse(answer).await, name.as_deref()));
     }
     let names = answer.names.clone();
     let data = format::data(answer, bound).await.map_err(|error| named(error, name.as_deref()))?;

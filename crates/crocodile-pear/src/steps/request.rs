@@ -5,6 +5,7 @@ pub(crate) mod collect;
 
 use std::borrow::Cow;
 use std::future::ready;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -17,13 +18,15 @@ use self::collect::{Collector, Coming, seated};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
 use crate::format;
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Data, Filter, Value};
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::scope::memo::Document;
 use crate::spec;
 use crate::spec::{Entries, Expression, Literal, Located, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, forwarded, holds};
+use crate::step::answers::{ANSWER, Asked};
+use crate::step::status::{OnStatus, Rules};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, ask_whole, evaluate, forwarded, holds};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, Root, TimeoutSpec, Timeouts, Upstream};
 
@@ -32,7 +35,7 @@ const MOST_AT_ONCE: usize = 1024;
 
 spec! {
     /// Calls an upstream: once for each item that flows, or once for each value of `for_each`.
-    /// Written short as `UPSTREAM /path`.
+    /// Written short as `UPSTREAM /path`. An item that is an answer with another status than 2xx passes as it is.
     pub struct Request {
         /// The upstream, by its name.
         pub to: Located<String>,
@@ -63,6 +66,10 @@ spec! {
         /// What stands for the answer when the call fails or is answered by another status than 2xx. The body is then
         /// read whole, within `max_body`, before anything flows on.
         pub otherwise: Option<Located<Literal>>,
+        /// What becomes of an answer by its status, or by the class of it: `{ 404: null, 409: pass, 5xx: fail }`. `pass`
+        /// uses it as if its status were 2xx, `fail` makes it a failed call for which `otherwise` does not stand, any
+        /// other value stands for the answer.
+        pub on_status: Option<OnStatus>,
         /// The most bytes of a body that are read whole for `otherwise` or for an expression.
         pub max_body: Size = MAX_BODY,
     }
@@ -100,6 +107,7 @@ pub(crate) struct Calling {
     timeouts: Option<Arc<Timeouts>>,
     when: Option<Filter>,
     otherwise: Option<Value>,
+    on_status: Rules,
     max_body: usize,
     reads_item: bool,
     /// The named results that it uses.
@@ -107,6 +115,10 @@ pub(crate) struct Calling {
     blame: Blame,
     /// Whether its answers say where they came from.
     notes_base: bool,
+    /// Whether anybody asks for the status and the fields of its answers.
+    asked: Asked,
+    /// Whether a step reads its answers.
+    is_read: bool,
 }
 
 /// The method of a call.
@@ -157,6 +169,7 @@ impl Spec for Request {
                 cx.explain(text, calling.waits(), most);
             }
         }
+        cx.know(ANSWER);
         let first = cx.first;
         let for_each = for_each.map(|filter| {
             let blame = Blame::of(&filter, first);
@@ -187,8 +200,10 @@ impl Request {
         let body = body(&self, own, cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.filter(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
+        let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
+        let is_read = cx.reads || each || cx.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
-        let (when, otherwise) = (when?, otherwise?.map(|value| value.value()));
+        let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value()), on_status?);
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> =
             templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
@@ -208,11 +223,14 @@ impl Request {
             timeouts,
             when,
             otherwise,
+            on_status,
             uses,
             max_body: self.max_body.bytes(),
             reads_item,
             blame,
             notes_base: cx.follows,
+            asked: cx.asked.clone(),
+            is_read,
         })
         .filter(|_| starts_right)
     }
@@ -343,15 +361,12 @@ impl Calling {
 
     /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Value, names: Names, scope: Arc<Scope>) -> Outcome {
+        let mut names = names;
         match self.wanted(&item, &names, &scope) {
             Ok(true) => {}
-            Ok(false) => {
-                let instead = self.otherwise.clone().unwrap_or_else(jq::null);
-                return Some(Ok(Answer { names, ..Answer::of_value(instead) }));
-            }
+            Ok(false) => return Some(Ok(self.unmade(names))),
             Err(error) => return Some(Err(error.at_step(self.step.clone()))),
         }
-        let mut names = names;
         let called = match self.prepare(&item, &names, &scope) {
             Ok(call) => {
                 self.note(&call, &mut names);
@@ -359,12 +374,15 @@ impl Calling {
             }
             Err(error) => Err(self.blame.lay(error).of_upstream(self.upstream.name())),
         };
-        let called = called.map_err(|error| error.at_step(self.step.clone()));
-        let answer = match &self.otherwise {
-            None => called,
-            Some(otherwise) => Ok(self.settle(called).await.unwrap_or_else(|| Answer::of_value(otherwise.clone()))),
-        };
+        self.asked.note(&mut names, &called);
+        let answer = self.settle(called).await.map_err(|error| error.at_step(self.step.clone()));
         Some(answer.map(|answer| Answer { names, ..answer }))
+    }
+
+    /// What stands for the answer where `when` says that there is no call.
+    fn unmade(&self, mut names: Names) -> Answer {
+        self.asked.note_nothing(&mut names);
+        Answer { names, ..Answer::of_value(self.otherwise.clone().unwrap_or_else(jq::null)) }
     }
 
     /// The same for a value that is asked for together with others.
@@ -376,17 +394,34 @@ impl Calling {
         collector: Arc<Collector>,
         coming: Coming,
     ) -> Outcome {
-        let asked = match self.wanted(&value, &names, &scope) {
-            Ok(true) => {
-                seated(collector.ask(value, names.clone()), coming).await.and_then(|one| self.pick(&one, &names))
-            }
-            Ok(false) => Ok(Answer { names, ..Answer::of_value(self.otherwise.clone().unwrap_or_else(jq::null)) }),
+        let mut names = names;
+        match self.wanted(&value, &names, &scope) {
+            Ok(true) => {}
+            Ok(false) => return Some(Ok(self.unmade(names))),
+            Err(error) => return Some(Err(error.at_step(self.step.clone()))),
+        }
+        let fetched = seated(collector.ask(value, names.clone()), coming).await;
+        self.asked.note_document(&mut names, &fetched);
+        let picked = match fetched {
+            Ok(document) => match self.on_status.rule(&document) {
+                ControlFlow::Break(ruled) => return Some(self.stand_for(ruled, names)),
+                ControlFlow::Continue(Ok(_)) => self.pick(&document, &names),
+                ControlFlow::Continue(Err(error)) => Err(error.of_upstream(self.upstream.name())),
+            },
             Err(error) => Err(error),
         };
-        Some(match (asked, &self.otherwise) {
-            (Err(_), Some(otherwise)) => Ok(Answer::of_value(otherwise.clone())),
-            (asked, _) => asked.map_err(|error| error.at_step(self.step.clone())),
+        Some(match (picked, &self.otherwise) {
+            (Err(_), Some(otherwise)) => self.stand_for(Ok(otherwise.clone().into()), names),
+            (picked, _) => picked.map_err(|error| error.at_step(self.step.clone())),
         })
+    }
+
+    /// What a rule says, as the answer.
+    fn stand_for(&self, ruled: Result<Data, Error>, names: Names) -> Result<Answer, Error> {
+        match ruled {
+            Ok(value) => Ok(Answer { names, ..Answer::of_value(value) }),
+            Err(error) => Err(error.of_upstream(self.upstream.name()).at_step(self.step.clone())),
+        }
     }
 
     /// The answer of one value, as if it had been asked for alone.
@@ -440,7 +475,14 @@ impl Calling {
             target.push('?');
             target.push_str(query);
         }
+        let method = match &self.method {
+            Verb::Clients => scope.method().clone(),
+            Verb::Fixed(method) => method.clone(),
+        };
         let mut headers = forwarded(&self.upstream, scope);
+        if self.is_read {
+            ask_whole(&mut headers, &method);
+        }
         for (name, template) in &self.headers {
             match template.field(&view)? {
                 Some(text) => drop(headers.insert(name.clone(), field(name, &text)?)),
@@ -449,10 +491,6 @@ impl Calling {
         }
         let body = self.body(&view, &mut headers)?;
         let (timeouts, deadline) = (self.timeouts.clone(), scope.deadline());
-        let method = match &self.method {
-            Verb::Clients => scope.method().clone(),
-            Verb::Fixed(method) => method.clone(),
-        };
         Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream })
     }
 
@@ -474,13 +512,28 @@ impl Calling {
         }
     }
 
+    /// What the call gave, or what stands for it.
+    async fn settle(&self, called: Result<Answer, Error>) -> Result<Answer, Error> {
+        let called = match called {
+            Ok(answer) => match self.on_status.judge(answer).await {
+                ControlFlow::Continue(answer) => Ok(answer),
+                ControlFlow::Break(ruled) => return ruled,
+            },
+            failed => failed,
+        };
+        match &self.otherwise {
+            None => called,
+            Some(otherwise) => Ok(self.whole(called).await.unwrap_or_else(|| Answer::of_value(otherwise.clone()))),
+        }
+    }
+
     /// The whole answer as a value, if it is one that can be used.
-    async fn settle(&self, called: Result<Answer, Error>) -> Option<Answer> {
-        let answer = called.ok().filter(|answer| answer.status.is_success())?;
+    async fn whole(&self, called: Result<Answer, Error>) -> Option<Answer> {
+        let answer = called.ok().filter(Answer::is_usable)?;
         let answer = format::plain(answer).ok()?;
-        let (status, headers) = (answer.status, answer.headers.clone());
+        let (status, headers, accepted) = (answer.status, answer.headers.clone(), answer.accepted);
         let value = format::value(answer, self.max_body).await.ok()?;
-        Some(Answer { headers, ..Answer::of_value(value) }).map(|answer| Answer { status, ..answer })
+        Some(Answer { status, headers, accepted, ..Answer::of_value(value) })
     }
 }
 
@@ -543,8 +596,8 @@ impl Step for Calls {
 /// Calls for the item that a producer yields.
 async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     let answer = match outcome? {
-        Ok(answer) => answer,
-        Err(error) => return Some(Err(error)),
+        Ok(answer) if answer.is_usable() => answer,
+        other => return Some(other),
     };
     let names = answer.names.clone();
     let item = match calling.reads_item {
@@ -611,17 +664,17 @@ impl Calls {
         scope: Arc<Scope>,
         batches: Option<(Arc<Collector>, Coming)>,
     ) -> Vec<Producer> {
-        let failed = |error| vec![Producer { id: producer.id, name: None, outcome: Box::pin(ready(Some(Err(error)))) }];
+        let alone = |outcome| vec![Producer { id: producer.id, name: None, outcome: Box::pin(ready(Some(outcome))) }];
         let answer = match producer.outcome.await {
             None => return Vec::new(),
-            Some(Err(error)) => return failed(error),
-            Some(Ok(answer)) => answer,
+            Some(Ok(answer)) if answer.is_usable() => answer,
+            Some(other) => return alone(other),
         };
         let names = answer.names.clone();
         let item = format::value(answer, self.calling.max_body).await;
         match item.and_then(|item| each.values(item, &names, &scope)) {
             Ok(values) => self.producers(values, names, &scope, batches.as_ref().map(|(collector, _)| collector)),
-            Err(error) => failed(error),
+            Err(error) => alone(Err(error)),
         }
     }
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::flow::{Answer, Flow, Named, Names, Outcome, Producer};
 use crate::format;
-use crate::jq;
+use crate::jq::{self, Data};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Definitions, Entries, Json, Node};
+use crate::step::answers::{self, ANSWER, ANSWERS};
+use crate::step::status::failure;
 use crate::step::{Compile, Shape, Spec, Step};
 use crate::steps::request::{Calling, Request};
 
@@ -33,7 +35,8 @@ impl Decode for Requests {
         schema["description"] = "Several calls with a name each, all started at once. `merge` makes one value of \
             their answers, in which each stands as `$name`; without it each is an item. A call whose expressions use \
             the `$name` of another waits for that one's answer, which is then read whole, within its `max_body`, and must \
-            have a status of 2xx or an `otherwise`; the order in which they are written does not matter."
+            have a status of 2xx or what stands for it, by `otherwise` or `on_status`. One that uses `$answers.NAME`, \
+            what that one answered, runs whatever that was. The order in which they are written does not matter."
             .into();
         schema
     }
@@ -50,17 +53,19 @@ impl Spec for Requests {
         }
         let before = cx.names.len();
         cx.names.extend(self.0.keys().cloned());
+        cx.know(ANSWERS);
+        cx.answers = self.0.keys().cloned().collect();
         let places: Vec<(String, Span)> = self.0.iter().map(|(name, (span, _))| (name.clone(), *span)).collect();
         let compiled: Vec<Option<Call>> =
             self.0.into_iter().map(|(name, (span, request))| compile(name, span, request, cx)).collect();
         cx.names.truncate(before);
+        cx.know(ANSWER);
         cx.results.extend(places.iter().cloned());
         cx.pending.extend(places.iter().map(|(name, _)| name.clone()));
         let mut calls = compiled.into_iter().collect::<Option<Vec<Call>>>()?;
-        for at in 0..calls.len() {
-            let needs = calls[at].calling.uses();
-            let needs = (0..calls.len()).filter(|other| needs.iter().any(|name| **name == *calls[*other].name));
-            calls[at].needs = needs.collect();
+        let names: Vec<Arc<str>> = calls.iter().map(|call| call.name.clone()).collect();
+        for call in &mut calls {
+            call.need(&names);
         }
         let order = order(&calls, &places, cx.problems)?;
         explain(&calls, cx);
@@ -71,9 +76,9 @@ impl Spec for Requests {
 fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> Option<Call> {
     let mut sound = true;
     if !variable(&name) {
-        let known: Vec<String> = VARIABLES.iter().map(|name| format!("`{name}`")).collect();
+        let known: Vec<String> = VARIABLES.iter().chain(&[ANSWER, ANSWERS]).map(|name| format!("`{name}`")).collect();
         let remedy = format!(
-            "a name is of letters, digits and `_`, begins with a letter, and is not one of the request's own: {}",
+            "a name is of letters, digits and `_`, begins with a letter, and is none of {}, which mean something else",
             known.join(", ")
         );
         cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
@@ -85,22 +90,30 @@ fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> 
         sound = false;
     }
     let text = format!("{name} = {} {}", request.to.value, request.path.value);
+    let before = cx.taken.len();
     let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
-    sound.then(|| Call { name: name.into(), calling: Arc::new(calling), needs: Vec::new(), text })
+    let taken = cx.taken.split_off(before);
+    if taken.contains(&None) {
+        let remedy = "write `$answers.NAME`, so that it is known which answer to wait for";
+        cx.problems.error::<()>(span, format!("`{name}` may take any of `$answers`"), remedy);
+        sound = false;
+    }
+    let answers = taken.into_iter().flatten().collect();
+    sound.then(|| Call { name: name.into(), calling: Arc::new(calling), answers, needs: Vec::new(), text })
 }
 
 /// Whether it can stand behind `$`, and is none of the request's own.
 fn variable(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    starts && fits && !VARIABLES.contains(&name)
+    starts && fits && !VARIABLES.contains(&name) && ![ANSWER, ANSWERS].contains(&name)
 }
 
 /// An order in which every call stands behind those that it needs.
 fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Problems) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
     while order.len() < calls.len() {
-        let free = |at: &usize| !order.contains(at) && calls[*at].needs.iter().all(|need| order.contains(need));
+        let free = |at: &usize| !order.contains(at) && calls[*at].needs.iter().all(|need| order.contains(&need.at));
         let Some(next) = (0..calls.len()).find(free) else {
             let stuck = (0..calls.len()).filter(|at| !order.contains(at));
             let names: Vec<String> = stuck.clone().map(|at| format!("`{}`", calls[at].name)).collect();
@@ -116,7 +129,7 @@ fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Problems) -> 
 
 fn explain(calls: &[Call], cx: &mut Compile<'_>) {
     let line = |call: &Call| {
-        let needs: Vec<String> = call.needs.iter().map(|need| format!("${}", calls[*need].name)).collect();
+        let needs: Vec<String> = call.needs.iter().map(|need| format!("${}", calls[need.at].name)).collect();
         if needs.is_empty() { call.text.clone() } else { format!("{}, after {}", call.text, needs.join(", ")) }
     };
     let lines: Vec<String> = calls.iter().map(line).collect();
@@ -129,10 +142,33 @@ fn explain(calls: &[Call], cx: &mut Compile<'_>) {
 struct Call {
     name: Arc<str>,
     calling: Arc<Calling>,
-    /// The calls whose answers it uses.
-    needs: Vec<usize>,
+    /// The calls whose answers it takes out of `$answers`.
+    answers: Vec<String>,
+    /// The calls that it waits for.
+    needs: Vec<Need>,
     /// For `explain`.
     text: String,
+}
+
+/// What a call needs of another.
+#[derive(Clone, Copy)]
+struct Need {
+    at: usize,
+    /// Whether it uses the value, and not only what was answered.
+    value: bool,
+    /// Whether it uses what was answered.
+    answer: bool,
+}
+
+impl Call {
+    fn need(&mut self, names: &[Arc<str>]) {
+        let need = |(at, name): (usize, &Arc<str>)| {
+            let value = self.calling.uses().iter().any(|used| **used == **name);
+            let answer = self.answers.iter().any(|taken| **taken == **name);
+            (value || answer).then_some(Need { at, value, answer })
+        };
+        self.needs = names.iter().enumerate().filter_map(need).collect();
+    }
 }
 
 struct Calls {
@@ -149,6 +185,7 @@ struct Read {
     value: jq::Value,
     names: Names,
     upstream: Option<Arc<str>>,
+    accepted: bool,
 }
 
 type Reading = Shared<BoxFuture<'static, Result<Option<Read>, Error>>>;
@@ -159,13 +196,16 @@ impl Step for Calls {
         let mut outcomes: Vec<Option<BoxFuture<'static, Outcome>>> = self.calls.iter().map(|_| None).collect();
         for &at in &self.order {
             let call = &self.calls[at];
-            let needs =
-                call.needs.iter().filter_map(|need| Some((self.calls[*need].name.clone(), readings[*need].clone()?)));
+            let needs = call.needs.iter().filter_map(|need| {
+                let (name, reading) = (self.calls[need.at].name.clone(), readings[need.at].clone()?);
+                Some(Needed { need: *need, name, reading })
+            });
             let making: BoxFuture<'static, Outcome> = match call.needs.is_empty() {
                 true => Box::pin(call.calling.clone().make(jq::null(), None, scope.clone())),
                 false => Box::pin(make(call.calling.clone(), needs.collect(), scope.clone())),
             };
-            outcomes[at] = Some(match self.calls.iter().any(|other| other.needs.contains(&at)) {
+            let needed = |other: &Call| other.needs.iter().any(|need| need.at == at);
+            outcomes[at] = Some(match self.calls.iter().any(needed) {
                 false => making,
                 true => {
                     let reading = read(making, call.calling.max_body(), call.name.clone()).boxed().shared();
@@ -187,40 +227,71 @@ impl Step for Calls {
     }
 }
 
+/// An answer that a call waits for.
+struct Needed {
+    need: Need,
+    name: Arc<str>,
+    reading: Reading,
+}
+
 /// Makes a call when all the answers that it uses are there.
-async fn make(calling: Arc<Calling>, needs: Vec<(Arc<str>, Reading)>, scope: Arc<Scope>) -> Outcome {
+async fn make(calling: Arc<Calling>, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
     let mut names = Named::default();
-    let (needed, readings): (Vec<Arc<str>>, Vec<Reading>) = needs.into_iter().unzip();
-    for (name, read) in needed.into_iter().zip(join_all(readings).await) {
+    let mut answers = Vec::new();
+    let read = join_all(needs.iter().map(|needed| needed.reading.clone())).await;
+    for (Needed { need, name, .. }, read) in needs.into_iter().zip(read) {
+        if need.answer {
+            answers.push((name.clone(), told(&read)));
+        }
+        if !need.value {
+            continue;
+        }
         match read.and_then(|read| read.map(|read| read.usable(&name)).transpose()) {
             Ok(read) => names.values.extend(read.map(|read| (name, read.value.into()))),
             Err(error) => return Some(calling.otherwise().ok_or(error)),
         }
     }
+    if !answers.is_empty() {
+        names.values.push(answers::gather(answers));
+    }
     calling.make(jq::null(), Some(Arc::new(names)), scope).await
+}
+
+/// What a call answered.
+fn told(read: &Result<Option<Read>, Error>) -> Data {
+    match read {
+        Ok(Some(read)) => answers::of(&read.names).cloned().unwrap_or_else(|| jq::null().into()),
+        Ok(None) => jq::null().into(),
+        Err(error) => answers::failed(error).into(),
+    }
 }
 
 async fn read(making: BoxFuture<'static, Outcome>, bound: usize, name: Arc<str>) -> Result<Option<Read>, Error> {
     let Some(answer) = making.await.transpose()? else { return Ok(None) };
     let (status, headers, names) = (answer.status, answer.headers.clone(), answer.names.clone());
-    let upstream = answer.upstream.clone();
-    let value = format::value(answer, bound).await.map_err(|error| error.at_step(format!("requests.{name}")))?;
-    Ok(Some(Read { status, headers, value, names, upstream }))
+    let (upstream, accepted) = (answer.upstream.clone(), answer.accepted);
+    let usable = answer.is_usable();
+    let value = match format::value(answer, bound).await {
+        // What nobody can use need not be readable.
+        Err(_) if !usable => jq::null(),
+        value => value.map_err(|error| error.at_step(format!("requests.{name}")))?,
+    };
+    Ok(Some(Read { status, headers, value, names, upstream, accepted }))
 }
 
 impl Read {
     fn answer(self) -> Answer {
-        let (status, headers, names, upstream) = (self.status, self.headers, self.names, self.upstream);
-        Answer { status, headers, names, upstream, ..Answer::of_value(self.value) }
+        let (status, headers, names) = (self.status, self.headers, self.names);
+        let (upstream, accepted) = (self.upstream, self.accepted);
+        Answer { status, headers, names, upstream, accepted, ..Answer::of_value(self.value) }
     }
 
     /// What other calls may use.
     fn usable(self, name: &str) -> Result<Self, Error> {
-        if self.status.is_success() {
+        if self.accepted || self.status.is_success() {
             return Ok(self);
         }
-        let error = Error::new(Kind::Unusable, format!("the upstream answered {}", self.status));
-        let error = error.at_step(format!("requests.{name}"));
+        let error = failure(self.status, &self.headers, &self.value).at_step(format!("requests.{name}"));
         Err(self.upstream.iter().fold(error, Error::of_upstream))
     }
 }

@@ -69,7 +69,7 @@ impl Step for Transforming {
 
 async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
-        Ok(answer) if answer.status.is_success() => {
+        Ok(answer) if answer.is_usable() => {
             ready.apply(answer, &scope).await.map_err(|error| error.at_step(ready.step)).transpose()
         }
         other => Some(other),

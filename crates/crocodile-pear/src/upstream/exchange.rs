@@ -211,7 +211,7 @@ impl Exchange {
             }
             _ => Body::Pulled(Pin::from(self)),
         };
-        Answer { status, headers, body, names: None, upstream }
+        Answer { upstream, ..Answer::new(status, headers, body) }
     }
 
     /// Sends on; returns whether it waits for the request's body.

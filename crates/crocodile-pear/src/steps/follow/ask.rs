@@ -1,5 +1,6 @@
 //! `follow` with a `request`: what the expression gives is a value to call for, not a link.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -51,7 +52,7 @@ struct Ask {
 impl Ask {
     async fn follow(self, outcome: Outcome, coming: Coming) -> Outcome {
         match outcome? {
-            Ok(answer) if answer.status.is_success() => {
+            Ok(answer) if answer.is_usable() => {
                 Some(self.embed(answer, coming).await.map_err(|error| error.at_step("follow")))
             }
             other => Some(other),
@@ -87,10 +88,17 @@ impl Ask {
         if matches!(value::shape(&value), Kinds::Null) {
             return Ok(Found::nothing());
         }
-        match (self.collector.clone().ask(value, names).await, &self.ready.otherwise) {
-            (Ok(document), _) => Ok(Found { data: document.data.clone(), base: Some(document.base.clone()) }),
-            (Err(_), Some(otherwise)) => Ok(Found { data: otherwise.clone(), base: None }),
-            (Err(error), None) => Err(error),
+        let instead = |data| Found { data, base: None };
+        let found = match self.collector.clone().ask(value, names).await {
+            Ok(document) => match self.ready.rule(&document) {
+                ControlFlow::Break(ruled) => return ruled.map(instead),
+                ControlFlow::Continue(used) => used.map(|data| Found { data, base: Some(document.base.clone()) }),
+            },
+            Err(error) => Err(error),
+        };
+        match &self.ready.otherwise {
+            Some(otherwise) => Ok(found.unwrap_or_else(|_| instead(otherwise.clone()))),
+            None => found,
         }
     }
 }
@@ -104,11 +112,15 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
         let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages` or `depth`: those are for links";
         return cx.problems.error(place, "`request` asks for values", remedy);
     }
-    if request.for_each.is_some() || request.when.is_some() || request.otherwise.is_some() {
-        let remedy = "write `when` and `otherwise` beside `request`; its values are those of `link`";
+    let own =
+        [request.for_each.is_some(), request.when.is_some(), request.otherwise.is_some(), request.on_status.is_some()];
+    if own.contains(&true) {
+        let remedy = "write `when`, `otherwise` and `on_status` beside `request`; its values are those of `link`";
         return cx.problems.error(place, "this `request` is made for what `link` gives", remedy);
     }
     request.timeout = request.timeout.or(spec.timeout.clone());
+    // What items a batch has depends on whether its answer is used.
+    request.on_status = spec.on_status.clone();
     explain(spec, &request, cx);
     request.asking("follow", cx).map(Some)
 }

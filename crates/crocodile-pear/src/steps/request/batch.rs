@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Calling, Request};
@@ -208,22 +208,25 @@ impl Asking {
         let upstream = &self.calling.upstream;
         let base = Base::At(upstream.name().clone(), upstream.url(&call.target).into());
         let answer = upstream.call(call).await?;
-        if !answer.status.is_success() {
-            return Err(self.name(Error::new(Kind::Unusable, format!("the upstream answered {}", answer.status))));
-        }
+        let (status, used) = (answer.status, self.calling.on_status.uses(answer.status));
         let mut headers = answer.headers.clone();
         // They describe the body of all, not what is taken out of it.
-        if self.batching.is_some() {
+        if self.batching.is_some() && used {
             undescribe(&mut headers);
         }
         let read = async {
             let body = answer.body.collect(self.calling.max_body).await?;
             let size = body.len();
             let value = format::value(Answer { body: Body::Bytes(body), ..answer }, self.calling.max_body).await?;
-            Ok((size, self.sort(value, names, scope)?))
+            Ok((size, if used { self.sort(value, names, scope)? } else { Items::Whole(value) }))
         };
-        let (size, items) = read.await.map_err(|error| self.name(error))?;
-        Ok(Found { items, headers, base, size })
+        let (size, items) = match read.await {
+            Ok(read) => read,
+            Err(error) if used => return Err(self.name(error)),
+            // What cannot be used need not be readable.
+            Err(_) => (0, Items::Whole(jq::null())),
+        };
+        Ok(Found { status, items, headers, base, size })
     }
 
     /// The items by their keys.
@@ -251,7 +254,8 @@ impl Asking {
                 (value, found.size / sorted.len().max(1))
             }
         };
-        Arc::new(Document { data: value.into(), headers: found.headers.clone(), base: found.base.clone(), size })
+        let (status, headers, base) = (found.status, found.headers.clone(), found.base.clone());
+        Arc::new(Document { status, data: value.into(), headers, base, size })
     }
 
     fn name(&self, error: Error) -> Error {
@@ -261,6 +265,7 @@ impl Asking {
 
 /// The answer to a call for several values.
 struct Found {
+    status: StatusCode,
     items: Items,
     headers: HeaderMap,
     base: Base,
@@ -268,7 +273,7 @@ struct Found {
 }
 
 enum Items {
-    /// It is what the one value has.
+    /// It is what each value has.
     Whole(Value),
     Sorted(HashMap<String, Vec<Value>>),
 }
