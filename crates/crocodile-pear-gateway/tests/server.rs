@@ -13,3 +13,5 @@ mod deadlines;
 mod framing;
 #[path = "server/scene.rs"]
 mod scene;
+#[path = "server/smuggling.rs"]
+mod smuggling;

@@ -150,3 +150,70 @@ fn a_second_signal_ends_at_once() {
     assert_eq!(client.rest(), (String::new(), Close::Reset));
     scene.join().unwrap();
 }
+
+#[test]
+fn a_client_that_has_closed_its_side_is_answered() {
+    let scene = Scene::new(Settings::default());
+    for version in ["1.0", "1.1"] {
+        for request in ["GET /a HTTP/VERSION\r\nhost: h\r\n\r\n", "GET /chunks HTTP/VERSION\r\nhost: h\r\n\r\n"] {
+            let mut client = scene.connect();
+            client.send(request.replace("VERSION", version));
+            client.0.shutdown(Half::Write).unwrap();
+            let (answer, close) = client.rest();
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+            assert_eq!(close, Close::Clean);
+        }
+    }
+}
+
+#[test]
+fn an_answer_before_the_end_of_the_body_says_that_it_closes() {
+    let scene = Scene::new(Settings::default());
+    for framing in ["content-length: 1000000", "transfer-encoding: chunked"] {
+        let mut client = scene.connect();
+        client.send(format!("POST /unread HTTP/1.1\r\nhost: h\r\n{framing}\r\n\r\n"));
+        client.send("5\r\nhello\r\n");
+        let (answer, close) = client.rest();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("connection: close\r\n") && answer.ends_with("unread"), "{answer}");
+        assert_eq!(close, Close::Clean);
+    }
+}
+
+#[test]
+fn a_body_that_came_whole_is_no_reason_to_close() {
+    let scene = Scene::new(Settings::default());
+    let mut client = scene.connect();
+    for framing in ["content-length: 5\r\n\r\nhello", "transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"] {
+        client.send(format!("POST /unread HTTP/1.1\r\nhost: h\r\n{framing}"));
+        let answer = client.until("unread");
+        assert!(!answer.contains("connection"), "{answer}");
+    }
+}
+
+#[test]
+fn a_departure_is_noticed_behind_requests_that_wait() {
+    let scene = Scene::new(Settings::default());
+    let mut client = scene.connect();
+    client.send("GET /hang HTTP/1.1\r\nhost: h\r\n\r\n");
+    assert_eq!(scene.came.recv_timeout(PATIENCE), Ok("handler"));
+    // More than is read ahead, and no more than the socket takes.
+    client.send("GET /next HTTP/1.1\r\nhost: h\r\n\r\n".repeat(3000));
+    client.0.shutdown(Half::Both).unwrap();
+    assert_eq!(scene.left.recv_timeout(PATIENCE), Ok("handler"));
+    assert_eq!(scene.seen_of(&client), [""; 0]);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order() {
+    let scene = Scene::new(Settings::default());
+    let mut client = scene.connect();
+    let requests: String = (0..500).map(|index| format!("GET /{index} HTTP/1.1\r\nhost: h\r\n\r\n")).collect();
+    client.send(requests);
+    client.send("GET /end HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    let (answers, close) = client.rest();
+    let seen: Vec<&str> = answers.split("GET /").skip(1).filter_map(|rest| rest.split(' ').next()).collect();
+    let wanted: Vec<String> = (0..500).map(|index| index.to_string()).chain(["end".to_owned()]).collect();
+    assert_eq!(seen, wanted);
+    assert_eq!(close, Close::Clean);
+}
