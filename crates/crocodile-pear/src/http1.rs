@@ -6,6 +6,9 @@ pub mod answer;
 pub mod chunk;
 pub mod fields;
 pub mod framing;
+mod headers;
+mod line;
+pub mod name;
 pub mod request;
 pub mod scratch;
 pub mod write;
@@ -13,6 +16,7 @@ pub mod write;
 use crate::error::{Error, Kind};
 
 pub use self::framing::{Decoder, Framing};
+pub use self::headers::Headers;
 
 /// Whether a connection may serve another request once this one is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

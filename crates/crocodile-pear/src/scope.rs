@@ -11,6 +11,7 @@ use http::{Extensions, HeaderMap, Method};
 
 use crate::flow::{Body, Names};
 use crate::format::form;
+use crate::http1::Headers;
 use crate::jq::{self, Data, Value};
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
@@ -26,7 +27,7 @@ pub struct Scope {
     method: Method,
     params: Vec<(Arc<str>, String)>,
     target: Option<PathAndQuery>,
-    headers: HeaderMap,
+    headers: Headers,
     facts: Facts,
     extensions: Extensions,
     body: Mutex<Option<Body>>,
@@ -48,12 +49,12 @@ struct Values {
 
 impl Scope {
     /// A scope for a request. Where nobody asked for a path there is no target.
-    pub fn new(method: Method, target: Option<PathAndQuery>, headers: HeaderMap, body: Body) -> Self {
+    pub fn new(method: Method, target: Option<PathAndQuery>, headers: impl Into<Headers>, body: Body) -> Self {
         Scope {
             method,
             params: Vec::new(),
             target,
-            headers,
+            headers: headers.into(),
             facts: Facts::default(),
             extensions: Extensions::new(),
             body: Mutex::new(Some(body)),

@@ -91,7 +91,6 @@ enum Stage {
     Idle(Instant),
 }
 
-#[expect(clippy::large_enum_variant, reason = "it lives for a moment")]
 enum Next {
     Request(RequestHead),
     Refused(Refusal),
@@ -256,7 +255,6 @@ fn final_answer<H: Handler>(reply: Reply, connection: &Arc<Connection>, core: &C
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "it lives for a moment")]
 enum Waited {
     Reply(Reply),
     LateBody,
@@ -313,7 +311,7 @@ fn poll_client<H: Handler>(
             Err(_) => return Poll::Ready(Client::Gone),
         }
         upload.drive(false, cx);
-        if wire.unsent() > 0 && wire.poll_flush(cx).is_ready_and(|flushed| flushed.is_err()) {
+        if wire.unsent() > 0 && matches!(wire.poll_flush(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(Client::Gone);
         }
         if let Some(since) = upload.wanted_since() {
@@ -342,19 +340,6 @@ fn poll_client<H: Handler>(
         wire.look = Some(look);
         if wire.io.looks_closed(cx) {
             wire.end();
-        }
-    }
-}
-
-trait ReadyAnd<T> {
-    fn is_ready_and(self, holds: impl FnOnce(T) -> bool) -> bool;
-}
-
-impl<T> ReadyAnd<T> for Poll<T> {
-    fn is_ready_and(self, holds: impl FnOnce(T) -> bool) -> bool {
-        match self {
-            Poll::Ready(value) => holds(value),
-            Poll::Pending => false,
         }
     }
 }

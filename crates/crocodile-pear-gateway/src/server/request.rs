@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crocodile_pear::flow::{Body, Interim};
+use crocodile_pear::http1::Headers;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
 
@@ -68,7 +69,7 @@ pub struct ClientRequest {
     /// The protocol's version.
     pub version: Version,
     /// The header fields, as they came.
-    pub headers: HeaderMap,
+    pub headers: Headers,
     /// The body, to be pulled; [`Body::empty`] where there is none.
     pub body: Body,
     /// The connection that it came on.

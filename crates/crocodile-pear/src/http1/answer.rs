@@ -1,14 +1,13 @@
 //! The head of an answer: where it ends, what it says, and how the body behind it is framed (RFC 9112, 4 to 6).
 
-use std::mem::MaybeUninit;
-
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::fields::hop_by_hop;
 use super::framing::Framing;
-use super::{Broken, Reuse};
+use super::line::{self, FieldLine, LineEnd};
+use super::{Broken, Reuse, name};
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
 const MAX_FIELDS: usize = 128;
@@ -41,28 +40,37 @@ pub enum Asked {
 /// # Errors
 /// Also where RFC 9112 only allows to refuse: ambiguous framing is never guessed at.
 pub fn parse(raw: &[u8], asked: Asked) -> Result<AnswerHead, Broken> {
-    // Copied once; every value is a slice of it.
-    let raw = Bytes::copy_from_slice(raw);
-    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-    let mut parsed = httparse::Response::new(&mut []);
-    let outcome = httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, &raw, &mut fields);
-    match outcome {
-        Ok(httparse::Status::Complete(_)) => {}
-        Err(httparse::Error::TooManyHeaders) => return Err(Broken("the answer has too many header fields")),
-        _ => return Err(Broken("the head of the answer is not HTTP")),
-    }
-
-    let (Some(code), Some(version)) = (parsed.code, parsed.version) else {
-        return Err(Broken("the head of the answer is not HTTP"));
-    };
-    let status = StatusCode::from_u16(code).ok().filter(|status| status.as_u16() < 600);
+    const NO_HTTP: Broken = Broken("the head of the answer is not HTTP");
+    let (version, status, mut at) = status_line(raw).ok_or(NO_HTTP)?;
+    let status = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() < 600);
     let status = status.ok_or(Broken("the answer's status is not one of HTTP"))?;
-
-    let mut gathered = Gathered::with_capacity(parsed.headers.len());
-    for field in parsed.headers.iter() {
-        gathered.add(field, &raw)?;
+    // Copied once; every value is a slice of it.
+    let shared = Bytes::copy_from_slice(&raw[at..]);
+    let from = at;
+    let lines = memchr::memchr_iter(b'\n', &raw[at..]).count();
+    let mut gathered = Gathered::with_capacity(lines.min(MAX_FIELDS));
+    for number in 0.. {
+        let (line, next) = line::field(raw, at, LineEnd::Lf).map_err(|_| NO_HTTP)?;
+        let Some(line) = line else { break };
+        if number == MAX_FIELDS {
+            return Err(Broken("the answer has too many header fields"));
+        }
+        gathered.add(&line, raw, from, &shared)?;
+        at = next;
     }
     gathered.decide(status, version, asked)
+}
+
+/// Version, status, and where the fields begin. What the reason says means nothing.
+fn status_line(raw: &[u8]) -> Option<(u8, u16, usize)> {
+    let (version, rest) = match raw {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', version @ (b'0' | b'1'), b' ', rest @ ..] => (version - b'0', rest),
+        _ => return None,
+    };
+    let [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b' ' | b'\r' | b'\n', ..] = rest else { return None };
+    let status = [a, b, c].into_iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    let (_, next) = line::value(raw, 12, LineEnd::Lf).ok()?;
+    Some((version, status, next))
 }
 
 /// What the fields of a head say together.
@@ -80,33 +88,34 @@ impl<'a> Gathered<'a> {
         Gathered { headers, length: None, coding: None, connection: Vec::new(), upgrade: None }
     }
 
-    fn add(&mut self, field: &httparse::Header<'a>, raw: &Bytes) -> Result<(), Broken> {
-        let httparse::Header { name, value } = *field;
+    /// `shared` is a copy of what stands in `raw` from `from` on.
+    fn add(&mut self, line: &FieldLine<'a>, raw: &[u8], from: usize, shared: &Bytes) -> Result<(), Broken> {
+        let FieldLine { name, value, .. } = *line;
         // Those that are for us are never made into fields: they are in nearly every answer.
         match name.len() {
-            14 if name.eq_ignore_ascii_case("content-length") => return self.measure(value),
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+            14 if name.eq_ignore_ascii_case(b"content-length") => return self.measure(value),
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 return match self.coding.replace(value) {
                     Some(_) => Err(Broken("the answer has two transfer-encodings")),
                     None => Ok(()),
                 };
             }
-            10 if name.eq_ignore_ascii_case("connection") => {
+            10 if name.eq_ignore_ascii_case(b"connection") => {
                 self.connection.push(value);
                 return Ok(());
             }
-            7 if name.eq_ignore_ascii_case("upgrade") => {
+            7 if name.eq_ignore_ascii_case(b"upgrade") => {
                 self.upgrade = Some(value);
                 return Ok(());
             }
             _ => {}
         }
-        let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| Broken("a header field of the answer has no valid name"))?;
+        let name = name::of(name).ok_or(Broken("a header field of the answer has no valid name"))?;
         if hop_by_hop(&name) {
             return Ok(());
         }
-        let value = HeaderValue::from_maybe_shared(raw.slice_ref(value))
+        let at = value.as_ptr().addr() - raw.as_ptr().addr() - from;
+        let value = HeaderValue::from_maybe_shared(shared.slice(at..at + value.len()))
             .map_err(|_| Broken("a header field of the answer has no valid value"))?;
         self.headers.append(name, value);
         Ok(())

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Broken;
+use super::line::is_token;
 
 /// Bytes of extensions that one body may have: they mean nothing to anyone.
 const MAX_EXTENSIONS: usize = 8 * 1024;
@@ -153,9 +154,4 @@ impl Chunked {
         let ended = self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n");
         Ok(if ended { Place::End } else { Place::Trailers })
     }
-}
-
-/// RFC 9110, 5.6.2.
-pub(super) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

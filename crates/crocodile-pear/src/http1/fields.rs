@@ -52,12 +52,12 @@ const FRAMING: [&str; 11] = [
 
 /// Whether a name differs from one that frames messages by punctuation alone. CGI-like servers read `content_length` as
 /// `content-length`, others drop what they do not know: such a name has two readings.
-pub fn imitates(name: &str) -> bool {
+pub fn imitates(name: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
-    if name.as_bytes().iter().all(plain) {
+    if name.iter().all(plain) {
         return false;
     }
     let letters = |name: &'static str| name.bytes().filter(|byte| *byte != b'-');
-    let bare = || name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+    let bare = || name.iter().copied().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
     FRAMING.iter().any(|framing| letters(framing).eq(bare()))
 }

@@ -143,7 +143,7 @@ fn fields(raw: &[u8]) -> Result<Option<Box<HeaderMap>>, Broken> {
     for field in parsed {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| invalid)?;
         let value = HeaderValue::from_bytes(field.value).map_err(|_| invalid)?;
-        if !hop_by_hop(&name) && name != CONTENT_LENGTH && name != HOST && !imitates(field.name) {
+        if !hop_by_hop(&name) && name != CONTENT_LENGTH && name != HOST && !imitates(field.name.as_bytes()) {
             trailers.append(name, value);
         }
     }

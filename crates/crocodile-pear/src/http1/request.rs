@@ -1,17 +1,14 @@
 //! The head of a request: only one that every HTTP implementation reads in one way gets in (RFC 9112; RFC 9110, 7).
 
-use std::mem::MaybeUninit;
-
 use bytes::Bytes;
-use http::header::{CONNECTION, EXPECT, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode, Version};
-use httparse::{Error, Header, Request, Status};
 
 use super::fields::imitates;
-use super::{Framing, Reuse};
+use super::line::{self, FieldLine, LineEnd, LineFault, is_token};
+use super::{Framing, Headers, Reuse};
 
-/// More header fields than this no client sends; room for them is kept on the stack.
+/// More header fields than this no client sends.
 pub const MOST_FIELDS: usize = 100;
 
 /// A body longer than this is an attack on someone's arithmetic.
@@ -27,7 +24,7 @@ pub struct RequestHead {
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
     /// All fields.
-    pub headers: HeaderMap,
+    pub headers: Headers,
     /// Where the body behind it ends.
     pub framing: Framing,
     /// Whether the connection may serve another request.
@@ -73,31 +70,37 @@ const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the
 /// # Errors
 /// The reason for which the request must be answered by us, and its connection closed.
 pub fn parse(bytes: &[u8], bounds: Bounds) -> Result<Option<(RequestHead, usize)>, Refusal> {
-    let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MOST_FIELDS];
-    let room = bounds.fields.min(MOST_FIELDS);
-    let mut request = Request::new(&mut []);
-    match request.parse_with_uninit_headers(bytes, &mut fields[..room]) {
-        Ok(Status::Complete(length)) if length > bounds.head => Err(oversized(bytes, bounds)),
-        Ok(Status::Complete(length)) => {
-            lines(&bytes[..length])?;
-            read(&request, &bytes[..length], bounds).map(|head| Some((head, length)))
-        }
-        Ok(Status::Partial) if bytes.len() >= bounds.head => Err(oversized(bytes, bounds)),
-        Ok(Status::Partial) => Ok(None),
-        Err(error) => Err(malformed(error)),
+    match read(bytes, bounds) {
+        Ok((_, length)) if length > bounds.head => Err(oversized(bytes, bounds)),
+        Ok(whole) => Ok(Some(whole)),
+        Err(Fault::Partial) if bytes.len() >= bounds.head => Err(oversized(bytes, bounds)),
+        Err(Fault::Partial) => Ok(None),
+        Err(Fault::Refused(refusal)) => Err(refusal),
     }
 }
 
-fn malformed(error: Error) -> Refusal {
-    let detail = match error {
-        Error::TooManyHeaders => return FIELDS,
-        Error::HeaderName => "a header field's name is malformed",
-        Error::HeaderValue => "a header field's value is malformed",
-        Error::NewLine => "a line does not end in CR LF",
-        Error::Version => "the HTTP version is neither 1.0 nor 1.1",
-        Error::Token | Error::Status => "the request line is malformed",
-    };
-    Refusal { status: StatusCode::BAD_REQUEST, detail }
+/// Why there is no head.
+enum Fault {
+    Partial,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Fault::Refused(refusal)
+    }
+}
+
+impl From<LineFault> for Fault {
+    fn from(fault: LineFault) -> Self {
+        let detail = match fault {
+            LineFault::Partial => return Fault::Partial,
+            LineFault::Name => "a header field's name is malformed",
+            LineFault::Value => "a header field's value is malformed",
+            LineFault::End => "a line does not end in CR LF",
+        };
+        Fault::Refused(Refusal { status: StatusCode::BAD_REQUEST, detail })
+    }
 }
 
 /// Whether the request line or the fields made a head too large.
@@ -106,125 +109,150 @@ fn oversized(bytes: &[u8], bounds: Bounds) -> Refusal {
     if line > bounds.target { TARGET } else { FIELDS }
 }
 
-/// httparse lets a lone LF end a line.
-fn lines(head: &[u8]) -> Result<(), Refusal> {
-    let whole = |end: usize| end > 0 && head[end - 1] == b'\r';
-    if memchr::memchr_iter(b'\n', head).all(whole) { Ok(()) } else { refuse("a line does not end in CR LF") }
+/// Method, target and version, as they stand in the first line.
+struct RequestLine<'a> {
+    method: &'a [u8],
+    target: &'a str,
+    /// The minor version.
+    version: u8,
+    /// Where the next line begins.
+    next: usize,
 }
 
-fn read(request: &Request<'_, '_>, raw: &[u8], bounds: Bounds) -> Result<RequestHead, Refusal> {
-    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
-        return refuse("the request line is malformed");
+fn request_line(bytes: &[u8]) -> Result<RequestLine<'_>, Fault> {
+    const MALFORMED: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the request line is malformed" };
+    let mut start = 0;
+    // RFC 9112, 2.2: empty lines before a request are passed over.
+    while let [b'\r', b'\n', ..] = &bytes[start..] {
+        start += 2;
+    }
+    let line = &bytes[start..];
+    let method = line.iter().position(|byte| !is_token(*byte));
+    let method = match method {
+        Some(length @ 1..) if line[length] == b' ' => &line[..length],
+        Some(0) if line == b"\r" => return Err(Fault::Partial),
+        Some(0) if line[0] == b'\n' => return Err(LineFault::End.into()),
+        Some(_) => return Err(MALFORMED.into()),
+        None => return Err(Fault::Partial),
     };
-    if matches!(method, "CONNECT" | "TRACE") {
-        return refuse("the gateway does not serve CONNECT and TRACE");
+    let at = method.len() + 1;
+    let length = line[at..].iter().position(|byte| !(b'!'..=b'~').contains(byte)).ok_or(Fault::Partial)?;
+    if length == 0 || line[at + length] != b' ' {
+        return Err(MALFORMED.into());
+    }
+    let target = std::str::from_utf8(&line[at..at + length]).map_err(|_| MALFORMED)?;
+    let after = &line[at + length + 1..];
+    let version = match after {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', version @ (b'0' | b'1'), b'\r', b'\n', ..] => version - b'0',
+        _ => return Err(no_version(after)),
+    };
+    Ok(RequestLine { method, target, version, next: start + at + length + 11 })
+}
+
+/// What stands where the version should, if it is not just cut.
+fn no_version(after: &[u8]) -> Fault {
+    let refuse = |detail| Fault::Refused(Refusal { status: StatusCode::BAD_REQUEST, detail });
+    for version in [b"HTTP/1.1\r\n", b"HTTP/1.0\r\n"] {
+        if version.starts_with(after) {
+            return Fault::Partial;
+        }
+        if after.starts_with(&version[..8]) {
+            return match after[8..] {
+                [b'\n', ..] => refuse("a line does not end in CR LF"),
+                _ => refuse("the request line is malformed"),
+            };
+        }
+    }
+    refuse("the HTTP version is neither 1.0 nor 1.1")
+}
+
+fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), Fault> {
+    let line = request_line(bytes)?;
+    let mut fields = Fields::default();
+    let mut at = line.next;
+    for number in 0.. {
+        let (field, next) = line::field(bytes, at, LineEnd::Crlf)?;
+        at = next;
+        let Some(field) = field else { break };
+        if number == bounds.fields.min(MOST_FIELDS) {
+            return Err(FIELDS.into());
+        }
+        fields.add(&field)?;
+    }
+    let RequestLine { method, target, version, next } = line;
+    if matches!(method, b"CONNECT" | b"TRACE") {
+        return Err(Fault::Refused(Refusal {
+            status: StatusCode::BAD_REQUEST,
+            detail: "the gateway does not serve CONNECT and TRACE",
+        }));
     }
     if target.len() > bounds.target {
-        return Err(TARGET);
+        return Err(TARGET.into());
     }
-    let shared = Shared { bytes: Bytes::copy_from_slice(raw), from: raw.as_ptr().addr() };
-    let mut fields = Fields::new(request.headers.len());
-    for field in request.headers.iter() {
-        fields.add(field, &shared)?;
-    }
-    let target = place(method, target, fields.host, &shared)?;
+    let target = place(method, target, fields.host)?;
     let framing = fields.framing(version)?;
-    let method = Method::from_bytes(method.as_bytes());
+    let method = Method::from_bytes(method);
     let method = method.map_err(|_| Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is malformed" })?;
-    let connection = fields.connection(version);
-    Ok(RequestHead {
+    let keeps = (version == 1 || fields.keeps) && !fields.closes;
+    let head = RequestHead {
         method,
         target,
         version: if version == 0 { Version::HTTP_10 } else { Version::HTTP_11 },
         framing,
-        reuse: connection.reuse,
+        reuse: if keeps { Reuse::Keep } else { Reuse::Close },
         // RFC 9110, 10.1.1: one in HTTP/1.0 is ignored.
         expects: fields.expects && version == 1,
-        upgrades: connection.upgrade && fields.upgrades && version == 1,
+        upgrades: fields.names_upgrade && fields.upgrades && version == 1,
         trailers: fields.trailers,
-        headers: fields.headers,
-    })
-}
-
-/// A head, copied once: target and values are slices of it.
-struct Shared {
-    bytes: Bytes,
-    /// Where it was copied from.
-    from: usize,
-}
-
-impl Shared {
-    /// What a part of the bytes that were copied is in the copy.
-    fn part(&self, part: &[u8]) -> Bytes {
-        let at = part.as_ptr().addr().wrapping_sub(self.from);
-        match at.checked_add(part.len()) {
-            Some(end) if end <= self.bytes.len() => self.bytes.slice(at..end),
-            _ => Bytes::copy_from_slice(part),
-        }
-    }
+        headers: Headers::of_lines(Bytes::copy_from_slice(&bytes[next..at])),
+    };
+    Ok((head, at))
 }
 
 /// What the fields of a head say together.
+#[derive(Default)]
 struct Fields<'a> {
-    headers: HeaderMap,
     host: Option<&'a [u8]>,
     length: Option<u64>,
     chunked: bool,
-    connects: bool,
-    expects: bool,
+    closes: bool,
+    keeps: bool,
+    /// `Connection` names `Upgrade`.
+    names_upgrade: bool,
     upgrades: bool,
+    expects: bool,
     trailers: bool,
 }
 
-/// What `Connection` says.
-struct Options {
-    reuse: Reuse,
-    upgrade: bool,
-}
-
 impl<'a> Fields<'a> {
-    fn new(fields: usize) -> Self {
-        let headers = HeaderMap::with_capacity(fields);
-        let (host, length, chunked) = (None, None, false);
-        Fields { headers, host, length, chunked, connects: false, expects: false, upgrades: false, trailers: false }
-    }
-
-    fn add(&mut self, field: &Header<'a>, shared: &Shared) -> Result<(), Refusal> {
-        let Header { name, value } = *field;
+    fn add(&mut self, field: &FieldLine<'a>) -> Result<(), Refusal> {
+        let FieldLine { name, value, odd } = *field;
         match name.len() {
-            4 if name.eq_ignore_ascii_case("host") => {
-                if self.host.replace(authority(value)?).is_some() {
-                    return refuse("there are two Host fields");
-                }
+            _ if odd && imitates(name) => return refuse("a header field's name imitates one that frames messages"),
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                let first = self.host.replace(authority(value)?).is_none();
+                return if first { Ok(()) } else { refuse("there are two Host fields") };
             }
-            14 if name.eq_ignore_ascii_case("content-length") => {
-                if self.length.replace(digits(value)?).is_some() {
-                    return refuse("there are two Content-Length fields");
-                }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                let first = self.length.replace(digits(value)?).is_none();
+                return if first { Ok(()) } else { refuse("there are two Content-Length fields") };
             }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                if self.chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
                     return refuse("Transfer-Encoding is anything but one chunked");
                 }
                 self.chunked = true;
             }
-            _ if imitates(name) => return refuse("a header field's name imitates one that frames messages"),
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                self.closes |= lists(value, b"close");
+                self.keeps |= lists(value, b"keep-alive");
+                self.names_upgrade |= lists(value, b"upgrade");
+            }
+            7 if name.eq_ignore_ascii_case(b"upgrade") => self.upgrades = true,
+            6 if name.eq_ignore_ascii_case(b"expect") => self.expects |= value.eq_ignore_ascii_case(b"100-continue"),
+            2 if name.eq_ignore_ascii_case(b"te") => self.trailers |= lists(value, b"trailers"),
             _ => {}
         }
-        let malformed = |detail| Refusal { status: StatusCode::BAD_REQUEST, detail };
-        let name =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| malformed("a header field's name is malformed"))?;
-        let value = HeaderValue::from_maybe_shared(shared.part(value));
-        let value = value.map_err(|_| malformed("a header field's value is malformed"))?;
-        match name {
-            CONNECTION => self.connects = true,
-            EXPECT => self.expects |= value.as_bytes().eq_ignore_ascii_case(b"100-continue"),
-            UPGRADE => self.upgrades = true,
-            TE => self.trailers |= lists(value.as_bytes(), b"trailers"),
-            _ => {}
-        }
-        let full = |_| FIELDS;
-        self.headers.try_append(name, value).map_err(full)?;
         Ok(())
     }
 
@@ -237,20 +265,6 @@ impl<'a> Fields<'a> {
             (_, _, None | Some(0), false) => Ok(Framing::Empty),
             (_, _, Some(length), false) => Ok(Framing::Length(length)),
         }
-    }
-
-    fn connection(&self, version: u8) -> Options {
-        let (mut keeps, mut closes, mut upgrade) = (version == 1, false, false);
-        if self.connects {
-            let values =
-                self.headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
-            for option in values.map(<[u8]>::trim_ascii) {
-                closes |= option.eq_ignore_ascii_case(b"close");
-                keeps |= option.eq_ignore_ascii_case(b"keep-alive");
-                upgrade |= option.eq_ignore_ascii_case(b"upgrade");
-            }
-        }
-        Options { reuse: if keeps && !closes { Reuse::Keep } else { Reuse::Close }, upgrade }
     }
 }
 
@@ -290,13 +304,13 @@ fn authority(value: &[u8]) -> Result<&[u8], Refusal> {
 }
 
 /// The request target (RFC 9112, 3.2), without scheme and authority.
-fn place(method: &str, target: &str, host: Option<&[u8]>, shared: &Shared) -> Result<PathAndQuery, Refusal> {
+fn place(method: &[u8], target: &str, host: Option<&[u8]>) -> Result<PathAndQuery, Refusal> {
     if target.starts_with('/') {
-        return path(target, shared);
+        return path(target);
     }
     if target == "*" {
         return match method {
-            "OPTIONS" => Ok(PathAndQuery::from_static("*")),
+            b"OPTIONS" => Ok(PathAndQuery::from_static("*")),
             _ => refuse("only OPTIONS may ask for *"),
         };
     }
@@ -312,9 +326,9 @@ fn place(method: &str, target: &str, host: Option<&[u8]>, shared: &Shared) -> Re
         return refuse("the request's target and Host differ");
     }
     match tail.starts_with('/') {
-        true => path(tail, shared),
+        true => path(tail),
         // `http://h` and `http://h?q` ask for the root.
-        false => path(&format!("/{tail}"), shared),
+        false => path(&format!("/{tail}")),
     }
 }
 
@@ -339,12 +353,12 @@ const fn permitted(more: &[u8]) -> [bool; 256] {
     table
 }
 
-fn path(target: &str, shared: &Shared) -> Result<PathAndQuery, Refusal> {
+fn path(target: &str) -> Result<PathAndQuery, Refusal> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let fits = |text: &str, table: &[bool; 256]| text.bytes().all(|byte| table[usize::from(byte)]);
     if fits(path, &PATH)
         && fits(query, &QUERY)
-        && let Ok(target) = PathAndQuery::from_maybe_shared(shared.part(target.as_bytes()))
+        && let Ok(target) = PathAndQuery::from_maybe_shared(Bytes::copy_from_slice(target.as_bytes()))
     {
         return Ok(target);
     }

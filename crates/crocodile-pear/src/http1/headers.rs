@@ -1,0 +1,87 @@
+//! The header fields of a request: bytes until somebody looks at them.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
+
+use super::line::{self, LineEnd};
+use super::name;
+
+/// Header fields. A request that is handed on without a look at them pays nothing for them.
+#[derive(Clone, Debug, Default)]
+pub struct Headers {
+    /// The lines as they came; they have been read once.
+    lines: Bytes,
+    map: OnceLock<HeaderMap>,
+}
+
+impl Headers {
+    /// The fields that stand in these lines, each of which has been read.
+    pub(super) fn of_lines(lines: Bytes) -> Self {
+        Headers { lines, map: OnceLock::new() }
+    }
+
+    /// The fields.
+    pub fn map(&self) -> &HeaderMap {
+        self.map.get_or_init(|| read(&self.lines))
+    }
+
+    /// The fields, to keep.
+    pub fn into_map(mut self) -> HeaderMap {
+        self.map();
+        self.map.take().unwrap_or_default()
+    }
+}
+
+/// Reads lines that were read before: what cannot be read is not there.
+fn read(lines: &Bytes) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(memchr::memchr_iter(b'\n', lines).count());
+    let mut at = 0;
+    while let Ok((Some(field), next)) = line::field(lines, at, LineEnd::Crlf) {
+        let value = HeaderValue::from_maybe_shared(lines.slice_ref(field.value));
+        if let (Some(name), Ok(value)) = (name::of(field.name), value) {
+            map.append(name, value);
+        }
+        at = next;
+    }
+    map
+}
+
+impl Deref for Headers {
+    type Target = HeaderMap;
+
+    fn deref(&self) -> &HeaderMap {
+        self.map()
+    }
+}
+
+impl DerefMut for Headers {
+    fn deref_mut(&mut self) -> &mut HeaderMap {
+        self.map();
+        self.map.get_mut().expect("made in the line before")
+    }
+}
+
+impl From<HeaderMap> for Headers {
+    fn from(map: HeaderMap) -> Self {
+        Headers { lines: Bytes::new(), map: map.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_there_when_they_are_asked_for() {
+        let mut headers = Headers::of_lines(Bytes::from_static(b"Host: h\r\nx: 1\r\nX: 2\r\nempty:\r\n\r\n"));
+        assert_eq!(headers.len(), 4);
+        let values: Vec<_> = headers.get_all("x").iter().collect();
+        assert_eq!(values, ["1", "2"]);
+        assert_eq!(headers["empty"], "");
+        headers.remove("x");
+        assert_eq!(headers.into_map().len(), 2);
+    }
+}

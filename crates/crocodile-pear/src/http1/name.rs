@@ -1,0 +1,99 @@
+//! Names of fields: those that nearly every message has are known at a glance.
+
+use http::HeaderName;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, ACCEPT_RANGES, AGE, AUTHORIZATION, CACHE_CONTROL, CONNECTION,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, DATE, ETAG, EXPIRES, HOST, LAST_MODIFIED, LINK, LOCATION,
+    ORIGIN, REFERER, SERVER, SET_COOKIE, USER_AGENT, VARY, VIA,
+};
+
+/// The name; nothing where the bytes are none.
+pub fn of(bytes: &[u8]) -> Option<HeaderName> {
+    match usual(bytes) {
+        Some(name) => Some(name.clone()),
+        None => HeaderName::from_bytes(bytes).ok(),
+    }
+}
+
+fn usual(bytes: &[u8]) -> Option<&'static HeaderName> {
+    // No two of one length begin with the same letter.
+    let name = match (bytes.len(), bytes.first()? | 0x20) {
+        (3, b'a') => &AGE,
+        (3, b'v') => &VIA,
+        (4, b'd') => &DATE,
+        (4, b'e') => &ETAG,
+        (4, b'h') => &HOST,
+        (4, b'l') => &LINK,
+        (4, b'v') => &VARY,
+        (6, b'a') => &ACCEPT,
+        (6, b'c') => &COOKIE,
+        (6, b'o') => &ORIGIN,
+        (6, b's') => &SERVER,
+        (7, b'e') => &EXPIRES,
+        (7, b'r') => &REFERER,
+        (8, b'l') => &LOCATION,
+        (10, b'c') => &CONNECTION,
+        (10, b's') => &SET_COOKIE,
+        (10, b'u') => &USER_AGENT,
+        (12, b'c') => &CONTENT_TYPE,
+        (13, b'a') => match bytes[7] | 0x20 {
+            b'r' => &ACCEPT_RANGES,
+            _ => &AUTHORIZATION,
+        },
+        (13, b'c') => &CACHE_CONTROL,
+        (13, b'l') => &LAST_MODIFIED,
+        (14, b'c') => &CONTENT_LENGTH,
+        (15, b'a') => match bytes[7] | 0x20 {
+            b'l' => &ACCEPT_LANGUAGE,
+            _ => &ACCEPT_ENCODING,
+        },
+        (16, b'c') => &CONTENT_ENCODING,
+        _ => return None,
+    };
+    bytes.eq_ignore_ascii_case(name.as_str().as_bytes()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_what_it_says_in_any_case() {
+        for name in [
+            "age",
+            "via",
+            "date",
+            "etag",
+            "host",
+            "link",
+            "vary",
+            "accept",
+            "cookie",
+            "origin",
+            "server",
+            "expires",
+            "referer",
+            "location",
+            "connection",
+            "set-cookie",
+            "user-agent",
+            "content-type",
+            "accept-ranges",
+            "authorization",
+            "cache-control",
+            "last-modified",
+            "content-length",
+            "accept-language",
+            "accept-encoding",
+            "content-encoding",
+        ] {
+            assert_eq!(usual(name.as_bytes()).map(HeaderName::as_str), Some(name));
+            assert_eq!(of(name.to_uppercase().as_bytes()).expect("a name").as_str(), name);
+        }
+        for other in ["x-request-id", "accept-charset", "dare", "etah", "authorizatiom", "\x09ost", "accept-encodinh"] {
+            assert_eq!(usual(other.as_bytes()), None, "{other:?}");
+        }
+        assert_eq!(of(b"X-Request-Id").expect("a name").as_str(), "x-request-id");
+        assert_eq!(of(b"a b"), None);
+    }
+}
