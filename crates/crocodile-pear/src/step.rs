@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod status;
+pub mod view;
 
 use std::sync::Arc;
 

@@ -26,6 +26,7 @@ use crate::spec;
 use crate::spec::{Entries, Expression, Literal, Located, Size, only};
 use crate::step::answers::{ANSWER, Asked};
 use crate::step::status::{OnStatus, Rules};
+use crate::step::view::View;
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, ask_whole, evaluate, forwarded, holds};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, Root, TimeoutSpec, Timeouts, Upstream};
@@ -304,42 +305,10 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
     Some(Sent::Nothing)
 }
 
-fn field(name: &HeaderName, text: &str) -> Result<HeaderValue, Error> {
-    let refuse = |_| Error::new(Kind::Expression, format!("the value for `{name}` cannot stand in a header"));
-    HeaderValue::from_str(text).map_err(refuse)
-}
-
 fn body_filter(body: &Sent) -> Option<&Filter> {
     match body {
         Sent::Json(filter) => Some(filter),
         Sent::Nothing | Sent::Clients => None,
-    }
-}
-
-/// What the templates of one call see.
-struct View<'a> {
-    item: &'a Value,
-    names: &'a Names,
-    scope: &'a Scope,
-    blame: Blame,
-}
-
-impl Source for View<'_> {
-    fn param(&self, name: &str) -> Option<&str> {
-        self.scope.param(name)
-    }
-
-    fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
-        let outputs = evaluate(filter, self.item.clone(), self.names, self.scope, self.blame)?;
-        one(outputs)
-    }
-}
-
-fn one(mut outputs: Vec<Value>) -> Result<Value, Error> {
-    match outputs.len() {
-        0 => Ok(jq::null()),
-        1 => Ok(outputs.remove(0)),
-        more => Err(Error::new(Kind::Expression, format!("the expression gives {more} values where one is needed"))),
     }
 }
 
@@ -484,8 +453,8 @@ impl Calling {
             ask_whole(&mut headers, &method);
         }
         for (name, template) in &self.headers {
-            match template.field(&view)? {
-                Some(text) => drop(headers.insert(name.clone(), field(name, &text)?)),
+            match view.field(name, template)? {
+                Some(value) => drop(headers.insert(name.clone(), value)),
                 None => drop(headers.remove(name)),
             }
         }
