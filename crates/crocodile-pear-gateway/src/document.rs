@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, Timeout};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, Timeout, misplaced};
 use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
@@ -77,7 +77,10 @@ fn read<T: Decode>(node: &Node) -> Option<T> {
 /// The entries that can be read, and the names of those that cannot.
 fn readable<T: Decode>(node: &Node, name: &str) -> (Entries<T>, Vec<String>) {
     let (mut entries, mut broken) = (Entries::new(), Vec::new());
-    for (key, node) in field(node, name).and_then(Node::as_map).unwrap_or_default() {
+    let mut rest = field(node, name).and_then(Node::as_map).unwrap_or_default().iter();
+    while let Some((key, node)) = rest.next() {
+        let inner = misplaced::<T>(node, rest.as_slice()).len();
+        rest.by_ref().take(inner).for_each(drop);
         match read(node) {
             Some(entry) => drop(entries.insert(key.value.clone(), (key.span, entry))),
             None => broken.push(key.value.clone()),

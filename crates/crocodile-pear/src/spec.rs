@@ -21,11 +21,14 @@ mod suggest;
 pub use choice::{choices, choose};
 pub use duration::Timeout;
 pub use node::{Located, Node, NodeKind, Run, Runs};
+pub(crate) use record::beside;
 pub use record::{Field, Fields, Group, Property, only};
 #[doc(hidden)]
-pub use record::{QUOTES, absent, object, plain, unquoted};
+pub use record::{absent, object, plain, unquoted};
 pub use scalar::Expression;
 pub use schema::{Definitions, schema};
+#[doc(hidden)]
+pub use several::misplaced;
 pub use several::{Entries, Literal};
 pub use share::Share;
 pub use size::Size;
@@ -47,6 +50,11 @@ pub trait Decode: Sized {
     /// Whether a written `null` is a value of it.
     fn takes_null() -> bool {
         false
+    }
+
+    /// The keys that it knows where it is written as a map.
+    fn fields() -> Vec<Field> {
+        Vec::new()
     }
 
     /// How this value would be written, to show a default in the schema; `None` where that would not help.

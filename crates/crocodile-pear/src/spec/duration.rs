@@ -33,7 +33,7 @@ impl Decode for Duration {
         }
         let remedy = match f64::from_str(&text) {
             Ok(number) if number >= 0.0 && number.is_finite() => format!("add the unit: `{text}s` or `{text}ms`"),
-            _ => "write it as `500ms`, `2s`, `1m` or `1h30m`".to_owned(),
+            _ => meant(&text).unwrap_or_else(|| "write it as `500ms`, `2s`, `1m` or `1h30m`".to_owned()),
         };
         node.wrong(WANTED, remedy, problems)
     }
@@ -59,6 +59,20 @@ impl Decode for Duration {
         }
         Some(text.into())
     }
+}
+
+/// The remedy for a unit in other words: `2 seconds`, `5 min`.
+fn meant(text: &str) -> Option<String> {
+    const WORDS: [(&str, &[&str]); 5] = [
+        ("ms", &["msec", "msecs", "millis", "millisecond", "milliseconds"]),
+        ("s", &["S", "sec", "secs", "second", "seconds"]),
+        ("m", &["M", "min", "mins", "minute", "minutes"]),
+        ("h", &["H", "hr", "hrs", "hour", "hours"]),
+        ("d", &["D", "day", "days"]),
+    ];
+    let (number, word) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit())?);
+    let (unit, _) = WORDS.iter().find(|(unit, words)| *unit == word.trim() || words.contains(&word.trim()))?;
+    (!number.is_empty()).then(|| format!("write `{number}{unit}`"))
 }
 
 /// Nanoseconds; saturates, so that what is too long is told apart from what is no duration.
@@ -169,7 +183,10 @@ mod tests {
     #[test]
     fn what_has_no_unit_is_refused_with_the_remedy() {
         assert_eq!(read::<Duration>("30"), Err("add the unit: `30s` or `30ms`".to_owned()));
-        for text in ["", "s", "-1s", "1 s", "1S", "1s2", ".5s", "1.s", "1..2s", "é", "NaN", "inf", "5w", "never"] {
+        for (text, wanted) in [("1 s", "1s"), ("1S", "1s"), ("30 seconds", "30s"), ("5min", "5m"), ("7 days", "7d")] {
+            assert_eq!(read::<Duration>(text), Err(format!("write `{wanted}`")));
+        }
+        for text in ["", "s", "-1s", "1s2", "sec", ".5s", "1.s", "1..2s", "é", "NaN", "inf", "5w", "never"] {
             assert_eq!(read::<Duration>(text), Err("write it as `500ms`, `2s`, `1m` or `1h30m`".to_owned()), "{text}");
         }
         assert_eq!(read::<Duration>("4000d"), Err(String::new()));

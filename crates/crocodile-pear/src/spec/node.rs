@@ -113,6 +113,20 @@ impl Located<String> {
         }
     }
 
+    /// As of a node.
+    pub(super) fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
+        let Some((key, rest)) = self.value.split_once(':').filter(|(key, rest)| !key.is_empty() && !rest.is_empty())
+        else {
+            return false;
+        };
+        if rest.starts_with([' ', '/']) || !known(key) {
+            return false;
+        }
+        let remedy = format!("put a space after `{key}:`, as in `{key}: {rest}`");
+        problems.error::<()>(self.at(key.len(), 1), format!("there is no space after `{key}:`"), remedy);
+        true
+    }
+
     /// The run that a byte belongs to, unless the text is written as it reads.
     fn run(&self, offset: usize) -> Option<&Run> {
         let runs = self.runs.as_deref()?;
@@ -194,21 +208,45 @@ impl Node {
 
     /// The entries of what must be a map; `wanted` says which, as in "an upstream".
     pub fn expect_map(&self, wanted: &str, problems: &mut Problems) -> Option<&[(Located<String>, Node)]> {
-        self.as_map().or_else(|| self.wrong(wanted, "write a map: `key: value` lines, indented", problems))
+        if self.lacks_space(|_| true, problems) {
+            return None;
+        }
+        let remedy = match self.as_list().and_then(<[_]>::first).and_then(Node::as_map) {
+            None => "write a map: `key: value` lines, indented".to_owned(),
+            Some([(key, _)]) => format!("leave out the `-`: write `{key}: …`"),
+            Some(_) => "write `NAME: …` for each, without a `-`".to_owned(),
+        };
+        self.as_map().or_else(|| self.wrong(wanted, remedy, problems))
     }
 
     /// The items of what must be a list.
     pub fn expect_list(&self, wanted: &str, problems: &mut Problems) -> Option<&[Node]> {
-        let remedy = match self.as_plain() {
-            Some(text) => format!("write a list: `[{text}]`"),
-            None => "write a list: `- item` lines, or `[a, b]`".to_owned(),
+        let remedy = match (&self.kind, self.as_map().and_then(<[_]>::first)) {
+            (NodeKind::Scalar { text, quoted: false, .. }, _) => format!("write a list: `[{text}]`"),
+            (_, Some((key, _))) if key.span != self.span => "write `[ ]` instead of `{ }`".to_owned(),
+            (_, Some((key, _))) => match key.value.strip_prefix('-') {
+                Some(key) => format!("put a space after the `-`: write `- {key}:`"),
+                None => format!("begin each item with a `-`: write `- {key}:`"),
+            },
+            _ => "write a list: `- item` lines, or `[a, b]`".to_owned(),
         };
         self.as_list().or_else(|| self.wrong(wanted, remedy, problems))
     }
 
     /// The text of what must be a scalar.
     pub fn expect_text(&self, wanted: &str, problems: &mut Problems) -> Option<Located<String>> {
-        self.as_text().or_else(|| self.wrong(wanted, "", problems))
+        let remedy = match self.kind {
+            NodeKind::Map(_) | NodeKind::List(_) => "put the whole text in quotes: YAML reads `{` and `[` itself",
+            _ => "",
+        };
+        self.as_text().or_else(|| self.wrong(wanted, remedy, problems))
+    }
+
+    /// Notes a `key:value` that is one text for want of a space, if the key may be `known`; answers whether it is one.
+    #[doc(hidden)]
+    pub fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
+        let text = self.as_text().filter(|_| self.as_plain().is_some());
+        text.is_some_and(|text| text.lacks_space(known, problems))
     }
 
     /// The one entry of what must be a map with one key, as a step is.

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Decode, Definitions, Located, Node, NodeKind, suggest};
+use super::suggest::{self, suggest};
+use super::{Decode, Definitions, Located, Node, NodeKind};
 use crate::problem::{Problems, Span};
 
 /// Declares what can be written as a map with known keys.
@@ -61,11 +62,15 @@ macro_rules! spec {
     }};
     (@short $node:ident $problems:ident) => {};
     (@short $node:ident $problems:ident $short:path) => {
+        if $node.lacks_space(|key| Self::known().iter().any(|field| field.name == key), $problems) {
+            return None;
+        }
         if let Some(text) = $node.as_text() {
             return $short(text, $problems);
         }
         if $crate::spec::unquoted($node, &Self::known()) {
-            return $node.wrong("a jq expression", $crate::spec::QUOTES, $problems);
+            <$crate::spec::Expression as $crate::spec::Decode>::decode($node, $problems);
+            return None;
         }
     };
     (
@@ -116,6 +121,10 @@ macro_rules! spec {
                 Some(Self { $( $field: $field?, )* $( $group: $group?, )? })
             }
 
+            fn fields() -> Vec<$crate::spec::Field> {
+                Self::known()
+            }
+
             fn schema(definitions: &mut $crate::spec::Definitions) -> $crate::spec::Json {
                 definitions.define(std::any::type_name::<Self>(), |definitions| {
                     #[allow(unused_mut, reason = "a spec may have no group")]
@@ -162,16 +171,24 @@ pub fn only<T: Decode, const N: usize>(fields: [(&str, Located<String>); N], pro
     T::decode(&Node { span, kind }, problems)
 }
 
-/// The remedy for an expression that YAML took apart.
-#[doc(hidden)]
-pub const QUOTES: &str = "put it in quotes: without them `{` and `[` are YAML's own";
-
-/// Whether a map is an expression without quotes, where one could stand: none of its keys is a known field.
+/// Whether an expression was meant where none can be read: nothing stands there, a list, or a map without a known field.
 #[doc(hidden)]
 pub fn unquoted(node: &Node, known: &[Field]) -> bool {
-    let Some(entries) = node.as_map() else { return false };
     let named = |key: &str| known.iter().any(|field| field.name == key);
-    named("jq") && !entries.iter().any(|(key, _)| named(key.as_str()))
+    let foreign = match &node.kind {
+        NodeKind::Map(entries) => !entries.iter().any(|(key, _)| named(key.as_str())),
+        NodeKind::List(_) | NodeKind::Null => true,
+        NodeKind::Scalar { .. } => false,
+    };
+    named("jq") && foreign
+}
+
+/// Notes that keys stand beside the one that they were meant to stand in.
+pub(crate) fn beside(outer: &Located<String>, inner: &[&Located<String>], problems: &mut Problems) {
+    let Some(first) = inner.first() else { return };
+    let names: Vec<&str> = inner.iter().map(|key| key.as_str()).collect();
+    let remedy = format!("indent {} further than `{outer}`", list(&names));
+    problems.error::<()>(first.span, format!("`{first}` stands beside `{outer}`, not in it"), remedy);
 }
 
 /// A field of a spec.
@@ -223,7 +240,7 @@ pub struct Fields<'a> {
     entries: &'a [(Located<String>, Node)],
     known: Vec<Field>,
     span: Span,
-    /// Known fields that an unknown key was probably meant to be: they are not missing as well.
+    /// Known fields that an unknown key was probably meant to be, or to stand in: nothing else is said of them.
     meant: Vec<&'static str>,
     sound: bool,
 }
@@ -235,10 +252,39 @@ impl<'a> Fields<'a> {
         let wanted = format!("a map with {}", list(&names));
         let entries = node.expect_map(&wanted, problems)?;
         let mut fields = Self { entries, known, span: node.span, meant: Vec::new(), sound: true };
-        for (key, _) in entries.iter().filter(|(key, _)| !names.contains(&key.as_str())) {
-            fields.unknown(key, &names, problems);
+        let mut before: Option<usize> = None;
+        for (at, (key, _)) in entries.iter().enumerate() {
+            if names.contains(&key.as_str()) {
+                before = Some(at);
+            } else if fields.near(key, &names).is_some()
+                || !before.is_some_and(|outer| fields.stands_beside(outer, at, problems))
+            {
+                fields.unknown(key, &names, problems);
+            }
         }
         Some(fields)
+    }
+
+    /// The field that an unknown key was probably meant to be.
+    fn near(&self, key: &Located<String>, names: &[&'static str]) -> Option<&'static str> {
+        let free = |name: &&str| !self.entries.iter().any(|(key, _)| key.value == **name);
+        suggest(key.as_str(), names.iter().copied().filter(free))
+    }
+
+    /// Whether an unknown key was meant to stand in the known one before it, which has no value: told once for all of them.
+    fn stands_beside(&mut self, outer: usize, at: usize, problems: &mut Problems) -> bool {
+        let (name, empty) = &self.entries[outer];
+        if !matches!(empty.kind, NodeKind::Null) {
+            return false;
+        }
+        let known = |key: &&Located<String>| self.known.iter().any(|field| field.name == key.value);
+        if at == outer + 1 {
+            let inner = self.entries[at..].iter().map(|(key, _)| key).take_while(|key| !known(key));
+            beside(name, &inner.collect::<Vec<_>>(), problems);
+        }
+        self.sound = false;
+        self.meant.extend(self.known.iter().map(|field| field.name).find(|field| *field == name.value));
+        true
     }
 
     fn unknown(&mut self, key: &Located<String>, names: &[&'static str], problems: &mut Problems) {
@@ -249,12 +295,18 @@ impl<'a> Fields<'a> {
             problems.error::<()>(key.span, message, format!("write `{}`", field.name));
             return;
         }
-        let free = |name: &&str| !self.entries.iter().any(|(key, _)| key.value == **name);
-        let near = suggest(key.as_str(), names.iter().copied().filter(free));
-        let meant = near.and_then(|near| names.iter().find(|name| **name == near));
-        self.meant.extend(meant);
+        if let Some(name) = names.iter().find(|name| key.lacks_space(|key| key == **name, problems)) {
+            return self.meant.push(name);
+        }
+        let near = self.near(key, names);
+        self.meant.extend(near);
+        let habit = suggest::habit(key.as_str()).filter(|_| near.is_none());
+        if habit.is_some() {
+            self.meant.extend(names);
+        }
         let remedy = match near {
             Some(near) => format!("did you mean `{near}`?"),
+            None if habit.is_some() => habit.unwrap_or_default().to_owned(),
             None if names.is_empty() => "nothing can be set here".to_owned(),
             None => format!("known here: {}", list(names)),
         };
@@ -264,7 +316,8 @@ impl<'a> Fields<'a> {
     /// A field; what is missing is noted, unless its type has a value for that.
     pub fn read<T: Decode>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
         match self.find(name) {
-            Some(node) => T::decode(node, problems),
+            Some(node) if self.is_written(node, name) => T::decode(node, problems),
+            Some(_) => None,
             None => T::absent().or_else(|| self.missing(name, problems)),
         }
     }
@@ -277,9 +330,15 @@ impl<'a> Fields<'a> {
         default: impl FnOnce() -> T,
     ) -> Option<T> {
         match self.find(name) {
-            Some(node) => T::decode(node, problems),
+            Some(node) if self.is_written(node, name) => T::decode(node, problems),
+            Some(_) => None,
             None => Some(default()),
         }
+    }
+
+    /// Whether a field has its value, and not beside it.
+    fn is_written(&self, node: &Node, name: &str) -> bool {
+        !matches!(node.kind, NodeKind::Null) || !self.meant.contains(&name)
     }
 
     /// Whether every key is known.

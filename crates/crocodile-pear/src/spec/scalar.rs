@@ -116,6 +116,9 @@ impl Decode for String {
     }
 }
 
+/// The remedy for an expression that YAML took apart.
+const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML reads `{` and `[` itself";
+
 /// A jq expression, as written.
 #[derive(Clone, Debug)]
 pub struct Expression(pub Located<String>);
@@ -131,7 +134,7 @@ impl Decode for Expression {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         const WANTED: &str = "a jq expression";
         match &node.kind {
-            NodeKind::Map(_) | NodeKind::List(_) => node.wrong(WANTED, super::QUOTES, problems),
+            NodeKind::Map(_) | NodeKind::List(_) => node.wrong(WANTED, UNQUOTED, problems),
             NodeKind::Null => node.wrong(WANTED, "write `.` for the item as it is, `'null'` for null", problems),
             NodeKind::Scalar { .. } => Self::of(node.as_text()?, problems),
         }

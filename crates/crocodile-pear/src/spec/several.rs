@@ -3,7 +3,8 @@
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::{Decode, Definitions, Located, Node, NodeKind};
+use super::record::beside;
+use super::{Decode, Definitions, Field, Located, Node, NodeKind};
 use crate::problem::{Problems, Span};
 
 /// A map whose keys the operator chooses, in the order written, each with the place of its key.
@@ -14,7 +15,15 @@ impl<T: Decode> Decode for Entries<T> {
         let entries = node.expect_map("a map of names", problems)?;
         let mut sound = true;
         let mut read = Self::with_capacity(entries.len());
-        for (key, node) in entries {
+        let mut rest = entries.iter();
+        while let Some((key, node)) = rest.next() {
+            let inner = misplaced::<T>(node, rest.as_slice());
+            if !inner.is_empty() {
+                beside(key, &inner, problems);
+                rest.by_ref().take(inner.len()).for_each(drop);
+                sound = false;
+                continue;
+            }
             match T::decode(node, problems) {
                 Some(value) => drop(read.insert(key.value.clone(), (key.span, value))),
                 None => sound = false,
@@ -30,6 +39,16 @@ impl<T: Decode> Decode for Entries<T> {
     fn written(&self) -> Option<Value> {
         self.is_empty().then(|| json!({}))
     }
+}
+
+/// The keys that follow an entry without a value and were meant to stand in it: its own fields.
+pub fn misplaced<'a, T: Decode>(node: &Node, rest: &'a [(Located<String>, Node)]) -> Vec<&'a Located<String>> {
+    if !matches!(node.kind, NodeKind::Null) {
+        return Vec::new();
+    }
+    let fields = T::fields();
+    let known = |key: &&Located<String>| fields.iter().any(|field| field.name == key.value);
+    rest.iter().map(|(key, _)| key).take_while(known).collect()
 }
 
 impl<T: Decode> Decode for Vec<T> {
@@ -55,6 +74,10 @@ impl<T: Decode> Decode for Option<T> {
             NodeKind::Null if !T::takes_null() => Some(None),
             _ => T::decode(node, problems).map(Some),
         }
+    }
+
+    fn fields() -> Vec<Field> {
+        T::fields()
     }
 
     fn schema(definitions: &mut Definitions) -> Value {
@@ -83,6 +106,10 @@ impl<T: Decode> Decode for Located<T> {
         T::decode(node, problems).map(|value| Self { value, span: node.span, runs })
     }
 
+    fn fields() -> Vec<Field> {
+        T::fields()
+    }
+
     fn schema(definitions: &mut Definitions) -> Value {
         T::schema(definitions)
     }
@@ -99,6 +126,10 @@ impl<T: Decode> Decode for Located<T> {
 impl<T: Decode> Decode for Box<T> {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         T::decode(node, problems).map(Self::new)
+    }
+
+    fn fields() -> Vec<Field> {
+        T::fields()
     }
 
     fn schema(definitions: &mut Definitions) -> Value {

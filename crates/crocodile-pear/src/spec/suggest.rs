@@ -3,13 +3,85 @@
 /// Longer words are nobody's slip of the pen, and comparing them costs the square of their length.
 const LONGEST: usize = 64;
 
-/// The candidate nearest to a word, if it is near enough to have been meant.
+/// What other products and formats call what is meant here.
+const SAME: &[(&str, &str)] = &[
+    ("aggregate", "merge"),
+    ("array", "json"),
+    ("backend", "to"),
+    ("backends", "upstreams"),
+    ("bind", "listen"),
+    ("call", "request"),
+    ("circuit_breaker", "breaker"),
+    ("client_max_body_size", "max_body"),
+    ("clusters", "upstreams"),
+    ("collect", "concatenate"),
+    ("combine", "merge"),
+    ("concat", "concatenate"),
+    ("default", "otherwise"),
+    ("deduplicate", "dedupe"),
+    ("distinct", "dedupe"),
+    ("event-stream", "sse"),
+    ("eventsource", "sse"),
+    ("fallback", "otherwise"),
+    ("fetch", "request"),
+    ("foreach", "each"),
+    ("foreach", "for_each"),
+    ("gzip", "compress"),
+    ("health_check", "health"),
+    ("healthcheck", "health"),
+    ("hosts", "servers"),
+    ("input_headers", "forward"),
+    ("jsonl", "ndjson"),
+    ("jsonlines", "ndjson"),
+    ("least_conn", "least_loaded"),
+    ("least_connections", "least_loaded"),
+    ("leastconn", "least_loaded"),
+    ("locations", "endpoints"),
+    ("loop", "each"),
+    ("map", "transform"),
+    ("parallel", "requests"),
+    ("paths", "endpoints"),
+    ("port", "listen"),
+    ("proxy_read_timeout", "timeout"),
+    ("routes", "endpoints"),
+    ("service", "to"),
+    ("services", "upstreams"),
+    ("steps", "pipeline"),
+    ("targets", "servers"),
+    ("unique", "dedupe"),
+    ("upstream", "to"),
+    ("uri", "url"),
+    ("verb", "method"),
+];
+
+/// Fields of other products that are no field here, and what to write instead.
+const HABITS: &[(&str, &str)] = &[
+    ("backend", "name the API under `upstreams`, and write the endpoint as `METHOD /path: NAME /path`"),
+    ("proxy_pass", "name the API under `upstreams`, and write the endpoint as `METHOD /path: NAME /path`"),
+    ("url_pattern", "write the path of the call behind the upstream's name: `NAME /path`"),
+];
+
+/// What to write instead of a field of another product.
+pub fn habit(word: &str) -> Option<&'static str> {
+    HABITS.iter().find(|(other, _)| *other == word).map(|(_, remedy)| *remedy)
+}
+
+/// The candidate that another product calls like this, or else the nearest to a word, if it is near enough to have been
+/// meant.
 pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let lower = word.to_lowercase();
+    let mut same = SAME.iter().filter(|(other, _)| *other == lower).map(|(_, own)| *own);
+    let same = same.find_map(|own| candidates.iter().copied().find(|candidate| *candidate == own));
+    same.or_else(|| nearest(word, &candidates))
+}
+
+fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(LONGEST + 1).flat_map(char::to_lowercase).collect();
     let allowed = (word.len() / 3).max(1);
     candidates
-        .into_iter()
-        .map(|candidate| (distance(&word, &candidate.to_lowercase()), candidate))
+        .iter()
+        .map(|candidate| (distance(&word, &candidate.to_lowercase()), *candidate))
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -50,6 +122,14 @@ mod tests {
         assert_eq!(suggest("inflight", known), Some("in_flight"));
         assert_eq!(suggest("ulr", known), Some("url"));
         assert_eq!(suggest("forwards", known), Some("forward"));
+    }
+
+    #[test]
+    fn words_of_other_products_are_understood() {
+        assert_eq!(suggest("jsonl", ["json", "ndjson", "sse"]), Some("ndjson"));
+        assert_eq!(suggest("Routes", ["listen", "endpoints"]), Some("endpoints"));
+        assert_eq!(suggest("foreach", ["request", "each"]), Some("each"));
+        assert_eq!(suggest("jsonl", ["json", "xml"]), Some("json"));
     }
 
     #[test]
