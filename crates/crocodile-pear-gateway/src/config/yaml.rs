@@ -1,6 +1,7 @@
 //! YAML to nodes, each with its place.
 
 mod align;
+mod cause;
 mod words;
 
 use std::{collections::HashMap, mem};
@@ -77,6 +78,9 @@ struct Stop;
 
 impl Reader<'_> {
     fn run(mut self, text: &str) -> Option<Node> {
+        if let Some(cause) = cause::odd_space(&self.source) {
+            return words::note(self.file, cause, self.problems);
+        }
         let mut documents = 0;
         for event in Parser::new_from_str(&variable::shield(text)) {
             let (event, range) = match event {
@@ -423,16 +427,24 @@ mod tests {
     fn syntax_errors_are_told_in_plain_words() {
         for (text, message) in [
             ("a:\n\tb: 1\n", "2:1+1 a tab, where YAML wants spaces"),
-            ("a: b: c\n", "1:5+1 a `:` where no value can begin"),
-            ("a: \"b\n", "1:4+1 the quote that begins here is never closed"),
+            ("a: b: c\n", "1:4+4 without quotes, this value cannot have a `: ` in it"),
+            ("a: \"b\n", "1:4+1 this quote is never closed"),
             ("a: @b\n", "1:4+1 a text cannot begin with `@`"),
             ("a: *b\n", "1:4+1 this alias names nothing"),
-            ("a: {b: 1\n", "1:4+1 the `{` is not closed, or a `,` is missing"),
-            ("a: {id, x: .y[:10]}\n", "1:4+1 the `{` is not closed, or a `,` is missing"),
-            ("a: 1\n  b: 2\n", "2:4+1 a `:` where no value can begin"),
-            ("a: [1\nb: 2\n", "2:2+1 a `:` where no value can begin"),
-            ("a:\n  - b\n  c: d\n", "3:3+1 this line does not fit its list"),
-            ("a: 1\nword\n", "2:4+1 this line does not fit: a `key:` was wanted here"),
+            ("a: {b: 1\n", "1:4+1 this `{` is never closed"),
+            ("a: {id, x: .y[:10]}\n", "1:12+7 inside `{ }` a value with brackets needs quotes"),
+            ("a: {b: c\n  d: e}\n", "2:3+1 a `,` is missing before `d`"),
+            ("a: 1\n  b: 2\n", "2:3+1 `a` has a value on its own line, so nothing can stand below it"),
+            ("a: [1\nb: 2\n", "1:4+1 this `[` is never closed"),
+            ("a:\n  - b\n  c: d\n", "3:3+1 `c` stands between the items of a list"),
+            ("a: 1\nword\n", "2:1+4 there is no `:` after `word`"),
+            (
+                "a:\n  b: 'c,\n  d: e}'\n",
+                "3:3+6 the text in quotes goes on here, not indented further than its key in line 2",
+            ),
+            ("a:\n  b: 'c,\n  d: 'e'\n", "2:6+1 this quote is never closed"),
+            ("a:\n \u{a0}b: c\n", "2:2+1 a space that is none to YAML (U+00A0)"),
+            ("a: 'b 'c' d'\n", "1:7+1 the text ends at this quote, and more follows"),
         ] {
             assert_eq!(told(text), [message], "{text:?}");
         }
