@@ -104,9 +104,7 @@ impl Client {
         let target = uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let upstream = self.upstream(&uri)?;
         let (method, headers, body) = (request.method, request.headers, request.body);
-        upstream
-            .call(Call { method, target, headers, body, timeouts: None, deadline: None, root: Default::default() })
-            .await
+        upstream.call(Call { method, headers, body, ..Call::get(target) }).await
     }
 
     /// The upstream of the URI's scheme and authority; its name in errors is the host.

@@ -1,5 +1,7 @@
 //! What moves through a pipeline: producers with a head and a lazily pulled body, of bytes or of a value.
 
+mod passage;
+
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,12 +13,12 @@ use futures_util::stream::{BoxStream, FuturesOrdered, FuturesUnordered, Stream};
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName};
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::error::{Error, Kind};
 use crate::format::json::Raw;
 use crate::jq::{Data, Value};
-use crate::spec::Timeout;
+
+pub use self::passage::{Duplex, Interim, Passage, Tunnel};
 
 /// A body that is pulled: who polls it asks for the next chunk, and until then nothing is read.
 /// Dropping it gives up whatever stands behind it.
@@ -34,27 +36,6 @@ pub enum Body {
     Json(Raw),
     /// No body: the connection speaks another protocol from here on (101).
     Tunnel(Tunnel),
-}
-
-/// Bytes in both directions.
-pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
-/// A connection to an upstream that speaks another protocol from here on.
-pub struct Tunnel {
-    /// The connection.
-    pub stream: Box<dyn Duplex>,
-    /// What came of the other protocol already.
-    pub early: Bytes,
-    /// How long both sides may be silent.
-    pub idle: Timeout,
-}
-
-/// Takes the interim answers (RFC 9110, 15.2) of an upstream whose answer is handed on.
-pub trait Interim: Send + Sync {
-    /// One has come.
-    fn interim(&self, status: StatusCode, headers: &HeaderMap);
 }
 
 /// One answer: its head is here, its body is pulled.

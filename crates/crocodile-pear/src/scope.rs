@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, Method};
 
-use crate::flow::{Body, Names};
+use crate::flow::{Body, Names, Passage};
 use crate::format::form;
 use crate::http1::Headers;
 use crate::jq::{self, Data, Value};
@@ -31,6 +31,7 @@ pub struct Scope {
     facts: Facts,
     extensions: Extensions,
     body: Mutex<Option<Body>>,
+    passage: Passage,
     timeline: Timeline,
     deadline: Option<Instant>,
     producers: AtomicU32,
@@ -58,6 +59,7 @@ impl Scope {
             facts: Facts::default(),
             extensions: Extensions::new(),
             body: Mutex::new(Some(body)),
+            passage: Passage::default(),
             timeline: Timeline::begin(),
             deadline: None,
             producers: AtomicU32::new(0),
@@ -132,6 +134,16 @@ impl Scope {
     /// The same, to be changed before the pipeline runs.
     pub fn extensions_mut(&mut self) -> &mut Extensions {
         &mut self.extensions
+    }
+
+    /// What the client takes beside the answer, for the call that is made in its name.
+    pub fn passage(&self) -> &Passage {
+        &self.passage
+    }
+
+    /// Says it, where the pipeline is that one call.
+    pub fn set_passage(&mut self, passage: Passage) {
+        self.passage = passage;
     }
 
     /// The marks of the timers.

@@ -23,6 +23,7 @@ mod retry;
 mod server;
 mod spec;
 mod tls;
+mod tunnel;
 
 pub use self::balance::{BalanceSpec, Way};
 pub use self::breaker::BreakerSpec;
@@ -60,7 +61,7 @@ use self::request::Request;
 use self::retry::{Replay, Retry};
 use self::server::{Change, Server, Turn, judge};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body};
+use crate::flow::{Answer, Body, Passage};
 use crate::spec::Timeout;
 
 /// The configuration of an upstream.
@@ -207,6 +208,8 @@ pub struct Call {
     pub deadline: Option<Instant>,
     /// Where the target begins.
     pub root: Root,
+    /// What the client takes beside the answer.
+    pub passage: Passage,
 }
 
 /// Where the target of a call begins.
@@ -222,15 +225,24 @@ pub enum Root {
 impl Call {
     /// A GET with nothing to add.
     pub fn get(target: String) -> Self {
-        let (method, headers) = (Method::GET, http::HeaderMap::new());
-        Call { method, target, headers, body: None, timeouts: None, deadline: None, root: Root::Upstream }
+        Call {
+            method: Method::GET,
+            target,
+            headers: http::HeaderMap::new(),
+            body: None,
+            timeouts: None,
+            deadline: None,
+            root: Root::Upstream,
+            passage: Passage::default(),
+        }
     }
 
     /// The same with this body.
     fn again(&self, body: Option<Body>) -> Self {
-        let Call { method, target, headers, timeouts, deadline, root, .. } = self;
+        let Call { method, target, headers, timeouts, deadline, root, passage, .. } = self;
         let (method, target, headers) = (method.clone(), target.clone(), headers.clone());
-        Call { method, target, headers, body, timeouts: timeouts.clone(), deadline: *deadline, root: *root }
+        let (timeouts, passage) = (timeouts.clone(), passage.clone());
+        Call { method, target, headers, body, timeouts, deadline: *deadline, root: *root, passage }
     }
 }
 
@@ -522,6 +534,8 @@ async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
 /// pool → connect → exchange.
 async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<Parts, Failure> {
     let kept = match from {
+        // A connection that is to change its protocol is not shared with other calls, before or after.
+        _ if exchange.request.upgrades() => None,
         // The connection is never held across an await, which keeps the future of every call small.
         Origin::Kept => poll_fn(|cx| reuse(exchange, cx).into()).await.transpose()?,
         Origin::Fresh => None,
@@ -542,8 +556,12 @@ fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Fai
 async fn open(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
     let since = Instant::now();
     let upstream = exchange.upstream.clone();
+    let limit = exchange.clock.within(limit);
     // Boxed, so that a call that waits for its answer does not keep the memory that connecting needed.
-    let opened = Box::pin(pool::open(&upstream, exchange.at, exchange.clock.within(limit))).await;
+    let opened = match exchange.request.upgrades() {
+        false => Box::pin(pool::open(&upstream, exchange.at, limit)).await,
+        true => Box::pin(pool::open_alone(&upstream, exchange.at, limit)).await,
+    };
     let (lease, origin) = opened.map_err(Failure::Unsent)?;
     exchange.clock.charge(since.elapsed());
     if origin == Origin::Kept && !usable(&lease, exchange) {

@@ -155,15 +155,7 @@ fn post(body: Body) -> Call {
 }
 
 fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    Call {
-        method,
-        target: target.into(),
-        headers: HeaderMap::new(),
-        body,
-        timeouts: None,
-        deadline: None,
-        root: Default::default(),
-    }
+    Call { method, body, ..Call::get(target.into()) }
 }
 
 fn text(text: &'static str) -> Body {

@@ -13,3 +13,5 @@ mod dns;
 mod h2;
 #[path = "protocols/tls.rs"]
 mod tls;
+#[path = "protocols/upgrade.rs"]
+mod upgrade;

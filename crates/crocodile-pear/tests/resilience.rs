@@ -13,7 +13,7 @@ use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec::{Decode, Json, Located, Node};
 use crocodile_pear::upstream::{Call, Given, Upstream, UpstreamSpec};
 use futures_util::future::join_all;
-use http::{HeaderMap, Method};
+use http::Method;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -115,10 +115,7 @@ fn upstream(written: Json) -> Arc<Upstream> {
 
 async fn ask(upstream: &Arc<Upstream>, method: Method) -> Result<u16, Error> {
     let body = (method == Method::POST).then(|| Body::Bytes(Bytes::from_static(b"once")));
-    let (target, headers) = ("/".to_owned(), HeaderMap::new());
-    let answer = upstream
-        .call(Call { method, target, headers, body, timeouts: None, deadline: None, root: Default::default() })
-        .await?;
+    let answer = upstream.call(Call { method, body, ..Call::get("/".to_owned()) }).await?;
     assert_eq!(answer.body.collect(100).await?, "ok");
     Ok(answer.status.as_u16())
 }

@@ -482,7 +482,7 @@ impl Ready {
         let (deadline, bound) = (scope.deadline(), self.max_body);
         let start = move || -> BoxFuture<'static, Fetched> {
             let (target, root) = (place.target, Root::Server);
-            let call = Call { method: Method::GET, target, headers, body: None, timeouts, deadline, root };
+            let call = Call { headers, timeouts, deadline, root, ..Call::get(target) };
             let base = Base::At(place.upstream.name().clone(), place.url.into());
             let name = place.upstream.name().clone();
             let calling = place.upstream.call(call);

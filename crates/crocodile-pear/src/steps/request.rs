@@ -16,7 +16,7 @@ use http::{HeaderMap, Method};
 use self::batch::{Asking, Batch};
 use self::collect::{Collector, Coming, seated};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Passage, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::problem::Problems;
@@ -102,6 +102,8 @@ pub(crate) struct Calling {
     upstream: Arc<Upstream>,
     target: Template,
     client_query: bool,
+    /// Whether it may be the client's own request, handed on: it is the first step, and one call.
+    own: bool,
     method: Verb,
     headers: Vec<(HeaderName, Template)>,
     body: Sent,
@@ -218,6 +220,7 @@ impl Request {
             upstream,
             target,
             client_query,
+            own,
             method,
             headers,
             body,
@@ -309,6 +312,16 @@ fn body_filter(body: &Sent) -> Option<&Filter> {
     match body {
         Sent::Json(filter) => Some(filter),
         Sent::Nothing | Sent::Clients => None,
+    }
+}
+
+/// Adds the fields by which a client and a server agree on WebSocket (RFC 6455, 4.1): without them there is none.
+fn shake_hands(scope: &Scope, headers: &mut HeaderMap) {
+    for name in scope.headers().keys().filter(|name| name.as_str().starts_with("sec-websocket-")) {
+        if !headers.contains_key(name) {
+            let values = scope.headers().get_all(name).iter();
+            headers.extend(values.map(|value| (name.clone(), value.clone())));
+        }
     }
 }
 
@@ -460,7 +473,14 @@ impl Calling {
         }
         let body = self.body(&view, &mut headers)?;
         let (timeouts, deadline) = (self.timeouts.clone(), scope.deadline());
-        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream })
+        let passage = match self.own && method == *scope.method() {
+            true => scope.passage().clone(),
+            false => Passage::default(),
+        };
+        if passage.upgrade.is_some() {
+            shake_hands(scope, &mut headers);
+        }
+        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream, passage })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {
@@ -492,6 +512,8 @@ impl Calling {
         };
         match &self.otherwise {
             None => called,
+            // A tunnel has no body to read.
+            Some(_) if matches!(&called, Ok(Answer { body: Body::Tunnel(_), .. })) => called,
             Some(otherwise) => Ok(self.whole(called).await.unwrap_or_else(|| Answer::of_value(otherwise.clone()))),
         }
     }

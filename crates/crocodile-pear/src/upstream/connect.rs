@@ -33,6 +33,15 @@ enum Host {
     Name(Arc<Name>),
 }
 
+/// Which versions of HTTP a connection is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// Those of the configuration.
+    All,
+    /// HTTP/1.1 alone.
+    Http1,
+}
+
 /// Why there is no connection: for the client, and in detail for the operator.
 pub(super) struct Fault {
     error: Error,
@@ -79,12 +88,12 @@ impl Connector {
     ///
     /// # Errors
     /// `Unreachable`, `Timeout`, or `Busy` when this machine has no socket left.
-    pub(super) async fn connect(&self, limit: Timeout) -> Result<Io, Error> {
+    pub(super) async fn connect(&self, limit: Timeout, offer: Offer) -> Result<Io, Error> {
         let connected = match limit {
-            Timeout::Never => self.reach().await,
+            Timeout::Never => self.reach(offer).await,
             Timeout::After(limit) => {
                 let late = |_| Fault::new(Kind::Timeout, LATE, format!("no connection within {limit:?}"));
-                tokio::time::timeout(limit, self.reach()).await.map_err(late).flatten()
+                tokio::time::timeout(limit, self.reach(offer)).await.map_err(late).flatten()
             }
         };
         match connected {
@@ -96,13 +105,13 @@ impl Connector {
         }
     }
 
-    async fn reach(&self) -> Result<Io, Fault> {
+    async fn reach(&self, offer: Offer) -> Result<Io, Fault> {
         let stream = match &self.host {
             Host::Address(address) => connect(*address).await,
             Host::Name(name) => name.connect().await,
         }?;
         let Some(tls) = &self.tls else { return Ok(Io::Tcp(stream)) };
-        let connected = tls.connect(stream).await;
+        let connected = tls.connect(stream, offer).await;
         if connected.is_err() {
             self.distrusted.fetch_add(1, Ordering::Relaxed);
         }

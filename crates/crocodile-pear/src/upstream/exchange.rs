@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
+use http::header::UPGRADE;
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 
@@ -17,9 +18,10 @@ use super::h2::{self, Broken, Stream};
 use super::pool::{Lease, OwnConnection};
 use super::request::{Request, Sent};
 use super::server::Server;
+use super::tunnel::Switched;
 use super::{Upstream, tls};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body};
+use crate::flow::{Answer, Body, Passage, Tunnel};
 use crate::http1::answer::{self, AnswerHead, Asked};
 use crate::http1::{Broken as Unreadable, Decoder, Framing, Reuse, head_end};
 use crate::spec::Timeout;
@@ -69,6 +71,8 @@ enum Reading {
     Body(Arriving),
     /// On a connection that other calls share.
     Shared(Stream),
+    /// The connection has changed its protocol; what came of the new one already.
+    Switched(Bytes),
 }
 
 struct Arriving {
@@ -161,15 +165,19 @@ impl Exchange {
                 Err(error) => return Poll::Ready(Err(error.into())),
             };
             let Some(own) = &mut self.own else { return Poll::Ready(Err(gone().into())) };
-            let asked = self.request.method.asked;
-            let most = self.upstream.max_head;
+            let wanted = Wanted {
+                asked: self.request.method.asked,
+                passage: &self.request.passage,
+                sent: self.sending == Sending::Done,
+                most: self.upstream.max_head,
+            };
             let Reading::Head { partial, seen, interim } = &mut self.reading else {
                 return Poll::Ready(Err(gone().into()));
             };
             let read = own.wire.io.poll_read(cx, |bytes| match bytes {
                 [] => Ok::<_, Error>(Came::End),
                 bytes if partial.is_empty() => {
-                    let came = heads(bytes, seen, interim, asked, most)?;
+                    let came = heads(bytes, seen, interim, &wanted)?;
                     if let Came::Part(used) = came {
                         partial.extend_from_slice(&bytes[used..]);
                     }
@@ -177,7 +185,7 @@ impl Exchange {
                 }
                 bytes => {
                     partial.extend_from_slice(bytes);
-                    let came = heads(partial, seen, interim, asked, most)?;
+                    let came = heads(partial, seen, interim, &wanted)?;
                     if let Came::Part(used) = came {
                         partial.drain(..used);
                     }
@@ -190,6 +198,11 @@ impl Exchange {
                 Poll::Ready(Ok(Ok(Came::Answer(head, opened)))) => {
                     self.begun();
                     return Poll::Ready(Ok(self.open(head, opened)));
+                }
+                Poll::Ready(Ok(Ok(Came::Switched(headers, early)))) => {
+                    self.begun();
+                    self.reading = Reading::Switched(early);
+                    return Poll::Ready(Ok((StatusCode::SWITCHING_PROTOCOLS, headers)));
                 }
                 Poll::Ready(Ok(Err(error))) => return Poll::Ready(Err(error.into())),
                 Poll::Ready(Ok(Ok(Came::End))) => return Poll::Ready(Err(self.ended())),
@@ -208,6 +221,16 @@ impl Exchange {
             // All of it came with the head: the connection has gone back already.
             Reading::Body(Arriving { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
                 Body::Bytes(std::mem::take(ready))
+            }
+            Reading::Switched(early) => {
+                let early = std::mem::take(early);
+                match self.own.take() {
+                    Some(own) => {
+                        let stream = Switched::new(own, self.admission.take(), self.upstream.clone());
+                        Body::Tunnel(Tunnel { stream: Box::new(stream), early, idle: Timeout::Never })
+                    }
+                    None => Body::empty(),
+                }
             }
             _ => Body::Pulled(Pin::from(self)),
         };
@@ -270,7 +293,9 @@ impl Exchange {
     /// From the head to the body, of which a part may have come already.
     fn open(&mut self, head: AnswerHead, opened: Opened) -> Parts {
         let Opened { decoder, ready, surplus } = opened;
-        self.reuse = if surplus { Reuse::Close } else { head.reuse };
+        // A server that declines an upgrade may be in doubt about the connection.
+        let last = surplus || self.request.upgrades();
+        self.reuse = if last { Reuse::Close } else { head.reuse };
         // A refusal is final: the rest of the request is not sent.
         if self.sending == Sending::Busy && head.status.as_u16() >= 300 {
             self.request.stop();
@@ -341,7 +366,7 @@ impl Exchange {
 
     fn done(&self) -> bool {
         match &self.reading {
-            Reading::Head { .. } => false,
+            Reading::Head { .. } | Reading::Switched(_) => false,
             Reading::Body(Arriving { decoder, .. }) => decoder.done(),
             Reading::Shared(stream) => stream.done(),
         }
@@ -351,7 +376,7 @@ impl Exchange {
     fn poll_shared_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
         let starved = self.poll_shared_send(cx)?;
         let Reading::Shared(stream) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
-        match stream.poll_head(self.request.method.asked, cx) {
+        match stream.poll_head(self.request.method.asked, self.request.passage.interim.as_deref(), cx) {
             Poll::Pending => self.wait(Phase::FirstByte, starved, cx).map(|error| Err(error.into())),
             Poll::Ready(Err(broken)) => Poll::Ready(Err(self.broken(broken))),
             Poll::Ready(Ok(parts)) => {
@@ -448,7 +473,7 @@ impl http_body::Body for Exchange {
 
     fn size_hint(&self) -> SizeHint {
         let left = match &self.reading {
-            Reading::Head { .. } => None,
+            Reading::Head { .. } | Reading::Switched(_) => None,
             Reading::Body(Arriving { decoder, ready }) => decoder.left().map(|left| left + ready.len() as u64),
             Reading::Shared(stream) => stream.left(),
         };
@@ -484,7 +509,6 @@ impl Reading {
 }
 
 /// What one read brought while the head was waited for.
-#[expect(clippy::large_enum_variant, reason = "it lives for a moment on the stack")]
 enum Came {
     /// The connection's end.
     End,
@@ -492,6 +516,8 @@ enum Came {
     Part(usize),
     /// The final head, and the body behind it as far as it came along.
     Answer(AnswerHead, Opened),
+    /// The fields of a 101, and what came of the other protocol.
+    Switched(HeaderMap, Bytes),
 }
 
 /// A body as it was found behind its head.
@@ -510,22 +536,56 @@ impl Opened {
     }
 }
 
+/// What is waited for.
+struct Wanted<'a> {
+    asked: Asked,
+    passage: &'a Passage,
+    /// Whether the request has left to its end.
+    sent: bool,
+    /// Bytes that a head may have.
+    most: usize,
+}
+
+impl Wanted<'_> {
+    /// The fields of a 101, which is only right for a request that asked for it and is whole (RFC 9110, 7.8).
+    fn switch(&self, head: AnswerHead) -> Result<HeaderMap, Error> {
+        let asked =
+            self.passage.upgrade.as_deref().ok_or_else(|| malformed("the upstream switched protocols unasked"))?;
+        let named = head.upgrade.filter(|named| named.as_bytes().eq_ignore_ascii_case(asked.as_bytes()));
+        let named =
+            named.ok_or_else(|| malformed("the upstream switched to another protocol than it was asked for"))?;
+        if !self.sent {
+            return Err(malformed("the upstream switched protocols before it had the request"));
+        }
+        let mut headers = head.headers;
+        headers.insert(UPGRADE, named);
+        Ok(headers)
+    }
+
+    /// An interim answer; 100 is for us, who have not asked for it.
+    fn hand_on(&self, head: &AnswerHead) {
+        if let (Some(interim), true) = (&self.passage.interim, head.status != StatusCode::CONTINUE) {
+            interim.interim(head.status, &head.headers);
+        }
+    }
+}
+
 /// Reads the heads in `bytes` up to the final one.
-fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, asked: Asked, most: usize) -> Result<Came, Error> {
+fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &Wanted<'_>) -> Result<Came, Error> {
     let mut start = 0;
     loop {
         let rest = &mut bytes[start..];
-        let Some(end) = head_end(rest, *seen).filter(|&end| end <= most) else {
-            if rest.len() > most {
+        let Some(end) = head_end(rest, *seen).filter(|&end| end <= wanted.most) else {
+            if rest.len() > wanted.most {
                 return Err(malformed("the head of the answer is too large"));
             }
             *seen = rest.len();
             return Ok(Came::Part(start));
         };
         let (raw, body) = rest.split_at_mut(end);
-        let head = answer::parse(raw, asked).map_err(Unreadable::of_answer)?;
+        let head = answer::parse(raw, wanted.asked).map_err(Unreadable::of_answer)?;
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(malformed("the upstream switched protocols unasked"));
+            return wanted.switch(head).map(|headers| Came::Switched(headers, Bytes::copy_from_slice(body)));
         }
         if !head.status.is_informational() {
             let opened = Opened::new(head.framing, body)?;
@@ -535,6 +595,7 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, asked: Asked, mos
         if *interim > MAX_INTERIM {
             return Err(malformed("the upstream sent too many interim answers"));
         }
+        wanted.hand_on(&head);
         *seen = 0;
         start += end;
     }

@@ -25,6 +25,7 @@ use super::io::Io;
 use super::pool::Pool;
 use super::request::{Piece, Request};
 use crate::error::{Error, Kind};
+use crate::flow::Interim;
 use crate::http1::answer::Asked;
 use crate::http1::fields::hop_by_hop;
 
@@ -359,13 +360,21 @@ impl Stream {
         };
     }
 
-    /// The head of the answer.
+    /// The head of the answer; the interim ones before it go to `interim`.
     pub(super) fn poll_head(
         &mut self,
         asked: Asked,
+        interim: Option<&dyn Interim>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(StatusCode, HeaderMap), Broken>> {
         let Receiving::Head(response) = &mut self.receiving else { return Poll::Pending };
+        if let Some(interim) = interim {
+            // What is wrong is told by the answer.
+            while let Poll::Ready(Some(Ok(head))) = response.poll_informational(cx) {
+                let (head, ()) = head.into_parts();
+                hand_on(head.status, head.headers, interim);
+            }
+        }
         let (head, body) = ready!(Pin::new(response).poll(cx)).map_err(|error| explain(&error))?.into_parts();
         let mut headers = head.headers;
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -420,6 +429,14 @@ impl Stream {
     /// How many bytes are still to come, where that is known.
     pub(super) fn left(&self) -> Option<u64> {
         if self.done() { Some(0) } else { self.left }
+    }
+}
+
+/// Hands on an interim answer, unless it is for us.
+fn hand_on(status: StatusCode, mut headers: HeaderMap, interim: &dyn Interim) {
+    if status != StatusCode::CONTINUE {
+        clean(&mut headers);
+        interim.interim(status, &headers);
     }
 }
 

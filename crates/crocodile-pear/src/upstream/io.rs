@@ -5,8 +5,9 @@ use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -29,7 +30,8 @@ impl Io {
         scratch::read(|buf| self.poll_into(cx, buf), then)
     }
 
-    fn poll_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    /// Reads once, into this buffer.
+    pub(super) fn poll_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Io::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
             Io::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
@@ -51,6 +53,30 @@ impl Io {
             Io::Tcp(_) => Poll::Ready(Ok(())),
             Io::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
         }
+    }
+
+    /// Says that nothing more is written.
+    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Io::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Io::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+        }
+    }
+
+    /// Has it reset when it is dropped: nobody takes for whole what ended before its end.
+    pub(super) fn break_off(&mut self) {
+        // A socket that takes no option any more is closed already.
+        let _ = self.socket().set_zero_linger();
+        if let Io::Tls(stream) = self {
+            stream.break_off();
+        }
+    }
+
+    /// Has the kernel find out whether the other side is still there while nobody says anything.
+    pub(super) fn probe(&self, every: Duration) {
+        let keepalive = TcpKeepalive::new().with_time(every).with_interval(every);
+        // Without it the peer is missed later.
+        let _ = SockRef::from(self.socket()).set_tcp_keepalive(&keepalive);
     }
 
     fn socket(&self) -> &TcpStream {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::Upstream;
 use super::clock::Timer;
+use super::connect::Offer;
 use super::counters::{Event, THREADS, thread_index};
 use super::exchange::Origin;
 use super::h2::{Home, Session, Span, StreamSlot};
@@ -362,11 +363,31 @@ impl Goal {
         self.pool().state(self.thread)
     }
 
-    async fn connect(&self, limit: Timeout) -> Result<Io, Error> {
-        let io = self.server().connector.connect(limit).await?;
+    async fn connect(&self, limit: Timeout, offer: Offer) -> Result<Io, Error> {
+        let io = self.server().connector.connect(limit, offer).await?;
         self.upstream.counters.count(Event::Opened);
         Ok(io)
     }
+}
+
+/// A fresh HTTP/1.1 connection for a call that is to change its protocol: no other call uses it, before or after.
+pub(super) async fn open_alone(upstream: &Arc<Upstream>, at: usize, limit: Timeout) -> Result<(Lease, Origin), Error> {
+    let goal = Goal { upstream: upstream.clone(), at, thread: thread_index() };
+    goal.server().check_http1()?;
+    let since = Instant::now();
+    let (pool, thread) = (goal.pool(), goal.thread);
+    let (permit, waited) = pool.acquire(thread, limit).await?;
+    if waited == Waited::Yes {
+        goal.upstream.counters.count(Event::Queued);
+    }
+    if permit.is_some() {
+        // Connections that are kept count among the open ones.
+        drop(goal.state().kept.pop_front());
+    }
+    let changes = pool.changes();
+    let io = goal.connect(rest(limit, since), Offer::Http1).await?;
+    let wire = Wire { io, timer: None, born: Instant::now(), changes };
+    Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Fresh))
 }
 
 async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> Result<(Lease, Origin), Error> {
@@ -386,7 +407,7 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
     let tried = attempt.and_then(|attempt| attempt.single.lock().unwrap_or_else(PoisonError::into_inner).take());
     let io = match tried.filter(|io| pool.leads(io, changes.wrapping_sub(1))) {
         Some(io) => io,
-        None => goal.connect(rest(limit, since)).await?,
+        None => goal.connect(rest(limit, since), Offer::All).await?,
     };
     let wire = Wire { io, timer: None, born: Instant::now(), changes };
     Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Fresh))
@@ -479,7 +500,7 @@ impl Connecting {
     async fn reach(&self) -> Result<(), Error> {
         let goal = &self.goal;
         let (pool, upstream) = (goal.pool(), &goal.upstream);
-        let io = goal.connect(upstream.timeouts.connect).await?;
+        let io = goal.connect(upstream.timeouts.connect, Offer::All).await?;
         if !goal.server().speaks_h2(&io)? {
             goal.state().single = Some(Instant::now());
             *self.attempt.single.lock().unwrap_or_else(PoisonError::into_inner) = Some(io);

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, VIA as VIA_NAME};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TE, VIA as VIA_NAME};
 use http::{HeaderValue, Method, Uri};
 use http_body::Frame;
 
@@ -13,7 +14,7 @@ use super::io::Io;
 use super::server::Server;
 use super::{Call, Root};
 use crate::error::{Error, Kind};
-use crate::flow::{Body, Pulled};
+use crate::flow::{Body, Passage, Pulled};
 use crate::format::json;
 use crate::http1::answer::Asked;
 use crate::http1::fields::rebuilt;
@@ -37,6 +38,7 @@ pub(super) struct Request {
     body: Bytes,
     repeatable: Repeatable,
     pub(super) method: Class,
+    pub(super) passage: Passage,
     stream: Option<Stream>,
     out: Out,
     begun: bool,
@@ -50,6 +52,15 @@ struct Parts {
     headers: HeaderMap,
     root: Root,
     length: Option<Option<u64>>,
+    link: Link,
+}
+
+/// What the head says of the connection.
+struct Link {
+    /// The protocol to change to.
+    upgrade: Option<Arc<HeaderValue>>,
+    /// Whether trailers are taken.
+    trailers: bool,
 }
 
 /// A piece of a body, for a connection that has framing of its own.
@@ -133,12 +144,16 @@ impl Request {
             asked: if call.method == Method::HEAD { Asked::Head } else { Asked::Other },
             idempotent: call.method.is_idempotent(),
         };
-        let repeatable = if method.idempotent && stream.is_none() { Repeatable::Yes } else { Repeatable::No };
-        let parts = Parts { method: call.method, target: call.target, headers: call.headers, root: call.root, length };
+        let passage = call.passage;
+        let once = stream.is_some() || passage.upgrade.is_some();
+        let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
+        let Call { method: verb, target, headers, root, .. } = call;
+        let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers };
+        let parts = Parts { method: verb, target, headers, root, length, link };
         let out = Out { data: body.clone(), ..Out::default() };
         let head = Bytes::new();
         let mut request =
-            Request { parts: None, head, body, repeatable, method, stream, out, begun: false, written: 0 };
+            Request { parts: None, head, body, repeatable, method, passage, stream, out, begun: false, written: 0 };
         match server.shares() {
             // Where there is no choice, the head is bytes from the start: they are smaller.
             false => request.head = parts.write(server),
@@ -163,6 +178,11 @@ impl Request {
         self.head = Bytes::new();
         self.out.head = 0;
         self.parts.as_ref().and_then(|parts| parts.share(server)).ok_or_else(gone)
+    }
+
+    /// Whether the connection is to change its protocol.
+    pub(super) fn upgrades(&self) -> bool {
+        self.passage.upgrade.is_some()
     }
 
     /// Whether the head is all there is.
@@ -294,6 +314,7 @@ impl Parts {
             out.clear();
             write_line(out, &self.method, self.base(server), &self.target, &server.authority);
             write_fields(out, &self.headers);
+            self.link.write(out);
             out.extend_from_slice(VIA_LINE);
             write_length(out, self.length);
             out.extend_from_slice(b"\r\n");
@@ -307,10 +328,31 @@ impl Parts {
         let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
         let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.append(VIA_NAME, HeaderValue::from_static(VIA));
+        if self.link.trailers {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
         if let Some(Some(length)) = self.length {
             headers.insert(CONTENT_LENGTH, length.into());
         }
         Some(super::h2::head(self.method.clone(), uri.build().ok()?, headers))
+    }
+}
+
+impl Link {
+    /// Both fields are for this connection alone, and say so (RFC 9110, 7.8 and 10.1.4).
+    fn write(&self, out: &mut Vec<u8>) {
+        match (&self.upgrade, self.trailers) {
+            (None, false) => return,
+            (None, true) => out.extend_from_slice(b"connection: te\r\n"),
+            (Some(_), false) => out.extend_from_slice(b"connection: upgrade\r\n"),
+            (Some(_), true) => out.extend_from_slice(b"connection: upgrade, te\r\n"),
+        }
+        if let Some(protocol) = &self.upgrade {
+            write::field(out, b"upgrade", protocol);
+        }
+        if self.trailers {
+            out.extend_from_slice(b"te: trailers\r\n");
+        }
     }
 }
 

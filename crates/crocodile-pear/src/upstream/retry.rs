@@ -180,7 +180,7 @@ impl Retry {
     /// How long to wait before the retry, if there is one.
     pub(super) fn pause(&self, replay: &mut Replay, outcome: &Outcome, upstream: &str) -> Option<Duration> {
         let unsent = outcome.as_ref().is_err_and(|lost| lost.unsent);
-        let may = unsent || replay.call.method.is_idempotent();
+        let may = unsent || (replay.call.method.is_idempotent() && !replay.upgrades());
         let cause = cause(outcome)?;
         if !may || replay.sent >= self.rules.attempts.get() || !self.rules.on.contains(&cause) {
             return None;
@@ -204,7 +204,7 @@ impl Retry {
 
     /// Whether a request is hedged: sent to another server while the first one still has it.
     pub(super) fn hedges(&self, replay: &Replay) -> bool {
-        let may = replay.call.method.is_safe() && self.rules.on.contains(&Cause::Timeout);
+        let may = replay.call.method.is_safe() && !replay.upgrades() && self.rules.on.contains(&Cause::Timeout);
         may && replay.sent < self.rules.attempts.get() && self.spend()
     }
 
@@ -217,6 +217,11 @@ impl Retry {
 }
 
 impl Replay {
+    /// Whether the connection is to change its protocol: sending that twice may do things twice.
+    fn upgrades(&self) -> bool {
+        self.call.passage.upgrade.is_some()
+    }
+
     /// The request for the next attempt, with what remains of its time; `timeouts` unless it has its own.
     pub(super) fn next(&mut self, timeouts: &Timeouts) -> (Call, Clock) {
         self.sent += 1;
@@ -256,8 +261,7 @@ mod tests {
     use crate::error::Error;
 
     fn call(method: Method) -> Call {
-        let (target, headers) = ("/".to_owned(), HeaderMap::new());
-        Call { method, target, headers, body: None, timeouts: None, deadline: None, root: Default::default() }
+        Call { method, ..Call::get("/".to_owned()) }
     }
 
     fn lost(kind: Kind, unsent: bool) -> Outcome {

@@ -135,6 +135,19 @@ impl Server {
         }
     }
 
+    /// Whether the server may be spoken to in HTTP/1.1, which an upgrade needs.
+    ///
+    /// # Errors
+    /// `Unusable`, if the configuration says HTTP/2 only.
+    pub(super) fn check_http1(&self) -> Result<(), Error> {
+        match self.protocol {
+            Protocol::Auto | Protocol::Http1 => Ok(()),
+            Protocol::Http2 => {
+                Err(Error::new(Kind::Unusable, "the upstream speaks HTTP/2 alone, which has no `Upgrade`"))
+            }
+        }
+    }
+
     /// Whether a new connection speaks HTTP/2.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::connect::Fault;
+use super::connect::{Fault, Offer};
 use crate::error::{Error, Kind};
 
 /// Tickets kept for session resumption: each is used once, and a burst of new connections needs several.
@@ -66,21 +66,31 @@ pub(super) struct Unfit {
 /// TLS to one upstream, ready; sessions are kept for all of its connections.
 pub(super) struct Tls {
     connector: TlsConnector,
+    /// For connections that are to speak HTTP/1.1 whatever else is offered.
+    http1: TlsConnector,
     name: ServerName<'static>,
 }
 
 /// A TLS connection; it sends `close_notify` when it is dropped.
-pub(super) struct Stream(TlsStream<TcpStream>);
+pub(super) struct Stream {
+    stream: TlsStream<TcpStream>,
+    broken: bool,
+}
 
 impl Stream {
     /// What carries it.
     pub(super) fn socket(&self) -> &TcpStream {
-        self.0.get_ref().0
+        self.stream.get_ref().0
     }
 
     /// The version of HTTP that was chosen, if one was.
     pub(super) fn chosen(&self) -> Option<&[u8]> {
-        self.0.get_ref().1.alpn_protocol()
+        self.stream.get_ref().1.alpn_protocol()
+    }
+
+    /// It ends without a goodbye: what was sent is not whole.
+    pub(super) fn break_off(&mut self) {
+        self.broken = true;
     }
 }
 
@@ -88,8 +98,8 @@ impl Drop for Stream {
     /// RFC 8446, 6.1: `close_notify` shows that no attacker has cut the connection. Not behind half a message, and without
     /// waiting: the socket takes it at once or not at all.
     fn drop(&mut self) {
-        let (socket, session) = self.0.get_mut();
-        if session.wants_write() {
+        let (socket, session) = self.stream.get_mut();
+        if self.broken || session.wants_write() {
             return;
         }
         session.send_close_notify();
@@ -102,13 +112,13 @@ impl Drop for Stream {
 
 impl AsyncRead for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -116,19 +126,19 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, parts)
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -142,15 +152,27 @@ impl Tls {
         let mut config = config(settings)?;
         config.alpn_protocols = offers.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::in_memory_sessions(TICKETS);
-        Ok(Tls { connector: Arc::new(config).into(), name })
+        let connector: TlsConnector = Arc::new(config.clone()).into();
+        let http1 = match offers {
+            [_, _, ..] => {
+                config.alpn_protocols = vec![b"http/1.1".to_vec()];
+                Arc::new(config).into()
+            }
+            _ => connector.clone(),
+        };
+        Ok(Tls { connector, http1, name })
     }
 
     /// Makes the handshake.
     ///
     /// # Errors
     /// `Unreachable`, saying whose fault it is.
-    pub(super) async fn connect(&self, stream: TcpStream) -> Result<Box<Stream>, Fault> {
-        let connecting = self.connector.connect_with(self.name.clone(), stream, |session| {
+    pub(super) async fn connect(&self, stream: TcpStream, offer: Offer) -> Result<Box<Stream>, Fault> {
+        let connector = match offer {
+            Offer::All => &self.connector,
+            Offer::Http1 => &self.http1,
+        };
+        let connecting = connector.connect_with(self.name.clone(), stream, |session| {
             session.set_buffer_limit(Some(OUTGOING));
         });
         let stream = connecting.await.map_err(|error| {
@@ -158,7 +180,7 @@ impl Tls {
             // Names and dates are for operators only.
             Fault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}"))
         })?;
-        Ok(Box::new(Stream(stream)))
+        Ok(Box::new(Stream { stream, broken: false }))
     }
 }
 

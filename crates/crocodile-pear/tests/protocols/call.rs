@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Answer, Body};
 use crocodile_pear::upstream::{Call, Settings, Upstream};
-use http::{HeaderMap, Method};
+use http::Method;
 use http_body_util::BodyExt;
 
 pub fn get(target: &str) -> Call {
@@ -14,8 +14,7 @@ pub fn get(target: &str) -> Call {
 }
 
 pub fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    let headers = HeaderMap::new();
-    Call { method, target: target.into(), headers, body, timeouts: None, deadline: None, root: Default::default() }
+    Call { method, body, ..Call::get(target.into()) }
 }
 
 /// The upstream at `url`, called "books".

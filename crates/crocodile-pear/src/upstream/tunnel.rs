@@ -1,0 +1,66 @@
+//! What a connection to an upstream is once it has changed its protocol.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Upstream;
+use super::admission::Admission;
+use super::pool::OwnConnection;
+
+/// A peer that is gone without a FIN is noticed after a few of these.
+const PROBE: Duration = Duration::from_secs(60);
+
+/// The connection of a call that was answered with 101. Until it is dropped it counts as a call in flight and as an open
+/// connection.
+pub(super) struct Switched {
+    own: OwnConnection,
+    admission: Option<Admission>,
+    upstream: Arc<Upstream>,
+    shut: bool,
+}
+
+impl Switched {
+    pub(super) fn new(mut own: OwnConnection, admission: Option<Admission>, upstream: Arc<Upstream>) -> Self {
+        own.wire.timer = None;
+        own.wire.io.probe(PROBE);
+        Switched { own, admission, upstream, shut: false }
+    }
+}
+
+impl Drop for Switched {
+    fn drop(&mut self) {
+        if !self.shut {
+            self.own.wire.io.break_off();
+        }
+        if let Some(admission) = self.admission.take() {
+            admission.give_back(&self.upstream);
+        }
+    }
+}
+
+impl AsyncRead for Switched {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.own.wire.io.poll_into(cx, buf)
+    }
+}
+
+impl AsyncWrite for Switched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.own.wire.io.poll_write(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.own.wire.io.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = self.own.wire.io.poll_shutdown(cx);
+        self.shut |= matches!(shut, Poll::Ready(Ok(())));
+        shut
+    }
+}
