@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
-use crocodile_pear::flow::{Body, Pulled, Whole};
+use crocodile_pear::flow::Body;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response};
 
@@ -34,14 +34,17 @@ struct Admin(Arc<Live>);
 impl Handler for Admin {
     async fn handle(&self, request: ClientRequest) -> Reply {
         if !matches!(request.method, Method::GET | Method::HEAD) {
-            return respond::other_method(&request.method, &[&Method::GET]).map(Body::Pulled).into();
+            return respond::other_method(&request.method, &[&Method::GET]).into();
         }
         let response = match request.target.path() {
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
-            "/metrics" => text("text/plain; version=0.0.4", self.0.metrics().render(&self.0.current())),
+            "/metrics" => {
+                let gateway = self.0.current();
+                text("text/plain; version=0.0.4", gateway.metrics().render(gateway.upstreams()))
+            }
             _ => respond::not_found(),
         };
-        response.map(Body::Pulled).into()
+        response.into()
     }
 
     fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
@@ -49,8 +52,8 @@ impl Handler for Admin {
     }
 }
 
-fn text(media: &'static str, body: String) -> Response<Pulled> {
-    let mut response = Response::new(Box::pin(Whole::new(Bytes::from(body))) as Pulled);
+fn text(media: &'static str, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::Bytes(Bytes::from(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
     response
 }

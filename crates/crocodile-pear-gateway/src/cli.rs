@@ -9,6 +9,7 @@ mod schema;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use crocodile_pear::problem::{Problem, Problems, Severity};
@@ -16,7 +17,8 @@ use crocodile_pear::spec::Decode;
 
 use crate::config::{self, Colour, Format, Sources};
 use crate::document::Document;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Surroundings};
+use crate::metrics::Metrics;
 
 /// Many calls out, one answer back, streamed as the parts arrive.
 #[derive(Parser)]
@@ -73,18 +75,30 @@ struct Loaded {
 impl File {
     /// Reads and compiles it: the same way for `run`, `check`, `explain` and a reload.
     fn load(&self) -> Loaded {
+        self.reload(&Arc::default())
+    }
+
+    /// The same for a gateway that goes on counting.
+    fn reload(&self, metrics: &Arc<Metrics>) -> Loaded {
         let (node, sources, problems) = config::load(&self.file);
-        compile(node.as_ref(), sources, problems)
+        compile(node.as_ref(), sources, metrics, problems)
     }
 }
 
-fn compile(node: Option<&crocodile_pear::spec::Node>, sources: Sources, mut problems: Problems) -> Loaded {
+fn compile(
+    node: Option<&crocodile_pear::spec::Node>,
+    sources: Sources,
+    metrics: &Arc<Metrics>,
+    mut problems: Problems,
+) -> Loaded {
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
-    let gateway = document.as_ref().and_then(|document| Gateway::compile(document, &[], &files, &mut problems));
+    let given = Surroundings { unread: &[], files: &files, metrics };
+    let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
     if let (None, Some(node)) = (&document, node) {
         let (readable, broken) = Document::partial(node);
-        drop(Gateway::compile(&readable, &broken, &files, &mut problems));
+        let given = Surroundings { unread: &broken, ..given };
+        drop(Gateway::compile(&readable, given, &mut problems));
     }
     let gateway = gateway.filter(|_| !problems.fatal());
     Loaded { document, gateway, problems: problems.into_sorted(), sources }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, Timeout, misplaced};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, misplaced};
 use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
-use crate::compress::Compress;
+use crate::layers::{AtDocument, AtEndpoint, Layers};
 
 spec! {
     /// A gateway: where it listens, what it may call, and what it answers.
@@ -30,15 +30,12 @@ spec! {
         /// What is answered, by method and path: `GET /inbox/{category}`. `{word}` is one segment, `{*word}` at the end
         /// the rest of the path.
         pub endpoints: Entries<EndpointSpec>,
-        /// Compresses answers. Nothing is compressed unless it is written, here or at an endpoint.
-        pub compress: Option<Compress>,
         /// What a client may take in time and space.
         pub clients: Option<Clients>,
-        /// What is logged, and how.
-        pub log: Option<Log>,
         /// Other files to add, relative to this one: their upstreams and endpoints, and settings that this one has not.
         pub include: Option<Included>,
     }
+    group(layers: Layers<AtDocument>)
 }
 
 impl Document {
@@ -57,10 +54,9 @@ impl Document {
             upstreams,
             resolver: None,
             endpoints,
-            compress: None,
             clients: None,
-            log: None,
             include: None,
+            layers: Layers::partial(node),
         };
         (document, broken)
     }
@@ -103,30 +99,25 @@ impl Decode for Included {
     }
 }
 
+/// The most bytes of a client's body that are read whole, unless it is written.
+const MAX_BODY: Size = Size(1 << 20);
+
 spec! {
     /// One endpoint. Written short as `UPSTREAM /path`: the call is made with the client's method and body, and its
     /// answer is handed on as it comes.
     pub struct EndpointSpec {
         /// The steps, in order.
         pub pipeline: Vec<Written>,
-        /// How long the whole request may take, to the last byte of its answer.
-        pub timeout: Timeout = Timeout::After(Duration::from_secs(3600)),
         /// The most bytes of a client's body that are read whole where an expression uses `$body`.
-        pub max_body: Size = Size(1 << 20),
-        /// Compresses its answers otherwise than the others': `on`, `off`, or a map.
-        pub compress: Option<Compress>,
+        pub max_body: Size = MAX_BODY,
     }
+    group(layers: Layers<AtEndpoint>)
     short(proxy)
 }
 
 fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec> {
     let request = Request::short(text, problems)?;
-    Some(EndpointSpec {
-        pipeline: vec![Written::Request(request)],
-        timeout: Timeout::After(Duration::from_secs(3600)),
-        max_body: Size(1 << 20),
-        compress: None,
-    })
+    Some(EndpointSpec { pipeline: vec![Written::Request(request)], max_body: MAX_BODY, layers: Layers::default() })
 }
 
 spec! {
@@ -146,41 +137,5 @@ spec! {
         pub max_target: Size = Size(8 << 10),
         /// How long requests may go on after the order to stop.
         pub drain: Duration = Duration::from_secs(30),
-    }
-}
-
-spec! {
-    /// What is logged, and how. The log goes to the standard error stream.
-    pub struct Log {
-        /// The least severe lines that are written.
-        pub level: Level = Level::Info,
-        /// The form of a line.
-        pub format: LogFormat = LogFormat::Text,
-        /// Whether each request has a line of its own.
-        pub access: bool = false,
-    }
-}
-
-crocodile_pear::choice! {
-    /// The least severe lines that are written.
-    pub enum Level {
-        /// Failures of the gateway itself.
-        Error = "error",
-        /// What an operator should look at.
-        Warn = "warn",
-        /// Starts, stops, timers and, if wanted, requests.
-        Info = "info",
-        /// What fails at upstreams and clients.
-        Debug = "debug",
-    }
-}
-
-crocodile_pear::choice! {
-    /// The form of a log line.
-    pub enum LogFormat {
-        /// For people.
-        Text = "text",
-        /// One JSON object a line.
-        Json = "json",
     }
 }

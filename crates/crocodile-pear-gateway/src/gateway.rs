@@ -3,28 +3,35 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crocodile_pear::flow::Pulled;
+use crocodile_pear::error::Error;
+use crocodile_pear::flow::Body;
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{ClientFacts, Scope};
-use crocodile_pear::spec::{Located, Timeout};
+use crocodile_pear::spec::Located;
 use crocodile_pear::step::Compile;
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
-use http::{Method, Response};
+use http::header::ACCESS_CONTROL_REQUEST_METHOD;
+use http::{HeaderMap, Method, Version};
 use indexmap::IndexMap;
 
-use crate::compress::{self, Compress, Compressor};
-use crate::deadline;
 use crate::document::{Document, EndpointSpec};
+use crate::layer::{self, Around};
+use crate::layers::Shared;
+use crate::metrics::Metrics;
 use crate::respond;
 use crate::route::{Found, Rest, Route, Routes};
-use crate::server::ClientRequest;
+use crate::server::{ClientRequest, Connection, Refusal, Reply};
+use crate::stack::{Stack, Visit};
 
 /// Everything that serves requests, immutable: a reload makes another one.
 pub struct Gateway {
     routes: Routes<Endpoint>,
     endpoints: Vec<Arc<Endpoint>>,
+    /// Around requests that no endpoint serves.
+    unserved: Arc<Stack>,
     upstreams: IndexMap<String, Arc<Upstream>>,
+    metrics: Arc<Metrics>,
 }
 
 /// One endpoint, ready.
@@ -33,14 +40,10 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// What it runs.
     pub plan: Arc<Plan>,
-    /// How long a request may take.
-    timeout: Timeout,
+    /// What stands around that.
+    pub layers: Arc<Stack>,
     /// The most bytes of a client's body that are read whole.
     max_body: usize,
-    /// Whether its answers carry `Server-Timing`.
-    timed: bool,
-    /// What compresses its answers.
-    compress: Option<Arc<Compressor>>,
     rest: Option<String>,
 }
 
@@ -50,16 +53,27 @@ impl Rest for Endpoint {
     }
 }
 
+/// What a gateway is compiled with, besides its document.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The upstreams that are written, and are not in the document because they cannot be read.
+    pub unread: &'a [String],
+    /// Reads what the document names.
+    pub files: Files<'a>,
+    /// What is counted. A reload counts on.
+    pub metrics: &'a Arc<Metrics>,
+}
+
 impl Gateway {
-    /// Compiles a document; every problem is noted, and none stops it. `unread` are upstreams that are written, and
-    /// are not in the document because they cannot be read; `files` reads what the document names.
-    pub fn compile(document: &Document, unread: &[String], files: Files<'_>, problems: &mut Problems) -> Option<Self> {
+    /// Compiles a document; every problem is noted, and none stops it.
+    pub fn compile(document: &Document, given: Surroundings<'_>, problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
         let mut sound = address(&document.listen, problems).is_some();
         sound &= document.admin.as_ref().is_none_or(|written| address(written, problems).is_some());
-        let given = Given { files, resolver: document.resolver.as_ref().map(ResolverSpec::ready) };
+        let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
+        let beside = Given { files: given.files, resolver };
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
-            match spec.compile(name, *span, &given, problems) {
+            match spec.compile(name, *span, &beside, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
                 None => sound = false,
             }
@@ -67,12 +81,20 @@ impl Gateway {
         // What a broken upstream is called is no problem of the calls to it.
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
-        let broken: Vec<&str> = broken.chain(unread.iter().map(String::as_str)).collect();
-        let compress = compressor(document.compress.as_ref(), problems);
-        let mut gateway = Gateway { routes: Routes::new(), endpoints: Vec::new(), upstreams };
+        let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
+        let mut cx = layer::Compile { problems, params: &[], files: given.files, metrics: given.metrics };
+        let shared = document.layers.compile(&mut cx);
+        let unserved = shared.around(None, &Around { route: None, plan: None, max_body: 0 }, &mut cx);
+        let mut gateway = Gateway {
+            routes: Routes::new(),
+            endpoints: Vec::new(),
+            unserved: Arc::new(unserved),
+            upstreams,
+            metrics: given.metrics.clone(),
+        };
         for (name, (span, spec)) in &document.endpoints {
             let written = Located::new(name.clone(), *span);
-            sound &= gateway.add(&written, spec, &compress, &broken, problems).is_some();
+            sound &= gateway.add(&written, spec, &shared, &broken, given, problems).is_some();
         }
         sound.then_some(gateway)
     }
@@ -81,24 +103,21 @@ impl Gateway {
         &mut self,
         written: &Located<String>,
         spec: &EndpointSpec,
-        compress: &Option<Arc<Compressor>>,
+        shared: &Shared,
         broken: &[&str],
+        given: Surroundings<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
         let route = Route::parse(written, problems);
         let unknown = Route { method: Method::GET, path: String::new(), params: Vec::new(), rest: None };
-        let plan = self.plan(written, spec, route.as_ref().unwrap_or(&unknown), broken, problems);
+        let known = route.as_ref().unwrap_or(&unknown);
+        let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
+        let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.bytes());
+        let mut cx = layer::Compile { problems, params: &known.params, files: given.files, metrics: given.metrics };
+        let around = Around { route: Some(&name), plan: plan.as_ref(), max_body };
+        let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
         let (route, plan) = (route?, plan?);
-        let timed = spec.pipeline.iter().any(|step| matches!(step, crocodile_pear::steps::Written::Timer(_)));
-        let endpoint = Arc::new(Endpoint {
-            name: written.as_str().into(),
-            plan: Arc::new(plan),
-            timeout: spec.timeout,
-            max_body: spec.max_body.bytes(),
-            timed,
-            compress: spec.compress.as_ref().map_or(compress.clone(), |own| compressor(Some(own), problems)),
-            rest: route.rest.clone(),
-        });
+        let endpoint = Arc::new(Endpoint { name, plan, layers, max_body, rest: route.rest.clone() });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {
             if with == route.path {
                 return problems.error(
@@ -138,47 +157,83 @@ impl Gateway {
         &self.endpoints
     }
 
+    /// What stands around requests that no endpoint serves.
+    pub fn unserved(&self) -> &Stack {
+        &self.unserved
+    }
+
     /// The upstreams, by name.
     pub fn upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
         &self.upstreams
     }
 
+    /// What is counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
     /// A request's whole life.
-    pub async fn handle(&self, head: ClientRequest) -> Response<Pulled> {
-        let found = match self.routes.find(&head.method, head.target.path()) {
-            Ok(found) => found,
-            Err(error) => return respond::fail(&error),
-        };
-        let (endpoint, params) = match found {
-            Found::Endpoint(endpoint, params) => (endpoint, params),
-            Found::Methods(methods) => return respond::other_method(&head.method, &methods),
-            Found::Nothing => return respond::not_found(),
-        };
-        // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
-        let head_only = head.method == Method::HEAD;
-        let bodiless = head_only && endpoint.plan.is_proxy();
-        let method = if head_only && !bodiless { Method::GET } else { head.method };
-        let mut scope = Scope::new(method, Some(head.target), head.headers, head.body);
-        let client = ClientFacts { address: head.connection.peer, version: head.version };
+    pub async fn handle(&self, request: ClientRequest) -> Reply {
+        let found = self.routes.find(&request.method, request.target.path());
+        let client = ClientFacts { address: request.connection.peer, version: request.version };
+        let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         scope.facts_mut().set_client(client);
-        scope.facts_mut().set_route(endpoint.name.clone());
-        scope.set_params(params);
-        scope.set_timeout(endpoint.timeout);
-        let scope = Arc::new(scope);
-        let outcome = endpoint.plan.answer(&scope, endpoint.max_body).await;
-        let response = respond::respond(outcome, &scope, endpoint.timed);
-        let response = if bodiless { compress::untold(response) } else { response };
-        let response = match &endpoint.compress {
-            Some(compress) if bodiless => compress.tell(response, scope.headers()),
-            Some(compress) => compress.wrap(response, scope.headers()).await,
-            None => response,
+        match found {
+            Ok(Found::Endpoint(endpoint, params)) => {
+                scope.set_params(params);
+                endpoint.serve(scope).await
+            }
+            other => self.turn_away(scope, other).await,
+        }
+    }
+
+    /// A request that no endpoint serves.
+    async fn turn_away(&self, scope: Scope, found: Result<Found<'_, Endpoint>, Error>) -> Reply {
+        let asked = self.asked_about(&scope, &found);
+        let mut visit = Visit::new(asked.map_or(&self.unserved, |endpoint| &endpoint.layers), scope);
+        let response = match (visit.enter().await, found) {
+            (Some(response), _) => response,
+            (None, Ok(Found::Methods(methods))) => respond::other_method(visit.scope().method(), &methods),
+            (None, Ok(_)) => respond::not_found(),
+            (None, Err(error)) => respond::fail(&error),
         };
-        deadline::bound(response, scope.deadline())
+        visit.leave(response).await
+    }
+
+    /// The endpoint whose layers a preflight is for: the one that would serve the request it announces (Fetch, 4.8).
+    fn asked_about(&self, scope: &Scope, found: &Result<Found<'_, Endpoint>, Error>) -> Option<&Arc<Endpoint>> {
+        let (&Method::OPTIONS, Ok(Found::Methods(_))) = (scope.method(), found) else { return None };
+        let announced = scope.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
+        let announced = Method::from_bytes(announced.as_bytes()).ok()?;
+        match self.routes.find(&announced, scope.path()?) {
+            Ok(Found::Endpoint(endpoint, _)) => Some(endpoint),
+            _ => None,
+        }
+    }
+
+    /// The answer to a request that could not be read.
+    pub fn refuse(&self, refusal: Refusal, connection: &Connection) -> Reply {
+        let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+        scope.facts_mut().set_client(ClientFacts { address: connection.peer, version: Version::HTTP_11 });
+        Visit::new(&self.unserved, scope).refuse(|| respond::refusal(&refusal))
     }
 }
 
-fn compressor(spec: Option<&Compress>, problems: &mut Problems) -> Option<Arc<Compressor>> {
-    spec.and_then(|spec| spec.compile(problems)).map(Arc::new)
+impl Endpoint {
+    /// Serves a request: in through the layers, through the plan, and out again.
+    async fn serve(&self, mut scope: Scope) -> Reply {
+        scope.facts_mut().set_route(self.name.clone());
+        // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
+        if !self.plan.is_proxy() {
+            scope.call_as_get();
+        }
+        let mut visit = Visit::new(&self.layers, scope);
+        let response = match visit.enter().await {
+            Some(response) => response,
+            None => respond::respond(self.plan.answer(visit.scope(), self.max_body).await, visit.scope()),
+        };
+        visit.leave(response).await
+    }
 }
 
 /// An address as written.

@@ -4,20 +4,16 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::flow::Body;
-
 use crate::gateway::Gateway;
 use crate::health::Checks;
-use crate::metrics::Metrics;
-use crate::respond;
+use crate::metrics;
 use crate::server::{ClientRequest, Connection, Handler, Refusal, Reply};
 
-/// The gateway that serves now, and what is counted over all of them.
+/// The gateway that serves now.
 pub struct Live {
     generation: AtomicU64,
     current: Mutex<Arc<Gateway>>,
     checks: Mutex<Option<Checks>>,
-    metrics: Metrics,
 }
 
 impl Live {
@@ -27,7 +23,6 @@ impl Live {
             generation: AtomicU64::new(1),
             checks: Mutex::new(Checks::begin(&gateway)),
             current: Mutex::new(Arc::new(gateway)),
-            metrics: Metrics::default(),
         }
     }
 
@@ -43,55 +38,41 @@ impl Live {
     pub fn current(&self) -> Arc<Gateway> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-
-    /// What is counted.
-    pub fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
 }
 
+/// The gateway as one core has it: requests of several cores would meet at the count of a shared `Arc`.
+type OwnGateway = Arc<Arc<Gateway>>;
+
 thread_local! {
-    /// This core's copy, and its generation. The lock of `Live` is taken once a reload, not once a request.
-    static SEEN: RefCell<Option<(u64, Arc<Gateway>)>> = const { RefCell::new(None) };
+    /// This core's own, and its generation. The lock of `Live` is taken once a reload, not once a request.
+    static SEEN: RefCell<Option<(u64, OwnGateway)>> = const { RefCell::new(None) };
 }
 
 /// The handler of one core.
-pub struct Core {
-    live: Arc<Live>,
-    index: usize,
-    access: bool,
-}
+pub struct Core(Arc<Live>);
 
 impl Core {
-    /// The handler of the core with this index; `access` writes a line for each request.
-    pub fn new(live: Arc<Live>, index: usize, access: bool) -> Self {
-        Core { live, index, access }
+    /// The handler of the core with this index, which this thread is.
+    pub fn new(live: Arc<Live>, index: usize) -> Self {
+        metrics::begin_core(index);
+        Core(live)
     }
 
-    fn gateway(&self) -> Arc<Gateway> {
-        let generation = self.live.generation.load(Ordering::Acquire);
+    fn gateway(&self) -> OwnGateway {
+        let generation = self.0.generation.load(Ordering::Acquire);
         SEEN.with_borrow_mut(|seen| match seen {
             Some((known, gateway)) if *known == generation => gateway.clone(),
-            _ => seen.insert((generation, self.live.current())).1.clone(),
+            _ => seen.insert((generation, Arc::new(self.0.current()))).1.clone(),
         })
     }
 }
 
 impl Handler for Core {
     async fn handle(&self, request: ClientRequest) -> Reply {
-        let gateway = self.gateway();
-        let line =
-            self.access.then(|| (std::time::Instant::now(), request.method.clone(), request.target.path().to_owned()));
-        let response = gateway.handle(request).await;
-        self.live.metrics.count(self.index, response.status());
-        if let Some((began, method, path)) = line {
-            let (status, ms) = (response.status().as_u16(), began.elapsed().as_secs_f64() * 1000.0);
-            tracing::info!(target: "crocodile_pear::access", %method, path, status, head_ms = ms);
-        }
-        response.map(Body::Pulled).into()
+        self.gateway().handle(request).await
     }
 
-    fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
-        respond::refusal(&refusal).into()
+    fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply {
+        self.gateway().refuse(refusal, connection)
     }
 }

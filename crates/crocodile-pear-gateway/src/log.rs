@@ -2,9 +2,44 @@
 
 use std::io::IsTerminal;
 
+use crocodile_pear::spec;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::document::{Level, Log, LogFormat};
+spec! {
+    /// What is logged, and how. The log goes to the standard error stream.
+    pub struct Log {
+        /// The least severe lines that are written.
+        pub level: Level = Level::Info,
+        /// The form of a line.
+        pub format: LogFormat = LogFormat::Text,
+        /// Whether each request has a line of its own.
+        pub access: bool = false,
+    }
+}
+
+crocodile_pear::choice! {
+    /// The least severe lines that are written.
+    pub enum Level {
+        /// Failures of the gateway itself.
+        Error = "error",
+        /// What an operator should look at.
+        Warn = "warn",
+        /// Starts, stops, timers and, if wanted, requests.
+        Info = "info",
+        /// What fails at upstreams and clients.
+        Debug = "debug",
+    }
+}
+
+crocodile_pear::choice! {
+    /// The form of a log line.
+    pub enum LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
 
 /// Begins to write the log as configured. A second call changes nothing.
 pub fn begin(log: Option<&Log>) {

@@ -1,15 +1,26 @@
 //! Metrics in the Prometheus format. Each core has its own counters; a scrape adds them up.
 
+use std::cell::Cell;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
 use http::StatusCode;
-
-use crate::gateway::Gateway;
+use indexmap::IndexMap;
 
 /// Cores beyond this share a counter with another one.
 const CORES: usize = 64;
+
+thread_local! {
+    /// Which core this thread is.
+    static CORE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Says which core this thread is.
+pub fn begin_core(index: usize) {
+    CORE.set(index % CORES);
+}
 
 /// Responses by status class; each core has a cache line of its own.
 #[repr(align(64))]
@@ -28,14 +39,14 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a response whose head is ready.
-    pub fn count(&self, core: usize, status: StatusCode) {
+    /// Counts a response whose head is ready, for the core that this thread is.
+    pub fn count(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).min(5);
-        self.responses[core % CORES].0[class].fetch_add(1, Ordering::Relaxed);
+        self.responses[CORE.get()].0[class].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The Prometheus text format, version 0.0.4.
-    pub fn render(&self, gateway: &Gateway) -> String {
+    pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>) -> String {
         let mut out = String::new();
         out.push_str("# HELP crocodile_pear_responses_total Responses to clients, by the class of their status.\n");
         out.push_str("# TYPE crocodile_pear_responses_total counter\n");
@@ -44,8 +55,7 @@ impl Metrics {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "crocodile_pear_responses_total{{status=\"{class}xx\"}} {sum}");
         }
-        let upstreams: Vec<_> =
-            gateway.upstreams().iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
+        let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
             for seen in &upstreams {

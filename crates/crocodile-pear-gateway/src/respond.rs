@@ -7,33 +7,36 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Answer, Body, Outcome, Pulled, Whole};
+use crocodile_pear::flow::{Answer, Body, Outcome};
+use crocodile_pear::format::json;
 use crocodile_pear::scope::Scope;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TE, TRAILER};
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Method, Response, StatusCode};
 use http_body::Frame;
 
 use crate::server::Refusal;
 
-const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-
-/// The response to an outcome, with the timers that were passed so far. Those that are passed later come in the
-/// trailer, where the client takes trailers.
-pub fn respond(outcome: Outcome, scope: &Arc<Scope>, timed: bool) -> Response<Pulled> {
+/// The response to an outcome.
+pub fn respond(outcome: Outcome, scope: &Arc<Scope>) -> Response<Body> {
     let mut response = match outcome {
         None => empty(StatusCode::NO_CONTENT),
         Some(Ok(answer)) => hand_on(answer).unwrap_or_else(|error| fail(&error)),
         Some(Err(error)) => fail(&error),
     };
-    if timed {
-        time(&mut response, scope);
+    if *scope.call_method() == Method::HEAD {
+        untold(&mut response);
     }
     response
 }
 
-fn hand_on(answer: Answer) -> Result<Response<Pulled>, Error> {
+fn hand_on(answer: Answer) -> Result<Response<Body>, Error> {
     let json = matches!(answer.body, Body::Value(_) | Body::Json(_));
-    let mut response = Response::new(answer.body.into_pulled()?);
+    let body = match answer.body {
+        // What cannot be written has a status of its own, which must be known before the head leaves.
+        Body::Value(value) => Body::Bytes(json::to_bytes(&value)?),
+        body => body,
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     if json {
@@ -43,7 +46,7 @@ fn hand_on(answer: Answer) -> Result<Response<Pulled>, Error> {
 }
 
 /// A problem document (RFC 9457).
-pub fn fail(error: &Error) -> Response<Pulled> {
+pub fn fail(error: &Error) -> Response<Body> {
     // Places and connections become free as calls end, which nobody can foretell: a second is the least that can be said.
     let retry = (error.kind() == Kind::Busy).then(|| error.retry_after().map_or(1, seconds));
     let mut response = problem(error.status(), error.document().into(), retry);
@@ -56,8 +59,8 @@ fn seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
 }
 
-fn problem(status: StatusCode, document: Bytes, retry: Option<u64>) -> Response<Pulled> {
-    let mut response = Response::new(Box::pin(Whole::new(document)) as Pulled);
+fn problem(status: StatusCode, document: Bytes, retry: Option<u64>) -> Response<Body> {
+    let mut response = Response::new(Body::Bytes(document));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     if let Some(seconds) = retry {
@@ -67,12 +70,12 @@ fn problem(status: StatusCode, document: Bytes, retry: Option<u64>) -> Response<
 }
 
 /// No endpoint has this path.
-pub fn not_found() -> Response<Pulled> {
+pub fn not_found() -> Response<Body> {
     refuse(StatusCode::NOT_FOUND, "no endpoint has this path")
 }
 
 /// The path has endpoints, and none for this method. `OPTIONS` is told which it has.
-pub fn other_method(method: &Method, has: &[&Method]) -> Response<Pulled> {
+pub fn other_method(method: &Method, has: &[&Method]) -> Response<Body> {
     let mut response = match *method {
         Method::OPTIONS => empty(StatusCode::NO_CONTENT),
         _ => refuse(StatusCode::METHOD_NOT_ALLOWED, "the path has no endpoint for this method"),
@@ -88,7 +91,7 @@ pub fn other_method(method: &Method, has: &[&Method]) -> Response<Pulled> {
 }
 
 /// A refusal that is no fault of an upstream or a step.
-pub fn refuse(status: StatusCode, detail: &str) -> Response<Pulled> {
+pub fn refuse(status: StatusCode, detail: &str) -> Response<Body> {
     let title = status.canonical_reason().unwrap_or("Error");
     let document = serde_json::json!({ "title": title, "status": status.as_u16(), "detail": detail });
     problem(status, document.to_string().into(), None)
@@ -100,68 +103,30 @@ pub fn refusal(refusal: &Refusal) -> Response<Body> {
     let document = serde_json::json!({
         "title": title, "status": refusal.status.as_u16(), "kind": "bad-request", "detail": refusal.detail,
     });
-    problem(refusal.status, document.to_string().into(), None).map(Body::Pulled)
+    problem(refusal.status, document.to_string().into(), None)
 }
 
-fn empty(status: StatusCode) -> Response<Pulled> {
-    let mut response = Response::new(Box::pin(Whole::new(Bytes::new())) as Pulled);
+fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
-/// Adds `Server-Timing` (W3C): to the head what has been passed, to the trailer the whole.
-fn time(response: &mut Response<Pulled>, scope: &Arc<Scope>) {
-    if let Some(timing) = timing(scope) {
-        response.headers_mut().append(SERVER_TIMING, timing);
-    }
-    if takes_trailers(scope.headers()) && !response.body().is_end_stream() {
-        response.headers_mut().append(TRAILER, HeaderValue::from_static("server-timing"));
-        let body = std::mem::replace(response.body_mut(), Box::pin(Whole::new(Bytes::new())));
-        *response.body_mut() = Box::pin(Timed { body, scope: Some(scope.clone()) });
+/// An answer to HEAD that says no length, without one being made of its having no body: GET's may have one.
+pub fn untold(response: &mut Response<Body>) {
+    if response.body().is_empty() && !response.headers().contains_key(CONTENT_LENGTH) {
+        *response.body_mut() = Body::Pulled(Box::pin(Untold));
     }
 }
 
-fn timing(scope: &Scope) -> Option<HeaderValue> {
-    HeaderValue::from_str(&scope.timeline().server_timing()?).ok()
-}
+/// No body, and nothing said of its length.
+struct Untold;
 
-/// Whether the client said `TE: trailers` (RFC 9110, 6.5.1).
-fn takes_trailers(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(TE).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
-}
-
-/// A body with the timers in its trailer. Its length is not told: trailers need chunks.
-struct Timed {
-    body: Pulled,
-    scope: Option<Arc<Scope>>,
-}
-
-impl Timed {
-    fn trailer(&mut self, before: Option<HeaderMap>) -> Option<Frame<Bytes>> {
-        let mut trailers = before.unwrap_or_default();
-        let timing = self.scope.take().and_then(|scope| timing(&scope));
-        trailers.extend(timing.map(|timing| (SERVER_TIMING, timing)));
-        Some(trailers).filter(|trailers| !trailers.is_empty()).map(Frame::trailers)
-    }
-}
-
-impl http_body::Body for Timed {
+impl http_body::Body for Untold {
     type Data = Bytes;
     type Error = Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        if self.scope.is_none() {
-            return Poll::Ready(None);
-        }
-        let frame = std::task::ready!(self.body.as_mut().poll_frame(cx));
-        Poll::Ready(match frame {
-            None => self.trailer(None).map(Ok),
-            Some(Ok(frame)) => match frame.into_trailers() {
-                Ok(trailers) => self.trailer(Some(trailers)).map(Ok),
-                Err(data) => Some(Ok(data)),
-            },
-            failed => failed,
-        })
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Poll::Ready(None)
     }
 }

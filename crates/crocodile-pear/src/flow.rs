@@ -322,6 +322,26 @@ impl Body {
         Body::Bytes(Bytes::new())
     }
 
+    /// How many bytes it has, as far as that is known before it is pulled.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Json(raw) => Some(raw.bytes().len() as u64),
+            Body::Pulled(body) => body.size_hint().exact(),
+            Body::Value(_) | Body::Tunnel(_) => None,
+        }
+    }
+
+    /// Whether it is known to have no bytes, or none any more.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Body::Bytes(bytes) => bytes.is_empty(),
+            Body::Pulled(body) => body.is_end_stream(),
+            Body::Tunnel(_) => true,
+            Body::Value(_) | Body::Json(_) => false,
+        }
+    }
+
     /// The whole body as bytes, at most `bound` of them; a value is written as JSON.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ pub struct Plan {
     shape: Shape,
     reads_body: bool,
     merges: bool,
+    timed: bool,
     outline: Vec<Outline>,
 }
 
@@ -33,6 +34,7 @@ impl Plan {
     /// Compiles the steps in order; every problem of every step is noted.
     pub fn compile(written: Vec<Written>, cx: &mut Compile<'_>) -> Option<Self> {
         let merges = written.iter().any(|step| matches!(step, Written::Merge(_)));
+        let timed = written.iter().any(|step| matches!(step, Written::Timer(_)));
         cx.follows = written.iter().any(|step| matches!(step, Written::Follow(_)));
         let mut readers = written.iter().filter(|step| reads(step)).count();
         let mut steps = Some(Vec::new());
@@ -54,7 +56,7 @@ impl Plan {
             };
         }
         let outline = std::mem::take(&mut cx.outline);
-        let plan = Plan { steps: steps?, shape: cx.shape, merges, reads_body: cx.reads_body, outline };
+        let plan = Plan { steps: steps?, shape: cx.shape, merges, timed, reads_body: cx.reads_body, outline };
         plan.warn(cx);
         Some(plan)
     }
@@ -87,6 +89,11 @@ impl Plan {
     /// Whether it is one call, handed on as it comes.
     pub fn is_proxy(&self) -> bool {
         self.steps.len() == 1 && self.shape == Shape::One
+    }
+
+    /// Whether timers note when its messages pass.
+    pub fn is_timed(&self) -> bool {
+        self.timed
     }
 
     /// Runs it for one request. `bound` limits the client's body where an expression reads it.

@@ -25,6 +25,8 @@ pub const VARIABLES: [&str; 7] = ["path", "query", "headers", "body", "client", 
 /// One request of a client, while it is served.
 pub struct Scope {
     method: Method,
+    /// Whether a HEAD is served as the GET of its path.
+    as_get: bool,
     params: Vec<(Arc<str>, String)>,
     target: Option<PathAndQuery>,
     headers: Headers,
@@ -53,6 +55,7 @@ impl Scope {
     pub fn new(method: Method, target: Option<PathAndQuery>, headers: impl Into<Headers>, body: Body) -> Self {
         Scope {
             method,
+            as_get: false,
             params: Vec::new(),
             target,
             headers: headers.into(),
@@ -89,6 +92,16 @@ impl Scope {
     /// The client's method.
     pub fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// The method of calls that are made with the client's own.
+    pub fn call_method(&self) -> &Method {
+        if self.as_get { &Method::GET } else { &self.method }
+    }
+
+    /// Serves a HEAD as the GET of its path, for a pipeline that reads bodies: the answer's body is left out at its end.
+    pub fn call_as_get(&mut self) {
+        self.as_get = self.method == Method::HEAD;
     }
 
     /// A path parameter, percent-decoded.

@@ -28,8 +28,8 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
-    "config", "compress", "document", "log", "route", "deadline", "server", "respond", "demo", "gateway", "metrics",
-    "health", "live", "admin", "cli",
+    "config", "log", "metrics", "server", "respond", "compress", "layer", "stack", "layers", "document", "route",
+    "demo", "gateway", "health", "live", "admin", "cli",
 ];
 
 /// Macros live at the root of their crate, wherever they are written.

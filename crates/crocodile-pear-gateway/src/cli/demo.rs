@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crocodile_pear::spec::Node;
 use super::{compile, run};
 use crate::config;
 use crate::demo;
+use crate::layers::Setting;
 use crate::live::Live;
 use crate::log;
 
@@ -43,11 +45,11 @@ impl Demo {
             }
         };
         let (node, sources, problems) = self.config(upstreams);
-        let Some((document, gateway)) = compile(node.as_ref(), sources, problems).usable() else {
+        let Some((document, gateway)) = compile(node.as_ref(), sources, &Arc::default(), problems).usable() else {
             return ExitCode::from(1);
         };
-        log::begin(document.log.as_ref());
-        let live = std::sync::Arc::new(Live::new(gateway));
+        log::begin(document.layers.observe.as_ref().and_then(Setting::on));
+        let live = Arc::new(Live::new(gateway));
         run::serve(&document, &live, |address| invite(address, upstreams))
     }
 

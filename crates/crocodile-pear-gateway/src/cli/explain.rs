@@ -10,6 +10,7 @@ use crocodile_pear::upstream::Upstream;
 
 use super::{File, print};
 use crate::gateway::Endpoint;
+use crate::stack::Stack;
 
 #[derive(Args)]
 pub struct Explain {
@@ -24,8 +25,8 @@ impl Explain {
         let Some((_, gateway)) = self.file.load().usable() else { return ExitCode::from(1) };
         let Some(wanted) = &self.endpoint else {
             let endpoints = gateway.endpoints().iter().map(|endpoint| outline(endpoint));
-            let all: Vec<String> =
-                endpoints.chain(gateway.upstreams().values().filter_map(|one| upstream(one))).collect();
+            let upstreams = gateway.upstreams().values().filter_map(|one| upstream(one));
+            let all: Vec<String> = endpoints.chain(unserved(gateway.unserved())).chain(upstreams).collect();
             return print(&all.join("\n"));
         };
         let names = gateway.endpoints().iter().map(|endpoint| &*endpoint.name);
@@ -41,7 +42,7 @@ impl Explain {
 }
 
 fn outline(endpoint: &Endpoint) -> String {
-    let mut text = format!("{}\n", endpoint.name);
+    let mut text = format!("{}\n{}", endpoint.name, layers(&endpoint.layers));
     let outline = endpoint.plan.outline();
     let several = outline.iter().filter(|line| line.calls > 0).count() > 1;
     for line in outline {
@@ -57,6 +58,17 @@ fn outline(endpoint: &Endpoint) -> String {
     }
     let _ = writeln!(text, "  calls: {}", total(outline));
     text
+}
+
+/// What stands around, from the outside in.
+fn layers(stack: &Stack) -> String {
+    stack.outline().map(|(name, text)| format!("  layer {name}: {text}\n")).collect()
+}
+
+/// What happens to requests that no endpoint serves; nothing, without layers that are written for them.
+fn unserved(stack: &Stack) -> Option<String> {
+    let lines = layers(stack);
+    (!lines.is_empty()).then(|| format!("requests that no endpoint serves\n{lines}"))
 }
 
 /// What happens to the calls of an upstream beside being sent; nothing, for a plain one.

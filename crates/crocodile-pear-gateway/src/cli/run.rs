@@ -13,6 +13,7 @@ use super::File;
 use crate::admin;
 use crate::document::{Clients, Document};
 use crate::gateway;
+use crate::layers::Setting;
 use crate::live::{Core, Live};
 use crate::log;
 use crate::server::{self, Listeners, Settings, Shutdown};
@@ -28,7 +29,7 @@ impl Run {
         let loaded = self.file.load();
         let Some((document, gateway)) = loaded.usable() else { return ExitCode::from(1) };
         // Before anything runs that may have something to say: health checks begin with the gateway.
-        log::begin(document.log.as_ref());
+        log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
         let reload = live.clone();
         let started = move |_: SocketAddr| reload_on_signal(self.file, reload);
@@ -61,8 +62,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
     tracing::info!("listening on http://{local}, {cores} threads");
     started(local);
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
-    let access = document.log.as_ref().is_some_and(|log| log.access);
-    server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core, access))?;
+    server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core))?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -109,10 +109,12 @@ fn reload_on_signal(file: File, live: Arc<Live>) {
 }
 
 fn reload(file: &File, live: &Live) {
-    match file.load().usable() {
+    match file.reload(live.current().metrics()).usable() {
         Some((_, gateway)) => {
             live.replace(gateway);
-            tracing::info!("the configuration was read again; addresses, threads and logs change with a restart only");
+            tracing::info!(
+                "the configuration was read again; addresses, threads, and the level and format of the log change with a restart only"
+            );
         }
         None => tracing::error!("the configuration has problems; the old one goes on"),
     }

@@ -111,15 +111,3 @@ impl Body for Held {
         hint
     }
 }
-
-/// No body, and nothing said of its length: what comes with an answer to HEAD whose GET has a body of its own.
-pub struct Untold;
-
-impl Body for Untold {
-    type Data = Bytes;
-    type Error = Error;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        Poll::Ready(None)
-    }
-}

@@ -35,6 +35,7 @@ pub fn usual() -> Vec<Located<String>> {
 /// A type, or many: `text/html`, `text/*`, `*+json`.
 #[derive(Debug)]
 pub enum Media {
+    /// This one.
     Exactly(Box<str>),
     /// With this before the rest, to the slash.
     Begins(Box<str>),
@@ -43,6 +44,7 @@ pub enum Media {
 }
 
 impl Media {
+    /// Reads a type; one that is none is noted.
     pub fn parse(written: &Located<String>, problems: &mut Problems) -> Option<Self> {
         let text = written.value.to_ascii_lowercase();
         match (text.strip_suffix('*'), text.strip_prefix('*'), text.split_once('/')) {

@@ -228,8 +228,10 @@ fn log() -> String {
     };
     let timer = "a message passes a [timer](#timer): `status`, `headers`, `chunk`, `done` or `failed`, with the status, \
         the number of fields or of bytes as its size; the time is since the request began";
-    row("crocodile_pear::timer", timer)
-        + &row("crocodile_pear::access", "the head of an answer is ready, if `access` is on")
+    let access = "an answer has ended, if `access` is on: `whole`, `failed` (with the `error`), `client-gone` or `client-slow`. A request \
+        that could not be read has no method, path and route, one for which there is no endpoint no route; a client that left before \
+        its answer has status 499";
+    row("crocodile_pear::timer", timer) + &row("crocodile_pear::access", access)
 }
 
 /// A gateway with one endpoint, and this line in its configuration.

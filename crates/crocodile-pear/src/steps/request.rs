@@ -458,7 +458,7 @@ impl Calling {
             target.push_str(query);
         }
         let method = match &self.method {
-            Verb::Clients => scope.method().clone(),
+            Verb::Clients => scope.call_method().clone(),
             Verb::Fixed(method) => method.clone(),
         };
         let mut headers = forwarded(&self.upstream, scope);

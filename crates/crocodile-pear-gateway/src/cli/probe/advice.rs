@@ -141,7 +141,7 @@ pub async fn attempt(found: &mut Found, dial: &Dial) {
     let Some(advice) = found.advice.as_ref().filter(|_| !limit.is_zero()) else { return };
     let whole = format!("{}endpoints: {{ 'GET /': server / }}\n", advice.yaml);
     let (node, sources, problems) = config::parse("advice.yaml", &whole, &|_| None);
-    let loaded = compile(node.as_ref(), sources, problems);
+    let loaded = compile(node.as_ref(), sources, &Default::default(), problems);
     let upstream = loaded.gateway.as_ref().and_then(|gateway| gateway.upstreams().get("server").cloned());
     let Some(upstream) = upstream else {
         let told = loaded.problems.first().map_or("", |problem| problem.message.as_str()).to_owned();

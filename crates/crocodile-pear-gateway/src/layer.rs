@@ -1,0 +1,128 @@
+//! The contract of a layer: a `Spec`, as written, compiles into a `Layer`, ready.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crocodile_pear::flow::Body;
+use crocodile_pear::plan::Plan;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Decode, Field};
+use crocodile_pear::upstream::Files;
+use futures_util::future::BoxFuture;
+use http::{Response, StatusCode};
+
+use crate::metrics::Metrics;
+use crate::server::End;
+
+/// A layer as written.
+pub trait Spec: Decode {
+    /// What it is when it is ready.
+    type Ready: Layer;
+
+    /// The field under which it is written at the document: for every endpoint, and for requests that none serves.
+    const AT_DOCUMENT: Option<Field> = None;
+
+    /// The field under which it is written at an endpoint: for this one, instead of what the document says. Where it may
+    /// be written at both, `off` takes it away.
+    const AT_ENDPOINT: Option<Field> = None;
+
+    /// What holds where nothing is written; nothing, for a layer that is there only if it is written.
+    fn unwritten() -> Option<Self> {
+        None
+    }
+
+    /// Checks it and makes it ready, once for each place where it is written; every problem is noted. Nothing, for one
+    /// that would do nothing.
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Self::Ready>>;
+
+    /// What stands around this endpoint, or around all that no endpoint serves. One that was written at the document is
+    /// shared by all, unless it depends on what it stands around.
+    fn around(ready: &Arc<Self::Ready>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
+    }
+}
+
+/// A layer, ready: shared by all requests, immutable.
+///
+/// Requests pass the layers from the outside in, answers from the inside out. A layer sees the answers to the requests
+/// that it let pass, whoever gave them: the pipeline, a layer behind it, or nobody who could (404, 405). It sees the
+/// answers to requests that could not be read as well (400, 408, 431), which had no way in.
+pub trait Layer: Send + Sync + 'static {
+    /// A request on its way in. Its head, its body and what is known of it may be changed.
+    fn request<'a>(&'a self, _: &'a mut Scope) -> Verdict<'a> {
+        Verdict::Pass
+    }
+
+    /// An answer on its way out. Its head and its body may be changed. Where the whole body is at hand, this must not
+    /// wait: a request that could not be read is answered at once.
+    fn answer<'a>(&'a self, _: &'a mut Response<Body>, _: &'a Arc<Scope>) -> Passage<'a> {
+        Passage::Done
+    }
+
+    /// Whether it wants to know how answers end.
+    fn watches(&self) -> bool {
+        false
+    }
+
+    /// An answer has ended, with its last byte or before, or the request was given up before there was one. Those that
+    /// watch are told, of requests that they let pass.
+    fn ended(&self, _: &Ended<'_>) {}
+
+    /// What it does, for `explain`; nothing, where that goes without saying.
+    fn outline(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What becomes of a request.
+pub enum Verdict<'a> {
+    /// It goes on.
+    Pass,
+    /// It is answered here, and goes no further.
+    Answer(Response<Body>),
+    /// Either, but not yet.
+    Wait(BoxFuture<'a, Option<Response<Body>>>),
+}
+
+/// What becomes of an answer.
+pub enum Passage<'a> {
+    /// It goes on.
+    Done,
+    /// It goes on when this is done.
+    Wait(BoxFuture<'a, ()>),
+}
+
+/// The end of an answer.
+pub struct Ended<'a> {
+    /// The request, and what is known of it.
+    pub scope: &'a Scope,
+    /// The status of the answer; nothing, if the client left before there was one.
+    pub status: Option<StatusCode>,
+    /// When its head was ready, since the request began.
+    pub head: Option<Duration>,
+    /// How it ended, and how much of it was sent.
+    pub end: &'a End,
+}
+
+/// What a layer may refer to while it is compiled.
+pub struct Compile<'a> {
+    /// Where problems go.
+    pub problems: &'a mut Problems,
+    /// The path parameters of the endpoint; none at the document.
+    pub params: &'a [String],
+    /// Reads the files that the document names.
+    pub files: Files<'a>,
+    /// What is counted.
+    pub metrics: &'a Arc<Metrics>,
+}
+
+/// What a layer stands around.
+pub struct Around<'a> {
+    /// The endpoint as written; nothing, for requests that none serves.
+    pub route: Option<&'a Arc<str>>,
+    /// What it runs.
+    pub plan: Option<&'a Arc<Plan>>,
+    /// The most bytes of a client's body that may be read whole.
+    pub max_body: usize,
+}

@@ -1,0 +1,195 @@
+//! The layers: one file each, and one line here.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, Property};
+
+use crate::layer::{Around, Compile, Spec};
+use crate::stack::Stack;
+
+/// Declares the layers, from the outside in.
+macro_rules! layers {
+    ($($name:ident: $spec:ident),* $(,)?) => {
+        $(pub mod $name;)*
+
+        /// What is written of the layers in one place.
+        #[derive(Clone, Debug)]
+        pub struct Layers<P> {
+            $(#[doc = concat!("`", stringify!($name), "`")] pub $name: Option<Setting<$name::$spec>>,)*
+            place: PhantomData<P>,
+        }
+
+        impl<P: Place> Group for Layers<P> {
+            fn known() -> Vec<Field> {
+                [$(P::field::<$name::$spec>()),*].into_iter().flatten().collect()
+            }
+
+            fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Self> {
+                // All are read before one that failed ends it, so that every problem is found.
+                $(let $name = P::read::<$name::$spec>(fields, problems);)*
+                Some(Layers { $($name: $name?,)* place: PhantomData })
+            }
+
+            fn properties() -> Vec<Property> {
+                [$(P::field::<$name::$spec>().map(|_| property::<$name::$spec>())),*].into_iter().flatten().collect()
+            }
+        }
+
+        impl<P: Place> Layers<P> {
+            /// What can be read of a place with faults.
+            pub fn partial(node: &Node) -> Self {
+                Layers { $($name: P::partial::<$name::$spec>(node),)* place: PhantomData }
+            }
+        }
+
+        impl<P> Default for Layers<P> {
+            fn default() -> Self {
+                Layers { $($name: None,)* place: PhantomData }
+            }
+        }
+
+        impl Layers<AtDocument> {
+            /// Makes ready what is written for all.
+            pub fn compile(&self, cx: &mut Compile<'_>) -> Shared {
+                Shared { $($name: shared(self.$name.as_ref(), cx),)* }
+            }
+        }
+
+        /// The layers that are written for all, ready.
+        pub struct Shared {
+            $($name: Option<Arc<<$name::$spec as Spec>::Ready>>,)*
+        }
+
+        impl Shared {
+            /// The layers around an endpoint, which may have some of its own, or around all that no endpoint serves.
+            pub fn around(&self, own: Option<&Layers<AtEndpoint>>, at: &Around<'_>, cx: &mut Compile<'_>) -> Stack {
+                let mut stack = Stack::default();
+                $(
+                    let ready = choose(&self.$name, own.map(|own| own.$name.as_ref()), cx);
+                    let around = ready.and_then(|ready| <$name::$spec as Spec>::around(&ready, at));
+                    around.into_iter().for_each(|layer| stack.push(stringify!($name), layer));
+                )*
+                stack
+            }
+        }
+    };
+}
+
+// From the outside in. A new layer takes the place where its reason holds.
+layers! {
+    // It sees every answer, the refusals too, and the true end.
+    observe: Log,
+    // Nothing behind it outlives it.
+    deadline: Deadline,
+    // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.
+    compress: Compress,
+    // The timers are those of the pipeline alone.
+    timing: Timing,
+}
+
+/// What is written of a layer.
+#[derive(Clone, Debug)]
+pub enum Setting<T> {
+    /// It is not there.
+    Off,
+    /// It is, like this.
+    On(T),
+}
+
+impl<T> Setting<T> {
+    /// The layer, if it is there.
+    pub fn on(&self) -> Option<&T> {
+        match self {
+            Setting::Off => None,
+            Setting::On(spec) => Some(spec),
+        }
+    }
+}
+
+impl<T: Spec> Decode for Setting<T> {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_plain() {
+            Some("off" | "false") if inherited::<T>() => Some(Setting::Off),
+            _ => T::decode(node, problems).map(Setting::On),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let schema = T::schema(definitions);
+        if !inherited::<T>() {
+            return schema;
+        }
+        serde_json::json!({ "anyOf": [{ "const": "off" }, schema] })
+    }
+}
+
+/// Whether an endpoint may have this layer from the document, and so may have to be without it.
+fn inherited<T: Spec>() -> bool {
+    T::AT_DOCUMENT.is_some() && T::AT_ENDPOINT.is_some()
+}
+
+/// Where layers are written.
+pub trait Place {
+    /// The field of a layer here.
+    fn field<T: Spec>() -> Option<Field>;
+
+    /// Reads it.
+    fn read<T: Spec>(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Option<Setting<T>>> {
+        Self::field::<T>().map_or(Some(None), |field| fields.read(field.name, problems))
+    }
+
+    /// What can be read of it.
+    fn partial<T: Spec>(node: &Node) -> Option<Setting<T>> {
+        let field = Self::field::<T>()?;
+        let (_, written) = node.as_map()?.iter().find(|(key, _)| key.value == field.name)?;
+        Decode::decode(written, &mut Problems::default())
+    }
+}
+
+/// At the document.
+#[derive(Clone, Copy, Debug)]
+pub struct AtDocument;
+
+impl Place for AtDocument {
+    fn field<T: Spec>() -> Option<Field> {
+        T::AT_DOCUMENT
+    }
+}
+
+/// At an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct AtEndpoint;
+
+impl Place for AtEndpoint {
+    fn field<T: Spec>() -> Option<Field> {
+        T::AT_ENDPOINT
+    }
+}
+
+fn property<T: Spec>() -> Property {
+    let default = T::unwritten().and_then(|spec| spec.written());
+    Property { schema: Setting::<T>::schema, optional: true, default }
+}
+
+fn shared<T: Spec>(written: Option<&Setting<T>>, cx: &mut Compile<'_>) -> Option<Arc<T::Ready>> {
+    match written {
+        Some(setting) => setting.on()?.compile(cx),
+        // What can be written at endpoints alone is nothing to the others.
+        None if T::AT_DOCUMENT.is_none() && T::AT_ENDPOINT.is_some() => None,
+        None => T::unwritten()?.compile(cx),
+    }
+}
+
+fn choose<T: Spec<Ready = R>, R>(
+    shared: &Option<Arc<R>>,
+    own: Option<Option<&Setting<T>>>,
+    cx: &mut Compile<'_>,
+) -> Option<Arc<R>> {
+    match own {
+        Some(Some(setting)) => setting.on()?.compile(cx),
+        Some(None) if T::AT_DOCUMENT.is_none() && T::AT_ENDPOINT.is_some() => T::unwritten()?.compile(cx),
+        _ => shared.clone(),
+    }
+}

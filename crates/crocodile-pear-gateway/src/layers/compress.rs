@@ -1,0 +1,129 @@
+//! `compress`: answers in a coding that the client asks for.
+
+use std::sync::Arc;
+
+use crocodile_pear::flow::Body;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Decode, Field, Located, Size};
+use http::{Method, Response};
+
+use crate::compress::{self, Coding, Compressor, LARGE, Levels, Media, SMALL};
+use crate::layer::{Compile, Layer, Passage, Spec};
+
+spec! {
+    /// Compresses answers for clients that ask for it with `Accept-Encoding`. Written short as `on`, with every default,
+    /// or `off`. What arrives is delivered: whenever nothing more is at hand, the client can decode all that has come so
+    /// far. An answer that is compressed already, is a part (206), or says `no-transform` is handed on as it is. An
+    /// answer under way holds about 0.3 MiB, with zstd 0.7 MiB; one of more than 1 MiB another 1 MiB while cores that rest
+    /// help with it. Leave it off where secrets and what a client may choose come in one answer: the length of a
+    /// compressed one tells of both.
+    pub struct Compress {
+        /// What is offered. Where a client likes several equally, it gets the first of these.
+        pub codings: Vec<Coding> = Coding::ALL.to_vec(),
+        /// A shorter body is sent as it is. For the end of one of unknown length, and of one known to be of 64 KiB at
+        /// most, 5 ms are waited, no longer.
+        pub min_size: Size = Size(1 << 10),
+        /// The content types that are worth it: `text/html`, `text/*`, or `*+json` for all that end like this.
+        pub types: Vec<Located<String>> = compress::usual(),
+        /// The level of gzip and deflate, 1 (fast) to 9 (small). Unless set, 6 for a body known to be of 128 KiB at most,
+        /// and 1 for others.
+        pub gzip: Option<Located<u32>>,
+        /// The level of br, 0 (fast) to 11 (small). Unless set, 3 for such a small body, and 1 for others. At 0 and 1,
+        /// nothing is found again of what was delivered before.
+        pub br: Option<Located<u32>>,
+        /// The level of zstd, 1 (fast) to 19 (small). Unless set, 3 for such a small body, and 1 for others.
+        pub zstd: Option<Located<u32>>,
+    }
+    short(switch)
+}
+
+fn switch(text: Located<String>, problems: &mut Problems) -> Option<Compress> {
+    match text.as_str() {
+        "on" | "true" => Some(spec::defaults()),
+        other => problems.error(text.span, format!("found `{other}`, wanted `on`, `off` or a map"), "write `on`"),
+    }
+}
+
+impl Compress {
+    /// Checks levels and types; nothing where nothing is offered.
+    pub fn ready(&self, problems: &mut Problems) -> Option<Compressor> {
+        let mut levels = |small: Levels| Levels {
+            gzip: level(self.gzip.as_ref(), small.gzip, 1, 9, problems),
+            br: level(self.br.as_ref(), small.br, 0, 11, problems),
+            zstd: level(self.zstd.as_ref(), small.zstd, 1, 19, problems),
+        };
+        let (small, large) = (levels(SMALL), levels(LARGE));
+        let types = self.types.iter().filter_map(|written| Media::parse(written, problems)).collect();
+        let codings = self.codings.clone();
+        (!codings.is_empty()).then_some(Compressor { codings, min_size: self.min_size.0, types, small, large })
+    }
+}
+
+fn level(written: Option<&Located<u32>>, usual: u32, least: u32, most: u32, problems: &mut Problems) -> u32 {
+    let Some(written) = written else { return usual };
+    // Told once, though it is read for small bodies and for others.
+    if !(least..=most).contains(&written.value) && !problems.found_within(written.span) {
+        let message = format!("there is no level {written}");
+        let _ = problems.error::<()>(written.span, message, format!("levels are {least} to {most}"));
+    }
+    written.value.clamp(least, most)
+}
+
+impl Spec for Compress {
+    type Ready = Compressor;
+
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "compress",
+        "Compresses answers. Nothing is compressed unless it is written, here or at an endpoint.",
+    ));
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "compress",
+        "Compresses its answers otherwise than the others': `on`, `off`, or a map.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Compressor>> {
+        self.ready(cx.problems).map(Arc::new)
+    }
+}
+
+impl Layer for Compressor {
+    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+        // An upstream was asked for the head alone.
+        if *scope.call_method() == Method::HEAD {
+            self.tell(response, scope.headers());
+            return Passage::Done;
+        }
+        match self.code(response, scope.headers()) {
+            None => Passage::Done,
+            Some(coded) => Passage::Wait(Box::pin(coded)),
+        }
+    }
+
+    fn outline(&self) -> Option<String> {
+        let words: Vec<&str> = self.codings.iter().map(|coding| coding.word()).collect();
+        let size = Size(self.min_size).written()?;
+        Some(format!("{} for clients that ask, from {} on", words.join(", "), size.as_str()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crocodile_pear::problem::Span;
+
+    use super::*;
+
+    #[test]
+    fn every_wrong_level_and_type_is_told() {
+        let mut problems = Problems::default();
+        let at = |level, column| Some(Located::new(level, Span { column, length: 2, ..Span::default() }));
+        let types = vec![Located::new("json".to_owned(), Default::default())];
+        let (codings, min_size) = (Coding::ALL.to_vec(), Size(0));
+        let compress = Compress { codings, min_size, types, gzip: at(10, 5), br: at(12, 15), zstd: at(0, 25) };
+        let _ = compress.ready(&mut problems);
+        let told: Vec<_> = problems.into_sorted().into_iter().map(|problem| problem.message).collect();
+        assert_eq!(told.len(), 4, "{told:?}");
+    }
+}

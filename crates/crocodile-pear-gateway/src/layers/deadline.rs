@@ -1,0 +1,108 @@
+//! `timeout`: the time that a whole request may take, to the last byte of its answer.
+//!
+//! Calls keep to it by their own clocks. What is left is a client that takes its answer slowly, but takes it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, Timeout};
+use http::Response;
+use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
+
+use crate::layer::{Compile, Layer, Passage, Spec, Verdict};
+
+/// How long the whole request may take.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    timeout: Timeout,
+    /// Whether it is written; the usual one goes without saying.
+    written: bool,
+}
+
+impl Decode for Deadline {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        Timeout::decode(node, problems).map(|timeout| Deadline { timeout, written: true })
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        Timeout::schema(definitions)
+    }
+
+    fn written(&self) -> Option<Json> {
+        self.timeout.written()
+    }
+}
+
+impl Spec for Deadline {
+    type Ready = Self;
+
+    const AT_ENDPOINT: Option<Field> =
+        Some(Field::new("timeout", "How long the whole request may take, to the last byte of its answer."));
+
+    fn unwritten() -> Option<Self> {
+        Some(Deadline { timeout: Timeout::After(Duration::from_secs(3600)), written: false })
+    }
+
+    fn compile(&self, _: &mut Compile<'_>) -> Option<Arc<Self>> {
+        self.timeout.duration().map(|_| Arc::new(self.clone()))
+    }
+}
+
+impl Layer for Deadline {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        scope.set_timeout(self.timeout);
+        Verdict::Pass
+    }
+
+    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+        let pulled = |body: &Body| matches!(body, Body::Pulled(_)) && body.length().is_none_or(|size| size > AT_HAND);
+        if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()))
+            && let Body::Pulled(body) = std::mem::replace(response.body_mut(), Body::empty())
+        {
+            *response.body_mut() = Body::Pulled(Box::pin(Bound { body, deadline }));
+        }
+        Passage::Done
+    }
+
+    fn outline(&self) -> Option<String> {
+        let time = self.timeout.written().filter(|_| self.written)?;
+        Some(format!("the request ends within {}", time.as_str()?))
+    }
+}
+
+/// A body of this size leaves in one write, or nearly: it is not worth a clock.
+const AT_HAND: u64 = 64 << 10;
+
+/// A body with a deadline: one that is late is broken off.
+struct Bound {
+    body: Pulled,
+    deadline: Instant,
+}
+
+impl http_body::Body for Bound {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        if self.deadline <= Instant::now() {
+            return Poll::Ready(Some(Err(Error::new(Kind::Timeout, "the deadline of the request has passed"))));
+        }
+        self.body.as_mut().poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

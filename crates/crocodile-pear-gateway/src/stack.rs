@@ -1,0 +1,286 @@
+//! The layers around an endpoint, and the way of a request through them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crocodile_pear::flow::Body;
+use crocodile_pear::scope::Scope;
+use futures_util::FutureExt;
+use http::{Response, StatusCode};
+
+use crate::layer::{Ended, Layer, Passage, Verdict};
+use crate::server::{End, Ending, Observer, Reply};
+
+/// Layers, from the outside in; those that are not configured are not among them.
+#[derive(Default)]
+pub struct Stack {
+    layers: Vec<(&'static str, Arc<dyn Layer>)>,
+    /// Which of them want to know how answers end.
+    watching: Vec<usize>,
+}
+
+impl Stack {
+    /// Adds a layer within the others.
+    pub fn push(&mut self, name: &'static str, layer: Arc<dyn Layer>) {
+        if layer.watches() {
+            self.watching.push(self.layers.len());
+        }
+        self.layers.push((name, layer));
+    }
+
+    /// The layers by name, with what each does.
+    pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.layers.iter().filter_map(|(name, layer)| Some((*name, layer.outline()?)))
+    }
+
+    /// Tells those that let the request pass: the first so many.
+    fn tell(&self, passed: usize, ended: &Ended<'_>) {
+        for at in self.watching.iter().filter(|at| **at < passed) {
+            self.layers[*at].1.ended(ended);
+        }
+    }
+}
+
+/// A request on its way through the layers. Dropped before its answer left, it was given up by its client.
+pub struct Visit<'a> {
+    stack: &'a Arc<Stack>,
+    scope: Arc<Scope>,
+    /// So many layers let it pass.
+    passed: usize,
+    left: bool,
+}
+
+impl<'a> Visit<'a> {
+    /// A request before the outermost layer.
+    pub fn new(stack: &'a Arc<Stack>, scope: Scope) -> Self {
+        Visit { stack, scope: Arc::new(scope), passed: 0, left: false }
+    }
+
+    /// The request.
+    pub fn scope(&self) -> &Arc<Scope> {
+        &self.scope
+    }
+
+    /// The way in: the answer of a layer that did not let it pass.
+    pub async fn enter(&mut self) -> Option<Response<Body>> {
+        for (_, layer) in &self.stack.layers {
+            let scope = Arc::get_mut(&mut self.scope).expect("nobody else has it before the pipeline runs");
+            let answer = match layer.request(scope) {
+                Verdict::Pass => None,
+                Verdict::Answer(response) => Some(response),
+                Verdict::Wait(verdict) => verdict.await,
+            };
+            if answer.is_some() {
+                return answer;
+            }
+            self.passed += 1;
+        }
+        None
+    }
+
+    /// The way out.
+    pub async fn leave(self, mut response: Response<Body>) -> Reply {
+        for (_, layer) in self.stack.layers[..self.passed].iter().rev() {
+            if let Passage::Wait(passage) = layer.answer(&mut response, &self.scope) {
+                passage.await;
+            }
+        }
+        self.reply(response)
+    }
+
+    /// The way out of an answer without a way in; `make` makes it. A layer that would wait for it is left out.
+    pub fn refuse(mut self, make: impl Fn() -> Response<Body>) -> Reply {
+        let mut response = make();
+        self.passed = self.stack.layers.len();
+        for (_, layer) in self.stack.layers.iter().rev() {
+            let done = match layer.answer(&mut response, &self.scope) {
+                Passage::Done => true,
+                Passage::Wait(passage) => passage.now_or_never().is_some(),
+            };
+            if !done {
+                response = make();
+            }
+        }
+        self.reply(response)
+    }
+
+    fn reply(mut self, response: Response<Body>) -> Reply {
+        self.left = true;
+        if self.stack.watching.is_empty() {
+            return response.into();
+        }
+        let head = self.scope.timeline().elapsed();
+        let (stack, scope) = (self.stack.clone(), self.scope.clone());
+        let watch = Watch { stack, scope, passed: self.passed, status: response.status(), head };
+        Reply { response, observer: Some(Box::new(watch)) }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        if !self.left {
+            let end = End { bytes: 0, how: Ending::ClientGone };
+            self.stack.tell(self.passed, &Ended { scope: &self.scope, status: None, head: None, end: &end });
+        }
+    }
+}
+
+/// Tells those who want to know how an answer ended.
+struct Watch {
+    stack: Arc<Stack>,
+    scope: Arc<Scope>,
+    passed: usize,
+    status: StatusCode,
+    head: Duration,
+}
+
+impl Observer for Watch {
+    fn ended(self: Box<Self>, end: &End) {
+        let (status, head) = (Some(self.status), Some(self.head));
+        self.stack.tell(self.passed, &Ended { scope: &self.scope, status, head, end });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use crocodile_pear::error::{Error, Kind};
+    use http::{HeaderMap, Method};
+
+    use super::*;
+
+    /// What happened, in order.
+    type Notes = Arc<Mutex<Vec<String>>>;
+
+    struct Noting {
+        name: &'static str,
+        does: Does,
+        notes: Notes,
+    }
+
+    enum Does {
+        Pass,
+        Answer,
+        Wait,
+        WaitForEver,
+    }
+
+    impl Noting {
+        fn note(&self, what: impl std::fmt::Display) {
+            self.notes.lock().expect("whole").push(format!("{}: {what}", self.name));
+        }
+    }
+
+    impl Layer for Noting {
+        fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+            self.note("in");
+            scope.headers_mut().append("x-way", self.name.parse().expect("a value"));
+            match self.does {
+                Does::Pass | Does::WaitForEver => Verdict::Pass,
+                Does::Answer => Verdict::Answer(Response::new(Body::Bytes("early".into()))),
+                Does::Wait => Verdict::Wait(Box::pin(async {
+                    tokio::task::yield_now().await;
+                    self.note("waited");
+                    scope.headers_mut().append("x-way", "after".parse().expect("a value"));
+                    None
+                })),
+            }
+        }
+
+        fn answer<'a>(&'a self, response: &'a mut Response<Body>, _: &'a Arc<Scope>) -> Passage<'a> {
+            response.headers_mut().append("x-way", self.name.parse().expect("a value"));
+            match self.does {
+                Does::Pass | Does::Answer => Passage::Done,
+                Does::Wait => Passage::Wait(Box::pin(tokio::task::yield_now())),
+                Does::WaitForEver => {
+                    *response.body_mut() = Body::empty();
+                    Passage::Wait(Box::pin(std::future::pending()))
+                }
+            }
+        }
+
+        fn watches(&self) -> bool {
+            !matches!(self.does, Does::Wait)
+        }
+
+        fn ended(&self, ended: &Ended<'_>) {
+            let status = ended.status.map_or(0, |status| status.as_u16());
+            self.note(format!("{status} {:?} {}", ended.end.how, ended.end.bytes));
+        }
+    }
+
+    fn stack(layers: [(&'static str, Does); 3]) -> (Arc<Stack>, Notes) {
+        let notes = Notes::default();
+        let mut stack = Stack::default();
+        for (name, does) in layers {
+            stack.push(name, Arc::new(Noting { name, does, notes: notes.clone() }));
+        }
+        (Arc::new(stack), notes)
+    }
+
+    fn scope() -> Scope {
+        Scope::new(Method::GET, None, HeaderMap::new(), Body::empty())
+    }
+
+    fn way(headers: &HeaderMap) -> Vec<&str> {
+        headers.get_all("x-way").iter().filter_map(|value| value.to_str().ok()).collect()
+    }
+
+    fn told(notes: &Notes) -> Vec<String> {
+        notes.lock().expect("whole").clone()
+    }
+
+    #[tokio::test]
+    async fn requests_go_in_and_answers_come_out() {
+        let (stack, notes) = stack([("outer", Does::Pass), ("middle", Does::Wait), ("inner", Does::Pass)]);
+        let mut visit = Visit::new(&stack, scope());
+        assert!(visit.enter().await.is_none());
+        assert_eq!(way(visit.scope().headers()), ["outer", "middle", "after", "inner"]);
+        let reply = visit.leave(Response::new(Body::empty())).await;
+        assert_eq!(way(reply.response.headers()), ["inner", "middle", "outer"]);
+        let failed = Ending::Failed(Error::new(Kind::Cut, "cut"));
+        reply.observer.expect("two watch").ended(&End { bytes: 7, how: failed });
+        let ends = ["outer: 200 Failed(Error(cut: cut)) 7", "inner: 200 Failed(Error(cut: cut)) 7"];
+        assert_eq!(told(&notes)[4..], ends);
+    }
+
+    #[tokio::test]
+    async fn an_early_answer_passes_those_that_let_its_request_pass() {
+        let (stack, notes) = stack([("outer", Does::Pass), ("gate", Does::Answer), ("inner", Does::Pass)]);
+        let mut visit = Visit::new(&stack, scope());
+        let early = visit.enter().await.expect("an answer");
+        let reply = visit.leave(early).await;
+        assert_eq!(way(reply.response.headers()), ["outer"]);
+        assert_eq!(told(&notes), ["outer: in", "gate: in"]);
+        reply.observer.expect("one watches").ended(&End { bytes: 5, how: Ending::Whole });
+        assert_eq!(told(&notes)[2..], ["outer: 200 Whole 5"]);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_given_up_has_its_end_too() {
+        let (stack, notes) = stack([("a", Does::Pass), ("b", Does::Wait), ("c", Does::Wait)]);
+        let mut visit = Visit::new(&stack, scope());
+        let _ = visit.enter().await;
+        drop(visit);
+        assert_eq!(told(&notes).last().map(String::as_str), Some("a: 0 ClientGone 0"));
+        assert_eq!(told(&notes).iter().filter(|note| note.contains("ClientGone")).count(), 1);
+    }
+
+    #[test]
+    fn what_could_not_be_read_waits_for_no_layer() {
+        let (stack, notes) = stack([("outer", Does::Pass), ("slow", Does::WaitForEver), ("inner", Does::Pass)]);
+        let reply = Visit::new(&stack, scope()).refuse(|| Response::new(Body::Bytes("refused".into())));
+        assert_eq!(way(reply.response.headers()), ["outer"]);
+        assert_eq!(reply.response.body().length(), Some(7));
+        assert!(told(&notes).is_empty() && reply.observer.is_some());
+    }
+
+    #[tokio::test]
+    async fn nobody_watches_where_nobody_wants_to_know() {
+        let (stack, _) = stack([("a", Does::Wait), ("b", Does::Wait), ("c", Does::Wait)]);
+        let mut visit = Visit::new(&stack, scope());
+        let _ = visit.enter().await;
+        assert!(visit.leave(Response::new(Body::empty())).await.observer.is_none());
+    }
+}
