@@ -6,6 +6,7 @@ pub mod flow;
 pub mod format;
 pub mod http1;
 pub mod jq;
+pub mod limiter;
 pub mod plan;
 pub mod problem;
 pub mod scope;

@@ -12,7 +12,6 @@ mod h2;
 mod health;
 mod hedge;
 mod io;
-mod limiter;
 pub mod link;
 mod outage;
 mod pool;
@@ -55,13 +54,13 @@ use self::eject::Eject;
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
 use self::hedge::late;
-use self::limiter::LogLimiter;
 use self::pool::Lease;
 use self::request::Request;
 use self::retry::{Replay, Retry};
 use self::server::{Change, Server, Turn, judge};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage};
+use crate::limiter::LogLimiter;
 use crate::spec::Timeout;
 
 /// The configuration of an upstream.

@@ -11,6 +11,7 @@ const LIBRARY: &[&str] = &[
     "problem",
     "spec",
     "timeline",
+    "limiter",
     "http1",
     "jq::value",
     "format::json",

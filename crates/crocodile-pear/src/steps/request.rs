@@ -473,7 +473,7 @@ impl Calling {
         }
         let body = self.body(&view, &mut headers)?;
         let (timeouts, deadline) = (self.timeouts.clone(), scope.deadline());
-        let passage = match self.own && method == *scope.method() {
+        let passage = match self.own && method == *scope.call_method() {
             true => scope.passage().clone(),
             false => Passage::default(),
         };
