@@ -547,7 +547,9 @@ async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<
 
 /// Puts the exchange on a kept connection, if there is one for it.
 fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Failure>> {
-    let lease = exchange.server().pool.take(cx).filter(|lease| usable(lease, exchange))?;
+    let now = Instant::now();
+    let lease = exchange.server().pool.take(cx, now).filter(|lease| usable(lease, exchange))?;
+    exchange.clock.begin(now);
     Some(attach(exchange, lease, Origin::Kept))
 }
 

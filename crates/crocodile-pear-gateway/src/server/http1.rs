@@ -72,7 +72,7 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
             Next::Nothing => After::Close,
         };
         match after {
-            After::Keep => stage = Stage::Idle(Instant::now()),
+            After::Keep(since) => stage = Stage::Idle(since),
             After::Close => return close(wire, false).await,
             After::Linger => return close(wire, true).await,
             After::Broken => return,
@@ -100,7 +100,8 @@ enum Next {
 
 /// What becomes of a connection after an answer.
 enum After {
-    Keep,
+    /// It rests from then on.
+    Keep(Instant),
     Close,
     /// It is closed, and the client may still send.
     Linger,
@@ -371,7 +372,7 @@ async fn settle(wire: &mut Wire, sent: Sent, upload: Option<Upload>) -> After {
         _ if upload.is_some_and(|upload| !upload.whole()) => After::Linger,
         Sent::Last if !wire.held.is_empty() => After::Linger,
         Sent::Last => After::Close,
-        Sent::Whole => After::Keep,
+        Sent::Whole(since) => After::Keep(since),
     }
 }
 

@@ -25,6 +25,10 @@ pub(super) struct Clock {
     idle: Timeout,
     /// The deadline of the client's whole request, whatever the call waits for.
     end: Option<Instant>,
+    /// When the first wait begins, if that is known: the machine's clock is read as seldom as can be.
+    begun: Option<Instant>,
+    /// When the latest wait ended.
+    paused: Option<Instant>,
 }
 
 /// The present wait.
@@ -41,8 +45,7 @@ pub(super) enum Phase {
 }
 
 impl Wait {
-    fn new(limit: Duration) -> Self {
-        let since = Instant::now();
+    fn new(since: Instant, limit: Duration) -> Self {
         // A limit beyond what a clock can say is as good as a century.
         Wait { since, deadline: since.checked_add(limit).unwrap_or_else(|| since + CENTURY) }
     }
@@ -51,7 +54,17 @@ impl Wait {
 impl Clock {
     pub(super) fn new(timeouts: &Timeouts, end: Option<Instant>) -> Self {
         let Timeouts { call, first_byte, idle, .. } = *timeouts;
-        Clock { timer: None, wait: None, call, first_byte, idle, end }
+        Clock { timer: None, wait: None, call, first_byte, idle, end, begun: None, paused: None }
+    }
+
+    /// The wait that follows begins now.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.begun = Some(now);
+    }
+
+    /// When the latest wait ended; now, if there was none.
+    pub(super) fn paused(&self) -> Instant {
+        self.paused.unwrap_or_else(Instant::now)
     }
 
     /// Uses the timer of a connection, unless it has one.
@@ -118,8 +131,10 @@ impl Clock {
 
     /// Stops the clock: the upstream made progress, or the call waits for something else.
     pub(super) fn pause(&mut self) {
+        self.begun = None;
         let Some(Wait { since, deadline }) = self.wait.take() else { return };
         let now = Instant::now();
+        self.paused = Some(now);
         // A call that waits is woken at the deadline. Later than that, nothing was waiting: the consumer pulled late.
         if now <= deadline {
             self.charge(now - since);
@@ -133,7 +148,9 @@ impl Clock {
             Phase::Body => self.idle,
         };
         let Timeout::After(limit) = limit.min(self.call) else { return self.poll_end(cx) };
-        let deadline = self.wait.get_or_insert_with(|| Wait::new(limit)).deadline;
+        let begun = self.begun.take();
+        let begin = || Wait::new(begun.unwrap_or_else(Instant::now), limit);
+        let deadline = self.wait.get_or_insert_with(begin).deadline;
         match self.end {
             Some(end) if end < deadline => self.poll_end(cx),
             _ => self.poll_timer(deadline, cx).map(|()| self.expired(phase, limit)),

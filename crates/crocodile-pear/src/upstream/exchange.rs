@@ -348,7 +348,7 @@ impl Exchange {
             && self.sending == Sending::Done
         {
             self.clock.give_back(&mut own.wire.timer);
-            self.server().pool.put(own);
+            self.server().pool.put(own, self.clock.paused());
         }
         if let Reading::Shared(_) = self.reading {
             self.reading = Reading::end();

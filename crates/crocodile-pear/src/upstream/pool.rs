@@ -163,7 +163,7 @@ impl Pool {
     }
 
     /// A free stream of a shared connection, or the newest kept connection that is usable.
-    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Lease> {
+    pub(super) fn take(&self, cx: &mut Context<'_>, now: Instant) -> Option<Lease> {
         let thread = thread_index();
         let mut state = self.state(thread);
         if let Some(slot) = self.reserve(&mut state) {
@@ -176,25 +176,25 @@ impl Pool {
             Some(permits) => Some(permits.clone().try_acquire_owned().ok()?),
             None => None,
         };
-        let kept = self.newest(&mut state, cx);
+        let kept = self.newest(&mut state, cx, now);
         drop(state);
         kept.map(|KeptConnection { wire, .. }| Lease::Own(OwnConnection { wire, thread, permit }))
     }
 
     /// The newest kept connection.
     fn reuse(&self, thread: usize, cx: &mut Context<'_>) -> Option<KeptConnection> {
-        self.newest(&mut self.state(thread), cx)
+        self.newest(&mut self.state(thread), cx, Instant::now())
     }
 
     /// The newest of these connections that is idle, not too old, and leads to a current address.
-    fn newest(&self, state: &mut ShardState, cx: &mut Context<'_>) -> Option<KeptConnection> {
-        let (runtime, now) = (Handle::try_current().ok()?.id(), Instant::now());
+    fn newest(&self, state: &mut ShardState, cx: &mut Context<'_>, now: Instant) -> Option<KeptConnection> {
+        let runtime = Handle::try_current().ok()?.id();
         while let Some(mut kept) = state.kept.pop_back() {
-            if now.duration_since(kept.since) >= self.bounds.keep {
+            if now.saturating_duration_since(kept.since) >= self.bounds.keep {
                 state.kept.clear();
                 break;
             }
-            let young = now.duration_since(kept.wire.born) < self.bounds.lifetime;
+            let young = now.saturating_duration_since(kept.wire.born) < self.bounds.lifetime;
             let leads = self.leads(&kept.wire.io, kept.wire.changes);
             if young && leads && kept.runtime == runtime && kept.wire.io.at_rest(cx) {
                 return Some(kept);
@@ -204,21 +204,21 @@ impl Pool {
     }
 
     /// Takes a connection back, or closes it if enough are kept.
-    pub(super) fn put(self: &Arc<Self>, own: OwnConnection) {
+    pub(super) fn put(self: &Arc<Self>, own: OwnConnection, now: Instant) {
         // The permit is dropped after the connection is back.
         let OwnConnection { mut wire, thread, permit: _permit } = own;
         // Checked here too, so that a connection that is always busy also follows a name that has moved.
         if self.leads(&wire.io, wire.changes) {
             wire.changes = self.changes();
-            self.keep(thread, wire);
+            self.keep(thread, wire, now);
         }
     }
 
-    fn keep(self: &Arc<Self>, thread: usize, wire: Wire) {
+    fn keep(self: &Arc<Self>, thread: usize, wire: Wire, now: Instant) {
         // Without a runtime no task could close it when it expires.
         let Ok(runtime) = Handle::try_current() else { return };
-        let (bounds, now) = (&self.bounds, Instant::now());
-        if bounds.idle == 0 || bounds.keep.is_zero() || now.duration_since(wire.born) >= bounds.lifetime {
+        let bounds = &self.bounds;
+        if bounds.idle == 0 || bounds.keep.is_zero() || now.saturating_duration_since(wire.born) >= bounds.lifetime {
             return;
         }
         let id = runtime.id();

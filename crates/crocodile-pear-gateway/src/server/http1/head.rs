@@ -8,6 +8,7 @@ use crocodile_pear::http1::request::RequestHead;
 use crocodile_pear::http1::{Reuse, fields, write};
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRAILER};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Version};
+use tokio::time::Instant;
 
 /// What of a request decides how its answer is framed.
 pub struct Asked {
@@ -88,6 +89,7 @@ pub fn write_head(
     delimiter: Delimiter,
     length: Option<u64>,
     link: Link,
+    now: Instant,
 ) {
     write_status(out, status);
     let mut dated = false;
@@ -107,7 +109,7 @@ pub fn write_head(
         Link::Switching => out.extend_from_slice(b"connection: upgrade\r\n"),
     }
     if !dated {
-        date(out);
+        date(out, now);
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -153,20 +155,25 @@ fn ours(name: &HeaderName, delimiter: Delimiter) -> bool {
     }
 }
 
-thread_local! {
-    /// `Date`, and when it was made: it changes once a second.
-    static DATED: RefCell<(Option<Duration>, Vec<u8>)> = const { RefCell::new((None, Vec::new())) };
+/// The line with the date, and until when it is true.
+struct Dated {
+    until: Option<Instant>,
+    line: Vec<u8>,
 }
 
-fn date(out: &mut Vec<u8>) {
-    let now = SystemTime::now();
-    let second = now.duration_since(SystemTime::UNIX_EPOCH).map(|since| Duration::from_secs(since.as_secs())).ok();
-    DATED.with_borrow_mut(|(made, line)| {
-        if *made != second || line.is_empty() {
-            *made = second;
-            *line = format!("date: {}\r\n", httpdate::fmt_http_date(now)).into_bytes();
+thread_local! {
+    static DATED: RefCell<Dated> = const { RefCell::new(Dated { until: None, line: Vec::new() }) };
+}
+
+fn date(out: &mut Vec<u8>, now: Instant) {
+    DATED.with_borrow_mut(|dated| {
+        if dated.until.is_none_or(|until| until <= now) {
+            let time = SystemTime::now();
+            let part = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+            dated.until = Some(now + Duration::from_nanos(1_000_000_000 - u64::from(part)));
+            dated.line = format!("date: {}\r\n", httpdate::fmt_http_date(time)).into_bytes();
         }
-        out.extend_from_slice(line);
+        out.extend_from_slice(&dated.line);
     });
 }
 
@@ -224,7 +231,7 @@ mod tests {
             headers.append(HeaderName::from_static(name), value.parse().expect("a value"));
         }
         let mut out = Vec::new();
-        write_head(&mut out, StatusCode::OK, &headers, Delimiter::Length(5), Some(5), Link::Closing);
+        write_head(&mut out, StatusCode::OK, &headers, Delimiter::Length(5), Some(5), Link::Closing, Instant::now());
         let text = String::from_utf8(out).expect("text");
         let mut lines: Vec<&str> = text.trim_end().split("\r\n").collect();
         lines.sort_unstable();

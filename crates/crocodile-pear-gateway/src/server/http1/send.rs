@@ -37,8 +37,8 @@ thread_local! {
 /// How sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// All of it; the connection may go on.
-    Whole,
+    /// All of it; the connection rests from then on.
+    Whole(Instant),
     /// All of it; the connection ends, as the client was told.
     Last,
     /// The connection was a tunnel, and is at its end.
@@ -61,7 +61,7 @@ pub async fn send<H: Handler>(
     let response = Response::from_parts(parts, ());
     if let Body::Tunnel(tunnel) = body {
         let mut head = Vec::new();
-        write_head(&mut head, response.status(), response.headers(), Delimiter::Nothing, None, Link::Switching);
+        write_head(&mut head, response.status(), response.headers(), Delimiter::Nothing, None, Link::Switching, Instant::now());
         let how = tunnel::run(wire, head, tunnel, &mut observed.bytes).await;
         let whole = matches!(how, Ending::Whole);
         observed.end(how);
@@ -91,14 +91,18 @@ pub async fn send<H: Handler>(
         false => Link::Closing,
     };
     let body = if delimiter == Delimiter::Nothing { Outgoing::Bytes(Bytes::new()) } else { body };
+    let at_hand = matches!(body, Outgoing::Bytes(_));
     let mut sending = Sending { body, delimiter, trailers: asked.trailers, stage: Step::Head, failure: None };
-    let head = (response, length, link);
+    let now = Instant::now();
+    let head = (response, length, link, now);
     let how = poll_fn(|cx| sending.poll(wire, &head, upload, core, &mut observed.bytes, cx)).await;
     observed.bytes = observed.bytes.saturating_sub(wire.unsent() as u64);
     let whole = matches!(how, Ending::Whole);
     observed.end(how);
     match whole {
-        true if keeps => Sent::Whole,
+        // At hand and taken at once, as it mostly is: no time has passed.
+        true if keeps && at_hand => Sent::Whole(now),
+        true if keeps => Sent::Whole(Instant::now()),
         true => Sent::Last,
         false => Sent::Broken,
     }
@@ -129,6 +133,9 @@ fn outgoing(body: Body) -> Result<Outgoing, Error> {
     })
 }
 
+/// What the head is made of.
+type Head = (Response<()>, Option<u64>, Link, Instant);
+
 struct Sending {
     body: Outgoing,
     delimiter: Delimiter,
@@ -151,7 +158,7 @@ impl Sending {
     fn poll<H: Handler>(
         &mut self,
         wire: &mut Wire,
-        head: &(Response<()>, Option<u64>, Link),
+        head: &Head,
         upload: &mut Option<Upload>,
         core: &Core<H>,
         bytes: &mut u64,
@@ -218,15 +225,15 @@ impl Sending {
     fn fill(
         &mut self,
         wire: &mut Wire,
-        head: &(Response<()>, Option<u64>, Link),
+        head: &Head,
         bytes: &mut u64,
         cx: &mut Context<'_>,
     ) -> Result<Poll<()>, Stop> {
         let mut out = SCRATCH.take();
         out.clear();
         if self.stage == Step::Head {
-            let (response, length, link) = head;
-            write_head(&mut out, response.status(), response.headers(), self.delimiter, *length, *link);
+            let (response, length, link, now) = head;
+            write_head(&mut out, response.status(), response.headers(), self.delimiter, *length, *link, *now);
             self.stage = Step::Body;
         }
         let filled = self.gather(&mut out, bytes, cx);
