@@ -6,11 +6,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::fields::hop_by_hop;
 use super::framing::Framing;
-use super::line::{self, FieldLine, LineEnd};
+use super::line::{self, FieldLine, LineEnd, LineFault};
 use super::{Broken, Reuse, name};
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
 const MAX_FIELDS: usize = 128;
+
+/// Most answers have fewer.
+const USUAL: usize = 16;
 
 /// An answer's head, hop-by-hop fields already gone.
 pub struct AnswerHead {
@@ -35,90 +38,110 @@ pub enum Asked {
     Other,
 }
 
-/// Reads a complete head.
+/// Reads the head that `raw` begins with, and tells how long it is; nothing, while it is not whole.
 ///
 /// # Errors
 /// Also where RFC 9112 only allows to refuse: ambiguous framing is never guessed at.
-pub fn parse(raw: &[u8], asked: Asked) -> Result<AnswerHead, Broken> {
+pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Broken> {
     const NO_HTTP: Broken = Broken("the head of the answer is not HTTP");
-    let (version, status, mut at) = status_line(raw).ok_or(NO_HTTP)?;
+    let (version, status, from) = match status_line(raw) {
+        Ok(line) => line,
+        Err(LineFault::Partial) => return Ok(None),
+        Err(_) => return Err(NO_HTTP),
+    };
     let status = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() < 600);
     let status = status.ok_or(Broken("the answer's status is not one of HTTP"))?;
-    // Copied once; every value is a slice of it.
-    let shared = Bytes::copy_from_slice(&raw[at..]);
-    let from = at;
-    let lines = memchr::memchr_iter(b'\n', &raw[at..]).count();
-    let mut gathered = Gathered::with_capacity(lines.min(MAX_FIELDS));
-    for number in 0.. {
-        let (line, next) = line::field(raw, at, LineEnd::Lf).map_err(|_| NO_HTTP)?;
+    let mut gathered = Gathered::default();
+    let mut lines = Vec::with_capacity(USUAL);
+    let mut at = from;
+    loop {
+        let (line, next) = match line::field(raw, at, LineEnd::Lf) {
+            Ok(read) => read,
+            Err(LineFault::Partial) => return Ok(None),
+            Err(_) => return Err(NO_HTTP),
+        };
+        at = next;
         let Some(line) = line else { break };
-        if number == MAX_FIELDS {
+        if gathered.keeps(&line)? {
+            lines.push(line);
+        }
+        if lines.len() > MAX_FIELDS {
             return Err(Broken("the answer has too many header fields"));
         }
-        gathered.add(&line, raw, from, &shared)?;
-        at = next;
     }
-    gathered.decide(status, version, asked)
+    // Copied once; every value is a slice of it.
+    let shared = Bytes::copy_from_slice(&raw[from..at]);
+    let mut headers = HeaderMap::with_capacity(lines.len() + 1);
+    for FieldLine { name, value, .. } in lines {
+        let name = name::of(name).ok_or(Broken("a header field of the answer has no valid name"))?;
+        if !hop_by_hop(&name) {
+            let begin = value.as_ptr().addr() - raw.as_ptr().addr() - from;
+            let value = HeaderValue::from_maybe_shared(shared.slice(begin..begin + value.len()));
+            headers.append(name, value.map_err(|_| Broken("a header field of the answer has no valid value"))?);
+        }
+    }
+    gathered.decide(status, version, asked, headers).map(|head| Some((head, at)))
 }
 
 /// Version, status, and where the fields begin. What the reason says means nothing.
-fn status_line(raw: &[u8]) -> Option<(u8, u16, usize)> {
+fn status_line(raw: &[u8]) -> Result<(u8, u16, usize), LineFault> {
+    const LEAST: &[u8] = b"HTTP/1.x 200\n";
+    if raw.len() < LEAST.len() {
+        let so_far = raw.len().min(7);
+        return Err(if raw[..so_far] == LEAST[..so_far] { LineFault::Partial } else { LineFault::Name });
+    }
     let (version, rest) = match raw {
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', version @ (b'0' | b'1'), b' ', rest @ ..] => (version - b'0', rest),
-        _ => return None,
+        _ => return Err(LineFault::Name),
     };
-    let [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b' ' | b'\r' | b'\n', ..] = rest else { return None };
+    let [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b' ' | b'\r' | b'\n', ..] = rest else {
+        return Err(LineFault::Name);
+    };
     let status = [a, b, c].into_iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
-    let (_, next) = line::value(raw, 12, LineEnd::Lf).ok()?;
-    Some((version, status, next))
+    let (_, next) = line::value(raw, 12, LineEnd::Lf)?;
+    Ok((version, status, next))
 }
 
-/// What the fields of a head say together.
+/// What the fields that are for us say together.
+#[derive(Default)]
 struct Gathered<'a> {
-    headers: HeaderMap,
     length: Option<u64>,
     coding: Option<&'a [u8]>,
-    connection: Vec<&'a [u8]>,
+    reuse: Option<Reuse>,
+    /// Names that end here, by `Connection`.
+    options: Vec<&'a [u8]>,
     upgrade: Option<&'a [u8]>,
 }
 
 impl<'a> Gathered<'a> {
-    fn with_capacity(fields: usize) -> Self {
-        let headers = HeaderMap::with_capacity(fields);
-        Gathered { headers, length: None, coding: None, connection: Vec::new(), upgrade: None }
+    /// Notes what a field says about framing and connection. Whether it is another one: those that are for us are never
+    /// made into fields, since they are in nearly every answer.
+    fn keeps(&mut self, line: &FieldLine<'a>) -> Result<bool, Broken> {
+        let FieldLine { name, value, .. } = *line;
+        match name.len() {
+            14 if name.eq_ignore_ascii_case(b"content-length") => self.measure(value)?,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                if self.coding.replace(value).is_some() {
+                    return Err(Broken("the answer has two transfer-encodings"));
+                }
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => self.connect(value),
+            7 if name.eq_ignore_ascii_case(b"upgrade") => self.upgrade = Some(value),
+            _ => return Ok(true),
+        }
+        Ok(false)
     }
 
-    /// `shared` is a copy of what stands in `raw` from `from` on.
-    fn add(&mut self, line: &FieldLine<'a>, raw: &[u8], from: usize, shared: &Bytes) -> Result<(), Broken> {
-        let FieldLine { name, value, .. } = *line;
-        // Those that are for us are never made into fields: they are in nearly every answer.
-        match name.len() {
-            14 if name.eq_ignore_ascii_case(b"content-length") => return self.measure(value),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                return match self.coding.replace(value) {
-                    Some(_) => Err(Broken("the answer has two transfer-encodings")),
-                    None => Ok(()),
-                };
+    fn connect(&mut self, value: &'a [u8]) {
+        for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            if option.eq_ignore_ascii_case(b"close") {
+                self.reuse = Some(Reuse::Close);
+            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.reuse.get_or_insert(Reuse::Keep);
+            } else {
+                self.options.push(option);
             }
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                self.connection.push(value);
-                return Ok(());
-            }
-            7 if name.eq_ignore_ascii_case(b"upgrade") => {
-                self.upgrade = Some(value);
-                return Ok(());
-            }
-            _ => {}
         }
-        let name = name::of(name).ok_or(Broken("a header field of the answer has no valid name"))?;
-        if hop_by_hop(&name) {
-            return Ok(());
-        }
-        let at = value.as_ptr().addr() - raw.as_ptr().addr() - from;
-        let value = HeaderValue::from_maybe_shared(shared.slice(at..at + value.len()))
-            .map_err(|_| Broken("a header field of the answer has no valid value"))?;
-        self.headers.append(name, value);
-        Ok(())
     }
 
     fn measure(&mut self, value: &[u8]) -> Result<(), Broken> {
@@ -132,7 +155,13 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    fn decide(mut self, status: StatusCode, version: u8, asked: Asked) -> Result<AnswerHead, Broken> {
+    fn decide(
+        self,
+        status: StatusCode,
+        version: u8,
+        asked: Asked,
+        mut headers: HeaderMap,
+    ) -> Result<AnswerHead, Broken> {
         let chunked = match &self.coding {
             None => false,
             Some(_) if self.length.is_some() => return Err(Broken("the answer has a length and a coding")),
@@ -154,29 +183,15 @@ impl<'a> Gathered<'a> {
         if let Some(length) = self.length
             && (asked == Asked::Head || status == StatusCode::NOT_MODIFIED)
         {
-            self.headers.insert(CONTENT_LENGTH, length.into());
+            headers.insert(CONTENT_LENGTH, length.into());
         }
-        let reuse = obey(&self.connection, version, &mut self.headers);
-        let upgrade = self.upgrade.and_then(|value| HeaderValue::from_bytes(value).ok());
-        Ok(AnswerHead { status, headers: self.headers, framing, reuse, upgrade })
-    }
-}
-
-/// Removes the fields that `connection` names, and says what it means for the connection.
-fn obey(connection: &[&[u8]], version: u8, headers: &mut HeaderMap) -> Reuse {
-    let mut reuse = if version == 1 { Reuse::Keep } else { Reuse::Close };
-    let mut closes = false;
-    let options = connection.iter().flat_map(|value| value.split(|&byte| byte == b','));
-    for option in options.map(<[u8]>::trim_ascii) {
-        if option.eq_ignore_ascii_case(b"close") {
-            closes = true;
-        } else if option.eq_ignore_ascii_case(b"keep-alive") {
-            reuse = Reuse::Keep;
-        } else if let Ok(name) = HeaderName::from_bytes(option) {
+        for name in self.options.iter().filter_map(|option| HeaderName::from_bytes(option).ok()) {
             headers.remove(name);
         }
+        let reuse = self.reuse.unwrap_or(if version == 1 { Reuse::Keep } else { Reuse::Close });
+        let upgrade = self.upgrade.and_then(|value| HeaderValue::from_bytes(value).ok());
+        Ok(AnswerHead { status, headers, framing, reuse, upgrade })
     }
-    if closes { Reuse::Close } else { reuse }
 }
 
 /// Digits only (RFC 9110, 8.6): no sign, no list, no room for a second reading.
@@ -193,7 +208,7 @@ mod tests {
     use super::*;
 
     fn read(head: &str) -> Result<AnswerHead, Broken> {
-        parse(head.as_bytes(), Asked::Other)
+        parse(head.as_bytes(), Asked::Other).map(|head| head.expect("a whole head").0)
     }
 
     #[test]
@@ -262,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_length_without_a_body_stays_readable() {
-        let head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", Asked::Head).unwrap();
+        let head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", Asked::Head).unwrap().expect("whole").0;
         assert_eq!((head.framing, &head.headers["content-length"]), (Framing::Empty, &HeaderValue::from_static("7")));
         let head = read("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n").unwrap();
         assert_eq!((head.framing, &head.headers["content-length"]), (Framing::Empty, &HeaderValue::from_static("7")));

@@ -34,6 +34,7 @@ pub(super) struct FieldLine<'a> {
 }
 
 /// Reads one field line at `at`, and says where the next begins; nothing at the empty line, which ends there.
+#[inline]
 pub(super) fn field(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(Option<FieldLine<'_>>, usize), LineFault> {
     let rest = &bytes[at..];
     match rest {
@@ -62,6 +63,7 @@ pub(super) fn field(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(Option<Fi
 }
 
 /// The value at `at`, trimmed, and where the next line begins.
+#[inline]
 pub(super) fn value(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(&[u8], usize), LineFault> {
     let mut end = at;
     loop {
@@ -77,6 +79,7 @@ pub(super) fn value(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(&[u8], us
     }
 }
 
+#[inline]
 fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = value {
         value = rest;
@@ -88,6 +91,7 @@ fn trim(mut value: &[u8]) -> &[u8] {
 }
 
 /// How many bytes from the start are no control bytes: eight are looked at at once.
+#[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

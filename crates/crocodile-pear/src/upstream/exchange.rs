@@ -575,15 +575,17 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &Wanted<'
     let mut start = 0;
     loop {
         let rest = &mut bytes[start..];
-        let Some(end) = head_end(rest, *seen).filter(|&end| end <= wanted.most) else {
-            if rest.len() > wanted.most {
-                return Err(malformed("the head of the answer is too large"));
-            }
+        // What came in pieces is read when its end may be here, not anew with each piece.
+        let may_end = *seen == 0 || head_end(rest, *seen).is_some();
+        let parsed = if may_end { answer::parse(rest, wanted.asked).map_err(Unreadable::of_answer)? } else { None };
+        if parsed.as_ref().map_or(rest.len(), |(_, end)| *end) > wanted.most {
+            return Err(malformed("the head of the answer is too large"));
+        }
+        let Some((head, end)) = parsed else {
             *seen = rest.len();
             return Ok(Came::Part(start));
         };
-        let (raw, body) = rest.split_at_mut(end);
-        let head = answer::parse(raw, wanted.asked).map_err(Unreadable::of_answer)?;
+        let body = &mut rest[end..];
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return wanted.switch(head).map(|headers| Came::Switched(headers, Bytes::copy_from_slice(body)));
         }

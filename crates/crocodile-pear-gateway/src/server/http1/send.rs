@@ -61,7 +61,15 @@ pub async fn send<H: Handler>(
     let response = Response::from_parts(parts, ());
     if let Body::Tunnel(tunnel) = body {
         let mut head = Vec::new();
-        write_head(&mut head, response.status(), response.headers(), Delimiter::Nothing, None, Link::Switching, Instant::now());
+        write_head(
+            &mut head,
+            response.status(),
+            response.headers(),
+            Delimiter::Nothing,
+            None,
+            Link::Switching,
+            Instant::now(),
+        );
         let how = tunnel::run(wire, head, tunnel, &mut observed.bytes).await;
         let whole = matches!(how, Ending::Whole);
         observed.end(how);
@@ -222,13 +230,7 @@ impl Sending {
     }
 
     /// Writes what there is: the head, and the pieces of the body that are at hand. Ready when the socket may take more.
-    fn fill(
-        &mut self,
-        wire: &mut Wire,
-        head: &Head,
-        bytes: &mut u64,
-        cx: &mut Context<'_>,
-    ) -> Result<Poll<()>, Stop> {
+    fn fill(&mut self, wire: &mut Wire, head: &Head, bytes: &mut u64, cx: &mut Context<'_>) -> Result<Poll<()>, Stop> {
         let mut out = SCRATCH.take();
         out.clear();
         if self.stage == Step::Head {
