@@ -89,6 +89,11 @@ pub fn is_document(answer: &Answer) -> bool {
     bare && matches!(by_type(&answer.headers), Declared::Json | Declared::Nothing)
 }
 
+/// Whether these header fields say that a body is JSON.
+pub fn is_json_type(headers: &HeaderMap) -> bool {
+    by_type(headers) == Declared::Json
+}
+
 /// Whether these header fields are those of a form.
 pub fn is_form(headers: &HeaderMap) -> bool {
     by_type(headers) == Declared::Form

@@ -37,7 +37,7 @@ impl Plan {
         let timed = written.iter().any(|step| matches!(step, Written::Timer(_)));
         cx.follows = written.iter().any(|step| matches!(step, Written::Follow(_)));
         let mut readers = written.iter().filter(|step| reads(step)).count();
-        let mut steps = Some(Vec::new());
+        let mut steps = check_last(&written, cx).map(|()| Vec::new());
         for written in written {
             let replaces = replaces(&written);
             readers -= usize::from(reads(&written));
@@ -88,7 +88,7 @@ impl Plan {
 
     /// Whether it is one call, handed on as it comes.
     pub fn is_proxy(&self) -> bool {
-        self.steps.len() == 1 && self.shape == Shape::One
+        self.steps.len() == 1 && self.shape == Shape::One && self.calls() > 0
     }
 
     /// Whether timers note when its messages pass.
@@ -119,18 +119,35 @@ impl Plan {
     }
 }
 
+/// `respond` has the last word.
+fn check_last(written: &[Written], cx: &mut Compile<'_>) -> Option<()> {
+    let mut sound = Some(());
+    for (at, step) in written.iter().enumerate() {
+        let Written::Respond(respond) = step else { continue };
+        if written[at + 1..].iter().any(|later| !matches!(later, Written::Timer(_))) {
+            sound = cx.problems.error(respond.place(), "`respond` is not the last step", "move it to the end");
+        }
+    }
+    sound
+}
+
 /// Whether what leaves the step is other than what arrives, so that only its expressions see that.
 fn replaces(written: &Written) -> bool {
     match written {
         Written::Follow(follow) => follow.name.is_none() && follow.next.is_none() && follow.pages.is_none(),
         Written::Request(_) | Written::Each(_) | Written::Transform(_) | Written::Select(_) | Written::Merge(_) => true,
+        Written::Respond(respond) => respond.replaces(),
         _ => false,
     }
 }
 
 /// Whether the step reads the answers that arrive; otherwise it hands them on as they are.
 fn reads(written: &Written) -> bool {
-    !matches!(written, Written::Timer(_))
+    match written {
+        Written::Timer(_) => false,
+        Written::Respond(respond) => respond.reads(),
+        _ => true,
+    }
 }
 
 /// What stands under a key and no expression has used is lost here.

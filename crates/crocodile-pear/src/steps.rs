@@ -53,6 +53,7 @@ steps! {
     concatenate: Concatenate,
     merge: Merge,
     convert: Convert,
+    respond: Respond,
 }
 
 /// A step is a map with one key, its name: the places of everything in it survive that way.

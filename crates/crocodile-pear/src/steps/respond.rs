@@ -1,0 +1,384 @@
+//! `respond`: the answer's own status, header fields and body.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
+};
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body, Flow, Outcome, undescribe};
+use crate::format::{self, json};
+use crate::http1::fields::hop_by_hop;
+use crate::jq::value::{self, Shape as Kinds};
+use crate::jq::{self, Data, Filter, Value};
+use crate::problem::Problems;
+use crate::scope::Scope;
+use crate::spec;
+use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, Size};
+use crate::step::view::View;
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply};
+use crate::template::{Source, Template, TemplateKind};
+
+/// The answer to the client, with the place where it is written.
+#[derive(Clone, Debug)]
+pub struct Respond(Located<RespondSpec>);
+
+spec! {
+    /// Says with which status, header fields and body the client is answered. It is the last step; it may also be the only
+    /// one. What is not written stays as it flowed in: an answer keeps its status, its fields and its body, which is
+    /// read only where an expression uses `.`, then whole, within `max_body`. Where nothing flowed in, the status is 200 and the body
+    /// empty. An answer with another status than 2xx passes as it is.
+    pub struct RespondSpec {
+        /// The status: a number, or an expression that gives one.
+        pub status: Option<WrittenStatus>,
+        /// Header fields, each a text with `{}` as in the `headers` of a request, or a list of texts. A field takes the
+        /// place of those of its name; `set-cookie` is added to them. One whose expression gives null or an empty text is
+        /// left out.
+        pub headers: Option<Entries<Texts>>,
+        /// An expression whose value is the body. It leaves as JSON; where `content-type` says otherwise it is a
+        /// text, and leaves as that. Without an output the body is empty.
+        pub body: Option<Expression>,
+        /// The most bytes of a body that are read for the expressions.
+        pub max_body: Size = MAX_BODY,
+    }
+}
+
+impl Decode for Respond {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        if node.as_map().is_some_and(<[_]>::is_empty) {
+            let remedy = "write `status`, `headers` or `body`, or leave the step out";
+            return problems.error(node.span, "`respond` says nothing", remedy);
+        }
+        Located::decode(node, problems).map(Respond)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        RespondSpec::schema(definitions)
+    }
+}
+
+/// A status as written.
+#[derive(Clone, Debug)]
+pub enum WrittenStatus {
+    /// A number.
+    Fixed(Located<u16>),
+    /// An expression.
+    Jq(Expression),
+}
+
+impl Decode for WrittenStatus {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let number = node.as_text().and_then(|text| text.value.trim().parse().ok());
+        match number {
+            Some(number) => Some(WrittenStatus::Fixed(Located::new(number, node.span))),
+            None => Expression::decode(node, problems).map(WrittenStatus::Jq),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let number = definitions.or_variable(serde_json::json!({"type": "integer", "minimum": 200, "maximum": 599}));
+        serde_json::json!({"anyOf": [number, Expression::schema(definitions)]})
+    }
+}
+
+/// The values of a header field: one text or several.
+#[derive(Clone, Debug)]
+pub struct Texts(Vec<Located<String>>);
+
+impl Decode for Texts {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_list() {
+            Some(_) => Vec::decode(node, problems).map(Texts),
+            None => Located::decode(node, problems).map(|text| Texts(vec![text])),
+        }
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        serde_json::json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+    }
+}
+
+impl Respond {
+    /// Where it is written.
+    pub fn place(&self) -> crate::problem::Span {
+        self.0.span
+    }
+
+    /// Whether it gives the answer another body.
+    pub fn replaces(&self) -> bool {
+        self.0.value.body.is_some()
+    }
+
+    /// Whether it may look at the answer that flows in.
+    pub fn reads(&self) -> bool {
+        let spec = &self.0.value;
+        let texts = spec.headers.iter().flat_map(|headers| headers.values()).flat_map(|(_, texts)| &texts.0);
+        self.replaces()
+            || matches!(spec.status, Some(WrittenStatus::Jq(_)))
+            || texts.into_iter().any(|text| text.value.contains('{'))
+    }
+}
+
+impl Spec for Respond {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let (place, spec) = (self.0.span, self.0.value);
+        let text = spec.describe();
+        let status = spec.status.map_or(Some(None), |status| status.compile(cx).map(Some));
+        let headers = headers(spec.headers, cx);
+        let bodiless = matches!(status, Some(Some(Status::Fixed(status))) if has_no_body(status));
+        if let (true, Some(body)) = (bodiless, &spec.body) {
+            cx.problems.error::<()>(body.0.span, "an answer with this status has no body", "leave out `body`");
+        }
+        let body = spec.body.map_or(Some(None), |body| cx.filter(&body).map(Some));
+        if cx.shape != Shape::One {
+            let remedy = "put `merge` or `concatenate` before it";
+            return cx.problems.error(place, "`respond` takes one answer, and here are several", remedy);
+        }
+        let ready = Ready::new(status?, headers?, body?, spec.max_body.bytes(), cx.first);
+        cx.explain(text, ready.reads.then_some("the answer is read whole, for the expressions"), 0);
+        Some(Box::new(Responding(Arc::new(ready))))
+    }
+}
+
+impl RespondSpec {
+    /// "respond 201 with location, and a body"
+    fn describe(&self) -> String {
+        let status = match &self.status {
+            None => String::new(),
+            Some(WrittenStatus::Fixed(status)) => format!(" {}", status.value),
+            Some(WrittenStatus::Jq(expression)) => format!(" with the status {}", expression.0.value),
+        };
+        let names: Vec<&str> = self.headers.iter().flat_map(|headers| headers.keys()).map(String::as_str).collect();
+        let fields = if names.is_empty() { String::new() } else { format!(", {}", names.join(", ")) };
+        let body = self.body.as_ref().map(|body| format!(", body {}", body.0.value)).unwrap_or_default();
+        format!("respond{status}{fields}{body}")
+    }
+}
+
+impl WrittenStatus {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Status> {
+        match self {
+            WrittenStatus::Jq(expression) => cx.filter(&expression).map(|filter| Status::Jq(Box::new(filter))),
+            WrittenStatus::Fixed(number) => match status(number.value) {
+                Some(status) => Some(Status::Fixed(status)),
+                None => cx.problems.error(
+                    number.span,
+                    format!("`{}` is no status of an answer", number.value),
+                    "write one from 200 to 599",
+                ),
+            },
+        }
+    }
+}
+
+/// The status of a final answer (RFC 9110, 15).
+fn status(number: u16) -> Option<StatusCode> {
+    StatusCode::from_u16(number).ok().filter(|_| (200..=599).contains(&number))
+}
+
+/// Whether an answer with this status has no content (RFC 9110, 15.3.5, 15.3.6 and 15.4.5).
+fn has_no_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+type Headers = Vec<(HeaderName, Vec<Template>)>;
+
+fn headers(written: Option<Entries<Texts>>, cx: &mut Compile<'_>) -> Option<Headers> {
+    let fields: Vec<Option<_>> = written
+        .into_iter()
+        .flatten()
+        .map(|(name, (span, texts))| {
+            let templates: Vec<_> = texts.0.iter().map(|text| template(text, cx)).collect();
+            let parsed = HeaderName::from_bytes(name.as_bytes()).ok();
+            let parsed = parsed.filter(|name| !hop_by_hop(name) && *name != CONTENT_LENGTH);
+            if parsed.is_none() {
+                let remedy =
+                    "names are of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own";
+                cx.problems.error::<()>(span, format!("`{name}` cannot be set as a header field"), remedy);
+            }
+            Some((parsed?, templates.into_iter().collect::<Option<Vec<_>>>()?))
+        })
+        .collect();
+    fields.into_iter().collect()
+}
+
+fn template(text: &Located<String>, cx: &mut Compile<'_>) -> Option<Template> {
+    let template = cx.template(text, TemplateKind::Field)?;
+    match HeaderValue::from_str(text.as_str()) {
+        Err(_) if template.filters().next().is_none() => {
+            cx.problems.error(text.span, "this text cannot stand in a header field", "write visible ASCII, on one line")
+        }
+        _ => Some(template),
+    }
+}
+
+struct Responding(Arc<Ready>);
+
+struct Ready {
+    status: Option<Status>,
+    headers: Headers,
+    body: Option<Filter>,
+    /// Whether an expression uses `.`.
+    reads: bool,
+    blame: Blame,
+    max_body: usize,
+}
+
+enum Status {
+    Fixed(StatusCode),
+    Jq(Box<Filter>),
+}
+
+impl Step for Responding {
+    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+        self.run(Flow::one(scope.next_producer(), ready(Some(Ok(blank())))), scope)
+    }
+
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope) = (self.0.clone(), scope.clone());
+        flow.map(move |producer| {
+            let (ready, scope) = (ready.clone(), scope.clone());
+            producer.then(move |outcome| respond(ready, outcome, scope))
+        })
+    }
+}
+
+fn blank() -> Answer {
+    Answer::new(StatusCode::OK, HeaderMap::new(), Body::empty())
+}
+
+async fn respond(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+    match outcome.unwrap_or_else(|| Ok(blank())) {
+        Ok(answer) if answer.is_usable() => {
+            let answered = ready.answer(answer, &scope).await;
+            Some(answered.map_err(|error| ready.blame.lay(error).at_step("respond")))
+        }
+        other => Some(other),
+    }
+}
+
+impl Ready {
+    fn new(status: Option<Status>, headers: Headers, body: Option<Filter>, max_body: usize, first: bool) -> Self {
+        let status_filter = match &status {
+            Some(Status::Jq(filter)) => Some(&**filter),
+            _ => None,
+        };
+        let templates = headers.iter().flat_map(|(_, templates)| templates).flat_map(Template::filters);
+        let filters: Vec<&Filter> = templates.chain(status_filter).chain(&body).collect();
+        let reads = !first && filters.iter().any(|filter| filter.reads_item());
+        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, first)).collect();
+        let worst = [Blame::Upstream, Blame::Client].into_iter().find(|blame| blames.contains(blame));
+        Ready { blame: worst.unwrap_or(Blame::Operator), reads, status, headers, body, max_body }
+    }
+
+    async fn answer(&self, answer: Answer, scope: &Scope) -> Result<Answer, Error> {
+        let (mut answer, item) = match self.reads {
+            true => format::peek(answer, self.max_body).await?,
+            false => (answer, jq::null().into()),
+        };
+        let value = if self.reads { item.clone().into_value() } else { jq::null() };
+        let names = answer.names.clone();
+        let view = View { item: &value, names: &names, scope, blame: self.blame };
+        if let Some(status) = &self.status {
+            answer.status = status.evaluate(&view)?;
+        }
+        if let Some(filter) = &self.body {
+            answer.headers.remove(CONTENT_ENCODING);
+            undescribe(&mut answer.headers);
+            answer.body = body(apply(filter, item, &names, scope, self.blame)?)?;
+        }
+        self.set_fields(&mut answer.headers, &view)?;
+        if self.headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
+            answer.body = typed(answer.body, &answer.headers)?;
+        }
+        if has_no_body(answer.status) {
+            empty(&mut answer);
+        }
+        Ok(answer)
+    }
+
+    fn set_fields(&self, headers: &mut HeaderMap, view: &View<'_>) -> Result<(), Error> {
+        for (name, templates) in &self.headers {
+            // Each is a cookie of its own: those that an upstream set are not meant.
+            if *name != SET_COOKIE {
+                headers.remove(name);
+            }
+            for template in templates {
+                if let Some(value) = view.field(name, template)? {
+                    headers.append(name.clone(), value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Status {
+    fn evaluate(&self, view: &View<'_>) -> Result<StatusCode, Error> {
+        let filter = match self {
+            Status::Fixed(status) => return Ok(*status),
+            Status::Jq(filter) => filter,
+        };
+        let value = view.evaluate(filter)?;
+        let number = match value::shape(&value) {
+            Kinds::Integer(number) => u16::try_from(number).ok(),
+            Kinds::Float(number) if number.fract() == 0.0 => Some(number as u16),
+            _ => None,
+        };
+        let wrong = || {
+            let found = json::to_bytes(&value).map(|text| String::from_utf8_lossy(&text).chars().take(40).collect());
+            let found: String = found.unwrap_or_default();
+            Error::new(Kind::Expression, format!("a status is a number from 200 to 599, not {found}"))
+        };
+        number.and_then(status).ok_or_else(wrong)
+    }
+}
+
+fn body(mut outputs: Vec<Data>) -> Result<Body, Error> {
+    match outputs.len() {
+        0 => Ok(Body::empty()),
+        1 => Ok(outputs.remove(0).into()),
+        more => Err(Error::new(
+            Kind::Expression,
+            format!("the body has {more} values where one is needed; put them in [ ]"),
+        )),
+    }
+}
+
+/// A value in the form that its content type says.
+fn typed(body: Body, headers: &HeaderMap) -> Result<Body, Error> {
+    let value = match body {
+        Body::Value(value) => value,
+        Body::Json(raw) if !format::is_json_type(headers) => raw.value(),
+        Body::Json(raw) => return Ok(Body::Bytes(raw.bytes().clone())),
+        body => return Ok(body),
+    };
+    if format::is_json_type(headers) {
+        return json::to_bytes(&value).map(Body::Bytes);
+    }
+    text(&value).map(Body::Bytes)
+}
+
+fn text(value: &Value) -> Result<Bytes, Error> {
+    match value::shape(value) {
+        Kinds::Null => Ok(Bytes::new()),
+        Kinds::Text(text) | Kinds::Bytes(text) => Ok(Bytes::copy_from_slice(text)),
+        Kinds::List(_) | Kinds::Object(_) => {
+            let detail = format!("with its content type the body is a text, not {}", jq::kind(value));
+            Err(Error::new(Kind::Expression, detail))
+        }
+        _ => json::to_bytes(value),
+    }
+}
+
+/// Leaves out the body, and what tells of it.
+fn empty(answer: &mut Answer) {
+    answer.body = Body::empty();
+    let tag = answer.headers.get(ETAG).cloned().filter(|_| answer.status == StatusCode::NOT_MODIFIED);
+    undescribe(&mut answer.headers);
+    answer.headers.extend(tag.map(|tag| (ETAG, tag)));
+}
