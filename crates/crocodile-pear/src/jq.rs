@@ -1,24 +1,34 @@
-//! Expressions: the only module that names the jq engine.
+//! Expressions: jq, as jq 1.8 has it.
 //!
 //! Every expression ends: recursive definitions are refused when it is compiled, and what it does is counted against a
 //! budget of work and of memory when it is run (`jq/budget.rs`).
+//!
+//! Source becomes tokens (`lex`), a term (`parse`), code with its names resolved (`resolve`), and that is run (`run`).
 
 mod budget;
+mod code;
 mod compile;
 mod data;
+mod fault;
+mod form;
 mod item;
+mod lex;
 mod library;
 mod native;
-mod scope;
+mod parse;
+mod paths;
+mod resolve;
+mod run;
 mod taken;
+mod term;
 pub mod value;
 
-use jaq_core::{Ctx, Exn, Vars};
-
 use crate::error::{Error, Kind};
+use code::{Function, Node};
+use fault::Stop;
 use item::Item;
-use library::Engine;
 use native::Native;
+use run::{Current, Machine};
 
 pub use data::Data;
 pub use value::{Value, as_str, kind, list, null, object, string};
@@ -31,7 +41,7 @@ const QUOTE: usize = 300;
 
 /// An expression, compiled once.
 pub struct Filter {
-    engine: jaq_core::Filter<Engine>,
+    program: Box<Program>,
     native: Option<Native>,
     uses: Vec<String>,
     reads_item: bool,
@@ -39,6 +49,12 @@ pub struct Filter {
     takes: Option<Box<[String]>>,
     /// Units of work for one evaluation.
     work: u64,
+}
+
+/// What runs: a step, and the definitions that it calls.
+struct Program {
+    main: Node,
+    functions: Vec<Function>,
 }
 
 /// Why an expression cannot be compiled.
@@ -106,18 +122,27 @@ impl Filter {
     fn evaluate(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value, work: u64) -> Result<Vec<Value>, Error> {
         let variables: Vec<Item> = self.uses.iter().map(|name| Item::incoming(lookup(name))).collect();
         budget::within(work, || {
-            let context = Ctx::<Engine>::new(&self.engine.lut, Vars::new(variables));
+            let machine = Machine::new(&self.program.functions, &variables);
             let mut outputs = Vec::new();
-            for output in self.engine.id.run((context, Item::incoming(input))) {
-                if outputs.len() == OUTPUTS {
-                    return Err(refuse("the expression has more than a million outputs"));
-                }
+            let mut refused = None;
+            let flow = machine.each(&self.program.main, None, Current::of(Item::incoming(input)), &mut |current| {
                 budget::charge(1);
                 budget::grow(16);
-                let output = output.map_err(explain)?.outgoing();
-                outputs.push(output.ok_or_else(|| refuse("the expression's result nests deeper than 128 levels"))?);
+                let reason = match current.item.outgoing() {
+                    _ if outputs.len() == OUTPUTS => "the expression has more than a million outputs",
+                    Some(output) => {
+                        outputs.push(output);
+                        return Ok(());
+                    }
+                    None => "the expression's result nests deeper than 128 levels",
+                };
+                refused = Some(refuse(reason));
+                Err(Stop::Break(usize::MAX))
+            });
+            match flow {
+                Ok(()) => Ok(outputs),
+                Err(stop) => Err(refused.unwrap_or_else(|| explain(stop))),
             }
-            Ok(outputs)
         })
     }
 
@@ -136,10 +161,13 @@ fn refuse(reason: &'static str) -> Error {
     Error::new(Kind::Expression, reason)
 }
 
-/// An error of the engine in words: its own message, or what the expression gave to `error`.
-fn explain(exception: Exn<'_, Item>) -> Error {
-    let Ok(fault) = exception.get_err() else { return refuse("the expression broke off") };
-    let given = item::text_of(fault);
+/// An error in words: without data, or what the expression gave to `error`.
+fn explain(stop: Stop) -> Error {
+    let Stop::Fault(fault) = stop else { return refuse("the expression broke off") };
+    let given = fault.shown.unwrap_or_else(|| match &fault.value.value {
+        value if as_str(value).is_some() => as_str(value).unwrap_or_default().to_owned(),
+        value => as_str(&item::written(value).value).unwrap_or_default().to_owned(),
+    });
     let mut message: String = given.chars().take(QUOTE).collect();
     if message.len() < given.len() {
         message.push('…');

@@ -13,25 +13,17 @@ pub const WORK: u64 = 4_000_000;
 /// Bytes that may be made in all, freed ones included.
 const GROWTH: u64 = 128 << 20;
 
-/// Levels of updates within updates (`.a.b |= …` has two): each is a few frames of the thread's stack.
-const NEST: u32 = 256;
-
-/// Steps of loops in a path (`path(repeat(.a))`): the engine drops paths by recursion.
-const STEPS: u32 = 2_000;
-
 /// Bytes of one string.
 pub const TEXT: usize = 16 << 20;
 
 struct Meter {
     work: Cell<u64>,
     growth: Cell<u64>,
-    nest: Cell<u32>,
-    steps: Cell<u32>,
 }
 
 thread_local! {
     static METER: Meter = const {
-        Meter { work: Cell::new(0), growth: Cell::new(0), nest: Cell::new(0), steps: Cell::new(0) }
+        Meter { work: Cell::new(0), growth: Cell::new(0) }
     };
 }
 
@@ -42,8 +34,6 @@ pub fn within<T>(work: u64, evaluate: impl FnOnce() -> Result<T, Error>) -> Resu
     METER.with(|meter| {
         meter.work.set(work);
         meter.growth.set(GROWTH);
-        meter.nest.set(0);
-        meter.steps.set(0);
     });
     // Nothing that was being evaluated is looked at again.
     catch_unwind(AssertUnwindSafe(evaluate)).unwrap_or_else(|payload| {
@@ -84,37 +74,7 @@ pub fn text(length: usize) {
     grow(64 + length);
 }
 
-/// Takes a step of a loop within a path.
-pub fn step() {
-    charge(1);
-    METER.with(|meter| match meter.steps.get() {
-        STEPS => exhaust("the expression makes a path without end"),
-        steps => meter.steps.set(steps + 1),
-    });
-}
-
 /// Gives up the evaluation.
 pub fn exhaust(reason: &'static str) -> ! {
     resume_unwind(Box::new(Exhausted(reason)))
-}
-
-/// One level of updates within updates, until dropped.
-pub struct Level;
-
-impl Level {
-    /// Goes one level down.
-    pub fn enter() -> Self {
-        charge(1);
-        METER.with(|meter| match meter.nest.get() {
-            NEST => exhaust("the expression nests its updates too deep"),
-            nest => meter.nest.set(nest + 1),
-        });
-        Level
-    }
-}
-
-impl Drop for Level {
-    fn drop(&mut self) {
-        METER.with(|meter| meter.nest.set(meter.nest.get().saturating_sub(1)));
-    }
 }

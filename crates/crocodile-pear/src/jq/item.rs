@@ -1,34 +1,30 @@
-//! A value under evaluation: the engine's own, with every operation charged to the budget.
+//! A value under evaluation, and what operators do with it; every operation is charged to the budget.
 
 use std::cmp::Ordering;
-use std::fmt;
-use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jaq_core::Exn;
-use jaq_core::box_iter::{BoxIter, box_once};
-use jaq_core::path::Opt;
-use jaq_core::val::Range;
 use jaq_json::{Num, Val};
 
-use super::budget::{self, Level, charge, grow};
+use super::budget::{self, charge, grow};
+use super::fault::{Fault, fail, refuse};
 use super::value::{self, Fields, kind};
 use crate::format::json::DEPTH;
 
 /// Levels that a value may nest during evaluation: what came in, wrapped as often again. Dropping, comparing and
 /// writing a value recurse, so this bounds the stack.
-const LIMIT: u32 = 2 * DEPTH as u32;
+pub const LIMIT: u32 = 2 * DEPTH as u32;
 
 /// Bits of an integer: multiplying is quadratic.
 const BITS: u64 = 4096;
 
 /// What a small object costs in memory.
-const OBJECT: usize = 200;
+pub const OBJECT: usize = 200;
 
-pub type Fault = jaq_core::Error<Item>;
-type ItemR = Result<Item, Fault>;
-type ItemX<'a> = Result<Item, Exn<'a, Item>>;
+/// The largest place that may be set in a list, as in jq.
+const PLACES: f64 = 536_870_911.0;
+
+pub type ItemR = Result<Item, Fault>;
 
 /// A value and a bound of its depth.
 #[derive(Clone, Debug)]
@@ -47,6 +43,11 @@ impl Item {
     pub fn bounded(value: Val, depth: u32) -> Self {
         let depth = if matches!(value, Val::Arr(_) | Val::Obj(_)) { depth } else { 0 };
         Item { value, depth }
+    }
+
+    /// null.
+    pub const fn null() -> Self {
+        Item { value: Val::Null, depth: 0 }
     }
 
     /// A list or object just made of parts with a bound of their depth.
@@ -68,8 +69,44 @@ impl Item {
         shallow.then_some(self.value)
     }
 
-    fn part(&self, value: Val) -> Self {
+    /// A part of this value.
+    pub fn part(&self, value: Val) -> Self {
         Item::bounded(value, self.depth.saturating_sub(1))
+    }
+
+    /// The bound of its depth.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether it is neither false nor null.
+    pub fn holds(&self) -> bool {
+        !matches!(self.value, Val::Null | Val::Bool(false))
+    }
+
+    /// A string that shares its bytes.
+    pub fn text(text: Bytes) -> Self {
+        charge(1);
+        grow(48);
+        Item::bounded(Val::utf8_str(text), 0)
+    }
+
+    /// A list of items.
+    pub fn list(items: Vec<Item>) -> Self {
+        items.into_iter().collect()
+    }
+
+    /// An object; of a key that comes twice the last value counts.
+    pub fn object(entries: impl IntoIterator<Item = (&'static str, Item)>) -> Self {
+        grow(OBJECT);
+        let mut fields = Fields::default();
+        let mut depth = 0;
+        for (name, item) in entries {
+            charge(1);
+            depth = depth.max(item.depth);
+            fields.insert(value::string(name), item.value);
+        }
+        Item::made(value::fields_of(fields), depth)
     }
 }
 
@@ -83,18 +120,17 @@ fn depth(value: &Val) -> u32 {
     }
 }
 
-/// An error in words.
-pub fn fail<T>(message: impl Into<String>) -> Result<T, Fault> {
-    Err(jaq_core::Error::new(Item::from(message.into())))
-}
-
-/// What errors show of a value: scalars, else only what kind it is. Clients read it.
-impl fmt::Display for Item {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.value {
-            Val::Null | Val::Bool(_) | Val::Num(Num::Int(_) | Num::Float(_)) => self.value.fmt(f),
-            other => f.write_str(kind(other)),
-        }
+/// Whether two values are one: the same part of the same document, or scalars that cannot be told apart.
+pub fn identical(left: &Val, right: &Val) -> bool {
+    match (left, right) {
+        (Val::Null, Val::Null) => true,
+        (Val::Bool(left), Val::Bool(right)) => left == right,
+        (Val::Num(Num::Float(left)), Val::Num(Num::Float(right))) => left.to_bits() == right.to_bits(),
+        (Val::Num(left), Val::Num(right)) => left == right,
+        (Val::TStr(left), Val::TStr(right)) => left.as_ptr() == right.as_ptr() && left.len() == right.len(),
+        (Val::Arr(left), Val::Arr(right)) => Arc::ptr_eq(left, right),
+        (Val::Obj(left), Val::Obj(right)) => Arc::ptr_eq(left, right),
+        _ => false,
     }
 }
 
@@ -109,8 +145,14 @@ pub fn same(left: &Val, right: &Val) -> bool {
             let found = |(key, left)| right.get(key).is_some_and(|right| same(left, right));
             left.len() == right.len() && left.iter().all(found)
         }
+        // nan equals nothing, itself included.
+        (Val::Num(left), Val::Num(right)) => !is_nan(left) && !is_nan(right) && left == right,
         _ => scalars(left, right) == Ordering::Equal,
     }
+}
+
+fn is_nan(number: &Num) -> bool {
+    matches!(number, Num::Float(number) if number.is_nan())
 }
 
 /// jq's order.
@@ -129,14 +171,17 @@ pub fn compare(left: &Val, right: &Val) -> Ordering {
 /// Keys first, then what they hold.
 fn objects(left: &Fields, right: &Fields) -> Ordering {
     charge(8 * (left.len() + right.len()));
-    let sorted = |fields: &Fields| {
-        let mut keys: Vec<Val> = fields.keys().cloned().collect();
-        keys.sort();
-        keys
-    };
     let (keys, others) = (sorted(left), sorted(right));
     let values = || keys.iter().map(|key| compare(&left[key], &right[key])).find(|it| it.is_ne());
     keys.cmp(&others).then_with(|| values().unwrap_or(Ordering::Equal))
+}
+
+/// The keys of an object, in order.
+pub fn sorted(fields: &Fields) -> Vec<Val> {
+    charge(4 * fields.len());
+    let mut keys: Vec<Val> = fields.keys().cloned().collect();
+    keys.sort();
+    keys
 }
 
 fn scalars(left: &Val, right: &Val) -> Ordering {
@@ -171,7 +216,7 @@ pub fn length(value: &Val) -> usize {
 }
 
 /// Takes what changing a shared list or object costs: it is copied first.
-fn unshare(value: &Val) {
+pub fn unshare(value: &Val) {
     match value {
         Val::Arr(items) if Arc::strong_count(items) > 1 => {
             charge(1 + items.len() / 4);
@@ -182,26 +227,6 @@ fn unshare(value: &Val) {
             grow(OBJECT + 48 * fields.len());
         }
         _ => charge(1),
-    }
-}
-
-impl PartialEq for Item {
-    fn eq(&self, other: &Self) -> bool {
-        same(&self.value, &other.value)
-    }
-}
-
-impl Eq for Item {}
-
-impl PartialOrd for Item {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Item {
-    fn cmp(&self, other: &Self) -> Ordering {
-        compare(&self.value, &other.value)
     }
 }
 
@@ -225,6 +250,10 @@ impl From<usize> for Item {
 
 impl From<f64> for Item {
     fn from(number: f64) -> Self {
+        // A whole number is one, so that sums of them stay exact.
+        if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 {
+            return Item::bounded((number as isize).into(), 0);
+        }
         Item::bounded(number.into(), 0)
     }
 }
@@ -236,11 +265,18 @@ impl From<String> for Item {
     }
 }
 
-impl From<Range<Item>> for Item {
-    fn from(range: Range<Item>) -> Self {
-        grow(OBJECT);
-        let plain = range.start.map(|start| start.value)..range.end.map(|end| end.value);
-        Item::bounded(plain.into(), 1)
+impl From<Vec<u8>> for Item {
+    fn from(text: Vec<u8>) -> Self {
+        budget::text(text.len());
+        Item::bounded(Val::utf8_str(text), 0)
+    }
+}
+
+impl From<&'static str> for Item {
+    fn from(text: &'static str) -> Self {
+        charge(1);
+        grow(48);
+        Item::bounded(Val::utf8_str(Bytes::from_static(text.as_bytes())), 0)
     }
 }
 
@@ -259,72 +295,137 @@ impl FromIterator<Item> for Item {
     }
 }
 
-impl Add for Item {
-    type Output = ItemR;
-    fn add(self, other: Item) -> ItemR {
-        let depth = self.depth.max(other.depth);
-        match (&self.value, &other.value) {
-            (Val::TStr(left), Val::TStr(right)) | (Val::BStr(left), Val::BStr(right)) => {
-                budget::text(left.len() + right.len());
-            }
-            (Val::Arr(_), Val::Arr(right)) => {
-                unshare(&self.value);
-                charge(right.len());
-                grow(24 * right.len());
-            }
-            (Val::Obj(_), Val::Obj(right)) => {
-                unshare(&self.value);
-                charge(2 * right.len());
-                grow(48 * right.len());
-            }
-            (left, right) => charge(1 + (length(left) + length(right)) / 64),
-        }
-        operate(self, other, "add", depth, |left, right| left + right)
+/// A number as the machine computes with it.
+pub fn float(number: &Num) -> f64 {
+    charge(length_of(number) / 64);
+    match number {
+        Num::Int(number) => *number as f64,
+        Num::Float(number) => *number,
+        Num::Dec(literal) => literal.parse().unwrap_or(f64::NAN),
+        Num::BigInt(number) => number.to_string().parse().unwrap_or(f64::NAN),
     }
 }
 
-impl Sub for Item {
-    type Output = ItemR;
-    fn sub(self, other: Item) -> ItemR {
-        if let (Val::Arr(left), Val::Arr(right)) = (&self.value, &other.value) {
-            let mut sorted: Vec<&Val> = right.iter().collect();
-            sorted.sort_by(|left, right| compare(left, right));
-            let kept = |item: &&Val| sorted.binary_search_by(|other| compare(other, item)).is_err();
-            return Ok(left.iter().filter(kept).map(|item| self.part(item.clone())).collect());
-        }
-        charge(1 + (length(&self.value) + length(&other.value)) / 64);
-        operate(self, other, "subtract", 0, |left, right| left - right)
+fn length_of(number: &Num) -> usize {
+    match number {
+        Num::Dec(literal) => 8 * literal.len(),
+        Num::BigInt(number) => number.bits() as usize,
+        _ => 0,
     }
 }
 
-impl Mul for Item {
-    type Output = ItemR;
-    fn mul(self, other: Item) -> ItemR {
-        let depth = self.depth.max(other.depth);
+/// `left + right`
+pub fn add(left: Item, right: Item) -> ItemR {
+    let depth = left.depth.max(right.depth);
+    match (left.value, right.value) {
+        (Val::Null, other) | (other, Val::Null) => {
+            charge(1);
+            Ok(Item::bounded(other, depth))
+        }
+        (Val::Num(left), Val::Num(right)) => {
+            charge(1 + (length_of(&left) + length_of(&right)) / 64);
+            Ok(Item::bounded(number(left + right), 0))
+        }
+        (Val::TStr(left), Val::TStr(right)) => {
+            budget::text(left.len() + right.len());
+            // The left one is extended where it is if nobody else has it.
+            let mut bytes = bytes::BytesMut::from(*left);
+            bytes.extend_from_slice(&right);
+            Ok(Item::bounded(Val::utf8_str(bytes), 0))
+        }
+        (Val::Arr(mut left), Val::Arr(right)) => {
+            unshare_list(&left);
+            charge(right.len());
+            grow(24 * right.len());
+            Arc::make_mut(&mut left).extend(right.iter().cloned());
+            Ok(Item::bounded(Val::Arr(left), depth))
+        }
+        (Val::Obj(left), Val::Obj(right)) => {
+            let mut left = Val::Obj(left);
+            unshare(&left);
+            charge(2 * right.len());
+            grow(48 * right.len());
+            if let Val::Obj(fields) = &mut left {
+                Arc::make_mut(fields).extend(right.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+            Ok(Item::bounded(left, depth))
+        }
+        (left, right) => refuse("^ and ^ cannot be added", &[&left, &right]),
+    }
+}
+
+fn unshare_list(items: &Arc<Vec<Val>>) {
+    if Arc::strong_count(items) > 1 {
+        charge(1 + items.len() / 4);
+        grow(16 * items.len());
+    } else {
         charge(1);
-        match (&self.value, &other.value) {
-            (Val::TStr(text) | Val::BStr(text), Val::Num(number))
-            | (Val::Num(number), Val::TStr(text) | Val::BStr(text)) => {
-                let times = number.as_isize().unwrap_or(isize::MAX).max(0);
-                budget::text(text.len().saturating_mul(times as usize));
-            }
-            (Val::Num(left), Val::Num(right)) => {
-                let bits = bits(left) + bits(right);
-                if bits > BITS {
-                    return fail("the number becomes too large");
-                }
-                charge(bits as usize / 64);
-            }
-            (Val::Obj(_), Val::Obj(right)) => {
-                let mut merged = self.value.clone();
-                drop(self.value);
-                merge(&mut merged, right);
-                return Ok(Item::bounded(merged, depth));
-            }
-            _ => {}
-        }
-        operate(self, other, "multiply", depth, |left, right| left * right)
     }
+}
+
+/// A sum or product; whole numbers stay whole.
+fn number(number: Num) -> Val {
+    match number {
+        Num::Float(number) => Item::from(number).value,
+        number => Val::Num(number),
+    }
+}
+
+/// `left - right`
+pub fn subtract(left: Item, right: Item) -> ItemR {
+    charge(1);
+    match (&left.value, &right.value) {
+        (Val::Num(one), Val::Num(other)) => {
+            charge((length_of(one) + length_of(other)) / 64);
+            Ok(Item::bounded(number(one.clone() - other.clone()), 0))
+        }
+        (Val::Arr(items), Val::Arr(others)) => {
+            // nan equals nothing.
+            let mut sorted: Vec<&Val> = others.iter().filter(|item| same(item, item)).collect();
+            sorted.sort_by(|left, right| compare(left, right));
+            let kept =
+                |item: &&Val| sorted.binary_search_by(|other| compare(other, item)).is_err() || !same(item, item);
+            Ok(items.iter().filter(kept).map(|item| left.part(item.clone())).collect())
+        }
+        (left, right) => refuse("^ and ^ cannot be subtracted", &[left, right]),
+    }
+}
+
+/// `left * right`
+pub fn multiply(left: Item, right: Item) -> ItemR {
+    let depth = left.depth.max(right.depth);
+    charge(1);
+    match (&left.value, &right.value) {
+        (Val::TStr(text), Val::Num(times)) | (Val::Num(times), Val::TStr(text)) => repeat(text, float(times)),
+        (Val::Num(left), Val::Num(right)) => {
+            let bits = bits(left) + bits(right);
+            if bits > BITS {
+                return fail("the number becomes too large");
+            }
+            charge((bits as usize + length_of(left) + length_of(right)) / 64);
+            Ok(Item::bounded(number(left.clone() * right.clone()), 0))
+        }
+        (Val::Obj(_), Val::Obj(other)) => {
+            let mut merged = left.value.clone();
+            drop(left.value);
+            merge(&mut merged, other);
+            Ok(Item::bounded(merged, depth))
+        }
+        (left, right) => refuse("^ and ^ cannot be multiplied", &[left, right]),
+    }
+}
+
+fn repeat(text: &Bytes, times: f64) -> ItemR {
+    if times < 0.0 || times.is_nan() {
+        return Ok(Item::null());
+    }
+    let length = (text.len() as f64 * times.trunc()).min(2e9) as usize;
+    if length >= 1 << 30 {
+        return fail("Repeat string result too long");
+    }
+    budget::text(length);
+    let times = if text.is_empty() { 0 } else { length / text.len() };
+    Ok(Item::bounded(Val::utf8_str(text.repeat(times)), 0))
 }
 
 /// Merges the fields of an object into another, objects within them too.
@@ -351,15 +452,69 @@ fn bits(number: &Num) -> u64 {
     }
 }
 
-impl Div for Item {
-    type Output = ItemR;
-    fn div(self, other: Item) -> ItemR {
-        charge(1 + (length(&self.value) + length(&other.value)) / 64);
-        let (Val::TStr(text), Val::TStr(separator)) = (&self.value, &other.value) else {
-            return operate(self, other, "divide", 0, |left, right| left / right);
-        };
-        Ok(pieces(text, separator).map(|piece| text_item(text.slice_ref(piece))).collect())
+/// `left / right`
+pub fn divide(left: Item, right: Item) -> ItemR {
+    charge(1 + (length(&left.value) + length(&right.value)) / 64);
+    match (&left.value, &right.value) {
+        (Val::Num(one), Val::Num(other)) => {
+            let divisor = float(other);
+            if divisor == 0.0 {
+                return refuse("^ and ^ cannot be divided because the divisor is zero", &[&left.value, &right.value]);
+            }
+            // Whole numbers that divide without a rest stay exact.
+            if let (Num::Int(one), Num::Int(other)) = (one, other)
+                && let (Some(0), Some(whole)) = (one.checked_rem(*other), one.checked_div(*other))
+            {
+                return Ok(whole.into());
+            }
+            Ok((float(one) / divisor).into())
+        }
+        (Val::TStr(text), Val::TStr(separator)) => Ok(split(text, separator)),
+        (left, right) => refuse("^ and ^ cannot be divided", &[left, right]),
     }
+}
+
+/// `left % right`: both are cut to whole numbers.
+pub fn remainder(left: Item, right: Item) -> ItemR {
+    charge(1 + (length(&left.value) + length(&right.value)) / 64);
+    match (&left.value, &right.value) {
+        (Val::Num(one), Val::Num(other)) => {
+            if is_nan(one) || is_nan(other) {
+                return Ok(f64::NAN.into());
+            }
+            match (one, other) {
+                (_, other) if whole(other) == 0 => refuse(
+                    "^ and ^ cannot be divided (remainder) because the divisor is zero",
+                    &[&left.value, &right.value],
+                ),
+                (one, other) => Ok((whole(one).checked_rem(whole(other)).unwrap_or(0) as isize).into()),
+            }
+        }
+        (left, right) => refuse("^ and ^ cannot be divided (remainder)", &[left, right]),
+    }
+}
+
+/// A number cut to what fits the machine.
+fn whole(number: &Num) -> i64 {
+    match number {
+        Num::Int(number) => *number as i64,
+        other => float(other) as i64,
+    }
+}
+
+/// `-x`
+pub fn negate(item: Item) -> ItemR {
+    charge(1 + length(&item.value) / 64);
+    match item.value {
+        Val::Num(Num::Int(0)) => Ok(item),
+        Val::Num(number) => Ok(Item::bounded(Val::Num(-number), 0)),
+        other => refuse("^ cannot be negated", &[&other]),
+    }
+}
+
+/// The parts of a text between separators.
+pub fn split(text: &Bytes, separator: &[u8]) -> Item {
+    pieces(text, separator).map(|piece| Item::text(text.slice_ref(piece))).collect()
 }
 
 /// The parts of a text; of one without separator its characters.
@@ -397,297 +552,225 @@ impl Characters for [u8] {
     }
 }
 
-/// A string that shares its bytes with another.
-fn text_item(text: Bytes) -> Item {
-    charge(1);
-    grow(48);
-    Item::bounded(Val::utf8_str(text), 0)
+/// Characters of a text.
+pub fn characters(text: &[u8]) -> usize {
+    charge(text.len() / 64);
+    text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-impl Rem for Item {
-    type Output = ItemR;
-    fn rem(self, other: Item) -> ItemR {
-        charge(1 + (length(&self.value) + length(&other.value)) / 64);
-        operate(self, other, "divide", 0, |left, right| left % right)
-    }
-}
-
-impl Neg for Item {
-    type Output = ItemR;
-    fn neg(self) -> ItemR {
-        charge(1 + length(&self.value) / 64);
-        let kind = kind(&self.value);
-        (-self.value).map(|value| Item::bounded(value, 0)).or_else(|_| fail(format!("cannot negate {kind}")))
-    }
-}
-
-/// Leaves an operation to the engine's value; its errors would quote the values whole.
-fn operate(left: Item, right: Item, verb: &str, depth: u32, run: fn(Val, Val) -> jaq_json::ValR) -> ItemR {
-    let kinds = (kind(&left.value), kind(&right.value));
-    match run(left.value, right.value) {
-        Ok(value) => Ok(Item::bounded(value, depth)),
-        Err(_) => fail(format!("cannot {verb} {} and {}", kinds.0, kinds.1)),
-    }
-}
-
-/// A key of an object.
-fn key(item: &Item) -> Result<&Val, Fault> {
-    match &item.value {
-        text @ Val::TStr(_) => {
-            charge(1 + length(text) / 64);
-            Ok(text)
+/// A place in a list, counted from its end when negative; fractions are cut off.
+pub fn place(index: &Num, length: usize) -> Option<usize> {
+    let index = match index {
+        Num::Int(index) => *index,
+        other => {
+            let index = float(other);
+            if index.is_nan() {
+                return None;
+            }
+            index as isize
         }
-        other => fail(format!("an object's key is a string, not {}", kind(other))),
-    }
-}
-
-/// The items of a list or object, those of a shared one cloned as they are asked for.
-fn children(item: Item) -> Result<BoxIter<'static, (Item, Item)>, Fault> {
-    let depth = item.depth.saturating_sub(1);
-    let entry = move |(key, value)| {
-        charge(1);
-        (key, Item::bounded(value, depth))
     };
-    match item.value {
-        Val::Arr(items) => {
-            let items = (0..items.len()).map(move |index| (Item::from(index), items[index].clone()));
-            Ok(Box::new(items.map(entry)))
-        }
-        Val::Obj(fields) => Ok(Box::new((0..fields.len()).map_while(move |index| {
-            let (key, value) = fields.get_index(index)?;
-            Some(entry((Item::bounded(key.clone(), 0), value.clone())))
-        }))),
-        other => fail(format!("cannot iterate over {}", kind(&other))),
-    }
-}
-
-/// A place in a list, counted from its end when negative.
-fn place(index: &Val, length: usize) -> Option<usize> {
-    let Val::Num(number) = index else { return None };
-    let index = number.as_isize()?;
     usize::try_from(index).ok().or_else(|| length.checked_sub(index.unsigned_abs()))
 }
 
-fn bound(item: Option<&Item>, length: usize, default: usize) -> Result<usize, Fault> {
-    match item.map(|item| &item.value) {
-        None | Some(Val::Null) => Ok(default),
-        Some(number @ Val::Num(_)) => Ok(place(number, length).unwrap_or(0).min(length)),
-        Some(other) => fail(format!("a slice's bound is a number, not {}", kind(other))),
+/// What a slice of so many items goes from and to: the start is rounded down, the end up.
+pub fn bounds(from: &Val, to: &Val, length: usize) -> Result<(usize, usize), Fault> {
+    let number = |value: &Val, default: f64| match value {
+        Val::Null => Ok(default),
+        Val::Num(number) => Ok(float(number)),
+        _ => fail("Array/string slice indices must be integers"),
+    };
+    let all = length as f64;
+    let (mut start, mut end) = (number(from, 0.0)?, number(to, all)?);
+    if start.is_nan() {
+        start = 0.0;
+    }
+    if end.is_nan() {
+        end = all;
+    }
+    if start < 0.0 {
+        start += all;
+    }
+    let start = start.clamp(0.0, all) as usize;
+    if end < 0.0 {
+        end += all;
+    }
+    let end = if end < 0.0 { start } else { end.ceil().min(all) as usize };
+    Ok((start, end.max(start)))
+}
+
+/// The start and end of a slice, as its object has them.
+pub fn range(slice: &Fields, length: usize) -> Result<(usize, usize), Fault> {
+    let part = |name| slice.get(&value::string(name)).cloned().unwrap_or_default();
+    bounds(&part("start"), &part("end"), length)
+}
+
+/// The object that stands for a slice in a path.
+pub fn slice_key(from: Val, to: Val) -> Val {
+    grow(OBJECT);
+    value::object([("start", from), ("end", to)])
+}
+
+/// `.[key]`
+pub fn index(item: &Item, key: &Val) -> ItemR {
+    charge(1);
+    match (&item.value, key) {
+        (Val::Obj(fields), Val::TStr(name)) => {
+            charge(name.len() / 64);
+            Ok(item.part(fields.get(key).cloned().unwrap_or_default()))
+        }
+        (Val::Arr(items), Val::Num(number)) => {
+            let found = place(number, items.len()).and_then(|at| items.get(at)).cloned();
+            Ok(item.part(found.unwrap_or_default()))
+        }
+        (Val::Arr(items), Val::Arr(wanted)) => Ok(windows(items, wanted)),
+        (Val::Null, Val::TStr(_) | Val::Num(_) | Val::Obj(_)) => Ok(Item::null()),
+        (Val::Arr(_) | Val::TStr(_), Val::Obj(slice)) => {
+            let part = |name| slice.get(&value::string(name)).cloned().unwrap_or_default();
+            self::slice(item, &part("start"), &part("end"))
+        }
+        (value, key) => Err(super::fault::misfit(value, key)),
     }
 }
 
-impl jaq_core::ValT for Item {
-    fn from_num(literal: &str) -> ItemR {
-        charge(1 + literal.len() / 8);
-        Val::from_num(literal).map(|value| Item::bounded(value, 0)).or_else(|_| fail("not a number"))
-    }
-
-    fn from_map<I: IntoIterator<Item = (Self, Self)>>(entries: I) -> ItemR {
-        grow(OBJECT);
-        charge(2);
-        let mut fields = Fields::default();
-        let mut depth = 0;
-        for (name, item) in entries {
-            key(&name)?;
-            charge(1);
-            grow(48);
-            depth = depth.max(item.depth);
-            fields.insert(name.value, item.value);
+/// `.[from:to]`
+pub fn slice(item: &Item, from: &Val, to: &Val) -> ItemR {
+    charge(1);
+    match &item.value {
+        Val::Null => Ok(Item::null()),
+        Val::Arr(items) => {
+            let (start, end) = bounds(from, to, items.len())?;
+            charge(end - start);
+            grow(16 * (end - start));
+            Ok(Item::bounded(value::list(items[start..end].to_vec()), item.depth))
         }
-        Ok(Item::made(value::fields_of(fields), depth))
-    }
-
-    fn key_values(self) -> BoxIter<'static, Result<(Self, Self), Fault>> {
-        match children(self) {
-            Ok(entries) => Box::new(entries.map(Ok)),
-            Err(fault) => box_once(Err(fault)),
+        Val::TStr(text) => {
+            charge(text.len() / 16);
+            let (start, end) = bounds(from, to, characters(text))?;
+            Ok(Item::text(text.slice_ref(cut(text, start, end))))
         }
+        other => Err(super::fault::misfit(other, &slice_key(from.clone(), to.clone()))),
     }
+}
 
-    fn values(self) -> Box<dyn Iterator<Item = ItemR>> {
-        match children(self) {
-            Ok(entries) => Box::new(entries.map(|(_, item)| Ok(item))),
-            Err(fault) => box_once(Err(fault)),
-        }
+/// The characters of a text from one place to another.
+fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
+    if text.is_ascii() {
+        return &text[start..end];
     }
+    let mut starts = text.iter().enumerate().filter(|(_, byte)| **byte & 0xc0 != 0x80).map(|(at, _)| at);
+    let from = starts.nth(start).unwrap_or(text.len());
+    let to = match end.checked_sub(start + 1) {
+        None => from,
+        Some(more) => starts.nth(more).unwrap_or(text.len()),
+    };
+    &text[from..to.max(from)]
+}
 
-    fn index(self, index: &Self) -> ItemR {
+/// The places where a list stands within another.
+pub fn windows(items: &[Val], wanted: &[Val]) -> Item {
+    if wanted.is_empty() {
+        return Item::null();
+    }
+    let last = items.len().checked_sub(wanted.len());
+    let starts = last.map_or(0..0, |last| 0..last + 1);
+    let found = |at: &usize| items[*at..].iter().zip(wanted).all(|(item, wanted)| same(item, wanted));
+    starts.filter(found).map(Item::from).collect()
+}
+
+/// The items of a list or the values of an object, with their keys.
+pub fn children(item: &Item) -> Result<impl Iterator<Item = (Val, Item)> + use<>, Fault> {
+    let depth = item.depth.saturating_sub(1);
+    let (list, fields) = match &item.value {
+        Val::Arr(items) => (Some(items.clone()), None),
+        Val::Obj(fields) => (None, Some(fields.clone())),
+        other => return refuse("Cannot iterate over ^", &[other]),
+    };
+    let length = length(&item.value);
+    Ok((0..length).map_while(move |at| {
         charge(1);
-        match (&self.value, &index.value) {
-            (Val::Null, _) => Ok(self),
-            (Val::Obj(fields), Val::TStr(_)) => {
-                let found = fields.get(key(index)?).cloned();
-                Ok(self.part(found.unwrap_or_default()))
-            }
-            (Val::Arr(items), number @ Val::Num(Num::Int(_))) => {
-                let found = place(number, items.len()).and_then(|at| items.get(at)).cloned();
-                Ok(self.part(found.unwrap_or_default()))
-            }
-            (Val::Arr(items), Val::Arr(wanted)) => Ok(windows(items, wanted).map(Item::from).collect()),
-            (Val::Arr(_) | Val::TStr(_), Val::Obj(range)) => {
-                let part = |name| range.get(&value::string(name)).cloned().map(|value| Item::bounded(value, 0));
-                let (start, end) = (part("start"), part("end"));
-                self.range(start.as_ref()..end.as_ref())
-            }
-            (value, index) => fail(describe(value, index)),
+        if let Some(items) = &list {
+            return Some((Val::from(at), Item::bounded(items.get(at)?.clone(), depth)));
         }
-    }
+        let (key, value) = fields.as_ref()?.get_index(at)?;
+        Some((key.clone(), Item::bounded(value.clone(), depth)))
+    }))
+}
 
-    fn range(self, range: Range<&Self>) -> ItemR {
-        let depth = self.depth;
-        charge(1 + length(&self.value) / 64);
-        match &self.value {
-            Val::Null => Ok(self),
-            Val::Arr(items) => {
-                let start = bound(range.start, items.len(), 0)?;
-                let end = bound(range.end, items.len(), items.len())?.max(start);
-                charge(end - start);
-                grow(16 * (end - start));
-                Ok(Item::bounded(value::list(items[start..end].to_vec()), depth))
-            }
-            Val::TStr(_) => {
-                let plain = range.start.map(|it| &it.value)..range.end.map(|it| &it.value);
-                let sliced = self.value.range(plain);
-                sliced.map(|value| Item::bounded(value, 0)).or_else(|_| fail("a slice's bounds are numbers"))
-            }
-            other => fail(format!("cannot slice {}", kind(other))),
-        }
-    }
-
-    fn map_values<'a, I: Iterator<Item = ItemX<'a>>>(self, opt: Opt, update: impl Fn(Self) -> I) -> ItemX<'a> {
-        let _level = Level::enter();
-        let depth = self.depth.saturating_sub(1);
-        match self.value {
-            Val::Arr(items) => {
-                let items = (0..items.len()).map(move |at| Item::bounded(items[at].clone(), depth));
-                items.flat_map(&update).collect()
-            }
-            Val::Obj(fields) => {
-                let fields = Arc::try_unwrap(fields).unwrap_or_else(|shared| {
-                    unshare(&Val::Obj(shared.clone()));
-                    (*shared).clone()
-                });
-                let mut kept = Fields::default();
-                let mut depth_after = 0;
-                grow(OBJECT);
-                for (key, value) in fields {
-                    charge(2);
-                    grow(48);
-                    if let Some(item) = update(Item::bounded(value, depth)).next().transpose()? {
-                        depth_after = depth_after.max(item.depth);
-                        kept.insert(key, item.value);
-                    }
-                }
-                Ok(Item::made(value::fields_of(kept), depth_after))
-            }
-            other => missing(opt, Item::bounded(other, 0), "iterate over"),
-        }
-    }
-
-    fn map_index<'a, I: Iterator<Item = ItemX<'a>>>(
-        mut self,
-        index: &Self,
-        opt: Opt,
-        update: impl Fn(Self) -> I,
-    ) -> ItemX<'a> {
-        let _level = Level::enter();
-        if let (Val::Arr(_) | Val::TStr(_), Val::Obj(range)) = (&self.value, &index.value) {
-            let part = |name| range.get(&value::string(name)).cloned().map(|value| Item::bounded(value, 0));
-            let (start, end) = (part("start"), part("end"));
-            return self.map_range(start.as_ref()..end.as_ref(), opt, update);
-        }
-        // As in jq, what is set in null becomes an object or a list.
-        if let Val::Null = self.value {
-            self.value = match &index.value {
-                Val::TStr(_) => value::fields_of(Fields::default()),
-                Val::Num(_) => value::list(Vec::new()),
-                _ => Val::Null,
-            };
-        }
-        unshare(&self.value);
-        let depth = self.depth;
-        let inner = depth.saturating_sub(1);
-        match (&mut self.value, &index.value) {
-            (Val::Obj(fields), Val::TStr(_)) => {
-                let name = key(index)?;
-                let fields = Arc::make_mut(fields);
-                let old = fields.get_mut(name).map(std::mem::take).unwrap_or_default();
-                let new = update(Item::bounded(old, inner)).next().transpose()?;
-                let after = new.as_ref().map_or(0, |item| item.depth);
-                match new {
-                    Some(item) => drop(fields.insert(name.clone(), item.value)),
-                    None => {
-                        charge(fields.len() / 8);
-                        fields.shift_remove(name);
-                    }
-                }
-                grow(48);
-                Ok(Item::made(self.value, after.max(inner)))
-            }
-            (Val::Arr(items), number @ Val::Num(Num::Int(_))) => {
-                let Some(at) = place(number, items.len()) else {
-                    return missing(opt, self, "reach before the start of");
-                };
-                let items = Arc::make_mut(items);
-                let old = items.get_mut(at).map(std::mem::take).unwrap_or_default();
-                let new = update(Item::bounded(old, inner)).next().transpose()?;
-                let after = new.as_ref().map_or(0, |item| item.depth);
-                match new {
-                    Some(item) => {
-                        if at >= items.len() {
-                            charge(at - items.len());
-                            grow((at - items.len()).saturating_mul(16));
-                            items.resize(at + 1, Val::Null);
-                        }
-                        items[at] = item.value;
-                    }
-                    None if at < items.len() => {
-                        charge(items.len() / 8);
-                        items.remove(at);
-                    }
-                    None => {}
-                }
-                Ok(Item::made(self.value, after.max(inner)))
-            }
-            (value, index) => match opt {
-                Opt::Optional => Ok(self),
-                Opt::Essential => fail(describe(value, index)).map_err(Exn::from),
-            },
-        }
-    }
-
-    fn map_range<'a, I: Iterator<Item = ItemX<'a>>>(
-        mut self,
-        range: Range<&Self>,
-        opt: Opt,
-        update: impl Fn(Self) -> I,
-    ) -> ItemX<'a> {
-        let _level = Level::enter();
-        unshare(&self.value);
-        let depth = self.depth;
-        let Val::Arr(items) = &mut self.value else { return missing(opt, self, "update a slice of") };
-        let start = bound(range.start, items.len(), 0)?;
-        let end = bound(range.end, items.len(), items.len())?.max(start);
-        let slice = Item::bounded(value::list(items[start..end].to_vec()), depth);
-        let new = update(slice).next().transpose()?.unwrap_or_else(|| Item::bounded(value::list(Vec::new()), 1));
-        let Val::Arr(inserted) = &new.value else {
-            return fail(format!("a slice is replaced by an array, not {}", kind(&new.value))).map_err(Exn::from);
+/// Sets a part; in null it makes a list or object.
+pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
+    let depth = item.depth.max(new.depth + 1);
+    let mut value = item.value;
+    unshare(&value);
+    if let Val::Null = value {
+        value = match key {
+            Val::TStr(_) => value::fields_of(Fields::default()),
+            Val::Num(_) | Val::Obj(_) => value::list(Vec::new()),
+            _ => Val::Null,
         };
-        charge(items.len() / 4 + inserted.len());
-        grow(16 * inserted.len());
-        Arc::make_mut(items).splice(start..end, inserted.iter().cloned());
-        Ok(Item::made(self.value, depth.max(new.depth).saturating_sub(1)))
     }
-
-    fn as_bool(&self) -> bool {
-        self.value.as_bool()
-    }
-
-    fn into_string(self) -> Self {
-        match self.value {
-            Val::BStr(_) | Val::TStr(_) => self,
-            other => written(&other),
+    match (&mut value, key) {
+        (Val::Obj(fields), Val::TStr(_)) => {
+            grow(48);
+            Arc::make_mut(fields).insert(key.clone(), new.value);
         }
+        (Val::Arr(items), Val::Num(number)) => {
+            let at = slot(number, items.len())?;
+            let items = Arc::make_mut(items);
+            if at >= items.len() {
+                charge(at - items.len());
+                grow((at + 1 - items.len()).saturating_mul(16));
+                items.resize(at + 1, Val::Null);
+            }
+            items[at] = new.value;
+        }
+        (Val::Arr(items), Val::Obj(slice)) => {
+            let (start, end) = range(slice, items.len())?;
+            let Val::Arr(inserted) = &new.value else {
+                return fail("A slice of an array can only be assigned another array");
+            };
+            charge(items.len() / 4 + inserted.len());
+            grow(16 * inserted.len());
+            Arc::make_mut(items).splice(start..end, inserted.iter().cloned());
+        }
+        (Val::TStr(_), Val::Obj(_)) => return fail("Cannot update string slices"),
+        (value, key) => {
+            return fail(format!("Cannot update field at {} index of {}", kind(key), kind(value)));
+        }
+    }
+    Ok(Item::made(value, depth.saturating_sub(1)))
+}
+
+fn slot(number: &Num, length: usize) -> Result<usize, Fault> {
+    let wanted = float(number);
+    if wanted.is_nan() {
+        return fail("Cannot set array element at NaN index");
+    }
+    if wanted > PLACES {
+        return fail("Array index too large");
+    }
+    match place(number, length) {
+        Some(at) => Ok(at),
+        None => fail("Out of bounds negative array index"),
+    }
+}
+
+/// Takes a part out, leaving null in its place, so that it can be changed where it is.
+pub fn take(item: &mut Item, key: &Val) -> ItemR {
+    let inner = item.depth.saturating_sub(1);
+    match (&mut item.value, key) {
+        (Val::Obj(fields), Val::TStr(_)) if Arc::strong_count(fields) == 1 => {
+            charge(1);
+            let found = Arc::make_mut(fields).get_mut(key).map(std::mem::take);
+            Ok(Item::bounded(found.unwrap_or_default(), inner))
+        }
+        (Val::Arr(items), Val::Num(number)) if Arc::strong_count(items) == 1 => {
+            charge(1);
+            let at = place(number, items.len());
+            let found = at.and_then(|at| Arc::make_mut(items).get_mut(at)).map(std::mem::take);
+            Ok(Item::bounded(found.unwrap_or_default(), inner))
+        }
+        _ => index(item, key),
     }
 }
 
@@ -698,84 +781,16 @@ pub fn written(value: &Val) -> Item {
         Ok(()) => {
             // Its writing cost far more than its copying.
             charge(out.len() / 8);
-            budget::text(out.len());
-            Item::bounded(Val::utf8_str(out), 0)
+            Item::from(out)
         }
         Err(_) => budget::exhaust("the expression makes more text than its budget"),
     }
 }
 
-fn missing<'a>(opt: Opt, item: Item, verb: &str) -> ItemX<'a> {
-    match opt {
-        Opt::Optional => Ok(item),
-        Opt::Essential => fail(format!("cannot {verb} {}", kind(&item.value))).map_err(Exn::from),
-    }
-}
-
-/// Why an index does not fit; names short keys, the author of the expression chose most of them.
-fn describe(value: &Val, index: &Val) -> String {
-    match index {
-        Val::TStr(name) if name.len() <= 64 => {
-            format!("cannot index {} with \"{}\"", kind(value), String::from_utf8_lossy(name))
-        }
-        other => format!("cannot index {} with {}", kind(value), kind(other)),
-    }
-}
-
-/// Where a list stands within another.
-pub fn windows<'a>(items: &'a [Val], wanted: &'a [Val]) -> impl Iterator<Item = usize> + 'a {
-    let last = items.len().checked_sub(wanted.len()).filter(|_| !wanted.is_empty());
-    let starts = last.map_or(0..0, |last| 0..last + 1);
-    starts.filter(move |at| items[*at..].iter().zip(wanted).all(|(item, wanted)| same(item, wanted)))
-}
-
-impl jaq_std::ValT for Item {
-    fn into_seq<S: FromIterator<Self>>(self) -> Result<S, Self> {
-        let Val::Arr(items) = &self.value else { return Err(self) };
-        charge(items.len());
-        grow(24 * items.len());
-        Ok(items.iter().map(|item| self.part(item.clone())).collect())
-    }
-
-    fn is_int(&self) -> bool {
-        self.value.is_int()
-    }
-
-    fn as_isize(&self) -> Option<isize> {
-        self.value.as_isize()
-    }
-
-    fn as_f64(&self) -> Option<f64> {
-        charge(1 + length(&self.value) / 64);
-        self.value.as_f64()
-    }
-
-    fn is_utf8_str(&self) -> bool {
-        self.value.is_utf8_str()
-    }
-
-    fn as_bytes(&self) -> Option<&[u8]> {
-        charge(1 + length(&self.value) / 64);
-        self.value.as_bytes()
-    }
-
-    fn as_sub_str(&self, sub: &[u8]) -> Self {
-        charge(1);
-        grow(48);
-        Item::bounded(self.value.as_sub_str(sub), 0)
-    }
-
-    fn from_utf8_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
-        budget::text(bytes.as_ref().len());
-        Item::bounded(Val::from_utf8_bytes(bytes), 0)
-    }
-}
-
-/// The message of an error: text as it is, other values as JSON.
-pub fn text_of(fault: Fault) -> String {
-    let value = fault.into_val().value;
-    match value::as_str(&value) {
-        Some(text) => text.to_owned(),
-        None => value::as_str(&written(&value).value).unwrap_or_default().to_owned(),
+/// A string as it is, another value as its JSON.
+pub fn string(item: Item) -> Item {
+    match item.value {
+        Val::TStr(_) => item,
+        other => written(&other),
     }
 }

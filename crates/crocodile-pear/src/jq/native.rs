@@ -4,13 +4,8 @@
 //! over each source finds all parts, and they are copied as they were written. What does not go smoothly, an error above all,
 //! is left to the engine: whatever comes out here is what would come out there.
 
-use jaq_core::ValT;
-use jaq_core::load::lex::StrPart;
-use jaq_core::load::parse::{BinaryOp, Term};
-use jaq_core::path::{Opt, Part};
-
 use super::data::{Data, is_small};
-use super::value::Value;
+use super::term::{self, Missing, Part, Term};
 use crate::format::json::walk::{self, Items};
 use crate::format::json::{DEPTH, Raw, SIZE, to_bytes, write_string};
 
@@ -68,7 +63,7 @@ enum Key {
 
 impl Native {
     /// The expression, if it is one of these.
-    pub fn of(term: &Term<&str>) -> Option<Self> {
+    pub fn of(term: &Term<'_>) -> Option<Self> {
         let mut builder = Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, deepest: 0 };
         let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
         let make = builder.make(term, &item, 0)?;
@@ -351,13 +346,13 @@ impl Builder {
         self.slots - 1
     }
 
-    fn make(&mut self, term: &Term<&str>, base: &Place, level: usize) -> Option<Make> {
+    fn make(&mut self, term: &Term<'_>, base: &Place, level: usize) -> Option<Make> {
         self.deepest = self.deepest.max(level);
         if let Some(take) = self.take(term, base) {
             return Some(Make::Take(take));
         }
         Some(match term {
-            Term::Num(_) | Term::Neg(_) | Term::Str(..) | Term::Arr(None) => {
+            Term::Number(_) | Term::Negate(_) | Term::Text(..) | Term::List(None) => {
                 self.deepest = self.deepest.max(level + 1);
                 Make::Literal(literal(term)?)
             }
@@ -366,17 +361,17 @@ impl Builder {
                 [each] => self.each(base.clone(), each, level + 1)?,
                 _ => return None,
             },
-            Term::BinOp(left, BinaryOp::Pipe(None), right) => match self.reach(left, base)? {
+            Term::Pipe(left, right) => match self.reach(left, base)? {
                 Reached::Place(place) => self.make(right, &place, level)?,
                 Reached::Slice(..) => return None,
             },
-            Term::Obj(entries) => Make::Object(self.object(entries, base, level + 1)?),
-            Term::Arr(Some(inner)) => self.list(inner, base, level + 1)?,
+            Term::Object(entries) => Make::Object(self.object(entries, base, level + 1)?),
+            Term::List(Some(inner)) => self.list(inner, base, level + 1)?,
             _ => return None,
         })
     }
 
-    fn take(&mut self, term: &Term<&str>, base: &Place) -> Option<Take> {
+    fn take(&mut self, term: &Term<'_>, base: &Place) -> Option<Take> {
         match self.reach(term, base)? {
             Reached::Place(place) => Some(Take { slot: self.slot(&place), slice: None }),
             // To cut the same again and again could cost more than what comes of it.
@@ -387,7 +382,7 @@ impl Builder {
 
     fn object(
         &mut self,
-        entries: &[(Term<&str>, Option<Term<&str>>)],
+        entries: &[(Term<'_>, Option<Term<'_>>)],
         base: &Place,
         level: usize,
     ) -> Option<Vec<(Key, Make)>> {
@@ -395,13 +390,13 @@ impl Builder {
         let mut made: Vec<(Key, Make)> = Vec::new();
         for (key, value) in entries {
             let (key, make) = match (key, value) {
-                (Term::Var(name), None) => {
+                (Term::Variable(name), None) => {
                     let place = self.variable(name);
                     let make = Make::Take(Take { slot: self.slot(&place), slice: None });
                     (Key::Text(quoted(name.trim_start_matches('$'))), make)
                 }
                 (key, value) => {
-                    let (name, written) = match string(key) {
+                    let (name, written) = match key.text() {
                         Some(name) => (Some(name.clone()), Key::Text(quoted(&name))),
                         None => (None, Key::Taken(self.take(key, base)?)),
                     };
@@ -426,7 +421,7 @@ impl Builder {
         Some(made)
     }
 
-    fn list(&mut self, inner: &Term<&str>, base: &Place, level: usize) -> Option<Make> {
+    fn list(&mut self, inner: &Term<'_>, base: &Place, level: usize) -> Option<Make> {
         if let Some((place, body)) = self.iteration(inner, base) {
             return self.each(place, &body, level);
         }
@@ -435,8 +430,8 @@ impl Builder {
         Some(Make::List(items))
     }
 
-    fn items(&mut self, term: &Term<&str>, base: &Place, level: usize, out: &mut Vec<Make>) -> Option<()> {
-        if let Term::BinOp(left, BinaryOp::Comma, right) = term {
+    fn items(&mut self, term: &Term<'_>, base: &Place, level: usize, out: &mut Vec<Make>) -> Option<()> {
+        if let Term::Comma(left, right) = term {
             self.items(left, base, level, out)?;
             return self.items(right, base, level, out);
         }
@@ -444,7 +439,7 @@ impl Builder {
         Some(())
     }
 
-    fn each(&mut self, list: Place, body: &Term<&str>, level: usize) -> Option<Make> {
+    fn each(&mut self, list: Place, body: &Term<'_>, level: usize) -> Option<Make> {
         // As above: only what is within the item is walked for each item.
         if self.innermost.is_some_and(|frame| frame != list.frame) {
             return None;
@@ -458,48 +453,47 @@ impl Builder {
     }
 
     /// `PATH[] REST | BODY`: the list, and what is made of each item.
-    fn iteration<'s>(&mut self, term: &Term<&'s str>, base: &Place) -> Option<(Place, Term<&'s str>)> {
+    fn iteration<'s>(&mut self, term: &Term<'s>, base: &Place) -> Option<(Place, Term<'s>)> {
         let (path, body) = match term {
-            Term::BinOp(path, BinaryOp::Pipe(None), body) => (&**path, Some(body)),
+            Term::Pipe(path, body) => (&**path, Some(body)),
             path => (path, None),
         };
         let Term::Path(head, parts) = path else { return None };
-        let at = parts.0.iter().position(|part| matches!(part, (Part::Range(None, None), Opt::Essential)))?;
+        let at = parts.iter().position(|part| matches!(part, (Part::Each, Missing::Fails)))?;
         let Reached::Place(mut place) = self.reach(head, base)? else { return None };
-        for part in &parts.0[..at] {
+        for part in &parts[..at] {
             place.steps.push(step(part)?);
         }
         let mut rest = parts.clone();
-        rest.0.drain(..=at);
-        let rest = if rest.0.is_empty() { Term::Id } else { Term::Path(Box::new(Term::Id), rest) };
+        rest.drain(..=at);
+        let rest = if rest.is_empty() { Term::Id } else { Term::Path(Box::new(Term::Id), rest) };
         let each = match body {
-            Some(body) => Term::BinOp(Box::new(rest), BinaryOp::Pipe(None), body.clone()),
+            Some(body) => Term::Pipe(Box::new(rest), body.clone()),
             None => rest,
         };
         Some((place, each))
     }
 
-    fn reach(&mut self, term: &Term<&str>, base: &Place) -> Option<Reached> {
+    fn reach(&mut self, term: &Term<'_>, base: &Place) -> Option<Reached> {
         match term {
             Term::Id => Some(Reached::Place(base.clone())),
-            Term::Var(name) => Some(Reached::Place(self.variable(name))),
-            Term::BinOp(left, BinaryOp::Pipe(None), right) => match self.reach(left, base)? {
+            Term::Variable(name) => Some(Reached::Place(self.variable(name))),
+            Term::Pipe(left, right) => match self.reach(left, base)? {
                 Reached::Place(place) => self.reach(right, &place),
                 Reached::Slice(..) => None,
             },
             Term::Path(head, parts) => {
                 let Reached::Place(mut place) = self.reach(head, base)? else { return None };
-                let (last, before) = parts.0.split_last()?;
+                let (last, before) = parts.split_last()?;
                 for part in before {
                     place.steps.push(step(part)?);
                 }
-                if let (Part::Range(from, to), Opt::Essential) = last {
-                    let bound = |term: &Option<Term<&str>>| match term {
+                if let (Part::Slice(from, to), Missing::Fails) = last {
+                    let bound = |term: &Option<Term<'_>>| match term {
                         None => Some(None),
-                        Some(term) => integer(term).map(Some),
+                        Some(term) => term.integer().map(Some),
                     };
-                    let slice = (bound(from)?, bound(to)?);
-                    return (slice != (None, None)).then_some(Reached::Slice(place, slice));
+                    return Some(Reached::Slice(place, (bound(from)?, bound(to)?)));
                 }
                 place.steps.push(step(last)?);
                 Some(Reached::Place(place))
@@ -509,45 +503,24 @@ impl Builder {
     }
 }
 
-fn step((part, opt): &(Part<Term<&str>>, Opt)) -> Option<Step> {
-    match (part, opt) {
-        (Part::Index(index), Opt::Essential) => {
-            string(index).map(Step::Field).or_else(|| integer(index).map(Step::Item))
+fn step((part, missing): &(Part<'_>, Missing)) -> Option<Step> {
+    match (part, missing) {
+        (Part::Index(index), Missing::Fails) => {
+            index.text().map(Step::Field).or_else(|| index.integer().map(Step::Item))
         }
         _ => None,
     }
 }
 
-fn string(term: &Term<&str>) -> Option<String> {
-    let Term::Str(None, parts) = term else { return None };
-    let mut text = String::new();
-    for part in parts {
-        match part {
-            StrPart::Str(part) => text.push_str(part),
-            StrPart::Char(part) => text.push(*part),
-            StrPart::Term(_) => return None,
-        }
-    }
-    Some(text)
-}
-
-fn integer(term: &Term<&str>) -> Option<isize> {
-    match term {
-        Term::Num(digits) => digits.parse().ok(),
-        Term::Neg(inner) => integer(inner).map(|number| -number),
-        _ => None,
-    }
-}
-
-fn literal(term: &Term<&str>) -> Option<Vec<u8>> {
+fn literal(term: &Term<'_>) -> Option<Vec<u8>> {
     let text = match term {
-        Term::Num(digits) => return to_bytes(&Value::from_num(digits).ok()?).ok().map(Into::into),
-        Term::Neg(_) => integer(term)?.to_string(),
+        Term::Number(digits) => return to_bytes(&term::number(digits)).ok().map(Into::into),
+        Term::Negate(_) => term.integer()?.to_string(),
         Term::Call(word @ ("null" | "true" | "false"), _) => (*word).to_owned(),
-        Term::Arr(None) => "[]".to_owned(),
-        Term::Str(..) => {
+        Term::List(None) => "[]".to_owned(),
+        Term::Text(..) => {
             let mut out = Vec::new();
-            write_string(&string(term)?, &mut out);
+            write_string(&term.text()?, &mut out);
             return Some(out);
         }
         _ => return None,

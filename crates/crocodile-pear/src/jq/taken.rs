@@ -2,62 +2,73 @@
 
 use std::collections::HashSet;
 
-use jaq_core::load::lex::StrPart;
-use jaq_core::load::parse::{BinaryOp, Term};
-use jaq_core::path::Part;
+use super::term::{Operator, Part, Piece, Term};
 
 /// The keys of the input that a term may look at; `None` if it may be all of them.
-pub fn keys(term: &Term<&str>) -> Option<Box<[String]>> {
+pub fn keys(term: &Term<'_>) -> Option<Box<[String]>> {
     let mut keys = HashSet::new();
     gather(term, &mut keys).then(|| keys.into_iter().collect())
 }
 
 /// Whether no more than these are looked at.
-fn gather(term: &Term<&str>, keys: &mut HashSet<String>) -> bool {
-    let mut all =
-        |mut terms: &mut dyn Iterator<Item = &Term<&str>>| Iterator::all(&mut terms, |term| gather(term, keys));
+fn gather(term: &Term<'_>, keys: &mut HashSet<String>) -> bool {
+    let mut all = |mut terms: &mut dyn Iterator<Item = &Term<'_>>| Iterator::all(&mut terms, |term| gather(term, keys));
     match term {
-        Term::Num(_) | Term::Arr(None) | Term::Break(_) | Term::Var(_) => true,
-        Term::Id | Term::Recurse | Term::Def(..) => false,
-        Term::Path(head, path) => {
-            let inner = path.0.iter().skip(1).flat_map(|(part, _)| match part {
+        Term::Number(_) | Term::List(None) | Term::Break(_) | Term::Variable(_) | Term::Location(_) => true,
+        Term::Id | Term::Recurse | Term::Define(..) | Term::Format(_) => false,
+        Term::Path(head, parts) => {
+            let inner = parts.iter().skip(1).flat_map(|(part, _)| match part {
                 Part::Index(index) => vec![index],
-                Part::Range(start, end) => start.iter().chain(end).collect(),
+                Part::Slice(start, end) => start.iter().chain(end).collect(),
+                Part::Each => Vec::new(),
             });
-            all(&mut inner.filter(|index| literal(index).is_none()))
-                && first(head, path.0.first().map(|part| &part.0), keys)
+            all(&mut inner.filter(|index| index.text().is_none()))
+                && first(head, parts.first().map(|part| &part.0), keys)
         }
-        Term::BinOp(left, BinaryOp::Pipe(None), right) => match &**left {
+        Term::Pipe(left, right) => match &**left {
             Term::Id => gather(right, keys),
             // It hands on its input.
             Term::Call("select", condition) => condition.iter().chain([&**right]).all(|term| gather(term, keys)),
             left => gather(left, keys),
         },
-        Term::BinOp(_, BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt, _) => false,
-        Term::BinOp(left, _, right) => all(&mut [&**left, &**right].into_iter()),
-        Term::Str(_, parts) => all(&mut parts.iter().filter_map(|part| match part {
-            StrPart::Term(term) => Some(term),
+        Term::Binary(
+            _,
+            Operator::Assign | Operator::Update | Operator::UpdateMath(_) | Operator::UpdateAlternative,
+            _,
+        ) => false,
+        Term::Binary(left, _, right) | Term::Comma(left, right) => all(&mut [&**left, &**right].into_iter()),
+        Term::Bind(source, patterns, body) => {
+            let mut plain = true;
+            super::term::keys(patterns, &mut |key| plain &= key.text().is_some());
+            plain && all(&mut [&**source, &**body].into_iter())
+        }
+        Term::Text(_, pieces) => all(&mut pieces.iter().filter_map(|piece| match piece {
+            Piece::Term(term) => Some(term),
             _ => None,
         })),
-        Term::Arr(Some(inner)) | Term::Neg(inner) | Term::Label(_, inner) | Term::TryCatch(inner, _) => {
-            gather(inner, keys)
-        }
-        Term::Obj(entries) => entries.iter().all(|(key, value)| match (literal(key), value) {
-            (_, Some(value)) => (literal(key).is_some() || gather(key, keys)) && gather(value, keys),
-            (Some(key), None) => {
-                keys.insert(key.to_owned());
+        Term::List(Some(inner)) | Term::Negate(inner) | Term::Label(_, inner) => gather(inner, keys),
+        // What catches an error looks at the error.
+        Term::Try(inner, _) => gather(inner, keys),
+        Term::Object(entries) => entries.iter().all(|(key, value)| match (key.text(), value) {
+            (name, Some(value)) => (name.is_some() || gather(key, keys)) && gather(value, keys),
+            (Some(name), None) => {
+                keys.insert(name);
                 true
             }
-            (None, None) => matches!(key, Term::Var(_)),
+            (None, None) => matches!(key, Term::Variable(_) | Term::Location(_)),
         }),
-        Term::IfThenElse(branches, Some(otherwise)) => {
+        Term::If(branches, Some(otherwise)) => {
             let branches = branches.iter().flat_map(|(condition, then)| [condition, then]);
             all(&mut branches.chain([&**otherwise]))
         }
         // Without `else`, the input comes out.
-        Term::IfThenElse(_, None) => false,
-        Term::Fold(_, items, _, arguments) => all(&mut [&**items].into_iter().chain(arguments.first())),
-        Term::Call("empty" | "true" | "false" | "null" | "nan" | "infinite", _) => true,
+        Term::If(_, None) => false,
+        Term::Fold(fold) => {
+            let mut plain = true;
+            super::term::keys(&fold.patterns, &mut |key| plain &= key.text().is_some());
+            plain && all(&mut [&fold.source, &fold.start].into_iter())
+        }
+        Term::Call("empty" | "true" | "false" | "null" | "nan" | "infinite" | "now", _) => true,
         Term::Call("first" | "last" | "limit" | "isempty" | "error" | "range", arguments) if !arguments.is_empty() => {
             all(&mut arguments.iter())
         }
@@ -66,32 +77,21 @@ fn gather(term: &Term<&str>, keys: &mut HashSet<String>) -> bool {
 }
 
 /// What a path looks at with its first part.
-fn first(head: &Term<&str>, part: Option<&Part<Term<&str>>>, keys: &mut HashSet<String>) -> bool {
+fn first(head: &Term<'_>, part: Option<&Part<'_>>, keys: &mut HashSet<String>) -> bool {
     match (head, part) {
-        (Term::Id, Some(Part::Index(index))) => match literal(index) {
+        (Term::Id, Some(Part::Index(index))) => match index.text() {
             Some(key) => {
-                keys.insert(key.to_owned());
+                keys.insert(key);
                 true
             }
             None => false,
         },
         (Term::Id, _) => false,
-        (head, Some(Part::Index(index))) if literal(index).is_none() => gather(head, keys) && gather(index, keys),
-        (head, Some(Part::Range(start, end))) => {
+        (head, Some(Part::Index(index))) if index.text().is_none() => gather(head, keys) && gather(index, keys),
+        (head, Some(Part::Slice(start, end))) => {
             gather(head, keys) && start.iter().chain(end).all(|term| gather(term, keys))
         }
         (head, _) => gather(head, keys),
-    }
-}
-
-/// A text without anything in it.
-fn literal<'a>(term: &'a Term<&str>) -> Option<&'a str> {
-    match term {
-        Term::Str(None, parts) => match parts.as_slice() {
-            [StrPart::Str(text)] => Some(text),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

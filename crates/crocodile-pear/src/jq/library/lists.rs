@@ -1,0 +1,169 @@
+//! Lists: in order, without doubles, flat, searched.
+
+use jaq_json::Val;
+
+use super::Named;
+use crate::jq::budget::{self, charge, grow};
+use crate::jq::fault::{Fault, fail, refuse};
+use crate::jq::item::{self, Item, ItemR};
+
+pub const NATIVES: &[Named] = &[
+    (("sort", 0), |it, _| Ok(Item::list(ordered(&it)?))),
+    (("unique", 0), |it, _| unique(&it)),
+    (("min", 0), |it, _| extreme(&it, false)),
+    (("max", 0), |it, _| extreme(&it, true)),
+    (("reverse", 0), |it, _| reverse(&it)),
+    (("bsearch", 1), bsearch),
+    (("flatten", 0), |it, _| flat(&it, f64::INFINITY)),
+    (("flatten", 1), flatten),
+    (("join", 1), join),
+    (("indices", 1), indices),
+    // jq's own helper, which its manual does not name but programs may call.
+    (("_strindices", 1), |it, arguments| match (&it.value, &arguments[0].value) {
+        (Val::TStr(text), Val::TStr(part)) => Ok(found(text, part)),
+        (Val::TStr(_), part) => refuse("^ is not a string", &[part]),
+        (other, _) => refuse("^ cannot be searched, as it is not a string", &[other]),
+    }),
+];
+
+fn ordered(it: &Item) -> Result<Vec<Item>, Fault> {
+    if !matches!(it.value, Val::Arr(_)) {
+        return refuse("^ cannot be sorted, as it is not an array", &[&it.value]);
+    }
+    let mut items: Vec<Item> = item::children(it)?.map(|(_, item)| item).collect();
+    items.sort_by(|left, right| item::compare(&left.value, &right.value));
+    Ok(items)
+}
+
+fn unique(it: &Item) -> ItemR {
+    let mut items = ordered(it)?;
+    items.dedup_by(|left, right| item::same(&left.value, &right.value));
+    Ok(Item::list(items))
+}
+
+fn extreme(it: &Item, greatest: bool) -> ItemR {
+    if !matches!(it.value, Val::Arr(_)) {
+        return refuse("^ and ^ cannot be iterated over", &[&it.value, &it.value]);
+    }
+    let items = item::children(it)?.map(|(_, item)| item);
+    let best = items.reduce(|best, item| {
+        let less = item::compare(&item.value, &best.value).is_lt();
+        if less == greatest { best } else { item }
+    });
+    Ok(best.unwrap_or(Item::null()))
+}
+
+fn reverse(it: &Item) -> ItemR {
+    match &it.value {
+        Val::Arr(_) => {
+            let mut items: Vec<Item> = item::children(it)?.map(|(_, item)| item).collect();
+            items.reverse();
+            Ok(Item::list(items))
+        }
+        Val::Null => Ok(Item::list(Vec::new())),
+        other if item::length(other) == 0 && matches!(other, Val::TStr(_) | Val::Obj(_)) => Ok(Item::list(Vec::new())),
+        other => {
+            let last = item::length(other).saturating_sub(1);
+            item::index(it, &Val::from(last))
+        }
+    }
+}
+
+fn bsearch(it: Item, arguments: &[Item]) -> ItemR {
+    let Val::Arr(items) = &it.value else { return refuse("^ cannot be searched from", &[&it.value]) };
+    let found = items.binary_search_by(|item| item::compare(item, &arguments[0].value));
+    Ok(found.map_or_else(|at| -1 - at as isize, |at| at as isize).into())
+}
+
+fn flatten(it: Item, arguments: &[Item]) -> ItemR {
+    let depth = match &arguments[0].value {
+        Val::Num(number) => item::float(number),
+        other => {
+            // jq compares it with 0, then takes 1 from it.
+            return match item::compare(other, &Val::from(0isize)) {
+                std::cmp::Ordering::Less => fail("flatten depth must not be negative"),
+                _ => refuse("^ and ^ cannot be subtracted", &[other, &Val::from(1isize)]),
+            };
+        }
+    };
+    if depth < 0.0 {
+        return fail("flatten depth must not be negative");
+    }
+    flat(&it, depth)
+}
+
+fn flat(it: &Item, levels: f64) -> ItemR {
+    let mut made = Vec::new();
+    for (_, part) in item::children(it)? {
+        level(part, levels, &mut made)?;
+    }
+    Ok(Item::list(made))
+}
+
+fn level(item: Item, levels: f64, made: &mut Vec<Item>) -> Result<(), Fault> {
+    if levels == 0.0 || !matches!(item.value, Val::Arr(_)) {
+        grow(24);
+        made.push(item);
+        return Ok(());
+    }
+    for (_, part) in item::children(&item)? {
+        level(part, levels - 1.0, made)?;
+    }
+    Ok(())
+}
+
+fn join(it: Item, arguments: &[Item]) -> ItemR {
+    let separator = &arguments[0];
+    let mut joined: Option<Item> = None;
+    for (_, part) in item::children(&it)? {
+        let before = match joined {
+            None => Item::from(""),
+            Some(before) => item::add(before, separator.clone())?,
+        };
+        let part = match &part.value {
+            Val::Null => Item::from(""),
+            Val::Bool(_) | Val::Num(_) => item::string(part),
+            _ => part,
+        };
+        joined = Some(item::add(before, part)?);
+    }
+    // As jq: nothing joined, and null or false, are an empty string.
+    Ok(joined.filter(Item::holds).unwrap_or_else(|| Item::from("")))
+}
+
+fn indices(it: Item, arguments: &[Item]) -> ItemR {
+    let wanted = &arguments[0].value;
+    match (&it.value, wanted) {
+        (Val::TStr(text), Val::TStr(part)) => Ok(found(text, part)),
+        (Val::Arr(items), Val::Arr(wanted)) => Ok(item::windows(items, wanted)),
+        (Val::Arr(items), wanted) => {
+            let found = items.iter().enumerate().filter(|(_, item)| item::same(item, wanted));
+            Ok(found.map(|(at, _)| Item::from(at)).collect())
+        }
+        (Val::Null, Val::Arr(_)) => Ok(Item::null()),
+        (_, wanted) => item::index(&it, wanted),
+    }
+}
+
+/// The places of a text within another, in characters; they may overlap.
+fn found(text: &[u8], part: &[u8]) -> Item {
+    if part.is_empty() {
+        return Item::null();
+    }
+    charge((text.len() + part.len()) / 16);
+    let (mut at, mut characters) = (0, 0usize);
+    let finder = memchr::memmem::Finder::new(part);
+    let places = std::iter::from_fn(|| {
+        let found = at + finder.find(text.get(at..)?)?;
+        charge(1 + part.len() / 16);
+        characters += item::characters(&text[at..found]);
+        let place = characters;
+        let first = text[found..].iter().skip(1).take_while(|byte| **byte & 0xc0 == 0x80).count() + 1;
+        characters += 1;
+        at = found + first;
+        Some(Item::from(place))
+    });
+    let places = places.collect();
+    budget::charge(1);
+    places
+}
