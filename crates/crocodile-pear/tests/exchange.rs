@@ -317,6 +317,19 @@ async fn a_known_length_is_told_before_the_body() {
 }
 
 #[tokio::test]
+async fn an_answer_with_trailers_has_no_length_though_it_is_all_there() {
+    let stage = Stage::new().await;
+    let serve = async {
+        let mut peer = stage.accept().await;
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx-sum: 9\r\n\r\n").await;
+        peer
+    };
+    let (answer, _peer) = tokio::join!(stage.call(get("/")), serve);
+    let Body::Pulled(body) = answer.unwrap().body else { panic!("trailers are pulled") };
+    assert_eq!(body.size_hint().exact(), None);
+}
+
+#[tokio::test]
 async fn a_cut_answer_is_told() {
     let cases: [(&str, End, Kind); 14] = [
         ("", End::Fin, Kind::Reset),

@@ -474,6 +474,8 @@ impl http_body::Body for Exchange {
     fn size_hint(&self) -> SizeHint {
         let left = match &self.reading {
             Reading::Head { .. } | Reading::Switched(_) => None,
+            // An answer with trailers leaves in chunks: nothing follows a length.
+            Reading::Body(Arriving { decoder, .. }) if decoder.trailers.is_some() => None,
             Reading::Body(Arriving { decoder, ready }) => decoder.left().map(|left| left + ready.len() as u64),
             Reading::Shared(stream) => stream.left(),
         };
