@@ -18,7 +18,7 @@ use crate::error::{Error, Kind};
 use crate::format::json::Raw;
 use crate::jq::{Data, Value};
 
-pub use self::passage::{Duplex, Interim, Passage, Tunnel};
+pub use self::passage::{Duplex, Interim, Passage, Tunnel, Upgrade};
 
 /// A body that is pulled: who polls it asks for the next chunk, and until then nothing is read.
 /// Dropping it gives up whatever stands behind it.

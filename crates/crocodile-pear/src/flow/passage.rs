@@ -14,10 +14,19 @@ use crate::spec::Timeout;
 pub struct Passage {
     /// Takes the interim answers.
     pub interim: Option<Arc<dyn Interim>>,
-    /// The protocol to change to, as `Upgrade` names it (RFC 9110, 7.8).
-    pub upgrade: Option<Arc<HeaderValue>>,
+    /// The protocol that the client asks for, if it may have it.
+    pub upgrade: Option<Arc<Upgrade>>,
     /// Whether the client takes trailers: the upstream is told with `te`.
     pub trailers: bool,
+}
+
+/// A change of protocol (RFC 9110, 7.8).
+#[derive(Debug)]
+pub struct Upgrade {
+    /// The protocol, as the field `Upgrade` names it.
+    pub protocol: HeaderValue,
+    /// How long both sides of the tunnel may be silent.
+    pub idle: Timeout,
 }
 
 /// Takes the interim answers (RFC 9110, 15.2) of an upstream whose answer is handed on.

@@ -224,17 +224,18 @@ impl Exchange {
             }
             Reading::Switched(early) => {
                 let early = std::mem::take(early);
-                match self.own.take() {
-                    Some(own) => {
-                        let stream = Switched::new(own, self.admission.take(), self.upstream.clone());
-                        Body::Tunnel(Tunnel { stream: Box::new(stream), early, idle: Timeout::Never })
-                    }
-                    None => Body::empty(),
-                }
+                self.into_tunnel(early).map_or_else(Body::empty, Body::Tunnel)
             }
             _ => Body::Pulled(Pin::from(self)),
         };
         Answer { upstream, ..Answer::new(status, headers, body) }
+    }
+
+    /// The connection, after a 101.
+    fn into_tunnel(mut self: Box<Self>, early: Bytes) -> Option<Tunnel> {
+        let upgrade = self.request.passage.upgrade.take()?;
+        let stream = Switched::new(self.own.take()?, self.admission.take(), self.upstream.clone());
+        Some(Tunnel { stream: Box::new(stream), early, idle: upgrade.idle })
     }
 
     /// Sends on; returns whether it waits for the request's body.
@@ -553,7 +554,7 @@ impl Wanted<'_> {
     fn switch(&self, head: AnswerHead) -> Result<HeaderMap, Error> {
         let asked =
             self.passage.upgrade.as_deref().ok_or_else(|| malformed("the upstream switched protocols unasked"))?;
-        let named = head.upgrade.filter(|named| named.as_bytes().eq_ignore_ascii_case(asked.as_bytes()));
+        let named = head.upgrade.filter(|named| named.as_bytes().eq_ignore_ascii_case(asked.protocol.as_bytes()));
         let named =
             named.ok_or_else(|| malformed("the upstream switched to another protocol than it was asked for"))?;
         if !self.sent {

@@ -14,7 +14,7 @@ use super::io::Io;
 use super::server::Server;
 use super::{Call, Root};
 use crate::error::{Error, Kind};
-use crate::flow::{Body, Passage, Pulled};
+use crate::flow::{Body, Passage, Pulled, Upgrade};
 use crate::format::json;
 use crate::http1::answer::Asked;
 use crate::http1::fields::rebuilt;
@@ -58,7 +58,7 @@ struct Parts {
 /// What the head says of the connection.
 struct Link {
     /// The protocol to change to.
-    upgrade: Option<Arc<HeaderValue>>,
+    upgrade: Option<Arc<Upgrade>>,
     /// Whether trailers are taken.
     trailers: bool,
 }
@@ -347,8 +347,8 @@ impl Link {
             (Some(_), false) => out.extend_from_slice(b"connection: upgrade\r\n"),
             (Some(_), true) => out.extend_from_slice(b"connection: upgrade, te\r\n"),
         }
-        if let Some(protocol) = &self.upgrade {
-            write::field(out, b"upgrade", protocol);
+        if let Some(upgrade) = &self.upgrade {
+            write::field(out, b"upgrade", &upgrade.protocol);
         }
         if self.trailers {
             out.extend_from_slice(b"te: trailers\r\n");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::h2::server;
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Answer, Body, Interim, Passage, Tunnel};
+use crocodile_pear::flow::{Answer, Body, Interim, Passage, Tunnel, Upgrade};
 use crocodile_pear::spec::Timeout;
 use crocodile_pear::upstream::{Call, Protocol, Settings, TlsSettings, Upstream};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -72,7 +72,8 @@ async fn head(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
 }
 
 fn asking() -> Call {
-    let upgrade = Some(Arc::new(HeaderValue::from_static("websocket")));
+    let upgrade = Upgrade { protocol: HeaderValue::from_static("websocket"), idle: Timeout::Never };
+    let upgrade = Some(Arc::new(upgrade));
     Call { passage: Passage { upgrade, ..Passage::default() }, ..get("/chat") }
 }
 
