@@ -52,6 +52,8 @@ const LATE_BODY: Refusal =
     Refusal { status: StatusCode::REQUEST_TIMEOUT, detail: "the request's body took too long to arrive" };
 
 const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
+const UNFINISHED: Refusal =
+    Refusal { status: StatusCode::BAD_GATEWAY, detail: "the protocol was changed before the request was whole" };
 
 /// Serves a connection to its end.
 pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>) {
@@ -201,7 +203,7 @@ async fn answer<H: Handler>(wire: &mut Wire, head: RequestHead, connection: &Arc
         Ok(taken) => taken,
         Err(refusal) => return refuse(wire, refusal, connection, core).await,
     };
-    let RequestHead { method, target, version, headers, upgrades: upgrade, .. } = head;
+    let RequestHead { method, target, version, headers, upgrades: upgrade, trailers, .. } = head;
     let takes = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
     let request = ClientRequest {
         method,
@@ -212,6 +214,7 @@ async fn answer<H: Handler>(wire: &mut Wire, head: RequestHead, connection: &Arc
         connection: connection.clone(),
         interim: takes,
         upgrade,
+        trailers,
     };
     let waited = {
         let mut handled = pin!(core.handler.handle(request));
@@ -232,13 +235,15 @@ async fn answer<H: Handler>(wire: &mut Wire, head: RequestHead, connection: &Arc
         })
         .await
     };
-    if connection.has_interim() {
-        drop(connection.take_interim());
-    }
     wire.look = None;
     match waited {
         Waited::Reply(reply) => {
-            let reply = final_answer(reply, connection, core);
+            // Those that came with the answer go before it.
+            if connection.has_interim() && poll_fn(|cx| flush_interim(wire, connection, cx).into()).await.is_err() {
+                return After::Broken;
+            }
+            let whole = upload.as_ref().is_none_or(Upload::whole);
+            let reply = final_answer(reply, whole, connection, core);
             let sent = send(wire, reply, asked, &mut upload, core).await;
             settle(wire, sent, upload).await
         }
@@ -247,12 +252,14 @@ async fn answer<H: Handler>(wire: &mut Wire, head: RequestHead, connection: &Arc
     }
 }
 
-/// The reply, unless its status is none of a final answer: a switch of protocols comes with a tunnel.
-fn final_answer<H: Handler>(reply: Reply, connection: &Arc<Connection>, core: &Core<H>) -> Reply {
-    let tunnel = matches!(reply.response.body(), Body::Tunnel(_));
-    match reply.response.status().is_informational() != tunnel {
-        false => reply,
-        true => core.handler.refuse(INTERIM, connection),
+/// The reply, unless its status is none of a final answer: a change of protocol comes with a tunnel, when the request is
+/// `whole`.
+fn final_answer<H: Handler>(reply: Reply, whole: bool, connection: &Arc<Connection>, core: &Core<H>) -> Reply {
+    let interim = reply.response.status().is_informational();
+    match matches!(reply.response.body(), Body::Tunnel(_)) {
+        true if !whole => core.handler.refuse(UNFINISHED, connection),
+        tunnel if tunnel != interim => core.handler.refuse(INTERIM, connection),
+        _ => reply,
     }
 }
 

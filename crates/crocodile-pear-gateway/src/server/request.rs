@@ -76,6 +76,8 @@ pub struct ClientRequest {
     pub connection: Arc<Connection>,
     /// Who takes interim answers, if the client can.
     pub interim: Option<Arc<dyn Interim>>,
-    /// The protocol that the client asks to speak from here on, as `Upgrade` has it.
+    /// Whether the client asks to speak another protocol from here on; the field `Upgrade` says which.
     pub upgrade: bool,
+    /// Whether the client takes trailers.
+    pub trailers: bool,
 }

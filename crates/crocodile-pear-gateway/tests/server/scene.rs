@@ -179,6 +179,22 @@ impl Play {
                 response.headers_mut().insert("trailer", HeaderValue::from_static("server-timing"));
                 response
             }
+            "/hints" => {
+                for (status, link) in [(103, "</a>"), (102, ""), (103, "</b>")] {
+                    let fields = [("link", link), ("content-length", "3"), ("connection", "x")];
+                    let fields = fields.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+                    let status = http::StatusCode::from_u16(status).unwrap();
+                    if let Some(interim) = &request.interim {
+                        interim.interim(status, &HeaderMap::from_iter(fields));
+                    }
+                }
+                self.echo(request).await
+            }
+            "/interim" => {
+                let mut response = Response::new(full("early".into()));
+                *response.status_mut() = http::StatusCode::EARLY_HINTS;
+                response
+            }
             "/unread" => Response::new(full("unread".into())),
             _ => self.echo(request).await,
         }

@@ -60,20 +60,15 @@ pub async fn send<H: Handler>(
     let (parts, body) = response.into_parts();
     let response = Response::from_parts(parts, ());
     if let Body::Tunnel(tunnel) = body {
-        let mut head = Vec::new();
-        write_head(
-            &mut head,
-            response.status(),
-            response.headers(),
-            Delimiter::Nothing,
-            None,
-            Link::Switching,
-            Instant::now(),
-        );
-        let how = tunnel::run(wire, head, tunnel, &mut observed.bytes).await;
-        let whole = matches!(how, Ending::Whole);
+        let head = switch(&response);
+        // A tunnel may wait for hours, and has no use for them.
+        drop(response);
+        let (how, sent) = match tunnel::run(wire, head, tunnel, &mut observed.bytes).await {
+            tunnel::Ended::Closed(how) => (how, Sent::Switched),
+            tunnel::Ended::Broken(how) => (how, Sent::Broken),
+        };
         observed.end(how);
-        return if whole { Sent::Switched } else { Sent::Broken };
+        return sent;
     }
     let body = match outgoing(body) {
         Ok(body) => body,
@@ -114,6 +109,13 @@ pub async fn send<H: Handler>(
         true => Sent::Last,
         false => Sent::Broken,
     }
+}
+
+/// The head of a 101.
+fn switch(response: &Response<()>) -> Vec<u8> {
+    let (mut head, status, headers) = (Vec::new(), response.status(), response.headers());
+    write_head(&mut head, status, headers, Delimiter::Nothing, None, Link::Switching, Instant::now());
+    head
 }
 
 /// A body on its way out.
