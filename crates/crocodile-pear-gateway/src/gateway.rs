@@ -20,7 +20,7 @@ use crate::layer::{self, Around};
 use crate::layers::Shared;
 use crate::metrics::Metrics;
 use crate::respond;
-use crate::route::{Found, Rest, Route, Routes};
+use crate::route::{Found, Route, Routes};
 use crate::server::{ClientRequest, Connection, Refusal, Reply};
 use crate::stack::{Stack, Visit};
 
@@ -44,13 +44,6 @@ pub struct Endpoint {
     pub layers: Arc<Stack>,
     /// The most bytes of a client's body that are read whole.
     max_body: usize,
-    rest: Option<String>,
-}
-
-impl Rest for Endpoint {
-    fn rest(&self) -> Option<&str> {
-        self.rest.as_deref()
-    }
 }
 
 /// What a gateway is compiled with, besides its document.
@@ -109,25 +102,20 @@ impl Gateway {
         problems: &mut Problems,
     ) -> Option<()> {
         let route = Route::parse(written, problems);
-        let unknown = Route { method: Method::GET, path: String::new(), params: Vec::new(), rest: None };
-        let known = route.as_ref().unwrap_or(&unknown);
+        let known = route.as_ref().unwrap_or_else(|readable| readable);
         let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
         let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.bytes());
         let mut cx = layer::Compile { problems, params: &known.params, files: given.files, metrics: given.metrics };
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body };
         let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
-        let (route, plan) = (route?, plan?);
-        let endpoint = Arc::new(Endpoint { name, plan, layers, max_body, rest: route.rest.clone() });
+        let (route, plan) = (route.ok()?, plan?);
+        let endpoint = Arc::new(Endpoint { name, plan, layers, max_body });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {
-            if with == route.path {
-                return problems.error(
-                    written.span,
-                    format!("`{} {with}` is written twice", route.method),
-                    "leave out one",
-                );
-            }
-            let message = format!("`{}` cannot be told from `{with}`", route.path);
-            return problems.error(written.span, message, "give the parameters of the same place the same names");
+            let message = match with == route.path {
+                true => format!("`{}` is written twice", route.name(&with)),
+                false => format!("`{}` takes the same requests as `{}`", route.name(&route.path), route.name(&with)),
+            };
+            return problems.error(written.span, message, "leave out one");
         }
         self.endpoints.push(endpoint);
         Some(())
@@ -148,7 +136,9 @@ impl Gateway {
                 "begin it with `- request: UPSTREAM /path`",
             );
         }
-        let mut cx = Compile::new(&self.upstreams, broken, &route.params, &route.method, written.span, problems);
+        let method = route.method.as_ref();
+        let mut cx = Compile::new(&self.upstreams, broken, &route.params, method, written.span, problems);
+        cx.rest = route.rest.as_deref();
         Plan::compile(spec.pipeline.clone(), &mut cx)
     }
 

@@ -1,23 +1,26 @@
 //! Which endpoint a request is for.
 
-use std::sync::Arc;
+mod tree;
 
-use crocodile_pear::error::{Error, Kind};
+pub use tree::{Found, Routes};
+
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Located, suggest};
 use http::Method;
-use percent_encoding::percent_decode_str;
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// `METHOD /path` as written.
+/// What other products call an endpoint for all methods.
+const ALL: [&str; 4] = ["ANY", "ALL", "*", "_"];
+
+/// `METHOD /path`, or the path alone, as written.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The method.
-    pub method: Method,
-    /// The path, in the router's own form.
+    /// The method; nothing, for all methods.
+    pub method: Option<Method>,
+    /// The path.
     pub path: String,
-    /// The parameters of the path, in order.
+    /// The parameters of the path, in order, with `rest`.
     pub params: Vec<String>,
     /// The parameter that takes the rest of the path.
     pub rest: Option<String>,
@@ -25,28 +28,56 @@ pub struct Route {
 
 impl Route {
     /// Reads a route; every problem is noted.
-    pub fn parse(written: &Located<String>, problems: &mut Problems) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The route as far as it can be read, so that what uses its parameters is not faulted too.
+    pub fn parse(written: &Located<String>, problems: &mut Problems) -> Result<Self, Self> {
         let text = written.as_str();
-        let remedy = "write a method, a space and a path: `GET /users/{id}`";
-        let Some((method, path)) = text.split_once(' ') else {
-            return problems.error(written.span, "an endpoint is `METHOD /path`", remedy);
+        let unread = Route { method: None, path: String::new(), params: Vec::new(), rest: None };
+        let (method, path) = match text.split_once(' ') {
+            Some((method, path)) => (Some(method), path),
+            None if text.starts_with('/') => (None, text),
+            None => {
+                let remedy = "write a method, a space and a path: `GET /users/{id}`; a path alone is for all methods";
+                problems.error::<()>(written.span, "an endpoint is `METHOD /path`", remedy);
+                return Err(unread);
+            }
         };
         let path_at = text.len() - path.trim_start().len();
         let path = written.part(path_at, path.trim().len());
-        let known = method_of(&written.part(0, method.len()), problems);
-        let segments = segments(&path, problems);
-        let (method, (params, rest)) = (known?, segments?);
-        Some(Route { method, path: path.value, params, rest })
+        let method = method.map(|method| method_of(&written.part(0, method.len()), path.as_str(), problems));
+        let Some((params, rest)) = segments(&path, problems) else { return Err(unread) };
+        let route = Route { method: None, path: path.value, params, rest };
+        match method {
+            None => Ok(route),
+            Some(Some(method)) => Ok(Route { method: Some(method), ..route }),
+            Some(None) => Err(route),
+        }
+    }
+
+    /// The segments of the path.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.path.split('/').skip(1)
+    }
+
+    /// As it is told: `METHOD /path`.
+    pub fn name(&self, path: &str) -> String {
+        match &self.method {
+            Some(method) => format!("{method} {path}"),
+            None => path.to_owned(),
+        }
     }
 }
 
-fn method_of(written: &Located<String>, problems: &mut Problems) -> Option<Method> {
+fn method_of(written: &Located<String>, path: &str, problems: &mut Problems) -> Option<Method> {
     if METHODS.contains(&written.as_str()) {
         return Method::from_bytes(written.value.as_bytes()).ok();
     }
-    let remedy = match suggest(&written.value.to_uppercase(), METHODS) {
+    let capitals = written.value.to_uppercase();
+    let remedy = match suggest(&capitals, METHODS) {
+        _ if ALL.contains(&capitals.as_str()) => format!("write the path alone for all methods: `{path}`"),
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the methods are {}", METHODS.join(", ")),
+        None => format!("the methods are {}; a path alone is for all methods", METHODS.join(", ")),
     };
     problems.error(written.span, format!("no method is named `{written}`"), remedy)
 }
@@ -90,86 +121,4 @@ fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments>
 fn word(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-/// All endpoints, ready to be found.
-pub struct Routes<T> {
-    paths: matchit::Router<usize>,
-    found: Vec<Path<T>>,
-}
-
-struct Path<T> {
-    path: String,
-    methods: Vec<(Method, Arc<T>)>,
-}
-
-/// What a request is for.
-pub enum Found<'a, T> {
-    /// An endpoint, with the path's parameters, percent-decoded.
-    Endpoint(&'a Arc<T>, Vec<(Arc<str>, String)>),
-    /// A path that has other methods.
-    Methods(Vec<&'a Method>),
-    /// Nothing.
-    Nothing,
-}
-
-/// An endpoint that says which of its parameters takes the rest of the path, as it came.
-pub trait Rest {
-    /// Its name.
-    fn rest(&self) -> Option<&str>;
-}
-
-impl<T: Rest> Routes<T> {
-    /// No routes.
-    pub fn new() -> Self {
-        Routes { paths: matchit::Router::new(), found: Vec::new() }
-    }
-
-    /// Adds an endpoint.
-    ///
-    /// # Errors
-    /// The path that it would be taken for.
-    pub fn add(&mut self, route: &Route, endpoint: Arc<T>) -> Result<(), String> {
-        if let Some(path) = self.found.iter_mut().find(|path| path.path == route.path) {
-            if path.methods.iter().any(|(method, _)| *method == route.method) {
-                return Err(route.path.clone());
-            }
-            path.methods.push((route.method.clone(), endpoint));
-            return Ok(());
-        }
-        match self.paths.insert(&route.path, self.found.len()) {
-            Ok(()) => {
-                let methods = vec![(route.method.clone(), endpoint)];
-                self.found.push(Path { path: route.path.clone(), methods });
-                Ok(())
-            }
-            Err(matchit::InsertError::Conflict { with }) => Err(with),
-            Err(_) => Err(route.path.clone()),
-        }
-    }
-
-    /// Finds what a request is for. A HEAD is served by the GET of its path.
-    ///
-    /// # Errors
-    /// `BadRequest` where a parameter is no UTF-8.
-    pub fn find(&self, method: &Method, path: &str) -> Result<Found<'_, T>, Error> {
-        let Ok(matched) = self.paths.at(path) else { return Ok(Found::Nothing) };
-        let methods = &self.found[*matched.value].methods;
-        let of = |wanted: &Method| methods.iter().find(|(known, _)| known == wanted).map(|(_, endpoint)| endpoint);
-        let fallback = || of(&Method::GET).filter(|_| *method == Method::HEAD);
-        let Some(endpoint) = of(method).or_else(fallback) else {
-            return Ok(Found::Methods(methods.iter().map(|(method, _)| method).collect()));
-        };
-        let params = matched.params.iter().map(|(name, value)| param(name, value, endpoint.rest()));
-        Ok(Found::Endpoint(endpoint, params.collect::<Result<_, _>>()?))
-    }
-}
-
-fn param(name: &str, value: &str, rest: Option<&str>) -> Result<(Arc<str>, String), Error> {
-    if rest == Some(name) {
-        return Ok((name.into(), value.to_owned()));
-    }
-    let decoded = percent_decode_str(value).decode_utf8();
-    let decoded = decoded.map_err(|_| Error::new(Kind::BadRequest, "a segment of the path is no UTF-8"))?;
-    Ok((name.into(), decoded.into_owned()))
 }

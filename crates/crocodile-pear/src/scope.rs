@@ -22,12 +22,29 @@ use tokio::time::Instant;
 /// The variables that every expression may use, without `$`. What is put into the facts of a request is named here too.
 pub const VARIABLES: [&str; 7] = ["path", "query", "headers", "body", "client", "route", "id"];
 
+/// The parameters of a request's path, by name.
+#[derive(Debug, Default)]
+pub struct Params {
+    /// Those that are one segment, percent-decoded.
+    pub values: Vec<(Arc<str>, String)>,
+    /// The one that is the rest of the path, as it came: with the slash that it begins with, or empty.
+    pub rest: Option<(Arc<str>, String)>,
+}
+
+impl Params {
+    /// All of them; the rest without its slash.
+    fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let rest = self.rest.iter().map(|(name, rest)| (&**name, rest.strip_prefix('/').unwrap_or(rest)));
+        self.values.iter().map(|(name, value)| (&**name, value.as_str())).chain(rest)
+    }
+}
+
 /// One request of a client, while it is served.
 pub struct Scope {
     method: Method,
     /// Whether a HEAD is served as the GET of its path.
     as_get: bool,
-    params: Vec<(Arc<str>, String)>,
+    params: Params,
     target: Option<PathAndQuery>,
     headers: Headers,
     facts: Facts,
@@ -56,7 +73,7 @@ impl Scope {
         Scope {
             method,
             as_get: false,
-            params: Vec::new(),
+            params: Params::default(),
             target,
             headers: headers.into(),
             facts: Facts::default(),
@@ -71,8 +88,8 @@ impl Scope {
         }
     }
 
-    /// Sets the path parameters, percent-decoded.
-    pub fn set_params(&mut self, params: Vec<(Arc<str>, String)>) {
+    /// Sets the path parameters.
+    pub fn set_params(&mut self, params: Params) {
         self.params = params;
     }
 
@@ -104,9 +121,14 @@ impl Scope {
         self.as_get = self.method == Method::HEAD;
     }
 
-    /// A path parameter, percent-decoded.
+    /// A path parameter: percent-decoded, but for the rest of the path, which is as it came.
     pub fn param(&self, name: &str) -> Option<&str> {
-        self.params.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.as_str())
+        self.params.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The rest of the path as it came: with the slash that it begins with, or empty.
+    pub fn rest(&self) -> &str {
+        self.params.rest.as_ref().map_or("", |(_, rest)| rest)
     }
 
     /// The path as it came.
@@ -218,7 +240,7 @@ impl Scope {
     }
 
     fn path_value(&self) -> Value {
-        jq::object(self.params.iter().map(|(name, value)| (&**name, jq::string(value))))
+        jq::object(self.params.iter().map(|(name, value)| (name, jq::string(value))))
     }
 
     fn query_value(&self) -> Value {

@@ -87,8 +87,10 @@ pub struct Compile<'a> {
     pub broken: &'a [&'a str],
     /// The path parameters of the endpoint.
     pub params: &'a [String],
-    /// The client's method.
-    pub method: &'a Method,
+    /// Which of them is the rest of the path.
+    pub rest: Option<&'a str>,
+    /// The client's method; nothing, where it may be any.
+    pub method: Option<&'a Method>,
     /// Where problems go.
     pub problems: &'a mut Problems,
     /// Named results that expressions may use from here on.
@@ -131,7 +133,7 @@ impl<'a> Compile<'a> {
         upstreams: &'a IndexMap<String, Arc<Upstream>>,
         broken: &'a [&'a str],
         params: &'a [String],
-        method: &'a Method,
+        method: Option<&'a Method>,
         place: Span,
         problems: &'a mut Problems,
     ) -> Self {
@@ -139,6 +141,7 @@ impl<'a> Compile<'a> {
             upstreams,
             broken,
             params,
+            rest: None,
             method,
             problems,
             names: Vec::new(),

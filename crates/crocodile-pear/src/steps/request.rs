@@ -301,11 +301,16 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
     if let Some(expression) = &spec.body {
         return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
     }
-    let takes_body = matches!(*cx.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
-    if own && takes_body && spec.method.as_ref().is_none_or(|method| method.value == cx.method.as_str()) {
+    let method = spec.method.as_ref().map(|method| method.as_str());
+    if own && (method.is_none() || method == cx.method.map(Method::as_str)) {
         return Some(Sent::Clients);
     }
     Some(Sent::Nothing)
+}
+
+/// Whether a request of this method says what its body is, even if that is empty.
+fn takes_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
 fn body_filter(body: &Sent) -> Option<&Filter> {
@@ -491,12 +496,16 @@ impl Calling {
                 Ok(Some(Body::Value(view.evaluate(filter)?)))
             }
             Sent::Clients => {
+                let Some(body) = view.scope.take_body() else { return Ok(None) };
+                if matches!(&body, Body::Bytes(bytes) if bytes.is_empty()) && !takes_body(view.scope.method()) {
+                    return Ok(None);
+                }
                 for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
                     if let (Some(value), false) = (view.scope.headers().get(&name), headers.contains_key(&name)) {
                         headers.insert(name, value.clone());
                     }
                 }
-                Ok(view.scope.take_body())
+                Ok(Some(body))
             }
         }
     }
