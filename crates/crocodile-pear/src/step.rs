@@ -256,47 +256,69 @@ impl Compile<'_> {
                 return self.problems.error(written.at(at, 1), "this brace has no partner", remedy);
             }
         };
-        let mut sound = true;
+        let (mut sound, mut in_path) = (true, kind == TemplateKind::Target);
         for (at, piece) in &pieces {
-            sound &= self.check_piece(written, *at, piece, kind);
+            sound &= self.check_piece(written, *at, piece, in_path);
+            if let Piece::Text(text) = piece {
+                sound &= kind == TemplateKind::Field || self.check_target(written, *at, text, in_path);
+                in_path &= !text.contains('?');
+            }
         }
-        let template = Template::compile(pieces, kind, |at, source| {
+        let rest = self.rest;
+        let pieces = pieces.into_iter().map(|(at, piece)| match piece {
+            Piece::Param(name) if Some(name) == rest => (at, Piece::Rest(name)),
+            piece => (at, piece),
+        });
+        let template = Template::compile(pieces.collect(), kind, |at, source| {
             let expression = Expression::of(written.part(at, source.len()), self.problems)?;
             self.filter(&expression)
         });
         template.filter(|_| sound)
     }
 
-    fn check_piece(&mut self, written: &Located<String>, at: usize, piece: &Piece<'_>, kind: TemplateKind) -> bool {
-        match piece {
-            Piece::Param(name) | Piece::Rest(name) => {
-                if self.params.iter().any(|known| known == name) {
-                    return true;
-                }
+    fn check_piece(&mut self, written: &Located<String>, at: usize, piece: &Piece<'_>, in_path: bool) -> bool {
+        let (name, message, remedy) = match piece {
+            Piece::Rest(name) if self.params.iter().any(|known| known == name) && self.rest != Some(name) => (
+                name,
+                format!("`{name}` is one segment of the path, not the rest of it"),
+                format!("write `{{{name}}}`"),
+            ),
+            Piece::Param(name) | Piece::Rest(name) if !self.params.iter().any(|known| known == name) => {
                 let remedy = match suggest(name, self.params.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean `{{{near}}}`?"),
                     None => format!("name it in the endpoint's path, or write `{{$query.{name}}}` for the query"),
                 };
-                let place = written.at(at, name.len());
-                self.problems.error::<()>(place, format!("no path parameter is named `{name}`"), remedy);
-                false
+                (name, format!("no path parameter is named `{name}`"), remedy)
             }
-            Piece::Text(text) if kind == TemplateKind::Target => self.check_target(written, at, text),
-            _ => true,
-        }
+            Piece::Segments(source) if !in_path => {
+                (source, "only a path has segments".to_owned(), "leave out the `*`".to_owned())
+            }
+            _ => return true,
+        };
+        self.problems.error::<()>(written.at(at, name.len()), message, remedy);
+        false
     }
 
-    fn check_target(&mut self, written: &Located<String>, at: usize, text: &str) -> bool {
+    fn check_target(&mut self, written: &Located<String>, at: usize, text: &str, in_path: bool) -> bool {
         let foreign = |c: char| !c.is_ascii_graphic() || "\"#<>\\^`|".contains(c);
         // A variable's value is percent-encoded where it must be.
         let wrong = text.char_indices().find(|(offset, c)| foreign(*c) && !written.inserted(at + offset));
-        let Some((offset, c)) = wrong else { return true };
-        let mut encoded = String::new();
-        for byte in c.to_string().bytes() {
-            encoded.push_str(&format!("%{byte:02X}"));
+        if let Some((offset, c)) = wrong {
+            let mut encoded = String::new();
+            for byte in c.to_string().bytes() {
+                encoded.push_str(&format!("%{byte:02X}"));
+            }
+            let place = written.at(at + offset, 1);
+            let message = format!("{c:?} cannot stand in a URL");
+            self.problems.error::<()>(place, message, format!("write it as `{encoded}`"));
+            return false;
         }
+        let path = if in_path { text.split('?').next().unwrap_or_default() } else { "" };
+        let Some(offset) = template::bare_percent(path).filter(|offset| !written.inserted(at + offset)) else {
+            return true;
+        };
         let place = written.at(at + offset, 1);
-        self.problems.error::<()>(place, format!("{c:?} cannot stand in a URL"), format!("write it as `{encoded}`"));
+        self.problems.error::<()>(place, "this `%` has no two hexadecimal digits behind it", "write it as `%25`");
         false
     }
 

@@ -1,30 +1,31 @@
 //! Text with `{}` in it: URL targets and header values. Text outside is literal; `{word}` is a path parameter,
-//! `{*word}` the rest of the path, anything else in braces is an expression.
+//! `{*word}` the rest of the path, anything else in braces is an expression; `{*expression}` gives several segments.
+
+mod dots;
 
 use std::borrow::Cow;
 
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
+
 use crate::error::{Error, Kind};
+use crate::jq::value::{self, Shape};
 use crate::jq::{self, Filter, Value};
 use crate::spec::Located;
-
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 
 /// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What cannot stand in a URL as it is (RFC 3986, 2).
-const FOREIGN: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'<')
-    .add(b'>')
-    .add(b'\\')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
+/// The same without slashes, which a query value may have.
+const QUERY: &AsciiSet = &RESERVED.remove(b'/');
+
+/// What cannot stand in a URL as it is (RFC 3986, 2), but for braces and `|`, which clients send all the same.
+const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`');
+
+/// What cannot stand in a URL as it is.
+const FOREIGN: &AsciiSet = &UNFIT.add(b'{').add(b'|').add(b'}');
+
+/// What cannot stand in a path that a client may have sent.
+const PATH: &AsciiSet = &UNFIT.add(b'?');
 
 /// A template, compiled.
 pub struct Template {
@@ -49,16 +50,34 @@ impl TemplateKind {
     fn text(self, text: &str) -> String {
         match self {
             TemplateKind::Field => text.to_owned(),
-            TemplateKind::Target => utf8_percent_encode(text, FOREIGN).to_string(),
+            TemplateKind::Target => escape(text, FOREIGN),
         }
     }
 }
 
-enum Part {
+/// A part of a template.
+pub enum Part {
+    /// Literal text.
     Text(String),
+    /// A path parameter, encoded as one segment or one query value.
     Param(String),
-    Rest(String),
+    /// The rest of the path.
+    Rest(RestForm),
+    /// An expression that gives several segments.
+    Segments(Filter),
+    /// An expression.
     Jq(Filter),
+}
+
+/// How the rest of a path is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestForm {
+    /// As it came, with the slash that it begins with, if it has one.
+    Whole,
+    /// As it came, without that slash.
+    Bare,
+    /// As a query value that keeps its slashes.
+    Query,
 }
 
 /// A piece of a template as it is written, before names and expressions are resolved.
@@ -70,6 +89,8 @@ pub enum Piece<'a> {
     Param(&'a str),
     /// `{*word}`
     Rest(&'a str),
+    /// `{*expression}`
+    Segments(&'a str),
     /// `{expression}`
     Jq(&'a str),
 }
@@ -78,6 +99,8 @@ pub enum Piece<'a> {
 pub trait Source {
     /// A path parameter, decoded.
     fn param(&self, name: &str) -> Option<&str>;
+    /// The rest of the path as it came: with the slash that it begins with, or empty.
+    fn rest(&self) -> &str;
     /// The one value of an expression, or null.
     fn evaluate(&self, filter: &Filter) -> Result<Value, Error>;
 }
@@ -103,11 +126,11 @@ pub fn split(written: &Located<String>) -> Result<Vec<(usize, Piece<'_>)>, usize
             return Err(open);
         }
         let close = open + partner(&signs[open..]).ok_or(open)?;
-        let inner = match (open + 1..close).any(|at| written.inserted(at)) {
-            true => Piece::Jq(&text[open + 1..close]),
+        let (offset, piece) = match (open + 1..close).any(|at| written.inserted(at)) {
+            true => expression(&text[open + 1..close]),
             false => inner(&text[open + 1..close]),
         };
-        pieces.push((open + 1, inner));
+        pieces.push((open + 1 + offset, piece));
         at = close + 1;
     }
     Ok(pieces)
@@ -122,15 +145,22 @@ fn signs(written: &Located<String>) -> Cow<'_, str> {
     written.value.char_indices().map(sign).collect()
 }
 
-fn inner(text: &str) -> Piece<'_> {
+fn inner(text: &str) -> (usize, Piece<'_>) {
     let word = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
     match text.strip_prefix('*') {
-        Some(rest) if word(rest) => Piece::Rest(rest),
-        _ if word(text) => Piece::Param(text),
-        _ => Piece::Jq(text),
+        Some(rest) if word(rest) => (1, Piece::Rest(rest)),
+        None if word(text) => (0, Piece::Param(text)),
+        _ => expression(text),
+    }
+}
+
+fn expression(text: &str) -> (usize, Piece<'_>) {
+    match text.strip_prefix('*') {
+        Some(segments) => (1, Piece::Segments(segments)),
+        None => (0, Piece::Jq(text)),
     }
 }
 
@@ -162,19 +192,31 @@ impl Template {
         kind: TemplateKind,
         mut filter: impl FnMut(usize, &str) -> Option<Filter>,
     ) -> Option<Self> {
-        let parts: Vec<Option<Part>> = pieces
-            .into_iter()
-            .map(|(at, piece)| match piece {
-                Piece::Text(text) => Some(Part::Text(kind.text(text))),
+        let mut parts = Some(Vec::new());
+        let mut in_path = kind == TemplateKind::Target;
+        for (at, piece) in pieces {
+            let part = match piece {
+                Piece::Text(text) => {
+                    in_path &= !text.contains('?');
+                    Some(Part::Text(kind.text(text)))
+                }
                 Piece::Param(name) => Some(Part::Param(name.to_owned())),
-                Piece::Rest(name) => Some(Part::Rest(name.to_owned())),
+                Piece::Rest(_) => Some(Part::Rest(match kind {
+                    TemplateKind::Target if in_path => parts.as_mut().map_or(RestForm::Whole, lead),
+                    TemplateKind::Target => RestForm::Query,
+                    TemplateKind::Field => RestForm::Bare,
+                })),
+                Piece::Segments(source) => filter(at, source).map(Part::Segments),
                 Piece::Jq(source) => filter(at, source).map(Part::Jq),
-            })
-            .collect();
-        let parts = parts.into_iter().collect::<Option<Vec<Part>>>()?;
+            };
+            parts = parts.zip(part).map(|(mut parts, part)| {
+                parts.push(part);
+                parts
+            });
+        }
         let (parts, query) = match kind {
-            TemplateKind::Target => parameters(parts),
-            TemplateKind::Field => (parts, Vec::new()),
+            TemplateKind::Target => parameters(parts?),
+            TemplateKind::Field => (parts?, Vec::new()),
         };
         Some(Template { parts, query, kind })
     }
@@ -182,7 +224,7 @@ impl Template {
     /// The expressions in it.
     pub fn filters(&self) -> impl Iterator<Item = &Filter> {
         self.parts.iter().chain(self.query.iter().flatten()).filter_map(|part| match part {
-            Part::Jq(filter) => Some(filter),
+            Part::Jq(filter) | Part::Segments(filter) => Some(filter),
             _ => None,
         })
     }
@@ -191,7 +233,7 @@ impl Template {
     ///
     /// # Errors
     /// `Expression` where a value is a list or an object, and in the path also where it is null, empty, or would change
-    /// the path's shape.
+    /// the path's shape; `BadRequest` where the rest of the path would.
     pub fn target(&self, source: &impl Source) -> Result<String, Error> {
         let mut out = String::new();
         for part in &self.parts {
@@ -204,8 +246,8 @@ impl Template {
                 }
             }
         }
-        if self.parts.len() > 1 {
-            shape(&out)?;
+        if !matches!(&*self.parts, [] | [Part::Text(_)]) {
+            dots::check(&out).map_err(|wrong| Error::new(Kind::Expression, wrong))?;
         }
         let mut before = '?';
         for parameter in &self.query {
@@ -251,7 +293,8 @@ impl Template {
                 Ok(Filled::Text)
             }
             Part::Param(name) => Ok(self.write(source.param(name).unwrap_or_default(), out)),
-            Part::Rest(name) => Ok(rest(source.param(name).unwrap_or_default(), out)),
+            Part::Rest(form) => append_rest(source.rest(), *form, out),
+            Part::Segments(filter) => append_segments(&source.evaluate(filter)?, out),
             Part::Jq(filter) => {
                 let value = source.evaluate(filter)?;
                 match scalar(&value) {
@@ -284,10 +327,67 @@ impl Part {
     /// What a failure calls it.
     fn name(&self) -> &str {
         match self {
-            Part::Param(name) | Part::Rest(name) => name,
-            Part::Text(_) | Part::Jq(_) => "the expression",
+            Part::Param(name) => name,
+            Part::Text(_) | Part::Rest(_) | Part::Segments(_) | Part::Jq(_) => "the expression",
         }
     }
+}
+
+/// Whether the text before `{*word}` ends in the slash that the rest of the path begins with; it is taken away then, as
+/// the client decides whether there is one.
+fn lead(parts: &mut Vec<Part>) -> RestForm {
+    let Some(Part::Text(text)) = parts.last_mut() else { return RestForm::Bare };
+    if !text.ends_with('/') {
+        return RestForm::Bare;
+    }
+    text.pop();
+    if text.is_empty() {
+        parts.pop();
+    }
+    RestForm::Whole
+}
+
+fn append_rest(rest: &str, form: RestForm, out: &mut String) -> Result<Filled, Error> {
+    let bare = rest.strip_prefix('/').unwrap_or(rest);
+    if form == RestForm::Query {
+        let value: Vec<u8> = percent_decode_str(bare).collect();
+        out.extend(percent_encode(&value, QUERY));
+        return Ok(if bare.is_empty() { Filled::Empty } else { Filled::Text });
+    }
+    dots::check(rest).map_err(|wrong| Error::new(Kind::BadRequest, wrong))?;
+    out.push_str(if form == RestForm::Whole { rest } else { bare });
+    Ok(Filled::Text)
+}
+
+/// A path as it stands in a URL, or a list of its segments.
+fn append_segments(value: &Value, out: &mut String) -> Result<Filled, Error> {
+    let Shape::List(segments) = value::shape(value) else {
+        let path = scalar(value).ok_or_else(|| not_text(value))?;
+        out.push_str(&escape(&path, PATH));
+        return Ok(Filled::Text);
+    };
+    for (at, segment) in segments.iter().enumerate() {
+        let segment = scalar(segment).filter(|segment| !segment.is_empty());
+        let unfit = || Error::new(Kind::Expression, "a segment of the path is empty or not a text");
+        out.push_str(if at > 0 { "/" } else { "" });
+        out.extend(utf8_percent_encode(&segment.ok_or_else(unfit)?, RESERVED));
+    }
+    Ok(Filled::Text)
+}
+
+/// What is encoded stays so, and what is in `set` is encoded; so is a `%` that encodes nothing.
+fn escape(text: &str, set: &'static AsciiSet) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, piece) in text.split('%').enumerate() {
+        let encodes = piece.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+        out.push_str(match at {
+            0 => "",
+            _ if encodes => "%",
+            _ => "%25",
+        });
+        out.extend(utf8_percent_encode(piece, set));
+    }
+    out
 }
 
 /// The path of a target, and the parameters of its query.
@@ -319,18 +419,6 @@ fn parameters(parts: Vec<Part>) -> (Vec<Part>, Vec<Vec<Part>>) {
     (path, query)
 }
 
-fn rest(value: &str, out: &mut String) -> Filled {
-    for (at, segment) in value.split('/').enumerate() {
-        if at > 0 {
-            out.push('/');
-        }
-        // The rest is as the client wrote it; encoded once more it would be another path.
-        let bytes: Vec<u8> = percent_decode_str(segment).collect();
-        out.extend(percent_encode(&bytes, RESERVED));
-    }
-    Filled::Text
-}
-
 /// The text of a string, number or boolean.
 pub fn scalar(value: &Value) -> Option<String> {
     match jq::kind(value) {
@@ -347,14 +435,11 @@ fn not_text(value: &Value) -> Error {
     )
 }
 
-/// Refuses a path in which a value made a dot segment, which servers resolve (RFC 3986, 5.2.4), some of them after
-/// they have decoded the path.
-fn shape(target: &str) -> Result<(), Error> {
-    let path: Vec<u8> = percent_decode_str(target.split('?').next().unwrap_or_default()).collect();
-    match path.split(|byte| matches!(byte, b'/' | b'\\')).any(|segment| matches!(segment, b"." | b"..")) {
-        true => Err(Error::new(Kind::Expression, "a value would be a dot segment of the path")),
-        false => Ok(()),
-    }
+/// Where the first `%` stands that encodes nothing.
+pub fn bare_percent(path: &str) -> Option<usize> {
+    let encodes =
+        |at: usize| path.as_bytes().get(at + 1..at + 3).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    memchr::memchr_iter(b'%', path.as_bytes()).find(|at| !encodes(*at))
 }
 
 #[cfg(test)]
@@ -369,8 +454,11 @@ mod tests {
         fn param(&self, _: &str) -> Option<&str> {
             Some(self.0)
         }
-        fn evaluate(&self, _: &Filter) -> Result<Value, Error> {
-            Ok(jq::string(self.0))
+        fn rest(&self) -> &str {
+            self.0
+        }
+        fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
+            Ok(filter.run_one(jq::string(self.0), &mut |_| jq::null())?.unwrap_or_else(jq::null))
         }
     }
 
@@ -379,19 +467,28 @@ mod tests {
     }
 
     fn render(template: &str, value: &'static str) -> Result<String, Error> {
+        rendered(template, TemplateKind::Target, value)
+    }
+
+    fn rendered(template: &str, kind: TemplateKind, value: &'static str) -> Result<String, Error> {
         let written = written(template);
         let pieces = split(&written).expect("braces match");
-        Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions").target(&Fixed(value))
+        let template = Template::compile(pieces, kind, |_, source| Filter::compile(source, &[]).ok());
+        let template = template.expect("good expressions");
+        match kind {
+            TemplateKind::Target => template.target(&Fixed(value)),
+            TemplateKind::Field => template.field(&Fixed(value)).map(Option::unwrap_or_default),
+        }
     }
 
     #[test]
     fn braces_in_strings_and_objects_do_not_end_an_expression() {
-        let template = written(r#"/a/{id}?x={$query["}"] // {a: 1}.a}&{*rest}"#);
+        let template = written(r#"/a/{id}?x={$query["}"] // {a: 1}.a}&{*rest}{*.a}"#);
         let pieces = split(&template).expect("braces match");
-        let words: Vec<_> = pieces.into_iter().map(|(_, piece)| piece).collect();
-        assert_eq!(words[1], Piece::Param("id"));
-        assert_eq!(words[3], Piece::Jq(r#"$query["}"] // {a: 1}.a"#));
-        assert_eq!(words[5], Piece::Rest("rest"));
+        assert_eq!(pieces[1], (4, Piece::Param("id")));
+        assert_eq!(pieces[3].1, Piece::Jq(r#"$query["}"] // {a: 1}.a"#));
+        assert_eq!(pieces[5], (38, Piece::Rest("rest")));
+        assert_eq!(pieces[6], (45, Piece::Segments(".a")));
         assert_eq!(split(&written("/a/{b")).unwrap_err(), 3);
         assert_eq!(split(&written("/a}")).unwrap_err(), 2);
     }
@@ -403,12 +500,13 @@ mod tests {
             let runs = [(0, false), (from, true), (to, false)].map(run);
             Located { runs: Some(runs.into_iter().collect()), ..written(template) }
         };
-        let template = inserted("/a/{id}é /{id}", 3, 10);
+        let template = inserted("/a/{id}é%/{id}", 3, 10);
         let pieces = split(&template).expect("braces match");
-        assert_eq!(pieces, [(0, Piece::Text("/a/{id}é /")), (12, Piece::Param("id"))]);
+        assert_eq!(pieces, [(0, Piece::Text("/a/{id}é%/")), (12, Piece::Param("id"))]);
         let rendered = Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions");
-        assert_eq!(rendered.target(&Fixed("7")).expect("renders"), "/a/%7Bid%7D%C3%A9%20/7");
+        assert_eq!(rendered.target(&Fixed("7")).expect("renders"), "/a/%7Bid%7D%C3%A9%25/7");
         assert_eq!(split(&inserted("/{id}", 2, 4)), Ok(vec![(0, Piece::Text("/")), (2, Piece::Jq("id"))]));
+        assert_eq!(split(&inserted("/{*id}", 3, 5)), Ok(vec![(0, Piece::Text("/")), (3, Piece::Segments("id"))]));
     }
 
     #[test]
@@ -418,7 +516,42 @@ mod tests {
             "/c/a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C/d?q=a%2Fb%3Fc%23d%20e%26f%3D%252f%0D%0A%40%5C"
         );
         assert_eq!(render("/c?q={x}", "Lund,SE").expect("renders"), "/c?q=Lund%2CSE");
-        assert_eq!(render("/f/{*x}", "a/b%20c%2Fd").expect("renders"), "/f/a/b%20c%2Fd");
+    }
+
+    #[test]
+    fn the_rest_of_the_path_is_as_it_came() {
+        for (template, rest, wanted) in [
+            ("/f/{*x}", "/a/b%20c%2fD;@,+:%41", "/f/a/b%20c%2fD;@,+:%41"),
+            ("/f/{*x}", "//a//", "/f//a//"),
+            ("/f/{*x}", "/", "/f/"),
+            ("/f/{*x}", "", "/f"),
+            ("/{*x}", "", ""),
+            ("/{*x}?a=1", "", "?a=1"),
+            ("/{*x}/end", "/a", "/a/end"),
+            ("/f-{*x}", "/a/b", "/f-a/b"),
+            ("/f?q={*x}", "/a/b%20c&d=+%2f", "/f?q=a/b%20c%26d%3D%2B/"),
+        ] {
+            assert_eq!(render(template, rest).expect("renders"), wanted, "{template} {rest}");
+        }
+        assert_eq!(rendered("<{*x}>", TemplateKind::Field, "/a%20/b").expect("renders"), "<a%20/b>");
+    }
+
+    #[test]
+    fn an_expression_may_give_several_segments() {
+        for (template, value, wanted) in [
+            (r#"/v2/{*sub("^v1/"; "")}"#, "v1/a/b%2fc;@,+:%41", "/v2/a/b%2fc;@,+:%41"),
+            ("/{*.}", "a b/\u{e9}?#\\\"<>^`/%zz%/100%", "/a%20b/%C3%A9%3F%23%5C%22%3C%3E%5E%60/%25zz%25/100%25"),
+            (r#"/{*split(",")}/z"#, "a/b,c%2fd", "/a%2Fb/c%252fd/z"),
+            ("/{*.}", "", "/"),
+            ("/{*(length)}", "abc", "/3"),
+        ] {
+            assert_eq!(render(template, value).expect("renders"), wanted, "{template} {value}");
+        }
+        for template in
+            ["/{*(null)}", "/{*{}}", r#"/{*["a", ""]}"#, r#"/{*["a", null]}"#, r#"/{*"a/../b"}"#, r#"/{*["..", "b"]}"#]
+        {
+            assert!(render(template, "").is_err(), "{template}");
+        }
     }
 
     #[test]
@@ -435,10 +568,12 @@ mod tests {
         for value in ["..", ".", ""] {
             assert!(render("/a/{x}/b", value).is_err(), "{value:?}");
         }
-        for value in ["a/../../b", "a/%2e%2e/b", "a/%2E%2e%2Fb", "..%5cb"] {
-            assert!(render("/f/{*x}", value).is_err(), "{value:?}");
+        for value in ["/a/../../b", "/a/%2e%2e/b", "/a/%2E%2e%2Fb", "/..%5cb"] {
+            let error = render("/f/{*x}", value).expect_err(value);
+            assert_eq!(error.kind(), Kind::BadRequest, "{value:?}");
         }
         assert!(render("/a/{x}", "../b").is_err());
+        assert!(render("/a/.{x}", ".").is_err());
         assert_eq!(render("/c?q={x}", "..").expect("a query has no segments"), "/c?q=..");
     }
 }

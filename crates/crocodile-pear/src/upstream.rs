@@ -195,7 +195,7 @@ pub struct Upstream {
 pub struct Call {
     /// The method.
     pub method: Method,
-    /// Path and query, percent-encoded, beginning with `/`, without the upstream's own base path.
+    /// Path and query, percent-encoded, without the upstream's own base path; it begins with `/` unless the path is empty.
     pub target: String,
     /// End-to-end header fields to send; hop-by-hop and framing fields are left out.
     pub headers: http::HeaderMap,

@@ -38,6 +38,10 @@ impl Source for View<'_> {
         self.scope.param(name)
     }
 
+    fn rest(&self) -> &str {
+        self.scope.rest()
+    }
+
     /// The one value of an expression, null if it has none.
     fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
         let mut outputs = evaluate(filter, self.item.clone(), self.names, self.scope, self.blame)?;

@@ -301,12 +301,13 @@ impl Request {
 }
 
 impl Parts {
-    /// What stands before the target.
+    /// What stands before the target; a target without a path is the upstream's own path, or the server's root.
     fn base<'a>(&self, server: &'a Server) -> &'a str {
-        match self.root {
+        let base = match self.root {
             Root::Upstream => &server.base,
             Root::Server => "",
-        }
+        };
+        if base.is_empty() && !self.target.starts_with('/') { "/" } else { base }
     }
 
     fn write(&self, server: &Server) -> Bytes {
@@ -492,7 +493,8 @@ fn flush(io: &mut Io, cx: &mut Context<'_>, then: Sent) -> Sent {
 fn check(call: &Call) -> Result<(), Error> {
     // Nothing in it may end the request line or become a second one.
     let plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
-    if !call.target.starts_with('/') || !call.target.as_bytes().iter().all(plain) {
+    let begins = matches!(call.target.as_bytes().first(), None | Some(b'/' | b'?'));
+    if !begins || !call.target.as_bytes().iter().all(plain) {
         return Err(Error::new(Kind::BadRequest, "the path of the call is not valid"));
     }
     if call.method == Method::CONNECT {
