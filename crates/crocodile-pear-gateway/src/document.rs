@@ -27,8 +27,10 @@ spec! {
         /// unless set. Names are asked for again before their time (TTL) is over, and the last good answer stands while
         /// nobody answers; a connection to an address that a name no longer has is not used again.
         pub resolver: Option<ResolverSpec>,
-        /// What is answered, by method and path: `GET /inbox/{category}`. `{word}` is one segment, `{*word}` at the end
-        /// the rest of the path.
+        /// What is answered, by method and path: `GET /inbox/{category}`. A path alone is for all methods that no other
+        /// endpoint of the path serves. `{word}` is one segment, `{*word}` at the end the rest of the path, which may be empty:
+        /// `/api/{*path}` takes `/api` too. Where several paths fit, text beats `{word}` and `{word}` beats `{*word}`, segment by
+        /// segment. Text is compared decoded (`/%61` is `/a`); an encoded slash divides nothing.
         pub endpoints: Entries<EndpointSpec>,
         /// What a client may take in time and space.
         pub clients: Option<Clients>,

@@ -40,10 +40,10 @@ spec! {
     pub struct Request {
         /// The upstream, by its name.
         pub to: Located<String>,
-        /// Path and query. `{word}` is a path parameter, `{*word}` the rest of the path, any other `{…}` an
-        /// expression; each is percent-encoded as one segment or one query value. A path that ends in `?*` hands on
-        /// the client's query as it came. A query parameter whose expression gives null or an empty text is left out,
-        /// with its name.
+        /// Path and query. `{word}` is a path parameter, `{*word}` the rest of the path as it came, any other `{…}` an
+        /// expression, percent-encoded as one segment or one query value; `{*…}` gives several segments. A path that ends in
+        /// `?*` hands on the client's query as it came. A query parameter whose expression gives null or an empty text is left
+        /// out, with its name.
         pub path: Located<String>,
         /// The method. Left out, it is the client's own where this is the pipeline's first step and makes one call
         /// (the client's body then goes along, streamed), and otherwise GET, or POST with a `body`.
