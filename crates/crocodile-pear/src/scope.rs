@@ -27,16 +27,8 @@ pub const VARIABLES: [&str; 7] = ["path", "query", "headers", "body", "client", 
 pub struct Params {
     /// Those that are one segment, percent-decoded.
     pub values: Vec<(Arc<str>, String)>,
-    /// The one that is the rest of the path, as it came: with the slash that it begins with, or empty.
-    pub rest: Option<(Arc<str>, String)>,
-}
-
-impl Params {
-    /// All of them; the rest without its slash.
-    fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let rest = self.rest.iter().map(|(name, rest)| (&**name, rest.strip_prefix('/').unwrap_or(rest)));
-        self.values.iter().map(|(name, value)| (&**name, value.as_str())).chain(rest)
-    }
+    /// The one that is the rest of the path, and where in the path it begins: at its slash, or at the end.
+    pub rest: Option<(Arc<str>, usize)>,
 }
 
 /// One request of a client, while it is served.
@@ -123,12 +115,19 @@ impl Scope {
 
     /// A path parameter: percent-decoded, but for the rest of the path, which is as it came.
     pub fn param(&self, name: &str) -> Option<&str> {
-        self.params.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        self.params().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+        let bare = || self.rest().strip_prefix('/').unwrap_or(self.rest());
+        let rest = self.params.rest.iter().map(move |(name, _)| (&**name, bare()));
+        self.params.values.iter().map(|(name, value)| (&**name, value.as_str())).chain(rest)
     }
 
     /// The rest of the path as it came: with the slash that it begins with, or empty.
     pub fn rest(&self) -> &str {
-        self.params.rest.as_ref().map_or("", |(_, rest)| rest)
+        let rest = self.params.rest.as_ref().and_then(|(_, at)| self.path()?.get(*at..));
+        rest.unwrap_or_default()
     }
 
     /// The path as it came.
@@ -240,7 +239,7 @@ impl Scope {
     }
 
     fn path_value(&self) -> Value {
-        jq::object(self.params.iter().map(|(name, value)| (name, jq::string(value))))
+        jq::object(self.params().map(|(name, value)| (name, jq::string(value))))
     }
 
     fn query_value(&self) -> Value {

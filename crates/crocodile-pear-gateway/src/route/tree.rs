@@ -166,7 +166,7 @@ impl<T> Leaf<T> {
             Ok((name.clone(), decoded.into_owned()))
         };
         let values = self.params.iter().map(&mut param).collect::<Result<_, _>>()?;
-        Ok(Params { values, rest: self.rest.as_ref().map(|name| (name.clone(), rest.to_owned())) })
+        Ok(Params { values, rest: self.rest.as_ref().map(|name| (name.clone(), path.len() - rest.len())) })
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
             Found::Methods(methods) => methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(", "),
             Found::Endpoint(endpoint, Params { values, rest }) => {
                 let values = values.iter().map(|(name, value)| format!(" {name}={value}"));
-                let rest = rest.iter().map(|(name, rest)| format!(" {name}={rest}"));
+                let rest = rest.iter().map(|(name, at)| format!(" {name}={}", &path[*at..]));
                 values.chain(rest).fold(endpoint.to_string(), |text, value| text + &value)
             }
         }
