@@ -165,7 +165,7 @@ impl Gateway {
     /// A request's whole life.
     pub async fn handle(&self, request: ClientRequest) -> Reply {
         let found = self.routes.find(&request.method, request.target.path());
-        let client = ClientFacts { address: request.connection.peer, version: request.version };
+        let client = ClientFacts { address: request.connection.peer, version: request.version, tls: false };
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         scope.facts_mut().set_client(client);
         match found {
@@ -204,7 +204,7 @@ impl Gateway {
     /// The answer to a request that could not be read.
     pub fn refuse(&self, refusal: Refusal, connection: &Connection) -> Reply {
         let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
-        scope.facts_mut().set_client(ClientFacts { address: connection.peer, version: Version::HTTP_11 });
+        scope.facts_mut().set_client(ClientFacts { address: connection.peer, version: Version::HTTP_11, tls: false });
         Visit::new(&self.unserved, scope).refuse(|| respond::refusal(&refusal))
     }
 }

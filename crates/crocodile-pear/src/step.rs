@@ -6,9 +6,7 @@ pub mod view;
 
 use std::sync::Arc;
 
-use http::header::{
-    CONNECTION, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
-};
+use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
 
@@ -364,17 +362,6 @@ pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: B
     filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error))
 }
 
-/// The header fields of the client that an upstream may see.
-pub fn forwarded(upstream: &Upstream, scope: &Scope) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(upstream.forward().len());
-    for name in upstream.forward().iter().filter(|name| !of_this_hop(name, scope.headers())) {
-        for value in scope.headers().get_all(name) {
-            headers.append(name.clone(), value.clone());
-        }
-    }
-    headers
-}
-
 /// The fields of a request for a part of an answer, or for none unless something has changed (RFC 9110, 13.1 and 14.2).
 const CONDITIONS: [HeaderName; 4] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 const RANGES: [HeaderName; 2] = [RANGE, IF_RANGE];
@@ -386,12 +373,6 @@ pub fn ask_whole(headers: &mut HeaderMap, method: &Method) {
     for name in RANGES.iter().chain(conditions) {
         headers.remove(name);
     }
-}
-
-/// Whether the client says of a field that it ends at the gateway (RFC 9110, 7.6.1).
-fn of_this_hop(name: &HeaderName, headers: &HeaderMap) -> bool {
-    let options = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    options.map(<[u8]>::trim_ascii).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
 /// The part of an item that an expression begins with: a key of it, a named result as `$name`, or nothing.

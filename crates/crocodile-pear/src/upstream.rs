@@ -8,6 +8,7 @@ mod connect;
 mod counters;
 mod eject;
 mod exchange;
+mod forward;
 mod h2;
 mod health;
 mod hedge;
@@ -28,6 +29,7 @@ pub use self::balance::{BalanceSpec, Way};
 pub use self::breaker::BreakerSpec;
 pub use self::counters::CounterSnapshot;
 pub use self::eject::{EjectSpec, Ejection};
+pub use self::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness};
 pub use self::health::HealthSpec;
 pub use self::pool::Connections;
 pub use self::resolve::{Resolver, ResolverSpec};
@@ -42,7 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
-use http::{HeaderName, Method, Uri};
+use http::{HeaderMap, HeaderValue, Method, Uri};
 use tokio::time::Instant;
 
 use self::admission::{Gate, admit};
@@ -61,6 +63,7 @@ use self::server::{Change, Server, Turn, judge};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage};
 use crate::limiter::LogLimiter;
+use crate::scope::Scope;
 use crate::spec::Timeout;
 
 /// The configuration of an upstream.
@@ -78,8 +81,8 @@ pub struct Settings {
     pub resolver: Option<Resolver>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
-    /// The client's header fields that are forwarded to it.
-    pub forward: Vec<HeaderName>,
+    /// What its calls take along of the client's request.
+    pub forward: Arc<Forward>,
     /// The most calls in flight, over all cores.
     pub in_flight: Option<usize>,
     /// Limits of the connection pool.
@@ -107,7 +110,7 @@ impl Settings {
             tls: TlsSettings::default(),
             resolver: None,
             timeouts: Timeouts::default(),
-            forward: Vec::new(),
+            forward: Arc::default(),
             in_flight: None,
             connections: Connections::default(),
             max_head: 64 * 1024,
@@ -176,7 +179,7 @@ impl Default for Timeouts {
 /// A configured upstream, ready to be called from any core.
 pub struct Upstream {
     name: Arc<str>,
-    forward: Vec<HeaderName>,
+    forward: Arc<Forward>,
     timeouts: Timeouts,
     max_head: usize,
     gate: Gate,
@@ -209,6 +212,8 @@ pub struct Call {
     pub root: Root,
     /// What the client takes beside the answer.
     pub passage: Passage,
+    /// The `host`, instead of the upstream's or its server's own.
+    pub host: Option<HeaderValue>,
 }
 
 /// Where the target of a call begins.
@@ -233,15 +238,23 @@ impl Call {
             deadline: None,
             root: Root::Upstream,
             passage: Passage::default(),
+            host: None,
         }
     }
 
     /// The same with this body.
     fn again(&self, body: Option<Body>) -> Self {
-        let Call { method, target, headers, timeouts, deadline, root, passage, .. } = self;
-        let (method, target, headers) = (method.clone(), target.clone(), headers.clone());
-        let (timeouts, passage) = (timeouts.clone(), passage.clone());
-        Call { method, target, headers, body, timeouts, deadline: *deadline, root: *root, passage }
+        Call {
+            method: self.method.clone(),
+            target: self.target.clone(),
+            headers: self.headers.clone(),
+            body,
+            timeouts: self.timeouts.clone(),
+            deadline: self.deadline,
+            root: self.root,
+            passage: self.passage.clone(),
+            host: self.host.clone(),
+        }
     }
 }
 
@@ -280,9 +293,17 @@ impl Upstream {
         &self.name
     }
 
-    /// The client's header fields that are forwarded to it.
-    pub fn forward(&self) -> &[HeaderName] {
-        &self.forward
+    /// The header fields that a call takes along of the client's request, and those that every call has.
+    ///
+    /// # Errors
+    /// `BadRequest` where a value that is made of the client's cannot stand in a header.
+    pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
+        self.forward.fields(scope, likeness)
+    }
+
+    /// The client's host, where its calls keep it.
+    pub fn host(&self, scope: &Scope) -> Option<HeaderValue> {
+        self.forward.host(scope)
     }
 
     /// How long each phase of a call may take.

@@ -239,7 +239,7 @@ async fn a_head_is_rebuilt_not_copied() {
 #[tokio::test]
 async fn a_target_cannot_become_a_second_line() {
     let stage = Stage::new().await;
-    for target in ["", "x", "http://elsewhere/", "/a b", "/a\r\nx: y", "/a\n", "/\0", "/\u{e9}", "/a#b"] {
+    for target in ["x", "http://elsewhere/", "/a b", "/a\r\nx: y", "/a\n", "/\0", "/\u{e9}", "/a#b"] {
         let error = stage.call(get(target)).await.err().unwrap();
         assert_eq!(error.kind(), Kind::BadRequest, "{target:?}");
     }

@@ -79,10 +79,8 @@ impl Spec for Compress {
         "Compresses answers. Nothing is compressed unless it is written, here or at an endpoint.",
     ));
 
-    const AT_ENDPOINT: Option<Field> = Some(Field::new(
-        "compress",
-        "Compresses its answers otherwise than the others': `on`, `off`, or a map.",
-    ));
+    const AT_ENDPOINT: Option<Field> =
+        Some(Field::new("compress", "Compresses its answers otherwise than the others': `on`, `off`, or a map."));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Compressor>> {
         self.ready(cx.problems).map(Arc::new)

@@ -18,6 +18,8 @@ pub struct ClientFacts {
     pub address: SocketAddr,
     /// The version of HTTP that the request came in.
     pub version: Version,
+    /// Whether TLS carried it.
+    pub tls: bool,
 }
 
 impl ClientFacts {
@@ -30,6 +32,11 @@ impl ClientFacts {
             Version::HTTP_3 => "HTTP/3",
             _ => "HTTP/1.1",
         }
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
     }
 
     /// `$client`
@@ -133,7 +140,7 @@ mod tests {
     use super::*;
 
     fn client(address: &str) -> ClientFacts {
-        ClientFacts { address: address.parse().expect("an address"), version: Version::HTTP_11 }
+        ClientFacts { address: address.parse().expect("an address"), version: Version::HTTP_11, tls: false }
     }
 
     #[test]

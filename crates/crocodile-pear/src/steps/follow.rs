@@ -22,10 +22,10 @@ use crate::scope::memo::{Document, Fetched};
 use crate::spec;
 use crate::spec::{Expression, Json, Literal, Located, Size, only};
 use crate::step::status::{OnStatus, Rules};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, ask_whole, forwarded, holds, part};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, ask_whole, holds, part};
 use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
-use crate::upstream::{Call, Root, TimeoutSpec, Upstream};
+use crate::upstream::{Call, Likeness, Root, TimeoutSpec, Upstream};
 
 spec! {
     /// Fetches what a link in each item leads to. Written short as the expression that gives the link.
@@ -475,14 +475,14 @@ impl Ready {
 
     /// Fetches a document, or waits with others who asked for it.
     async fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Fetched {
-        let mut headers = forwarded(&place.upstream, scope);
+        let (mut headers, host) = (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope));
         ask_whole(&mut headers, &Method::GET);
         let key = key(&place, &headers);
         let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
         let (deadline, bound) = (scope.deadline(), self.max_body);
         let start = move || -> BoxFuture<'static, Fetched> {
             let (target, root) = (place.target, Root::Server);
-            let call = Call { headers, timeouts, deadline, root, ..Call::get(target) };
+            let call = Call { headers, timeouts, deadline, root, host, ..Call::get(target) };
             let base = Base::At(place.upstream.name().clone(), place.url.into());
             let name = place.upstream.name().clone();
             let calling = place.upstream.call(call);

@@ -27,9 +27,9 @@ use crate::spec::{Entries, Expression, Literal, Located, Size, only};
 use crate::step::answers::{ANSWER, Asked};
 use crate::step::status::{OnStatus, Rules};
 use crate::step::view::View;
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, ask_whole, evaluate, forwarded, holds};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, ask_whole, evaluate, holds};
 use crate::template::{Source, Template, TemplateKind};
-use crate::upstream::{Call, Root, TimeoutSpec, Timeouts, Upstream};
+use crate::upstream::{Call, Likeness, Root, TimeoutSpec, Timeouts, Upstream};
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
 const MOST_AT_ONCE: usize = 1024;
@@ -466,7 +466,8 @@ impl Calling {
             Verb::Clients => scope.call_method().clone(),
             Verb::Fixed(method) => method.clone(),
         };
-        let mut headers = forwarded(&self.upstream, scope);
+        let likeness = if let Sent::Clients = self.body { Likeness::Same } else { Likeness::Other };
+        let mut headers = self.upstream.fields(scope, likeness)?;
         if self.is_read {
             ask_whole(&mut headers, &method);
         }
@@ -477,7 +478,6 @@ impl Calling {
             }
         }
         let body = self.body(&view, &mut headers)?;
-        let (timeouts, deadline) = (self.timeouts.clone(), scope.deadline());
         let passage = match self.own && method == *scope.call_method() {
             true => scope.passage().clone(),
             false => Passage::default(),
@@ -485,7 +485,8 @@ impl Calling {
         if passage.upgrade.is_some() {
             shake_hands(scope, &mut headers);
         }
-        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream, passage })
+        let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), self.upstream.host(scope));
+        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream, passage, host })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TE, VIA as VIA_NAME};
+use http::uri::Authority;
 use http::{HeaderValue, Method, Uri};
 use http_body::Frame;
 
@@ -52,6 +53,7 @@ struct Parts {
     headers: HeaderMap,
     root: Root,
     length: Option<Option<u64>>,
+    host: Option<HeaderValue>,
     link: Link,
 }
 
@@ -147,9 +149,9 @@ impl Request {
         let passage = call.passage;
         let once = stream.is_some() || passage.upgrade.is_some();
         let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
-        let Call { method: verb, target, headers, root, .. } = call;
+        let Call { method: verb, target, headers, root, host, .. } = call;
         let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers };
-        let parts = Parts { method: verb, target, headers, root, length, link };
+        let parts = Parts { method: verb, target, headers, root, length, host, link };
         let out = Out { data: body.clone(), ..Out::default() };
         let head = Bytes::new();
         let mut request =
@@ -310,10 +312,14 @@ impl Parts {
         if base.is_empty() && !self.target.starts_with('/') { "/" } else { base }
     }
 
+    fn host<'a>(&'a self, server: &'a Server) -> &'a [u8] {
+        self.host.as_ref().map_or(server.host.as_bytes(), HeaderValue::as_bytes)
+    }
+
     fn write(&self, server: &Server) -> Bytes {
         SCRATCH.with_borrow_mut(|out| {
             out.clear();
-            write_line(out, &self.method, self.base(server), &self.target, &server.authority);
+            write_line(out, &self.method, [self.base(server), &self.target], self.host(server));
             write_fields(out, &self.headers);
             self.link.write(out);
             out.extend_from_slice(VIA_LINE);
@@ -325,7 +331,7 @@ impl Parts {
 
     fn share(&self, server: &Server) -> Option<http::Request<()>> {
         let path = [self.base(server), &self.target].concat();
-        let uri = Uri::builder().scheme(server.origin.scheme()).authority(&*server.authority).path_and_query(path);
+        let uri = Uri::builder().scheme(server.origin.scheme()).authority(self.host(server)).path_and_query(path);
         let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
         let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.append(VIA_NAME, HeaderValue::from_static(VIA));
@@ -497,6 +503,10 @@ fn check(call: &Call) -> Result<(), Error> {
     if !begins || !call.target.as_bytes().iter().all(plain) {
         return Err(Error::new(Kind::BadRequest, "the path of the call is not valid"));
     }
+    let host = call.host.as_ref().map(|host| Authority::try_from(host.as_bytes()));
+    if host.is_some_and(|host| host.is_err()) {
+        return Err(Error::new(Kind::BadRequest, "the host of the call is not valid"));
+    }
     if call.method == Method::CONNECT {
         return Err(Error::new(Kind::BadRequest, "the method cannot be used for a call"));
     }
@@ -508,10 +518,12 @@ fn meant_to_have_a_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
-fn write_line(out: &mut Vec<u8>, method: &Method, base: &str, target: &str, authority: &str) {
-    for part in [method.as_str(), " ", base, target, " HTTP/1.1\r\nhost: ", authority, "\r\n"] {
+fn write_line(out: &mut Vec<u8>, method: &Method, path: [&str; 2], host: &[u8]) {
+    for part in [method.as_str(), " ", path[0], path[1], " HTTP/1.1\r\nhost: "] {
         out.extend_from_slice(part.as_bytes());
     }
+    out.extend_from_slice(host);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn write_fields(out: &mut Vec<u8>, fields: &HeaderMap) {

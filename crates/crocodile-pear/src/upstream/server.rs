@@ -9,6 +9,7 @@ use http::{StatusCode, Uri};
 use super::breaker::Breaker;
 use super::connect::Connector;
 use super::eject::Eject;
+use super::forward::Host;
 use super::health::Health;
 use super::io::Io;
 use super::link::Origin;
@@ -24,8 +25,10 @@ pub(super) struct Server {
     protocol: Protocol,
     /// Scheme, host and port, which links to it begin with.
     pub(super) origin: Origin,
-    /// The value of `host`.
+    /// Host and port, as in the URL.
     pub(super) authority: Box<str>,
+    /// The `host` of calls that bring none of their own.
+    pub(super) host: Box<str>,
     /// The path before every call's own.
     pub(super) base: Box<str>,
     pub(super) pool: Arc<Pool>,
@@ -118,6 +121,10 @@ impl Server {
             protocol: settings.protocol,
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
+            host: match &settings.forward.host {
+                Host::Named(host) => host.clone(),
+                Host::Server | Host::Keep => authority.as_str().into(),
+            },
             base: url.path().trim_end_matches('/').into(),
             load: AtomicI64::new(0),
             heard: AtomicU64::new(0),

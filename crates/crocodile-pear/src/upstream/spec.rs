@@ -4,16 +4,16 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, Uri};
+use http::Uri;
 
 use super::tls::{Part, Tls};
 use super::{
-    BalanceSpec, BreakerSpec, Connections, HealthSpec, Resolver, RetrySpec, Settings, Timeouts, TlsSettings,
-    TlsVersion, Upstream, may_send,
+    BalanceSpec, BreakerSpec, Connections, FieldsSpec, Forward, ForwardedSpec, HealthSpec, HostSpec, Resolver,
+    RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
 };
 use crate::problem::{Problems, Span};
 use crate::spec;
-use crate::spec::{Located, Timeout, defaults, only};
+use crate::spec::{Entries, Located, Timeout, defaults, only};
 
 spec! {
     /// An API: its servers, and how they are called. Written short as the URL alone.
@@ -31,8 +31,18 @@ spec! {
         pub tls: Option<TlsSpec>,
         /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
-        /// The client's header fields that are forwarded. No other is.
-        pub forward: Vec<Located<String>> = Vec::new(),
+        /// The client's header fields that are forwarded: a list of names, or `all`. No other is. `all` leaves out those of one
+        /// hop, and those in which the client would say who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`).
+        pub forward: FieldsSpec = FieldsSpec::Named(Vec::new()),
+        /// The `host` of calls: a name, or `keep` for the client's own. The server's by default.
+        pub host: Option<HostSpec>,
+        /// How the upstream is told the client's address, protocol and host: `x` for `x-forwarded-for`, `x-forwarded-proto` and
+        /// `x-forwarded-host`, `rfc7239` for `forwarded`, or `off`. What the client says of itself is replaced. `x` by
+        /// default with `forward: all`, otherwise `off`.
+        pub forwarded: Option<ForwardedSpec>,
+        /// Header fields of every call, each a text with `{}`. They win over forwarded ones; those of the call itself win over
+        /// them. A field whose expression gives null or an empty text is left out, also if the client sent it.
+        pub headers: Option<Entries<Located<String>>>,
         /// The most calls in flight, over all cores. A call above it waits up to `timeout.connect`, and then fails with 503.
         pub in_flight: Option<NonZeroUsize>,
         /// How long an idle connection is kept.
@@ -212,7 +222,7 @@ impl UpstreamSpec {
         let written = self.locations(name, span, problems);
         let servers = written.as_deref().and_then(|written| servers(written, problems));
         let tls = self.tls(written.as_deref().unwrap_or_default(), servers.as_deref(), given.files, problems);
-        let forward = forward(&self.forward, problems);
+        let forward = Forward::compile(self, problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
         let (servers, tls, forward) = (servers?, tls?, forward?);
@@ -223,7 +233,7 @@ impl UpstreamSpec {
             timeouts,
             tls,
             resolver: given.resolver.clone(),
-            forward,
+            forward: Arc::new(forward),
             in_flight: self.in_flight.map(NonZeroUsize::get),
             protocol: self.protocol,
             connections,
@@ -330,17 +340,4 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
         Some(_) => Some(uri),
         None => wrong("the URL has no host", remedy, problems),
     }
-}
-
-fn forward(written: &[Located<String>], problems: &mut Problems) -> Option<Vec<HeaderName>> {
-    let name = |written: &Located<String>| {
-        let name = HeaderName::from_bytes(written.value.as_bytes()).ok().filter(may_send);
-        if name.is_none() {
-            let remedy = "a name has letters, digits and `-`; framing and hop-by-hop fields are never forwarded";
-            problems.error::<()>(written.span, format!("`{written}` cannot be forwarded"), remedy);
-        }
-        name
-    };
-    let names: Vec<Option<HeaderName>> = written.iter().map(name).collect();
-    names.into_iter().collect()
 }

@@ -1,0 +1,432 @@
+//! What a call takes along of the client's request: its header fields, its host, and who asked.
+
+use std::fmt;
+
+use http::header::{CONNECTION, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::uri::Authority;
+use serde_json::json;
+
+use super::UpstreamSpec;
+use crate::error::{Error, Kind};
+use crate::http1::fields::may_send;
+use crate::jq::{self, Filter, Value};
+use crate::problem::Problems;
+use crate::scope::{Scope, VARIABLES};
+use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node};
+use crate::template::{self, Piece, Source, Template, TemplateKind};
+
+/// The client's header fields that are forwarded.
+#[derive(Clone, Debug)]
+pub enum FieldsSpec {
+    /// All that do not belong to one hop.
+    All,
+    /// These.
+    Named(Vec<Located<String>>),
+}
+
+impl Decode for FieldsSpec {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        const WANTED: &str = "`all` or a list of names";
+        match node.as_text() {
+            Some(text) if text.as_str() == "all" => Some(FieldsSpec::All),
+            Some(text) => node.wrong(WANTED, format!("write `[{text}]`"), problems),
+            None => Vec::decode(node, problems).map(FieldsSpec::Named),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        json!({"anyOf": [{"const": "all"}, Vec::<String>::schema(definitions)]})
+    }
+
+    fn written(&self) -> Option<Json> {
+        match self {
+            FieldsSpec::All => Some("all".into()),
+            FieldsSpec::Named(names) => names.written(),
+        }
+    }
+}
+
+/// The `host` of calls.
+#[derive(Clone, Debug)]
+pub enum HostSpec {
+    /// The client's own.
+    Keep,
+    /// This one.
+    Named(Located<String>),
+}
+
+impl Decode for HostSpec {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let text = node.expect_text("`keep` or a host", problems)?;
+        Some(if text.as_str() == "keep" { HostSpec::Keep } else { HostSpec::Named(text) })
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        json!({"anyOf": [{"const": "keep"}, String::schema(definitions)]})
+    }
+}
+
+crate::choice! {
+    /// How an upstream is told who asked.
+    pub enum ForwardedSpec {
+        /// In `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`.
+        X = "x",
+        /// In `forwarded` (RFC 7239).
+        Rfc7239 = "rfc7239",
+        /// Not at all.
+        Off = "off",
+    }
+}
+
+/// What calls take along, ready.
+#[derive(Default)]
+pub struct Forward {
+    fields: Fields,
+    pub(super) host: Host,
+    facts: Facts,
+    headers: Vec<(HeaderName, Template)>,
+}
+
+enum Fields {
+    All,
+    Named(Vec<HeaderName>),
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Fields::Named(Vec::new())
+    }
+}
+
+/// The `host` of calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Host {
+    #[default]
+    Server,
+    Named(Box<str>),
+    Keep,
+}
+
+/// How the upstream is told who asked.
+#[derive(Default)]
+enum Facts {
+    #[default]
+    Off,
+    X,
+    Rfc7239,
+}
+
+/// What a call is to the client's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// The same request, with the client's body.
+    Same,
+    /// Another one: what describes the client's body says nothing of it.
+    Other,
+}
+
+impl fmt::Debug for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forward").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl Forward {
+    /// Makes ready what an upstream says of it; every problem is noted.
+    pub(super) fn compile(spec: &UpstreamSpec, problems: &mut Problems) -> Option<Self> {
+        let fields = match &spec.forward {
+            FieldsSpec::All => Some(Fields::All),
+            FieldsSpec::Named(names) => named(names, problems).map(Fields::Named),
+        };
+        let host = match &spec.host {
+            None => Some(Host::Server),
+            Some(HostSpec::Keep) => Some(Host::Keep),
+            Some(HostSpec::Named(written)) => host(written, problems),
+        };
+        let facts = match (spec.forwarded, &spec.forward) {
+            (Some(ForwardedSpec::X), _) | (None, FieldsSpec::All) => Facts::X,
+            (Some(ForwardedSpec::Rfc7239), _) => Facts::Rfc7239,
+            (Some(ForwardedSpec::Off) | None, _) => Facts::Off,
+        };
+        let headers = headers(spec.headers.as_ref(), problems);
+        Some(Forward { fields: fields?, host: host?, facts, headers: headers? })
+    }
+}
+
+fn named(written: &[Located<String>], problems: &mut Problems) -> Option<Vec<HeaderName>> {
+    let name = |written: &Located<String>| {
+        let name = HeaderName::from_bytes(written.value.as_bytes()).ok().filter(may_send);
+        if name.is_none() {
+            let remedy = match written.value.to_ascii_lowercase().as_str() {
+                "host" => "write `host: keep` beside `forward`",
+                _ => "names consist of letters, digits and `-`; framing and hop-by-hop fields cannot be forwarded",
+            };
+            problems.error::<()>(written.span, format!("`{written}` cannot be forwarded"), remedy);
+        }
+        name
+    };
+    let names: Vec<Option<HeaderName>> = written.iter().map(name).collect();
+    names.into_iter().collect()
+}
+
+fn host(written: &Located<String>, problems: &mut Problems) -> Option<Host> {
+    let authority = written.value.parse::<Authority>().ok();
+    let sound = |authority: &Authority| {
+        let port = authority.as_str().len() == authority.host().len() || authority.port_u16().is_some();
+        !authority.as_str().contains('@') && !authority.host().is_empty() && port
+    };
+    match authority.filter(sound) {
+        Some(_) => Some(Host::Named(written.value.as_str().into())),
+        None => {
+            let remedy = "write a name, or a name and a port: `shop.example:8080`; or `keep` for the client's own";
+            problems.error(written.span, format!("`{written}` is not a host"), remedy)
+        }
+    }
+}
+
+fn headers(written: Option<&Entries<Located<String>>>, problems: &mut Problems) -> Option<Vec<(HeaderName, Template)>> {
+    let entry = |(name, (span, text)): (&String, &(_, Located<String>))| {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().filter(may_send);
+        if parsed.is_none() {
+            let remedy = match name.to_ascii_lowercase().as_str() {
+                "host" => "write `host` beside `headers`",
+                _ => "names consist of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own",
+            };
+            problems.error::<()>(*span, format!("`{name}` cannot be set as a header field"), remedy);
+        }
+        parsed.zip(field(text, problems))
+    };
+    let entries: Vec<_> = written.into_iter().flatten().map(entry).collect();
+    entries.into_iter().collect()
+}
+
+/// A field of every call: its expressions know the client's request, and nothing of an endpoint or of a step.
+fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template> {
+    let pieces = match template::split(written) {
+        Ok(pieces) => pieces,
+        Err(at) => return problems.error(written.at(at, 1), "this brace has no partner", "close it with `}`"),
+    };
+    let mut sound = true;
+    for (at, piece) in &pieces {
+        let (Piece::Param(word) | Piece::Rest(word) | Piece::Segments(word)) = piece else { continue };
+        let remedy = match piece {
+            Piece::Segments(_) => "leave out the `*`: only a path has segments".to_owned(),
+            _ => format!("write `{{$path.{word}}}`, which is null where an endpoint has no such parameter"),
+        };
+        let message = "the fields of an upstream are those of all endpoints, whose paths differ";
+        problems.error::<()>(written.at(*at, word.len()), message, remedy);
+        sound = false;
+    }
+    let template = Template::compile(pieces, TemplateKind::Field, |at, source| {
+        let expression = Expression::of(written.part(at, source.len()), problems)?;
+        filter(&expression.0, problems)
+    });
+    template.filter(|_| sound)
+}
+
+fn filter(written: &Located<String>, problems: &mut Problems) -> Option<Filter> {
+    let filter = match Filter::compile(&written.value, &VARIABLES) {
+        Ok(filter) => filter,
+        Err(faults) => {
+            for fault in faults {
+                problems.error::<()>(written.at(fault.offset, fault.length), fault.message, fault.remedy);
+            }
+            return None;
+        }
+    };
+    let body = filter.uses().iter().any(|name| name == "body");
+    if !body && !filter.reads_item() {
+        return Some(filter);
+    }
+    let message = "`.` and `$body` are not known in the fields of an upstream";
+    problems.error(written.span, message, "set the field at the call, under its `headers`")
+}
+
+/// What the templates of an upstream see.
+struct Asked<'a>(&'a Scope);
+
+impl Source for Asked<'_> {
+    fn param(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn rest(&self) -> &str {
+        ""
+    }
+
+    fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
+        let value = filter.run_one(jq::null(), &mut |name| self.0.variable(name, &None));
+        // It reads what the client sent, and nothing else.
+        let value = value.map_err(|error| Error::new(Kind::BadRequest, error.detail().to_owned()))?;
+        Ok(value.unwrap_or_else(jq::null))
+    }
+}
+
+impl Forward {
+    /// The client's header fields of these names, and nothing else.
+    pub fn named(names: Vec<HeaderName>) -> Self {
+        Forward { fields: Fields::Named(names), ..Forward::default() }
+    }
+
+    /// The header fields of a call.
+    ///
+    /// # Errors
+    /// `BadRequest` where a value that the configuration makes of the client's cannot stand in a header.
+    pub(super) fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
+        let mut headers = match &self.fields {
+            Fields::Named(names) => pick(names, scope.headers()),
+            Fields::All => all(scope.headers(), likeness),
+        };
+        match self.facts {
+            Facts::Off => {}
+            Facts::X => tell(scope, &mut headers),
+            Facts::Rfc7239 => tell_standard(scope, &mut headers),
+        }
+        for (name, template) in &self.headers {
+            let unfit = |_| Error::new(Kind::BadRequest, format!("the value for `{name}` cannot stand in a header"));
+            match template.field(&Asked(scope))? {
+                Some(text) => drop(headers.insert(name.clone(), HeaderValue::from_str(&text).map_err(unfit)?)),
+                None => drop(headers.remove(name)),
+            }
+        }
+        Ok(headers)
+    }
+
+    /// The client's host, where it is kept.
+    pub(super) fn host(&self, scope: &Scope) -> Option<HeaderValue> {
+        match self.host {
+            Host::Keep => scope.headers().get(HOST).cloned(),
+            Host::Server | Host::Named(_) => None,
+        }
+    }
+}
+
+fn pick(names: &[HeaderName], client: &HeaderMap) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(names.len());
+    for name in names.iter().filter(|name| !options(client).any(|option| is(option, name))) {
+        for value in client.get_all(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    headers
+}
+
+/// All fields but those of one hop. What belongs to every hop is left out where the head is written.
+fn all(client: &HeaderMap, likeness: Likeness) -> HeaderMap {
+    let mut headers = client.clone();
+    for option in options(client) {
+        if let Ok(name) = HeaderName::from_bytes(option) {
+            headers.remove(name);
+        }
+    }
+    let told: Vec<HeaderName> = headers.keys().filter(|name| tells(name, likeness)).cloned().collect();
+    for name in told {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// Whether a field says what only a gateway may say, or describes a body that is not sent.
+fn tells(name: &HeaderName, likeness: Likeness) -> bool {
+    let name = name.as_str();
+    let who = name.starts_with("x-forwarded-") || matches!(name, "forwarded" | "x-real-ip");
+    let what = name.starts_with("content-") || matches!(name, "digest" | "repr-digest");
+    who || (what && likeness == Likeness::Other)
+}
+
+/// The fields that the client says end at the gateway (RFC 9110, 7.6.1).
+fn options(client: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let values = client.get_all(CONNECTION).iter();
+    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+fn is(option: &[u8], name: &HeaderName) -> bool {
+    option.eq_ignore_ascii_case(name.as_str().as_bytes())
+}
+
+const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// What the client says of itself is replaced: anyone can say it.
+fn tell(scope: &Scope, headers: &mut HeaderMap) {
+    for name in [FOR, PROTO, HOST_ASKED, FORWARDED] {
+        headers.remove(name);
+    }
+    if let Some(client) = scope.facts().client() {
+        let address = client.address.ip().to_canonical().to_string();
+        headers.extend(HeaderValue::from_str(&address).ok().map(|address| (FOR, address)));
+        headers.insert(PROTO, HeaderValue::from_static(client.scheme()));
+    }
+    headers.extend(scope.headers().get(HOST).cloned().map(|host| (HOST_ASKED, host)));
+}
+
+fn tell_standard(scope: &Scope, headers: &mut HeaderMap) {
+    for name in [FOR, PROTO, HOST_ASKED, FORWARDED] {
+        headers.remove(name);
+    }
+    let client = scope.facts().client();
+    let node = client.map(|client| match client.address.ip().to_canonical() {
+        std::net::IpAddr::V4(address) => format!("for={address}"),
+        std::net::IpAddr::V6(address) => format!("for=\"[{address}]\""),
+    });
+    // Quoted, since a port has a colon.
+    let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok()).map(|host| format!("host=\"{host}\""));
+    let proto = client.map(|client| format!("proto={}", client.scheme()));
+    let told: Vec<String> = [node, host, proto].into_iter().flatten().collect();
+    headers
+        .extend(HeaderValue::from_str(&told.join(";")).ok().filter(|_| !told.is_empty()).map(|told| (FORWARDED, told)));
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Version};
+
+    use super::*;
+    use crate::flow::Body;
+    use crate::scope::ClientFacts;
+
+    fn scope(address: Option<&str>, fields: &[(&'static str, &'static str)]) -> Scope {
+        let field = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let mut scope = Scope::new(Method::GET, None, fields.iter().map(field).collect::<HeaderMap>(), Body::empty());
+        if let Some(address) = address {
+            let address = address.parse().expect("an address");
+            scope.facts_mut().set_client(ClientFacts { address, version: Version::HTTP_11, tls: true });
+        }
+        scope
+    }
+
+    fn sent(forward: &Forward, scope: &Scope) -> Vec<String> {
+        let fields = forward.fields(scope, Likeness::Same).expect("no expressions");
+        let mut sent: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("a text"))).collect();
+        sent.sort();
+        sent
+    }
+
+    #[test]
+    fn who_asked_is_told_in_either_form() {
+        let (x, standard) = (Forward { facts: Facts::X, ..Forward::default() }, Facts::Rfc7239);
+        let standard = Forward { facts: standard, ..Forward::default() };
+        let six = scope(Some("[2001:db8::1]:7"), &[("host", "a:80"), ("forwarded", "for=1")]);
+        assert_eq!(
+            sent(&x, &six),
+            ["x-forwarded-for: 2001:db8::1", "x-forwarded-host: a:80", "x-forwarded-proto: https"]
+        );
+        assert_eq!(sent(&standard, &six), ["forwarded: for=\"[2001:db8::1]\";host=\"a:80\";proto=https"]);
+        let mapped = scope(Some("[::ffff:192.0.2.1]:7"), &[]);
+        assert_eq!(sent(&standard, &mapped), ["forwarded: for=192.0.2.1;proto=https"]);
+        assert_eq!(sent(&standard, &scope(None, &[])), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_the_client_ends_at_the_gateway_ends_there() {
+        let fields = [("connection", "close, X-A"), ("x-a", "1"), ("x-b", "2")];
+        let named = Forward::named(vec![HeaderName::from_static("x-a"), HeaderName::from_static("x-b")]);
+        assert_eq!(sent(&named, &scope(None, &fields)), ["x-b: 2"]);
+        let all = Forward { fields: Fields::All, ..Forward::default() };
+        assert_eq!(sent(&all, &scope(None, &fields)), ["connection: close, X-A", "x-b: 2"]);
+    }
+}
