@@ -1,6 +1,5 @@
 //! From a document to a gateway, and the whole life of a request.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crocodile_pear::error::Error;
@@ -15,6 +14,7 @@ use http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use http::{HeaderMap, Method, Version};
 use indexmap::IndexMap;
 
+use crate::address;
 use crate::document::{Document, EndpointSpec};
 use crate::layer::{self, Around};
 use crate::layers::Shared;
@@ -61,8 +61,7 @@ impl Gateway {
     /// Compiles a document; every problem is noted, and none stops it.
     pub fn compile(document: &Document, given: Surroundings<'_>, problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
-        let mut sound = address(&document.listen, problems).is_some();
-        sound &= document.admin.as_ref().is_none_or(|written| address(written, problems).is_some());
+        let mut sound = addresses(document, problems).is_some();
         let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
         let beside = Given { files: given.files, resolver };
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
@@ -226,16 +225,15 @@ impl Endpoint {
     }
 }
 
-/// An address as written.
-pub fn address(written: &Located<String>, problems: &mut Problems) -> Option<SocketAddr> {
-    let text = written.as_str();
-    let spelled = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    let spelled = spelled.or_else(|| text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}")));
-    match spelled.as_deref().unwrap_or(text).parse() {
-        Ok(address) => Some(address),
-        Err(_) if problems.found_within(written.span) => None,
-        Err(_) => {
-            problems.error(written.span, format!("`{text}` is no address"), "write `127.0.0.1:8080` or `[::1]:8080`")
-        }
+/// Checks where a document listens.
+fn addresses(document: &Document, problems: &mut Problems) -> Option<()> {
+    let listen = address::read(&document.listen, problems);
+    let Some(written) = &document.admin else { return listen.map(drop) };
+    let admin = address::read(written, problems);
+    if !address::clash(listen?, admin?) {
+        return Some(());
     }
+    let remedy =
+        format!("give it a port of its own, as in `127.0.0.1:{}`", if admin?.port() == 9090 { 9091 } else { 9090 });
+    problems.error(written.span, "`admin` is where `listen` is", remedy)
 }

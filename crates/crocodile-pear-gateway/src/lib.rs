@@ -1,5 +1,6 @@
 //! The gateway, as a library for its binary, its tests and its bench.
 
+mod address;
 mod admin;
 pub mod cli;
 pub mod compress;

@@ -11,6 +11,7 @@ mod compile;
 mod data;
 mod fault;
 mod form;
+mod habit;
 mod item;
 mod lex;
 mod library;
@@ -31,6 +32,7 @@ use native::Native;
 use run::{Current, Machine};
 
 pub use data::Data;
+pub(crate) use habit::assignment;
 pub use value::{Value, as_str, kind, list, null, object, string};
 
 /// Outputs of one evaluation.
@@ -76,7 +78,8 @@ impl Filter {
     /// # Errors
     /// Every fault of the expression.
     pub fn compile(source: &str, known: &[&str]) -> Result<Self, Vec<Fault>> {
-        compile::compile(source, known)
+        let filter = compile::compile(source, known).map_err(|faults| habit::explain(source, faults))?;
+        habit::hidden(source).map_or(Ok(filter), |fault| Err(vec![fault]))
     }
 
     /// The variables that the expression uses, without `$`.

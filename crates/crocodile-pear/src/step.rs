@@ -14,7 +14,7 @@ use self::answers::Asked;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names};
 use crate::format::json::Raw;
-use crate::jq::{Data, Filter, Value};
+use crate::jq::{self, Data, Filter, Value};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Expression, Literal, Located, Size, suggest};
@@ -243,6 +243,18 @@ impl Compile<'_> {
     /// Forgets a variable.
     pub fn forget(&mut self, name: &str) {
         self.names.retain(|known| known != name);
+    }
+
+    /// Compiles an expression that decides.
+    pub fn condition(&mut self, expression: &Expression) -> Option<Filter> {
+        let written = &expression.0;
+        let filter = self.filter(expression)?;
+        match jq::assignment(written.as_str()) {
+            None => Some(filter),
+            Some(at) => {
+                self.problems.error(written.at(at, 1), "`=` sets a value here, and compares nothing", "write `==`")
+            }
+        }
     }
 
     /// Compiles a template.

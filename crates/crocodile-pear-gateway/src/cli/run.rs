@@ -10,9 +10,9 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
 
 use super::File;
+use crate::address;
 use crate::admin;
 use crate::document::{Clients, Document};
-use crate::gateway;
 use crate::layers::Setting;
 use crate::live::{Core, Live};
 use crate::log;
@@ -52,11 +52,11 @@ type Failure = Box<dyn std::error::Error>;
 
 fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
-    let listeners = Listeners::bind(address(&document.listen)?, cores)?;
+    let listeners = Listeners::bind(listening(&document.listen)?, cores)?;
     let shutdown = Shutdown::default();
     shutdown.on_signals()?;
     if let Some(admin) = &document.admin {
-        admin::begin(address(admin)?, live.clone(), shutdown.clone())?;
+        admin::begin(listening(admin)?, live.clone(), shutdown.clone())?;
     }
     let local = listeners.address();
     tracing::info!("listening on http://{local}, {cores} threads");
@@ -67,9 +67,9 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
     Ok(())
 }
 
-fn address(written: &Located<String>) -> Result<SocketAddr, Failure> {
+fn listening(written: &Located<String>) -> Result<SocketAddr, Failure> {
     // `check` has refused what is no address.
-    gateway::address(written, &mut Problems::default()).ok_or_else(|| format!("`{written}` is no address").into())
+    address::read(written, &mut Problems::default()).ok_or_else(|| format!("`{written}` is no address").into())
 }
 
 fn settings(clients: &Clients) -> Settings {

@@ -152,7 +152,7 @@ impl Spec for Follow {
         let asks = self.request.is_some();
         let asking = ask::compile(&mut self, cx);
         let links = self.links(cx);
-        let when = self.when.as_ref().map(|when| cx.filter(when));
+        let when = self.when.as_ref().map(|when| cx.condition(when));
         let base = self.part(links.as_ref(), cx);
         let bounds = self.bounds(cx);
         let otherwise = cx.literal(self.otherwise.as_ref());

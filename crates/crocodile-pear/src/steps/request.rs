@@ -201,7 +201,7 @@ impl Request {
         let method = method(&self, own, cx);
         let headers = headers(self.headers.as_ref(), cx);
         let body = body(&self, own, cx);
-        let when = self.when.as_ref().map_or(Some(None), |when| cx.filter(when).map(Some));
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
         let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let is_read = cx.reads || each || cx.shape != Shape::One || self.otherwise.is_some();

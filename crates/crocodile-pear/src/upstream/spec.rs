@@ -316,10 +316,8 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     if problems.found_within(written.span) {
         return None;
     }
-    let remedy = match written.value.contains("${") {
-        true => "a variable has capitals, digits and `_`: `${HOST}`",
-        false => "write it as `http://host:port/path`",
-    };
+    let remedy = remedy(written.as_str());
+    let remedy = remedy.as_str();
     let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is not a URL", remedy, problems) };
     match uri.scheme_str() {
         Some("http" | "https") => {}
@@ -331,6 +329,9 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
             wrong("a URL must not contain credentials", "send them as a header of the call", problems)
         }
         Some(authority) if authority.host().is_empty() => wrong("the URL has no host", remedy, problems),
+        Some(authority) if authority.as_str().contains('$') => {
+            wrong("a variable is written with braces", remedy, problems)
+        }
         Some(authority) if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() => {
             wrong("the port must be a number up to 65535", remedy, problems)
         }
@@ -339,5 +340,23 @@ fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
         }
         Some(_) => Some(uri),
         None => wrong("the URL has no host", remedy, problems),
+    }
+}
+
+/// What to write instead of a text that is not the URL of an upstream.
+fn remedy(text: &str) -> String {
+    const FORM: &str = "write it as `http://host:port/path`";
+    if text.contains("${") {
+        return "a variable has capitals, digits and `_`: `${HOST}`".to_owned();
+    }
+    if let Some((_, rest)) = text.split_once('$') {
+        let name = &rest[..rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len())];
+        return format!("write `${{{}}}`", name.to_uppercase());
+    }
+    let place = text.split_once("//").map_or(text, |(_, place)| place);
+    let named = place.contains(['.', ':']) || place.starts_with("localhost");
+    match named && !text.contains("://") && format!("http://{place}").parse::<Uri>().is_ok() {
+        true => format!("write `http://{place}`"),
+        false => FORM.to_owned(),
     }
 }
