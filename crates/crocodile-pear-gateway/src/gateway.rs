@@ -16,7 +16,7 @@ use indexmap::IndexMap;
 
 use crate::address;
 use crate::document::{Document, EndpointSpec};
-use crate::layer::{self, Around};
+use crate::layer::{self, Around, PathParams};
 use crate::layers::Shared;
 use crate::metrics::Metrics;
 use crate::respond;
@@ -44,6 +44,8 @@ pub struct Endpoint {
     pub layers: Arc<Stack>,
     /// The most bytes of a client's body that are read whole.
     max_body: usize,
+    /// The name once more, where an expression uses it.
+    named: Option<Arc<str>>,
 }
 
 /// What a gateway is compiled with, besides its document.
@@ -74,7 +76,8 @@ impl Gateway {
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
-        let mut cx = layer::Compile { problems, params: &[], files: given.files, metrics: given.metrics };
+        let mut cx =
+            layer::Compile { problems, params: None, files: given.files, metrics: given.metrics, names_route: false };
         let shared = document.layers.compile(&mut cx);
         let unserved = shared.around(None, &Around { route: None, plan: None, max_body: 0 }, &mut cx);
         let mut gateway = Gateway {
@@ -104,11 +107,18 @@ impl Gateway {
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
         let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.bytes());
-        let mut cx = layer::Compile { problems, params: &known.params, files: given.files, metrics: given.metrics };
+        let mut cx = layer::Compile {
+            problems,
+            params: Some(PathParams { names: &known.params, rest: known.rest.as_deref() }),
+            files: given.files,
+            metrics: given.metrics,
+            names_route: false,
+        };
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body };
         let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
         let (route, plan) = (route.ok()?, plan?);
-        let endpoint = Arc::new(Endpoint { name, plan, layers, max_body });
+        let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
+        let endpoint = Arc::new(Endpoint { name, plan, layers, max_body, named });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {
             let message = match with == route.path {
                 true => format!("`{}` is written twice", route.name(&with)),
@@ -211,7 +221,9 @@ impl Gateway {
 impl Endpoint {
     /// Serves a request: in through the layers, through the plan, and out again.
     async fn serve(&self, mut scope: Scope) -> Reply {
-        scope.facts_mut().set_route(self.name.clone());
+        if let Some(route) = &self.named {
+            scope.facts_mut().set_route(route.clone());
+        }
         // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
         if !self.plan.is_proxy() {
             scope.call_as_get();

@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::flow::Body;
+use crocodile_pear::jq::Filter;
 use crocodile_pear::plan::Plan;
-use crocodile_pear::problem::Problems;
+use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Field};
+use crocodile_pear::spec::{Decode, Expression, Field, Located};
+use crocodile_pear::step;
+use crocodile_pear::template::{self, Piece, Template, TemplateKind};
 use crocodile_pear::upstream::Files;
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
+use indexmap::IndexMap;
 
 use crate::metrics::Metrics;
 use crate::server::End;
@@ -109,12 +113,70 @@ pub struct Ended<'a> {
 pub struct Compile<'a> {
     /// Where problems go.
     pub problems: &'a mut Problems,
-    /// The path parameters of the endpoint; none at the document.
-    pub params: &'a [String],
+    /// The path parameters of the endpoint; `None` at the document, which is for all of them.
+    pub params: Option<PathParams<'a>>,
     /// Reads the files that the document names.
     pub files: Files<'a>,
     /// What is counted.
     pub metrics: &'a Arc<Metrics>,
+    /// Whether an expression uses `$route`.
+    pub names_route: bool,
+}
+
+/// The path parameters of an endpoint.
+#[derive(Clone, Copy, Default)]
+pub struct PathParams<'a> {
+    /// Their names.
+    pub names: &'a [String],
+    /// Which of them is the rest of the path.
+    pub rest: Option<&'a str>,
+}
+
+impl Compile<'_> {
+    /// Compiles a text with expressions in braces. `names` are what expressions know here, besides what all know.
+    pub fn template(&mut self, written: &Located<String>, names: &[&str]) -> Option<Template> {
+        let foreign = |piece: &Piece<'_>| match piece {
+            Piece::Param(name) | Piece::Rest(name) if self.params.is_none() => Some((*name).to_owned()),
+            _ => None,
+        };
+        for (at, piece) in template::split(written).unwrap_or_default() {
+            if let Some(name) = foreign(&piece) {
+                let message = format!("no path parameter is named `{name}` here: endpoints have different ones");
+                let remedy = format!("write `{{$path.{name}}}`");
+                return self.problems.error(written.at(at, name.len()), message, remedy);
+            }
+        }
+        self.expressions(written.span, names, |cx| cx.template(written, TemplateKind::Field))
+    }
+
+    /// Compiles an expression; `names` as above.
+    pub fn filter(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
+        self.expressions(written.0.span, names, |cx| cx.filter(written))
+    }
+
+    fn expressions<T>(
+        &mut self,
+        place: Span,
+        names: &[&str],
+        compile: impl FnOnce(&mut step::Compile<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let upstreams = IndexMap::new();
+        let PathParams { names: params, rest } = self.params.unwrap_or_default();
+        let mut cx = step::Compile::new(&upstreams, &[], params, None, place, self.problems);
+        cx.rest = rest;
+        cx.names.extend(names.iter().map(|name| (*name).to_owned()));
+        let compiled = compile(&mut cx);
+        self.names_route |= cx.used.iter().any(|name| name == "route");
+        if cx.reads_body {
+            let remedy = "use `$headers`, `$query` or `$path`";
+            return self.problems.error(
+                place,
+                "`$body` cannot be used here: the client's body is not read for it",
+                remedy,
+            );
+        }
+        compiled
+    }
 }
 
 /// What a layer stands around.

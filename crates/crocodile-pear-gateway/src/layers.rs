@@ -53,13 +53,15 @@ macro_rules! layers {
         impl Layers<AtDocument> {
             /// Makes ready what is written for all.
             pub fn compile(&self, cx: &mut Compile<'_>) -> Shared {
-                Shared { $($name: shared(self.$name.as_ref(), cx),)* }
+                $(let $name = shared(self.$name.as_ref(), cx);)*
+                Shared { $($name,)* names_route: cx.names_route }
             }
         }
 
         /// The layers that are written for all, ready.
         pub struct Shared {
             $($name: Option<Arc<<$name::$spec as Spec>::Ready>>,)*
+            names_route: bool,
         }
 
         impl Shared {
@@ -71,6 +73,7 @@ macro_rules! layers {
                     let around = ready.and_then(|ready| <$name::$spec as Spec>::around(&ready, at));
                     around.into_iter().for_each(|layer| stack.push(stringify!($name), layer));
                 )*
+                stack.names_route = self.names_route || cx.names_route;
                 stack
             }
         }

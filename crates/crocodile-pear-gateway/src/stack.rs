@@ -17,6 +17,8 @@ pub struct Stack {
     layers: Vec<(&'static str, Arc<dyn Layer>)>,
     /// Which of them want to know how answers end.
     watching: Vec<usize>,
+    /// Whether an expression of theirs uses `$route`.
+    pub names_route: bool,
 }
 
 impl Stack {

@@ -27,6 +27,8 @@ pub struct Plan {
     reads_body: bool,
     merges: bool,
     timed: bool,
+    /// The variables that its expressions use.
+    uses: Vec<String>,
     outline: Vec<Outline>,
 }
 
@@ -56,7 +58,8 @@ impl Plan {
             };
         }
         let outline = std::mem::take(&mut cx.outline);
-        let plan = Plan { steps: steps?, shape: cx.shape, merges, timed, reads_body: cx.reads_body, outline };
+        let uses = cx.used.clone();
+        let plan = Plan { steps: steps?, shape: cx.shape, merges, timed, uses, reads_body: cx.reads_body, outline };
         plan.warn(cx);
         Some(plan)
     }
@@ -89,6 +92,11 @@ impl Plan {
     /// Whether it is one call, handed on as it comes.
     pub fn is_proxy(&self) -> bool {
         self.steps.len() == 1 && self.shape == Shape::One && self.calls() > 0
+    }
+
+    /// Whether an expression uses this variable.
+    pub fn uses(&self, name: &str) -> bool {
+        self.uses.iter().any(|used| used == name)
     }
 
     /// Whether timers note when its messages pass.

@@ -262,7 +262,10 @@ impl Compile<'_> {
         let pieces = match template::split(written) {
             Ok(pieces) => pieces,
             Err(at) => {
-                let remedy = "close it with `}`, or write a literal brace as `%7B` or `%7D`";
+                let remedy = match kind {
+                    TemplateKind::Target => "close it with `}`, or write a literal brace as `%7B` or `%7D`",
+                    TemplateKind::Field => "close it with `}`, or write a literal brace as `{\"{\"}` or `{\"}\"}`",
+                };
                 return self.problems.error(written.at(at, 1), "this brace has no partner", remedy);
             }
         };

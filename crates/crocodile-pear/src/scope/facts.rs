@@ -78,7 +78,7 @@ impl Facts {
         self.client_value.take();
     }
 
-    /// The endpoint that serves the request, as it is written; nothing where there is none.
+    /// The endpoint that serves the request, as it is written; nothing where there is none, or where no expression asks.
     pub fn route(&self) -> Option<&Arc<str>> {
         self.route.as_ref()
     }
