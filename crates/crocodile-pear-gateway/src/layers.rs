@@ -86,6 +86,8 @@ layers! {
     observe: Log,
     // Nothing behind it outlives it.
     deadline: Deadline,
+    // Every answer that leaves has these fields, whoever gave it.
+    headers: Headers,
     // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.
     compress: Compress,
     // The timers are those of the pipeline alone.

@@ -15,7 +15,7 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading.
-const SECTIONS: [(&str, &str); 17] = [
+const SECTIONS: [(&str, &str); 18] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
@@ -30,6 +30,7 @@ const SECTIONS: [(&str, &str); 17] = [
     ("HealthSpec", "Health"),
     ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
+    ("Headers", "Headers"),
     ("Compress", "Compress"),
     ("Clients", "Clients"),
     ("Log", "Log"),

@@ -1,0 +1,199 @@
+//! `headers`: fields of the answer that are set or removed, whoever gave it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::Body;
+use crocodile_pear::http1::fields::{hop_by_hop, imitates};
+use crocodile_pear::jq::value::number;
+use crocodile_pear::jq::{self, Filter, Value};
+use crocodile_pear::limiter::LogLimiter;
+use crocodile_pear::problem::{Problems, Span};
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Decode, Definitions, Entries, Field, Json, Located, Node, NodeKind};
+use crocodile_pear::template::{Source, Template};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+
+use crate::layer::{Compile, Layer, Passage, Spec};
+
+spec! {
+    /// Header fields of the answers: of those that pipelines give, of failures, and of requests that no endpoint serves or
+    /// that could not be read. What is set takes the place of a field of the same name.
+    pub struct Headers {
+        /// Fields to set, each a text with `{}`, or a list of texts for a field that comes several times. An expression
+        /// knows `$status`, and of the request `$path`, `$query`, `$headers`, `$client`, `$route` and `$id`. A value that is null or
+        /// empty leaves the field out; one that fails does too, with a line in the log.
+        pub set: Option<Entries<Texts>>,
+        /// Fields to remove.
+        pub remove: Option<Vec<Located<String>>>,
+    }
+}
+
+/// The values of a field: one, or several.
+#[derive(Clone, Debug)]
+pub struct Texts(Vec<Located<String>>);
+
+impl Decode for Texts {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.kind {
+            NodeKind::List(_) => Vec::decode(node, problems).map(Texts),
+            _ => Located::decode(node, problems).map(|text| Texts(vec![text])),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let text = String::schema(definitions);
+        serde_json::json!({ "anyOf": [text, { "type": "array", "items": text }] })
+    }
+}
+
+impl Spec for Headers {
+    type Ready = Dress;
+
+    const AT_DOCUMENT: Option<Field> =
+        Some(Field::new("headers", "Header fields that answers leave with, or without; all answers, unless an endpoint says otherwise."));
+
+    const AT_ENDPOINT: Option<Field> =
+        Some(Field::new("headers", "Header fields that its answers leave with, or without, instead of those of the document; `off` for none."));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Dress>> {
+        let mut names: Vec<HeaderName> = Vec::new();
+        let mut set = Vec::new();
+        for (name, (span, texts)) in self.set.iter().flatten() {
+            let name = admit(name, *span, &mut names, cx.problems);
+            let values: Vec<_> = texts.0.iter().filter_map(|text| FieldText::compile(text, cx)).collect();
+            set.extend(name.map(|name| (name, values)));
+        }
+        let written = self.remove.iter().flatten();
+        let remove: Vec<_> =
+            written.filter_map(|name| admit(name.as_str(), name.span, &mut names, cx.problems)).collect();
+        let nothing = set.is_empty() && remove.is_empty();
+        (!nothing).then(|| Arc::new(Dress { remove, set, limiter: LogLimiter::every(OFTEN) }))
+    }
+}
+
+/// A name that may be set or removed, and that was not named before.
+fn admit(written: &str, span: Span, names: &mut Vec<HeaderName>, problems: &mut Problems) -> Option<HeaderName> {
+    let Ok(name) = HeaderName::from_bytes(written.as_bytes()) else {
+        let remedy = "names are of letters, digits and `-`";
+        return problems.error(span, format!("`{written}` is not the name of a header field"), remedy);
+    };
+    if hop_by_hop(&name) || name == CONTENT_LENGTH || imitates(name.as_str().as_bytes()) {
+        let remedy = "leave it out: framing and hop-by-hop fields are the gateway's own";
+        return problems.error(span, format!("`{written}` cannot be set or removed"), remedy);
+    }
+    if names.contains(&name) {
+        let remedy = "name it once; several values are a list: `[a, b]`";
+        return problems.error(span, format!("`{written}` is set or removed twice"), remedy);
+    }
+    names.push(name.clone());
+    Some(name)
+}
+
+/// A warning stands for all of its time: an expression that fails may fail for every request.
+const OFTEN: Duration = Duration::from_secs(1);
+
+/// What dresses answers.
+pub struct Dress {
+    remove: Vec<HeaderName>,
+    set: Vec<(HeaderName, Vec<FieldText>)>,
+    limiter: LogLimiter,
+}
+
+/// A value, ready.
+enum FieldText {
+    Fixed(HeaderValue),
+    Made(Template),
+}
+
+impl FieldText {
+    fn compile(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Self> {
+        let template = cx.template(written, &["status"])?;
+        if written.value.contains('{') {
+            return Some(FieldText::Made(template));
+        }
+        match HeaderValue::from_bytes(written.value.as_bytes()) {
+            Ok(value) => Some(FieldText::Fixed(value)),
+            Err(_) => {
+                let remedy = "leave out line breaks and other control characters";
+                cx.problems.error(written.span, "this cannot be the value of a header field", remedy)
+            }
+        }
+    }
+
+    /// The value for one answer; nothing, where it is left out.
+    fn make(&self, view: &View<'_>) -> Result<Option<HeaderValue>, Error> {
+        let template = match self {
+            FieldText::Fixed(value) => return Ok(Some(value.clone())),
+            FieldText::Made(template) => template,
+        };
+        let Some(text) = template.field(view)? else { return Ok(None) };
+        let unfit = |_| Error::new(Kind::Expression, "a value with a line break or another control character");
+        HeaderValue::from_maybe_shared(bytes::Bytes::from(text)).map(Some).map_err(unfit)
+    }
+}
+
+impl Layer for Dress {
+    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+        let view = View { status: response.status(), scope };
+        for name in &self.remove {
+            response.headers_mut().remove(name);
+        }
+        for (name, values) in &self.set {
+            self.replace(name, values, &view, response.headers_mut());
+        }
+        Passage::Done
+    }
+
+    fn outline(&self) -> Option<String> {
+        let list = |names: Vec<&HeaderName>, verb: &str| {
+            let names: Vec<&str> = names.into_iter().map(HeaderName::as_str).collect();
+            Some(format!("{verb} {}", names.join(", "))).filter(|_| !names.is_empty())
+        };
+        let set = list(self.set.iter().map(|(name, _)| name).collect(), "sets");
+        let removed = list(self.remove.iter().collect(), "removes");
+        Some(set.into_iter().chain(removed).collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl Dress {
+    fn replace(&self, name: &HeaderName, values: &[FieldText], view: &View<'_>, headers: &mut HeaderMap) {
+        headers.remove(name);
+        for value in values {
+            match value.make(view) {
+                Ok(value) => drop(value.map(|value| headers.append(name.clone(), value))),
+                Err(error) if self.limiter.allows() => {
+                    tracing::warn!(%error, field = name.as_str(), "header field left out: its expression failed");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// What the expressions of one answer see.
+struct View<'a> {
+    status: StatusCode,
+    scope: &'a Scope,
+}
+
+impl Source for View<'_> {
+    fn param(&self, name: &str) -> Option<&str> {
+        self.scope.param(name)
+    }
+
+    fn rest(&self) -> &str {
+        self.scope.rest()
+    }
+
+    fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
+        let mut variable = |name: &str| match name {
+            "status" => number(self.status.as_str()),
+            name => self.scope.variable(name, &None),
+        };
+        Ok(filter.run_one(jq::null(), &mut variable)?.unwrap_or_else(jq::null))
+    }
+}
