@@ -29,7 +29,7 @@ pub use scalar::Expression;
 pub use schema::{Definitions, schema};
 #[doc(hidden)]
 pub use several::misplaced;
-pub use several::{Entries, Literal};
+pub use several::{Entries, Literal, Texts};
 pub use share::Share;
 pub use size::Size;
 pub use suggest::suggest;

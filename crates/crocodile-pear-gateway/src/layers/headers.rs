@@ -12,7 +12,7 @@ use crocodile_pear::limiter::LogLimiter;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Field, Json, Located, Node, NodeKind};
+use crocodile_pear::spec::{Entries, Field, Located, Texts};
 use crocodile_pear::template::{Source, Template};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -29,24 +29,6 @@ spec! {
         pub set: Option<Entries<Texts>>,
         /// Fields to remove.
         pub remove: Option<Vec<Located<String>>>,
-    }
-}
-
-/// The values of a field: one, or several.
-#[derive(Clone, Debug)]
-pub struct Texts(Vec<Located<String>>);
-
-impl Decode for Texts {
-    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        match node.kind {
-            NodeKind::List(_) => Vec::decode(node, problems).map(Texts),
-            _ => Located::decode(node, problems).map(|text| Texts(vec![text])),
-        }
-    }
-
-    fn schema(definitions: &mut Definitions) -> Json {
-        let text = String::schema(definitions);
-        serde_json::json!({ "anyOf": [text, { "type": "array", "items": text }] })
     }
 }
 

@@ -149,6 +149,23 @@ impl<T: Decode> Decode for Box<T> {
     }
 }
 
+/// One text, or several in a list.
+#[derive(Clone, Debug)]
+pub struct Texts(pub Vec<Located<String>>);
+
+impl Decode for Texts {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.kind {
+            NodeKind::List(_) => Vec::decode(node, problems).map(Texts),
+            _ => Located::decode(node, problems).map(|text| Texts(vec![text])),
+        }
+    }
+
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+    }
+}
+
 /// Anything, to be read later by what knows more.
 impl Decode for Node {
     fn decode(node: &Node, _: &mut Problems) -> Option<Self> {

@@ -18,7 +18,7 @@ use crate::jq::{self, Data, Filter, Value};
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, Size};
+use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, Size, Texts};
 use crate::step::view::View;
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply};
 use crate::template::{Source, Template, TemplateKind};
@@ -82,23 +82,6 @@ impl Decode for WrittenStatus {
     fn schema(definitions: &mut Definitions) -> Json {
         let number = definitions.or_variable(serde_json::json!({"type": "integer", "minimum": 200, "maximum": 599}));
         serde_json::json!({"anyOf": [number, Expression::schema(definitions)]})
-    }
-}
-
-/// The values of a header field: one text or several.
-#[derive(Clone, Debug)]
-pub struct Texts(Vec<Located<String>>);
-
-impl Decode for Texts {
-    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        match node.as_list() {
-            Some(_) => Vec::decode(node, problems).map(Texts),
-            None => Located::decode(node, problems).map(|text| Texts(vec![text])),
-        }
-    }
-
-    fn schema(_: &mut Definitions) -> Json {
-        serde_json::json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
     }
 }
 
