@@ -14,8 +14,8 @@ use crate::stage::{Served, shell};
 /// What no code says, with a mark for each part that the code does say.
 const FRAME: &str = include_str!("reference.md");
 
-/// The definitions that have a section, in its order, with its heading.
-const SECTIONS: [(&str, &str); 18] = [
+/// The definitions that have a section, in its order, with its heading. Those of the layers follow, by their names.
+const SECTIONS: [(&str, &str); 15] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
@@ -30,10 +30,7 @@ const SECTIONS: [(&str, &str); 18] = [
     ("HealthSpec", "Health"),
     ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
-    ("Headers", "Headers"),
-    ("Compress", "Compress"),
     ("Clients", "Clients"),
-    ("Log", "Log"),
 ];
 
 const KINDS: [Kind; 15] = [
@@ -76,8 +73,27 @@ struct Reference<'a> {
 impl Reference<'_> {
     fn sections(&self) -> String {
         let section =
-            |(name, heading): &(&str, &str)| format!("### {heading}\n\n{}", self.part(&self.definitions[name]));
-        SECTIONS.iter().map(section).collect::<Vec<_>>().join("\n")
+            |(name, heading): (&str, &str)| format!("### {heading}\n\n{}", self.part(&self.definitions[name]));
+        let layers = self.layers().into_iter().map(|name| (name, name));
+        SECTIONS.into_iter().chain(layers).map(section).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What else stands in a field of the document or of an endpoint, and has fields of its own.
+    fn layers(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for place in ["Document", "EndpointSpec"] {
+            let fields = object(&self.definitions[place])["properties"].as_object().unwrap();
+            for field in fields.values() {
+                let ways = std::iter::once(field).chain(field["anyOf"].as_array().into_iter().flatten());
+                for name in ways.filter_map(|way| way["$ref"].as_str()?.rsplit('/').next()) {
+                    let known = SECTIONS.iter().any(|(known, _)| *known == name) || names.contains(&name);
+                    if !known && object(&self.definitions[name])["properties"].is_object() {
+                        names.push(name);
+                    }
+                }
+            }
+        }
+        names
     }
 
     fn steps(&self) -> String {
