@@ -1,5 +1,6 @@
 //! From a document to a gateway, and the whole life of a request.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crocodile_pear::error::Error;
@@ -171,23 +172,32 @@ impl Gateway {
         &self.metrics
     }
 
-    /// A request's whole life.
-    pub async fn handle(&self, request: ClientRequest) -> Reply {
-        let found = self.routes.find(&request.method, request.target.path());
+    /// A request's whole life. `gateway` keeps it alive.
+    pub fn handle(
+        gateway: impl Deref<Target = Arc<Gateway>> + Send,
+        request: ClientRequest,
+    ) -> impl Future<Output = Reply> + Send {
+        // Made before the future is: what the request was would stand in it to its end. And shared at once, since it is
+        // large and goes from hand to hand.
         let client = ClientFacts { address: request.connection.peer, version: request.version, tls: false };
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         scope.facts_mut().set_client(client);
-        match found {
-            Ok(Found::Endpoint(endpoint, params)) => {
-                scope.set_params(params);
-                endpoint.serve(scope).await
+        let mut scope = Arc::new(scope);
+        async move {
+            let found = gateway.routes.find(scope.method(), scope.path().unwrap_or_default());
+            match found {
+                Ok(Found::Endpoint(endpoint, params)) => {
+                    alone(&mut scope).set_params(params);
+                    endpoint.serve(scope).await
+                }
+                // Boxed: few requests come here, all would carry the room.
+                other => Box::pin(gateway.turn_away(scope, other)).await,
             }
-            other => self.turn_away(scope, other).await,
         }
     }
 
     /// A request that no endpoint serves.
-    async fn turn_away(&self, scope: Scope, found: Result<Found<'_, Endpoint>, Error>) -> Reply {
+    async fn turn_away(&self, scope: Arc<Scope>, found: Result<Found<'_, Endpoint>, Error>) -> Reply {
         let asked = self.asked_about(&scope, &found);
         let mut visit = Visit::new(asked.map_or(&self.unserved, |endpoint| &endpoint.layers), scope);
         let response = match (visit.enter().await, found) {
@@ -214,19 +224,20 @@ impl Gateway {
     pub fn refuse(&self, refusal: Refusal, connection: &Connection) -> Reply {
         let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
         scope.facts_mut().set_client(ClientFacts { address: connection.peer, version: Version::HTTP_11, tls: false });
-        Visit::new(&self.unserved, scope).refuse(|| respond::refusal(&refusal))
+        Visit::new(&self.unserved, Arc::new(scope)).refuse(|| respond::refusal(&refusal))
     }
 }
 
 impl Endpoint {
     /// Serves a request: in through the layers, through the plan, and out again.
-    async fn serve(&self, mut scope: Scope) -> Reply {
+    async fn serve(&self, mut scope: Arc<Scope>) -> Reply {
+        let own = alone(&mut scope);
         if let Some(route) = &self.named {
-            scope.facts_mut().set_route(route.clone());
+            own.facts_mut().set_route(route.clone());
         }
         // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
         if !self.plan.is_proxy() {
-            scope.call_as_get();
+            own.call_as_get();
         }
         let mut visit = Visit::new(&self.layers, scope);
         let response = match visit.enter().await {
@@ -235,6 +246,11 @@ impl Endpoint {
         };
         visit.leave(response).await
     }
+}
+
+/// The scope of a request that nobody else has yet.
+fn alone(scope: &mut Arc<Scope>) -> &mut Scope {
+    Arc::get_mut(scope).expect("nobody else has it before the pipeline runs")
 }
 
 /// Checks where a document listens.

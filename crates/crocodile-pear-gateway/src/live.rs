@@ -68,8 +68,8 @@ impl Core {
 }
 
 impl Handler for Core {
-    async fn handle(&self, request: ClientRequest) -> Reply {
-        self.gateway().handle(request).await
+    fn handle(&self, request: ClientRequest) -> impl Future<Output = Reply> + Send {
+        Gateway::handle(self.gateway(), request)
     }
 
     fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply {

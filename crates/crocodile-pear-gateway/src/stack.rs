@@ -54,8 +54,8 @@ pub struct Visit<'a> {
 
 impl<'a> Visit<'a> {
     /// A request before the outermost layer.
-    pub fn new(stack: &'a Arc<Stack>, scope: Scope) -> Self {
-        Visit { stack, scope: Arc::new(scope), passed: 0, left: false }
+    pub fn new(stack: &'a Arc<Stack>, scope: Arc<Scope>) -> Self {
+        Visit { stack, scope, passed: 0, left: false }
     }
 
     /// The request.
@@ -221,8 +221,8 @@ mod tests {
         (Arc::new(stack), notes)
     }
 
-    fn scope() -> Scope {
-        Scope::new(Method::GET, None, HeaderMap::new(), Body::empty())
+    fn scope() -> Arc<Scope> {
+        Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()))
     }
 
     fn way(headers: &HeaderMap) -> Vec<&str> {

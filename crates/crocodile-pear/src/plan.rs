@@ -109,21 +109,27 @@ impl Plan {
     /// # Errors
     /// What fails before the first part of an answer is there.
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+        // Boxed, here and below: a plain call would carry the room of what it has not.
         if self.reads_body
-            && let Err(error) = read_body(scope, bound).await
+            && let Err(error) = Box::pin(read_body(scope, bound)).await
         {
             return Some(Err(error));
         }
-        let mut steps = self.steps.iter();
-        let first = steps.next()?;
-        let mut flow = first.begin(scope);
-        for step in steps {
-            flow = step.run(flow, scope);
-        }
+        let flow = self.start(scope)?;
         match self.shape {
-            Shape::One => flow.next().await?.outcome.await,
-            Shape::Many(_) => first_come(flow).await,
+            Shape::One => match flow.only() {
+                Ok(producer) => producer.outcome.await,
+                Err(mut flow) => Box::pin(async move { flow.next().await?.outcome.await }).await,
+            },
+            Shape::Many(_) => Box::pin(first_come(flow)).await,
         }
+    }
+
+    /// The steps put together; nothing runs yet.
+    fn start(&self, scope: &Arc<Scope>) -> Option<Flow> {
+        let mut steps = self.steps.iter();
+        let first = steps.next()?.begin(scope);
+        Some(steps.fold(first, |flow, step| step.run(flow, scope)))
     }
 }
 

@@ -11,7 +11,7 @@ mod wire;
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout};
 pub(super) use self::head::write_interim;
 
 use self::head::Asked;
-use self::send::{Sent, send};
+use self::send::{Sending, Sent};
 use self::upload::{Progress, Upload};
 use self::wire::Wire;
 use super::cores::Core;
@@ -66,18 +66,44 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         Poll::Ready(())
     })
     .await;
+    // Nothing of a request stands in this future longer than it must: it is what a connection at rest costs.
     loop {
         let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await;
-        let after = match next {
-            Next::Request(request) => answer(&mut wire, request, &connection, &core).await,
-            Next::Refused(refusal) => refuse(&mut wire, refusal, &connection, &core).await,
-            Next::Nothing => After::Close,
+        let Opened { request, asked, mut upload } = match next {
+            Next::Request(head) => open(&mut wire, head, &connection),
+            Next::Refused(refusal) => Opened { request: Err(refusal), asked: Asked::unread(), upload: None },
+            Next::Nothing => return close(wire, false).await,
         };
-        match after {
-            After::Keep(since) => stage = Stage::Idle(since),
-            After::Close => return close(wire, false).await,
-            After::Linger => return close(wire, true).await,
-            After::Broken => return,
+        let handled = match request {
+            Ok(request) => {
+                let mut handling = pin!(core.handler.handle(request));
+                poll_fn(|cx| poll_handler(handling.as_mut(), &mut wire, &mut upload, &connection, &core, cx)).await
+            }
+            Err(refusal) => Handled::Refused(refusal),
+        };
+        wire.look = None;
+        let (reply, asked) = match handled {
+            Handled::Reply(reply) => (final_answer(reply, upload.as_ref(), &connection, &core), asked),
+            // Its client may still send, and is told that it is in vain.
+            Handled::Refused(refusal) => (core.handler.refuse(refusal, &connection), Asked::unread()),
+            Handled::Gone => return,
+        };
+        let sent = match Sending::new(reply, &asked, &wire, upload.as_mut(), &core) {
+            Ok(mut sending) => poll_fn(|cx| sending.poll(&mut wire, &mut upload, &core, cx)).await,
+            // Boxed: few connections become tunnels, all would carry the room.
+            Err(Some(switching)) => Box::pin(switching.run(&mut wire)).await,
+            Err(None) => return,
+        };
+        let unread = asked.unread || upload.is_some_and(|upload| !upload.whole());
+        match sent {
+            Sent::Broken => return,
+            Sent::Whole(since) if !unread => stage = Stage::Idle(since),
+            Sent::Whole(_) => return close(wire, true).await,
+            Sent::Last => {
+                let more = unread || !wire.held.is_empty();
+                return close(wire, more).await;
+            }
+            Sent::Switched => return close(wire, false).await,
         }
     }
 }
@@ -98,17 +124,6 @@ enum Next {
     Refused(Refusal),
     /// The client left, or was silent for too long, or the gateway stops.
     Nothing,
-}
-
-/// What becomes of a connection after an answer.
-enum After {
-    /// It rests from then on.
-    Keep(Instant),
-    Close,
-    /// It is closed, and the client may still send.
-    Linger,
-    /// It was broken off: dropping the socket resets it.
-    Broken,
 }
 
 /// Waits for the next head, with no buffer at all until part of one is here.
@@ -196,77 +211,76 @@ fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut
     wire.poll_due(due, cx).map(|()| late)
 }
 
-/// Runs one request and sends its answer.
-async fn answer<H: Handler>(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>, core: &Core<H>) -> After {
+/// A request on its way to the handler.
+struct Opened {
+    request: Result<ClientRequest, Refusal>,
+    asked: Asked,
+    /// What is still to come of its body.
+    upload: Option<Upload>,
+}
+
+fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Opened {
     let asked = Asked::of(&head);
-    let (body, mut upload) = match take_body(wire, &head) {
+    let (body, upload) = match take_body(wire, &head) {
         Ok(taken) => taken,
-        Err(refusal) => return refuse(wire, refusal, connection, core).await,
+        Err(refusal) => return Opened { request: Err(refusal), asked, upload: None },
     };
     let RequestHead { method, target, version, headers, upgrades: upgrade, trailers, .. } = head;
-    let takes = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
-    let request = ClientRequest {
-        method,
-        target,
-        version,
-        headers,
-        body,
-        connection: connection.clone(),
-        interim: takes,
-        upgrade,
-        trailers,
-    };
-    let waited = {
-        let mut handled = pin!(core.handler.handle(request));
-        poll_fn(|cx| {
-            loop {
-                if let Poll::Ready(reply) = handled.as_mut().poll(cx) {
-                    return Poll::Ready(Waited::Reply(reply));
-                }
-                if connection.has_interim() && flush_interim(wire, connection, cx).is_err() {
-                    return Poll::Ready(Waited::Gone);
-                }
-                match ready!(poll_client(wire, &mut upload, core, cx)) {
-                    Client::Moved => {}
-                    Client::Gone => return Poll::Ready(Waited::Gone),
-                    Client::LateBody => return Poll::Ready(Waited::LateBody),
-                }
-            }
-        })
-        .await
-    };
-    wire.look = None;
-    match waited {
-        Waited::Reply(reply) => {
-            // Those that came with the answer go before it.
-            if connection.has_interim() && poll_fn(|cx| flush_interim(wire, connection, cx).into()).await.is_err() {
-                return After::Broken;
-            }
-            let whole = upload.as_ref().is_none_or(Upload::whole);
-            let reply = final_answer(reply, whole, connection, core);
-            let sent = send(wire, reply, asked, &mut upload, core).await;
-            settle(wire, sent, upload).await
+    let interim = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
+    let connection = connection.clone();
+    let request = ClientRequest { method, target, version, headers, body, connection, interim, upgrade, trailers };
+    Opened { request: Ok(request), asked, upload }
+}
+
+/// What came of a request.
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment on the stack")]
+enum Handled {
+    Reply(Reply),
+    Refused(Refusal),
+    /// The client left.
+    Gone,
+}
+
+/// Waits for the handler, and meanwhile for the client.
+fn poll_handler<H: Handler>(
+    mut handling: Pin<&mut impl Future<Output = Reply>>,
+    wire: &mut Wire,
+    upload: &mut Option<Upload>,
+    connection: &Connection,
+    core: &Core<H>,
+    cx: &mut Context<'_>,
+) -> Poll<Handled> {
+    loop {
+        let polled = handling.as_mut().poll(cx);
+        // Those that came with the answer go before it.
+        if connection.has_interim() && flush_interim(wire, connection, cx).is_err() {
+            return Poll::Ready(Handled::Gone);
         }
-        Waited::LateBody => refuse(wire, LATE_BODY, connection, core).await,
-        Waited::Gone => After::Broken,
+        if let Poll::Ready(reply) = polled {
+            return Poll::Ready(Handled::Reply(reply));
+        }
+        match ready!(poll_client(wire, upload, core, cx)) {
+            Client::Moved => {}
+            Client::Gone => return Poll::Ready(Handled::Gone),
+            Client::LateBody => return Poll::Ready(Handled::Refused(LATE_BODY)),
+        }
     }
 }
 
 /// The reply, unless its status is none of a final answer: a change of protocol comes with a tunnel, when the request is
 /// `whole`.
-fn final_answer<H: Handler>(reply: Reply, whole: bool, connection: &Arc<Connection>, core: &Core<H>) -> Reply {
+fn final_answer<H: Handler>(
+    reply: Reply,
+    upload: Option<&Upload>,
+    connection: &Arc<Connection>,
+    core: &Core<H>,
+) -> Reply {
     let interim = reply.response.status().is_informational();
     match matches!(reply.response.body(), Body::Tunnel(_)) {
-        true if !whole => core.handler.refuse(UNFINISHED, connection),
+        true if !upload.is_none_or(Upload::whole) => core.handler.refuse(UNFINISHED, connection),
         tunnel if tunnel != interim => core.handler.refuse(INTERIM, connection),
         _ => reply,
     }
-}
-
-enum Waited {
-    Reply(Reply),
-    LateBody,
-    Gone,
 }
 
 /// The body of a request: at hand if it came with the head, else to be pulled.
@@ -362,27 +376,6 @@ fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>)
     }
 }
 
-/// Answers a request that gets no further; the connection ends with it.
-async fn refuse<H: Handler>(wire: &mut Wire, refusal: Refusal, connection: &Arc<Connection>, core: &Core<H>) -> After {
-    let reply = core.handler.refuse(refusal, connection);
-    match send(wire, reply, Asked::unread(), &mut None, core).await {
-        Sent::Broken => After::Broken,
-        _ => After::Linger,
-    }
-}
-
-/// What becomes of the connection when the answer is out.
-async fn settle(wire: &mut Wire, sent: Sent, upload: Option<Upload>) -> After {
-    match sent {
-        Sent::Broken => After::Broken,
-        Sent::Switched => After::Close,
-        _ if upload.is_some_and(|upload| !upload.whole()) => After::Linger,
-        Sent::Last if !wire.held.is_empty() => After::Linger,
-        Sent::Last => After::Close,
-        Sent::Whole(since) => After::Keep(since),
-    }
-}
-
 async fn close(mut wire: Wire, more: bool) {
     wire.io.close();
     // Whoever is gone needs no goodbye.
@@ -414,5 +407,24 @@ impl Observed {
 impl Drop for Observed {
     fn drop(&mut self) {
         self.end(Ending::ClientGone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live;
+
+    fn size<A, T>(_: impl FnOnce(A) -> T) -> usize {
+        size_of::<T>()
+    }
+
+    /// With the socket's registration and a timer, 4 KiB are not exceeded.
+    #[test]
+    fn a_connection_at_rest_is_small() {
+        let serving =
+            |(io, connection, core): (Io, Arc<Connection>, Arc<Core<live::Core>>)| serve(io, connection, core);
+        let serving = size(serving);
+        assert!(serving <= 2400, "{serving} bytes");
     }
 }

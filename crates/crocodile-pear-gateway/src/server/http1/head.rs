@@ -17,17 +17,19 @@ pub struct Asked {
     pub reuse: Reuse,
     /// Whether the client takes trailers (RFC 9110, 6.5.1).
     pub trailers: bool,
+    /// Whether it was refused before it was read to its end.
+    pub unread: bool,
 }
 
 impl Asked {
     pub fn of(head: &RequestHead) -> Self {
         let head_only = head.method == Method::HEAD;
-        Asked { head_only, version: head.version, reuse: head.reuse, trailers: head.trailers }
+        Asked { head_only, version: head.version, reuse: head.reuse, trailers: head.trailers, unread: false }
     }
 
     /// Of a request that could not be read.
     pub fn unread() -> Self {
-        Asked { head_only: false, version: Version::HTTP_11, reuse: Reuse::Close, trailers: false }
+        Asked { head_only: false, version: Version::HTTP_11, reuse: Reuse::Close, trailers: false, unread: true }
     }
 }
 
@@ -182,7 +184,7 @@ mod tests {
     use super::*;
 
     fn asked(method: Method, version: Version) -> Asked {
-        Asked { head_only: method == Method::HEAD, version, reuse: Reuse::Keep, trailers: false }
+        Asked { head_only: method == Method::HEAD, version, reuse: Reuse::Keep, trailers: false, unread: false }
     }
 
     #[test]

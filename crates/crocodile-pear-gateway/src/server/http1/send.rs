@@ -1,14 +1,13 @@
 //! An answer on its way to the client: pulled as the client takes it, small pieces together in one write.
 
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::flow::{Body, Pulled, Tunnel};
 use crocodile_pear::format::json;
 use crocodile_pear::http1::{Reuse, write};
 use http::header::HeaderMap;
@@ -47,68 +46,41 @@ pub enum Sent {
     Broken,
 }
 
-/// Sends an answer.
-pub async fn send<H: Handler>(
-    wire: &mut Wire,
-    reply: Reply,
-    asked: Asked,
-    upload: &mut Option<Upload>,
-    core: &Core<H>,
-) -> Sent {
-    let Reply { response, observer } = reply;
-    let mut observed = Observed { observer, bytes: 0 };
-    let (parts, body) = response.into_parts();
-    let response = Response::from_parts(parts, ());
-    if let Body::Tunnel(tunnel) = body {
-        let head = switch(&response);
-        // A tunnel may wait for hours, and has no use for them.
-        drop(response);
-        let (how, sent) = match tunnel::run(wire, head, tunnel, &mut observed.bytes).await {
+/// A 101 on its way, and the tunnel behind it.
+pub struct Switching {
+    head: Vec<u8>,
+    tunnel: Tunnel,
+    observed: Observed,
+}
+
+impl Switching {
+    /// Sends the head, and is the tunnel until it ends.
+    pub async fn run(mut self, wire: &mut Wire) -> Sent {
+        let (how, sent) = match tunnel::run(wire, self.head, self.tunnel, &mut self.observed.bytes).await {
             tunnel::Ended::Closed(how) => (how, Sent::Switched),
             tunnel::Ended::Broken(how) => (how, Sent::Broken),
         };
-        observed.end(how);
-        return sent;
+        self.observed.end(how);
+        sent
     }
-    let body = match outgoing(body) {
-        Ok(body) => body,
-        Err(error) => {
-            tracing::error!(%error, "an answer could not be written");
-            observed.end(Ending::Failed(error));
-            return Sent::Broken;
-        }
-    };
-    let (delimiter, length) = delimit(&response, body.length(), &asked);
-    let given_up = upload.as_mut().is_some_and(|upload| {
-        upload.answered();
-        upload.given_up()
-    });
-    let keeps = asked.reuse == Reuse::Keep
-        && delimiter != Delimiter::Close
-        && !given_up
-        && wire.ended.is_none()
-        && !core.draining.load(Relaxed);
-    let link = match keeps {
-        true if asked.version == Version::HTTP_10 => Link::KeptForOld,
-        true => Link::Kept,
-        false => Link::Closing,
-    };
-    let body = if delimiter == Delimiter::Nothing { Outgoing::Bytes(Bytes::new()) } else { body };
-    let at_hand = matches!(body, Outgoing::Bytes(_));
-    let mut sending = Sending { body, delimiter, trailers: asked.trailers, stage: Step::Head, failure: None };
-    let now = Instant::now();
-    let head = (response, length, link, now);
-    let how = poll_fn(|cx| sending.poll(wire, &head, upload, core, &mut observed.bytes, cx)).await;
-    observed.bytes = observed.bytes.saturating_sub(wire.unsent() as u64);
-    let whole = matches!(how, Ending::Whole);
-    observed.end(how);
-    match whole {
-        // At hand and taken at once, as it mostly is: no time has passed.
-        true if keeps && at_hand => Sent::Whole(now),
-        true if keeps => Sent::Whole(Instant::now()),
-        true => Sent::Last,
-        false => Sent::Broken,
-    }
+}
+
+/// An answer on its way.
+pub struct Sending {
+    response: Response<()>,
+    body: Outgoing,
+    delimiter: Delimiter,
+    /// What `Content-Length` says.
+    length: Option<u64>,
+    link: Link,
+    /// Whether the client takes trailers.
+    trailers: bool,
+    began: Instant,
+    at_hand: bool,
+    stage: Step,
+    /// Why it is broken off once what came before has left.
+    failure: Option<Error>,
+    observed: Observed,
 }
 
 /// The head of a 101.
@@ -143,18 +115,6 @@ fn outgoing(body: Body) -> Result<Outgoing, Error> {
     })
 }
 
-/// What the head is made of.
-type Head = (Response<()>, Option<u64>, Link, Instant);
-
-struct Sending {
-    body: Outgoing,
-    delimiter: Delimiter,
-    trailers: bool,
-    stage: Step,
-    /// Why it is broken off once what came before has left.
-    failure: Option<Error>,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Nothing was written.
@@ -165,13 +125,78 @@ enum Step {
 }
 
 impl Sending {
-    fn poll<H: Handler>(
+    /// # Errors
+    /// A change of protocol, which is sent otherwise; nothing, where there is nothing that can be sent.
+    pub fn new<H: Handler>(
+        reply: Reply,
+        asked: &Asked,
+        wire: &Wire,
+        upload: Option<&mut Upload>,
+        core: &Core<H>,
+    ) -> Result<Self, Option<Switching>> {
+        let Reply { response, observer } = reply;
+        let mut observed = Observed { observer, bytes: 0 };
+        let (parts, body) = response.into_parts();
+        let response = Response::from_parts(parts, ());
+        let body = match body {
+            Body::Tunnel(tunnel) => return Err(Some(Switching { head: switch(&response), tunnel, observed })),
+            body => outgoing(body),
+        };
+        let body = match body {
+            Ok(body) => body,
+            Err(error) => {
+                tracing::error!(%error, "an answer could not be written");
+                observed.end(Ending::Failed(error));
+                return Err(None);
+            }
+        };
+        let (delimiter, length) = delimit(&response, body.length(), asked);
+        let given_up = upload.is_some_and(|upload| {
+            upload.answered();
+            upload.given_up()
+        });
+        let keeps = asked.reuse == Reuse::Keep
+            && delimiter != Delimiter::Close
+            && !given_up
+            && wire.ended.is_none()
+            && !core.draining.load(Relaxed);
+        let link = match keeps {
+            true if asked.version == Version::HTTP_10 => Link::KeptForOld,
+            true => Link::Kept,
+            false => Link::Closing,
+        };
+        let body = if delimiter == Delimiter::Nothing { Outgoing::Bytes(Bytes::new()) } else { body };
+        let at_hand = matches!(body, Outgoing::Bytes(_));
+        let (trailers, began, stage, failure) = (asked.trailers, Instant::now(), Step::Head, None);
+        Ok(Sending { response, body, delimiter, length, link, trailers, began, at_hand, stage, failure, observed })
+    }
+
+    /// Sends on, to the end.
+    pub fn poll<H: Handler>(
         &mut self,
         wire: &mut Wire,
-        head: &Head,
         upload: &mut Option<Upload>,
         core: &Core<H>,
-        bytes: &mut u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<Sent> {
+        let how = ready!(self.poll_end(wire, upload, core, cx));
+        self.observed.bytes = self.observed.bytes.saturating_sub(wire.unsent() as u64);
+        let whole = matches!(how, Ending::Whole);
+        self.observed.end(how);
+        Poll::Ready(match whole {
+            false => Sent::Broken,
+            true if self.link == Link::Closing => Sent::Last,
+            // At hand and taken at once, as it mostly is: no time has passed.
+            true if self.at_hand => Sent::Whole(self.began),
+            true => Sent::Whole(Instant::now()),
+        })
+    }
+
+    fn poll_end<H: Handler>(
+        &mut self,
+        wire: &mut Wire,
+        upload: &mut Option<Upload>,
+        core: &Core<H>,
         cx: &mut Context<'_>,
     ) -> Poll<Ending> {
         loop {
@@ -186,10 +211,10 @@ impl Sending {
             if self.stage == Step::End {
                 return Poll::Ready(Ending::Whole);
             }
-            let before = *bytes;
-            let filled = self.fill(wire, head, bytes, cx);
+            let before = self.observed.bytes;
+            let filled = self.fill(wire, cx);
             // It still reads: it has not left.
-            if *bytes > before && wire.ended.is_some() {
+            if self.observed.bytes > before && wire.ended.is_some() {
                 wire.ended = Some(Instant::now());
             }
             match filled {
@@ -232,15 +257,15 @@ impl Sending {
     }
 
     /// Writes what there is: the head, and the pieces of the body that are at hand. Ready when the socket may take more.
-    fn fill(&mut self, wire: &mut Wire, head: &Head, bytes: &mut u64, cx: &mut Context<'_>) -> Result<Poll<()>, Stop> {
+    fn fill(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Result<Poll<()>, Stop> {
         let mut out = SCRATCH.take();
         out.clear();
         if self.stage == Step::Head {
-            let (response, length, link, now) = head;
-            write_head(&mut out, response.status(), response.headers(), self.delimiter, *length, *link, *now);
+            let (status, headers) = (self.response.status(), self.response.headers());
+            write_head(&mut out, status, headers, self.delimiter, self.length, self.link, self.began);
             self.stage = Step::Body;
         }
-        let filled = self.gather(&mut out, bytes, cx);
+        let filled = self.gather(&mut out, cx);
         let filled = match filled {
             // What came before the failure leaves.
             Err(stop) => {
@@ -257,13 +282,13 @@ impl Sending {
     }
 
     /// Puts pieces together up to one write.
-    fn gather(&mut self, out: &mut Vec<u8>, bytes: &mut u64, cx: &mut Context<'_>) -> Result<Gathered, Stop> {
+    fn gather(&mut self, out: &mut Vec<u8>, cx: &mut Context<'_>) -> Result<Gathered, Stop> {
         loop {
             let frame = match &mut self.body {
                 Outgoing::Bytes(whole) => {
                     let whole = std::mem::take(whole);
                     self.stage = Step::End;
-                    *bytes += whole.len() as u64;
+                    self.observed.bytes += whole.len() as u64;
                     if let Delimiter::Length(length) = self.delimiter
                         && length != whole.len() as u64
                     {
@@ -290,7 +315,7 @@ impl Sending {
                     return Ok(Gathered::nothing(Poll::Ready(())));
                 }
             };
-            *bytes += data.len() as u64;
+            self.observed.bytes += data.len() as u64;
             let tail: &'static [u8] = match &mut self.delimiter {
                 Delimiter::Length(left) => {
                     *left = left.checked_sub(data.len() as u64).ok_or_else(|| uneven(data.len() as u64, *left))?;
