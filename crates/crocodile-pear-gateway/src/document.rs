@@ -109,7 +109,7 @@ spec! {
     /// answer is handed on as it comes.
     pub struct EndpointSpec {
         /// The steps, in order.
-        pub pipeline: Vec<Written>,
+        pub pipeline: Vec<Located<Written>>,
         /// The most bytes of a client's body that are read whole where an expression uses `$body`.
         pub max_body: Size = MAX_BODY,
     }
@@ -118,8 +118,10 @@ spec! {
 }
 
 fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec> {
+    let place = text.span;
     let request = Request::short(text, problems)?;
-    Some(EndpointSpec { pipeline: vec![Written::Request(request)], max_body: MAX_BODY, layers: Layers::default() })
+    let call = Located::new(Written::Request(request), place);
+    Some(EndpointSpec { pipeline: vec![call], max_body: MAX_BODY, layers: Layers::default() })
 }
 
 spec! {

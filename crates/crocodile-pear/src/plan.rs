@@ -1,5 +1,7 @@
 //! The steps of a pipeline in order, each noted on the way: what a request runs through.
 
+mod check;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,18 +16,15 @@ use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
 use crate::format::{self, json};
 use crate::jq::Value;
 use crate::scope::Scope;
+use crate::spec::Located;
 use crate::step::{Compile, Outline, Shape, Step};
 use crate::steps::Written;
-
-/// More calls for one request are hardly meant: it is ten times the largest inbox in the field.
-const MANY: u64 = 10_000;
 
 /// A pipeline, ready.
 pub struct Plan {
     steps: Vec<Box<dyn Step>>,
     shape: Shape,
     reads_body: bool,
-    merges: bool,
     timed: bool,
     /// The variables that its expressions use.
     uses: Vec<String>,
@@ -34,21 +33,27 @@ pub struct Plan {
 
 impl Plan {
     /// Compiles the steps in order; every problem of every step is noted.
-    pub fn compile(written: Vec<Written>, cx: &mut Compile<'_>) -> Option<Self> {
-        let merges = written.iter().any(|step| matches!(step, Written::Merge(_)));
-        let timed = written.iter().any(|step| matches!(step, Written::Timer(_)));
-        cx.follows = written.iter().any(|step| matches!(step, Written::Follow(_)));
-        let mut readers = written.iter().filter(|step| reads(step)).count();
+    pub fn compile(written: Vec<Located<Written>>, cx: &mut Compile<'_>) -> Option<Self> {
+        let whole = cx.place;
+        let has = |is: fn(&Written) -> bool| written.iter().any(|step| is(&step.value));
+        let merges = has(|step| matches!(step, Written::Merge(_)));
+        let timed = has(|step| matches!(step, Written::Timer(_)));
+        cx.follows = has(|step| matches!(step, Written::Follow(_)));
+        cx.item = false;
+        let mut readers = written.iter().filter(|step| reads(&step.value)).count();
         let mut steps = check_last(&written, cx).map(|()| Vec::new());
-        for written in written {
-            let replaces = replaces(&written);
+        for Located { value: written, span, .. } in written {
+            cx.place = span;
+            let (replaces, gives) = (replaces(&written), cx.item || check::gives(&written));
             readers -= usize::from(reads(&written));
             cx.reads = readers > 0;
-            let step = written.compile(cx);
+            let fed = check::source(&written, cx);
+            let step = written.compile(cx).filter(|_| fed.is_some());
             if replaces {
                 forget(cx);
             }
             cx.first = false;
+            cx.item = gives;
             steps = match (steps, step) {
                 (Some(mut steps), Some(step)) => {
                     steps.push(step);
@@ -59,24 +64,11 @@ impl Plan {
         }
         let outline = std::mem::take(&mut cx.outline);
         let uses = cx.used.clone();
-        let plan = Plan { steps: steps?, shape: cx.shape, merges, timed, uses, reads_body: cx.reads_body, outline };
-        plan.warn(cx);
+        let plan = Plan { steps: steps?, shape: cx.shape, timed, uses, reads_body: cx.reads_body, outline };
+        check::end(cx);
+        cx.place = whole;
+        check::waste(plan.calls(), merges, cx);
         Some(plan)
-    }
-
-    /// What runs, and probably not as meant.
-    fn warn(&self, cx: &mut Compile<'_>) {
-        let calls = self.calls();
-        if calls > MANY {
-            let remedy = "lower a `limit`: the calls of each item are multiplied by the items";
-            cx.problems.warning(cx.place, format!("one request may make up to {calls} calls"), remedy);
-        }
-        for (name, place) in std::mem::take(&mut cx.results) {
-            if self.merges && !cx.used.contains(&name) {
-                let message = format!("the answer of `{name}` is never used");
-                cx.problems.warning(place, message, format!("use `${name}`, or leave the call out"));
-            }
-        }
     }
 
     /// The lines of `explain`.
@@ -134,11 +126,11 @@ impl Plan {
 }
 
 /// `respond` has the last word.
-fn check_last(written: &[Written], cx: &mut Compile<'_>) -> Option<()> {
+fn check_last(written: &[Located<Written>], cx: &mut Compile<'_>) -> Option<()> {
     let mut sound = Some(());
     for (at, step) in written.iter().enumerate() {
-        let Written::Respond(respond) = step else { continue };
-        if written[at + 1..].iter().any(|later| !matches!(later, Written::Timer(_))) {
+        let Written::Respond(respond) = &step.value else { continue };
+        if written[at + 1..].iter().any(|later| !matches!(later.value, Written::Timer(_))) {
             sound = cx.problems.error(respond.place(), "`respond` is not the last step", "move it to the end");
         }
     }

@@ -119,6 +119,8 @@ pub struct Compile<'a> {
     pub place: Span,
     /// Whether no step stands before.
     pub first: bool,
+    /// Whether `.` is something: not before the first step of a pipeline that gives anything.
+    pub item: bool,
     /// Whether an expression uses `$body`.
     pub reads_body: bool,
     /// The lines of `explain` so far.
@@ -156,6 +158,7 @@ impl<'a> Compile<'a> {
             reads: false,
             place,
             first: true,
+            item: true,
             reads_body: false,
             outline: Vec::new(),
         }
@@ -166,8 +169,16 @@ impl Compile<'_> {
     /// Compiles expressions whose `.` is not the item that arrives.
     pub fn apart<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
         let unused = self.unused.clone();
-        let compiled = compile(self);
+        let compiled = self.of_values(compile);
         self.unused = unused;
+        compiled
+    }
+
+    /// Compiles expressions whose `.` is one of the values of an expression, whether items flow or not.
+    pub fn of_values<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let item = std::mem::replace(&mut self.item, true);
+        let compiled = compile(self);
+        self.item = item;
         compiled
     }
 
@@ -189,6 +200,7 @@ impl Compile<'_> {
                 self.used.extend(filter.uses().iter().cloned());
                 self.unused.retain(|(key, _)| !filter.may_take(key));
                 self.reads_body |= filter.uses().iter().any(|name| name == "body");
+                self.check_item(written, &filter);
                 self.check_answers(written, &filter)?;
                 Some(filter)
             }
@@ -209,6 +221,20 @@ impl Compile<'_> {
                 None
             }
         }
+    }
+
+    /// Notes, once for a step, that `.` is nothing yet.
+    fn check_item(&mut self, written: &Located<String>, filter: &Filter) {
+        if self.item || !filter.reads_item() {
+            return;
+        }
+        self.item = true;
+        let remedy = "put a `request` before this step, or use `$query`, `$path`, `$headers` or `$body`";
+        self.problems.warning(
+            written.at(0, written.value.len()),
+            "`.` is null: no step before this one gives anything",
+            remedy,
+        );
     }
 
     /// Notes which answers an expression asks for, and whether there are such calls.
@@ -248,13 +274,11 @@ impl Compile<'_> {
     /// Compiles an expression that decides.
     pub fn condition(&mut self, expression: &Expression) -> Option<Filter> {
         let written = &expression.0;
-        let filter = self.filter(expression)?;
-        match jq::assignment(written.as_str()) {
-            None => Some(filter),
-            Some(at) => {
-                self.problems.error(written.at(at, 1), "`=` sets a value here, and compares nothing", "write `==`")
-            }
+        if let Some(at) = jq::assignment(written.as_str()) {
+            let message = "`=` sets a value here, and compares nothing";
+            return self.problems.error(written.at(at, 1), message, "write `==`");
         }
+        self.filter(expression)
     }
 
     /// Compiles a template.

@@ -56,12 +56,17 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Each> {
 
 impl Spec for Each {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let filter = cx.filter(&self.items)?;
         let written = &self.items.0;
-        let path = Path::parse(written.as_str()).map(Arc::new);
-        if cx.first {
+        if !cx.item {
             let remedy = "begin with a `request`, or give the items to its `for_each`";
             return cx.problems.error(written.span, "`each` has no list before it", remedy);
+        }
+        let filter = cx.filter(&self.items)?;
+        let path = Path::parse(written.as_str()).map(Arc::new);
+        let items = format!("{}[]", written.as_str().trim_end());
+        if path.is_none() && Path::parse(&items).is_some() {
+            let message = format!("`{written}` is one item: the list itself");
+            return cx.problems.error(written.span, message, format!("write `{items}` for its items"));
         }
         cx.shape = Shape::Many(cx.shape.most().saturating_mul(self.limit));
         let waits = if path.is_some() { None } else { Some("the body is read whole: this is no plain path to a list") };

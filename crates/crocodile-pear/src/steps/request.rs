@@ -147,7 +147,8 @@ impl Spec for Request {
         let batch = self.batch.clone().filter(|_| each);
         let made = match &batch {
             Some(_) => self.asking("request", cx).map(|asking| (asking.calling.clone(), Some(Arc::new(asking)))),
-            None => self.calling("request".into(), cx, each).map(|calling| (Arc::new(calling), None)),
+            None if each => cx.of_values(|cx| self.calling("request".into(), cx, true)).map(|calling| (Arc::new(calling), None)),
+            None => self.calling("request".into(), cx, false).map(|calling| (Arc::new(calling), None)),
         };
         // Not before the call was looked at as well: every problem is told.
         let (for_each, (calling, asking)) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, made?);
@@ -188,6 +189,7 @@ impl Request {
         if self.batch.is_some() {
             let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
             cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
+            cx.item = true;
         }
         let upstream = cx.upstream(&self.to);
         let (path, client_query) = self.target();

@@ -87,6 +87,7 @@ fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> 
     if let Some(each) = &request.for_each {
         let remedy = "call once, or use `request` with `for_each`";
         cx.problems.error::<()>(each.0.span, "a named call cannot have `for_each`", remedy);
+        cx.item = true;
         sound = false;
     }
     let text = format!("{name} = {} {}", request.to.value, request.path.value);

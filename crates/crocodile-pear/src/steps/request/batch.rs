@@ -89,7 +89,7 @@ impl Request {
         let batch = self.batch.take();
         let (place, bare) = (self.path.span, self.path.value.contains("{.}"));
         let batching = batch.map(|batch| batch.compile(cx));
-        let calling = self.calling(step.into(), cx, true)?;
+        let calling = cx.of_values(|cx| self.calling(step.into(), cx, true))?;
         let batching = batching.map_or(Some(None), |batching| batching.map(Some))?;
         match &batching {
             Some(_) if bare => {

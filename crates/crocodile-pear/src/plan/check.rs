@@ -1,0 +1,47 @@
+//! What a pipeline cannot mean, and what it probably does not: found when it is compiled.
+
+use crate::step::{Compile, Shape};
+use crate::steps::Written;
+
+/// More calls for one request are hardly meant: it is ten times the largest inbox in the field.
+const MANY: u64 = 10_000;
+
+/// Whether something flows from this step on, so that `.` is an item.
+pub fn gives(step: &Written) -> bool {
+    !matches!(step, Written::Timer(_))
+}
+
+/// Whether a step has what it works on.
+pub fn source(step: &Written, cx: &mut Compile<'_>) -> Option<()> {
+    let takes_items = matches!(step, Written::Concatenate(_) | Written::Convert(_) | Written::Dedupe(_));
+    if cx.item || !takes_items {
+        return Some(());
+    }
+    cx.problems.error(cx.place, "no step before this one gives anything", "put a `request` before it")
+}
+
+/// What leaves the last step.
+pub fn end(cx: &mut Compile<'_>) {
+    if !cx.item {
+        let remedy = "add a `request`, or a `respond`";
+        cx.problems.warning(cx.place, "no step of this pipeline gives anything", remedy);
+    }
+    if let Shape::Many(_) = cx.shape {
+        let message = "several answers follow one another: `{…}{…}` is not JSON";
+        cx.problems.warning(cx.place, message, "add `- concatenate: { body_only: true }` after it");
+    }
+}
+
+/// What the whole pipeline does in vain.
+pub fn waste(calls: u64, merges: bool, cx: &mut Compile<'_>) {
+    if calls > MANY {
+        let remedy = "lower a `limit`: the calls of each item are multiplied by the items";
+        cx.problems.warning(cx.place, format!("one request may make up to {calls} calls"), remedy);
+    }
+    for (name, place) in std::mem::take(&mut cx.results) {
+        if merges && !cx.used.contains(&name) {
+            let message = format!("the answer of `{name}` is never used");
+            cx.problems.warning(place, message, format!("use `${name}`, or leave the call out"));
+        }
+    }
+}
