@@ -77,8 +77,7 @@ impl Gateway {
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
-        let mut cx =
-            layer::Compile { problems, params: None, files: given.files, metrics: given.metrics, names_route: false };
+        let mut cx = layer::Compile::new(problems, given.files, given.metrics);
         let shared = document.layers.compile(&mut cx);
         let unserved = shared.around(None, &Around { route: None, plan: None, max_body: 0 }, &mut cx);
         let mut gateway = Gateway {
@@ -108,13 +107,8 @@ impl Gateway {
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
         let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.bytes());
-        let mut cx = layer::Compile {
-            problems,
-            params: Some(PathParams { names: &known.params, rest: known.rest.as_deref() }),
-            files: given.files,
-            metrics: given.metrics,
-            names_route: false,
-        };
+        let mut cx = layer::Compile::new(problems, given.files, given.metrics);
+        cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body };
         let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
         let (route, plan) = (route.ok()?, plan?);

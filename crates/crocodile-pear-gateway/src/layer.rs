@@ -132,6 +132,13 @@ pub struct PathParams<'a> {
     pub rest: Option<&'a str>,
 }
 
+impl<'a> Compile<'a> {
+    /// At the document.
+    pub fn new(problems: &'a mut Problems, files: Files<'a>, metrics: &'a Arc<Metrics>) -> Self {
+        Compile { problems, params: None, files, metrics, names_route: false }
+    }
+}
+
 impl Compile<'_> {
     /// Compiles a text with expressions in braces. `names` are what expressions know here, besides what all know.
     pub fn template(&mut self, written: &Located<String>, names: &[&str]) -> Option<Template> {

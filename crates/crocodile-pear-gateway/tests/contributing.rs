@@ -1,0 +1,51 @@
+//! The layer of CONTRIBUTING, compiled and tried as the file of a layer that it would be.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+// What the layer names as `crate::…`.
+use crocodile_pear_gateway::{layer, respond};
+
+#[path = "../../../docs/layers/maintenance.rs"]
+mod maintenance;
+
+use crocodile_pear::flow::Body;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Decode, Node};
+use crocodile_pear_gateway::stack::{Stack, Visit};
+use http::{HeaderMap, Method};
+use layer::{Around, Compile, Spec};
+use maintenance::Maintenance;
+
+#[tokio::test]
+async fn the_layer_does_what_contributing_says() {
+    let mut problems = Problems::default();
+    let written = Maintenance::decode(&Node::from_json(&"10m".into()), &mut problems).unwrap();
+    let (files, metrics) = (|_: &_| Err(String::new()), Arc::default());
+    let mut cx = Compile::new(&mut problems, &files, &metrics);
+    let ready = written.compile(&mut cx).unwrap();
+    let mut stack = Stack::default();
+    let around = Around { route: None, plan: None, max_body: 0 };
+    stack.push("maintenance", Maintenance::around(&ready, &around).unwrap());
+    let told: Vec<_> = stack.outline().collect();
+    assert_eq!(told, [("maintenance", "answers every request with 503, to be tried again after 600 s".to_owned())]);
+
+    let stack = Arc::new(stack);
+    let scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+    let mut visit = Visit::new(&stack, Arc::new(scope));
+    let response = visit.enter().await.unwrap();
+    let reply = visit.leave(response).await;
+    assert_eq!(reply.response.status(), 503);
+    assert!(reply.observer.is_none());
+}
+
+#[test]
+fn the_layer_reads_what_contributing_says() {
+    let mut problems = Problems::default();
+    assert!(Maintenance::decode(&Node::from_json(&"soon".into()), &mut problems).is_none());
+    assert!(problems.fatal());
+    assert_eq!(Maintenance::AT_DOCUMENT.unwrap().name, "maintenance");
+}
