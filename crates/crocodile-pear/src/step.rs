@@ -87,6 +87,8 @@ pub struct Compile<'a> {
     pub params: &'a [String],
     /// Which of them is the rest of the path.
     pub rest: Option<&'a str>,
+    /// The path of the endpoint, as it is written.
+    pub path: &'a str,
     /// The client's method; nothing, where it may be any.
     pub method: Option<&'a Method>,
     /// Where problems go.
@@ -142,6 +144,7 @@ impl<'a> Compile<'a> {
             broken,
             params,
             rest: None,
+            path: "",
             method,
             problems,
             names: Vec::new(),

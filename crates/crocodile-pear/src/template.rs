@@ -3,6 +3,8 @@
 
 mod dots;
 
+pub use dots::check as check_path;
+
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
@@ -219,6 +221,11 @@ impl Template {
             TemplateKind::Field => (parts?, Vec::new()),
         };
         Some(Template { parts, query, kind })
+    }
+
+    /// The parts of a target's path.
+    pub fn path(&self) -> &[Part] {
+        &self.parts
     }
 
     /// The expressions in it.

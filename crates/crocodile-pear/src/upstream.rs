@@ -34,7 +34,9 @@ pub use self::health::HealthSpec;
 pub use self::pool::Connections;
 pub use self::resolve::{Resolver, ResolverSpec};
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
-pub use self::spec::{ConnectionsSpec, Files, Given, Protocol, ServerSpec, TimeoutSpec, TlsSpec, UpstreamSpec};
+pub use self::spec::{
+    ConnectionsSpec, Files, Given, Protocol, RewriteSpec, ServerSpec, TimeoutSpec, TlsSpec, UpstreamSpec,
+};
 pub use self::tls::{TlsSettings, TlsVersion, refusal};
 pub use crate::http1::fields::may_send;
 
@@ -83,6 +85,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// What its calls take along of the client's request.
     pub forward: Arc<Forward>,
+    /// Whether header fields of its answers that point into it point to the gateway instead.
+    pub rewrite: RewriteSpec,
     /// The most calls in flight, over all cores.
     pub in_flight: Option<usize>,
     /// Limits of the connection pool.
@@ -111,6 +115,7 @@ impl Settings {
             resolver: None,
             timeouts: Timeouts::default(),
             forward: Arc::default(),
+            rewrite: RewriteSpec::On,
             in_flight: None,
             connections: Connections::default(),
             max_head: 64 * 1024,
@@ -180,6 +185,7 @@ impl Default for Timeouts {
 pub struct Upstream {
     name: Arc<str>,
     forward: Arc<Forward>,
+    rewrite: RewriteSpec,
     timeouts: Timeouts,
     max_head: usize,
     gate: Gate,
@@ -283,6 +289,7 @@ impl Upstream {
             log_limiter: LogLimiter::default(),
             name: settings.name,
             forward: settings.forward,
+            rewrite: settings.rewrite,
             timeouts: settings.timeouts,
             max_head: settings.max_head,
         }))
@@ -299,6 +306,11 @@ impl Upstream {
     /// `BadRequest` where a value that is made of the client's cannot stand in a header.
     pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
         self.forward.fields(scope, likeness)
+    }
+
+    /// Whether header fields of its answers that point into it point to the gateway instead, unless a call says otherwise.
+    pub fn rewrite(&self) -> RewriteSpec {
+        self.rewrite
     }
 
     /// The client's host, where its calls keep it.

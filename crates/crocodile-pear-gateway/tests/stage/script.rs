@@ -41,7 +41,7 @@ spec! {
         pub open: Option<String>,
         /// Answers with this status,
         pub status: Option<u16>,
-        /// these fields (JSON is the content type unless it is named here),
+        /// these fields (JSON is the content type unless it is named here; `${SELF}` is its own address),
         pub headers: Option<Entries<Option<String>>>,
         /// and this body, its length told.
         pub body: Option<Payload>,

@@ -41,7 +41,7 @@ impl Upstream {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
         let notes = Arc::new(Mutex::new(Notes::default()));
-        let part = Part { script: Arc::new(script.clone()), gates: gates.clone(), notes: notes.clone() };
+        let part = Part { script: Arc::new(script.clone()), gates: gates.clone(), notes: notes.clone(), address };
         // It ends with the process: nobody knows its port once the gateway has ended.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -112,6 +112,7 @@ struct Part {
     script: Arc<Entries<Acts>>,
     gates: Gates,
     notes: Arc<Mutex<Notes>>,
+    address: SocketAddr,
 }
 
 /// Why a connection is over.
@@ -206,7 +207,7 @@ impl Part {
             hear(usize::MAX, reader)?;
         }
         if act.status.is_some() || act.body.is_some() || act.chunks.is_some() || act.headers.is_some() {
-            reader.get_mut().write_all(&answer(act, call)?)?;
+            reader.get_mut().write_all(&answer(act, call, self.address)?)?;
         }
         if let Some(raw) = &act.raw {
             let written = write(raw, reader.get_mut());
@@ -252,11 +253,12 @@ fn write(payload: &Payload, stream: &mut TcpStream) -> Result<(), Over> {
 }
 
 /// The bytes of an answer that is told by its parts.
-fn answer(act: &Act, call: &str) -> Result<Vec<u8>, String> {
+fn answer(act: &Act, call: &str, own: SocketAddr) -> Result<Vec<u8>, String> {
     let mut out = format!("HTTP/1.1 {} Scripted\r\n", act.status.unwrap_or(200)).into_bytes();
     let fields = act.headers.iter().flatten();
     for (name, (_, value)) in fields.clone() {
         if let Some(value) = value {
+            let value = value.replace("${SELF}", &own.to_string());
             out.extend(format!("{name}: {value}\r\n").into_bytes());
         }
     }

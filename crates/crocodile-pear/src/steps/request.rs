@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod collect;
+mod rewrite;
 
 use std::borrow::Cow;
 use std::future::ready;
@@ -15,6 +16,7 @@ use http::{HeaderMap, Method};
 
 use self::batch::{Asking, Batch};
 use self::collect::{Collector, Coming, seated};
+use self::rewrite::Rewrite;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Passage, Producer};
 use crate::format;
@@ -29,7 +31,7 @@ use crate::step::status::{OnStatus, Rules};
 use crate::step::view::View;
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, ask_whole, evaluate, holds};
 use crate::template::{Source, Template, TemplateKind};
-use crate::upstream::{Call, Likeness, Root, TimeoutSpec, Timeouts, Upstream};
+use crate::upstream::{Call, Likeness, RewriteSpec, Root, TimeoutSpec, Timeouts, Upstream};
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
 const MOST_AT_ONCE: usize = 1024;
@@ -71,6 +73,8 @@ spec! {
         /// uses it as if its status were 2xx, `fail` makes it a failed call for which `otherwise` does not stand, any
         /// other value stands for the answer.
         pub on_status: Option<OnStatus>,
+        /// As `rewrite` of the upstream, for this call: the first step, whose answer is handed on.
+        pub rewrite: Option<Located<RewriteSpec>>,
         /// The most bytes of a body that are read whole for `otherwise` or for an expression.
         pub max_body: Size = MAX_BODY,
     }
@@ -106,6 +110,8 @@ pub(crate) struct Calling {
     own: bool,
     method: Verb,
     headers: Vec<(HeaderName, Template)>,
+    /// What makes fields of its answers that point into the upstream point to the gateway.
+    rewrite: Option<Rewrite>,
     body: Sent,
     timeouts: Option<Arc<Timeouts>>,
     when: Option<Filter>,
@@ -205,10 +211,12 @@ impl Request {
         let body = body(&self, own, cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
+        let rewritten = self.rewritten(own && !cx.follows, upstream.as_deref(), cx);
         let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let is_read = cx.reads || each || cx.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
         let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value()), on_status?);
+        let rewrite = if rewritten { Rewrite::new(&target, cx.path) } else { None };
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> =
             templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
@@ -225,6 +233,7 @@ impl Request {
             own,
             method,
             headers,
+            rewrite,
             body,
             timeouts,
             when,
@@ -239,6 +248,19 @@ impl Request {
             is_read,
         })
         .filter(|_| starts_right)
+    }
+
+    /// Whether fields of its answers that point into the upstream point to the gateway instead.
+    fn rewritten(&self, handed_on: bool, upstream: Option<&Upstream>, cx: &mut Compile<'_>) -> bool {
+        match &self.rewrite {
+            Some(written) if !handed_on => {
+                let remedy = "leave it out; in a pipeline that follows links, links stay as the upstream wrote them";
+                cx.problems.error::<()>(written.span, "`rewrite` is for an answer that is handed on", remedy);
+                false
+            }
+            Some(written) => written.value == RewriteSpec::On,
+            None => handed_on && upstream.is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On),
+        }
     }
 
     /// The path without a `?*` at its end, and whether it had one.
@@ -356,7 +378,7 @@ impl Calling {
             Ok(false) => return Some(Ok(self.unmade(names))),
             Err(error) => return Some(Err(error.at_step(self.step.clone()))),
         }
-        let called = match self.prepare(&item, &names, &scope) {
+        let mut called = match self.prepare(&item, &names, &scope) {
             Ok(call) => {
                 self.note(&call, &mut names);
                 self.upstream.call(call).await
@@ -364,6 +386,9 @@ impl Calling {
             Err(error) => Err(self.blame.lay(error).of_upstream(self.upstream.name())),
         };
         self.asked.note(&mut names, &called);
+        if let (Some(rewrite), Ok(answer)) = (&self.rewrite, &mut called) {
+            rewrite.apply(&mut answer.headers, &self.upstream, &scope);
+        }
         let answer = self.settle(called).await.map_err(|error| error.at_step(self.step.clone()));
         Some(answer.map(|answer| Answer { names, ..answer }))
     }

@@ -7,7 +7,7 @@
 ///
 /// # Errors
 /// What is wrong, in words for the client.
-pub(super) fn check(path: &str) -> Result<(), &'static str> {
+pub fn check(path: &str) -> Result<(), &'static str> {
     if memchr::memchr2(b'.', b'%', path.as_bytes()).is_none() {
         return Ok(());
     }

@@ -301,6 +301,35 @@ impl Forward {
     }
 }
 
+impl Forward {
+    /// Whether an upstream may take an authority for its own: it is told so with every call.
+    pub(super) fn names(&self, authority: &str, asked: Option<&str>) -> bool {
+        let told = self.host == Host::Keep || !matches!(self.facts, Facts::Off);
+        let named = if let Host::Named(host) = &self.host { Some(&**host) } else { None };
+        named.into_iter().chain(asked.filter(|_| told)).any(|host| same(host, authority))
+    }
+
+    /// The host that its calls name, without a port.
+    pub(super) fn host_name(&self) -> Option<&str> {
+        match &self.host {
+            Host::Named(host) => Some(portless(host)),
+            Host::Server | Host::Keep => None,
+        }
+    }
+}
+
+fn portless(host: &str) -> &str {
+    host.rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+        .map_or(host, |(host, _)| host)
+}
+
+/// Whether two hosts are the same, whether or not the usual port is written.
+fn same(one: &str, other: &str) -> bool {
+    let usual = |host: &str| host.trim_end_matches(":80").trim_end_matches(":443").to_ascii_lowercase();
+    usual(one) == usual(other)
+}
+
 fn pick(names: &[HeaderName], client: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(names.len());
     for name in names.iter().filter(|name| !options(client).any(|option| is(option, name))) {

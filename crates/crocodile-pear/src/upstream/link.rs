@@ -8,6 +8,7 @@ use http::uri::{Authority, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::Upstream;
+use super::server::Server;
 use crate::error::{Error, Kind};
 
 /// The longest link, in bytes: more than any server accepts.
@@ -48,6 +49,29 @@ impl Origin {
     /// `http` or `https`.
     pub fn scheme(&self) -> &str {
         &self.scheme
+    }
+}
+
+impl Upstream {
+    /// The paths of its servers, as far as a URL of this scheme and authority leads to them; all of them for a URL without.
+    /// `asked` is the host that the client asked for: an upstream that was told it may have made a URL of it.
+    pub fn bases(
+        &self,
+        scheme: Option<&str>,
+        authority: Option<&str>,
+        asked: Option<&str>,
+    ) -> impl Iterator<Item = &str> {
+        let all = authority.is_none_or(|authority| self.forward.names(authority, asked));
+        let authority = authority.filter(|authority| !authority.contains('@'));
+        let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
+        let origin = move |usual: &str| Origin::new(scheme.unwrap_or(usual), authority.as_ref()?);
+        let leads = move |server: &&Server| all || origin(server.origin.scheme()).as_ref() == Some(&server.origin);
+        self.servers.iter().filter(leads).map(|server| &*server.base)
+    }
+
+    /// The hosts that it is reached by, and the one that its calls name.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(|server| &*server.origin.host).chain(self.forward.host_name())
     }
 }
 

@@ -43,6 +43,9 @@ spec! {
         /// Header fields of every call, each a text with `{}`. They win over forwarded ones; those of the call itself win over
         /// them. A field whose expression gives null or an empty text is left out, also if the client sent it.
         pub headers: Option<Entries<Located<String>>>,
+        /// Whether `location`, `content-location`, `link` and the path and domain of `set-cookie`, in an answer that is handed on,
+        /// point to the gateway where they point into the upstream.
+        pub rewrite: RewriteSpec = RewriteSpec::On,
         /// The most calls in flight, over all cores. A call above it waits up to `timeout.connect`, and then fails with 503.
         pub in_flight: Option<NonZeroUsize>,
         /// How long an idle connection is kept.
@@ -98,6 +101,16 @@ spec! {
 
 fn whole(call: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> {
     only([("call", call)], problems)
+}
+
+crate::choice! {
+    /// Whether header fields that point into the upstream point to the gateway instead.
+    pub enum RewriteSpec {
+        /// They do, where the endpoint has a path for it.
+        On = "on",
+        /// They are handed on as they came.
+        Off = "off",
+    }
 }
 
 crate::choice! {
@@ -234,6 +247,7 @@ impl UpstreamSpec {
             tls,
             resolver: given.resolver.clone(),
             forward: Arc::new(forward),
+            rewrite: self.rewrite,
             in_flight: self.in_flight.map(NonZeroUsize::get),
             protocol: self.protocol,
             connections,

@@ -1,0 +1,346 @@
+//! Header fields of an answer that point into the upstream point to the gateway instead: the way of the call, back.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_LOCATION, HOST, HeaderMap, HeaderName, HeaderValue, LINK, LOCATION, SET_COOKIE};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::scope::Scope;
+use crate::template::{self, Part, RestForm, Template};
+use crate::upstream::Upstream;
+
+/// The fields that may point into the upstream.
+const FIELDS: [HeaderName; 4] = [LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE];
+
+/// All but the unreserved characters (RFC 3986, 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// How a path of the upstream becomes one of the endpoint.
+pub(super) struct Rewrite {
+    /// The path of the call.
+    from: Vec<Piece>,
+    /// The endpoint's own.
+    to: Vec<Piece>,
+}
+
+enum Piece {
+    Text(String),
+    Param(Arc<str>),
+    Rest(RestForm),
+}
+
+impl Rewrite {
+    /// From the template of a call and the path of the endpoint; nothing, where an expression makes the path: what it did cannot
+    /// be undone.
+    pub(super) fn new(target: &Template, route: &str) -> Option<Self> {
+        let piece = |part: &Part| match part {
+            Part::Text(text) => Some(Piece::Text(text.clone())),
+            Part::Param(name) => Some(Piece::Param(name.as_str().into())),
+            Part::Rest(form) => Some(Piece::Rest(*form)),
+            Part::Segments(_) | Part::Jq(_) => None,
+        };
+        let from: Vec<Piece> = target.path().iter().map(piece).collect::<Option<_>>()?;
+        let segments = route.split('/').skip(1).flat_map(|segment| {
+            match segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
+                Some(name) if name.starts_with('*') => vec![Piece::Rest(RestForm::Whole)],
+                Some(name) => vec![Piece::Text("/".to_owned()), Piece::Param(name.into())],
+                None => vec![Piece::Text(format!("/{}", utf8_percent_encode(segment, CONTROLS)))],
+            }
+        });
+        let to: Vec<Piece> = segments.collect();
+        let rest = |pieces: &[Piece]| pieces.iter().any(|piece| matches!(piece, Piece::Rest(_)));
+        // Without the rest of the upstream's path there is none of the endpoint's.
+        (rest(&from) || !rest(&to)).then_some(Rewrite { from, to })
+    }
+
+    /// Rewrites the fields of an answer. What leads elsewhere, or where no path of the endpoint leads, stays as it is.
+    pub(super) fn apply(&self, headers: &mut HeaderMap, upstream: &Upstream, scope: &Scope) {
+        // Names first: most answers have none of these.
+        if !headers.keys().any(|name| FIELDS.contains(name)) {
+            return;
+        }
+        let rewriting = Rewriting { rules: self, upstream, scope };
+        for (name, value) in headers.iter_mut() {
+            let Ok(text) = value.to_str() else { continue };
+            let made = match *name {
+                LOCATION | CONTENT_LOCATION => rewriting.url(text),
+                LINK => rewriting.links(text),
+                SET_COOKIE => rewriting.cookie(text),
+                _ => None,
+            };
+            if let Some(Ok(made)) = made.map(HeaderValue::try_from) {
+                *value = made;
+            }
+        }
+    }
+
+    /// What the pieces of the call's path stand for in a path of the upstream.
+    fn take<'p>(&self, path: &'p str) -> Option<Taken<'_, 'p>> {
+        let mut taken = Taken { params: Vec::new(), rest: None, after: path };
+        for (at, piece) in self.from.iter().enumerate() {
+            let left = taken.after;
+            // What follows says where a value ends.
+            let next = match self.from.get(at + 1) {
+                Some(Piece::Text(text)) => text,
+                _ => "",
+            };
+            taken.after = match piece {
+                Piece::Text(text) => left.strip_prefix(text.as_str())?,
+                Piece::Param(name) => {
+                    let segment = &left[..left.find('/').unwrap_or(left.len())];
+                    let text = next.split('/').next().unwrap_or_default();
+                    let end = if text.is_empty() { segment.len() } else { segment.rfind(text)? };
+                    taken.params.push((name, Some(&left[..end]).filter(|value| !value.is_empty())?));
+                    &left[end..]
+                }
+                Piece::Rest(form) => {
+                    let end = if next.is_empty() { left.len() } else { left.rfind(next)? };
+                    let whole = *form == RestForm::Bare || end == 0 || left.starts_with('/');
+                    taken.rest = Some((*form, &left[..end])).filter(|_| whole);
+                    taken.rest?;
+                    &left[end..]
+                }
+            };
+        }
+        let ends = match self.from.last() {
+            Some(Piece::Text(text)) => text.ends_with('/'),
+            _ => false,
+        };
+        (ends || taken.after.is_empty() || taken.after.starts_with('/')).then_some(taken)
+    }
+}
+
+/// What a path of the upstream was taken apart into.
+struct Taken<'r, 'p> {
+    params: Vec<(&'r Arc<str>, &'p str)>,
+    rest: Option<(RestForm, &'p str)>,
+    /// What stands below the call's own path.
+    after: &'p str,
+}
+
+/// The rewriting of one answer.
+struct Rewriting<'a> {
+    rules: &'a Rewrite,
+    upstream: &'a Upstream,
+    scope: &'a Scope,
+}
+
+impl Rewriting<'_> {
+    fn url(&self, url: &str) -> Option<String> {
+        let (scheme, authority, rest) = split(url)?;
+        let (path, tail) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+        if !authority.is_some() && !path.starts_with('/') {
+            return None;
+        }
+        let mut bases = self.upstream.bases(scheme, authority, self.client_host());
+        let path = bases.find_map(|base| self.path(path.strip_prefix(base)?))?;
+        Some(path + tail)
+    }
+
+    /// A path below the upstream's own, as a path of the endpoint.
+    fn path(&self, path: &str) -> Option<String> {
+        if template::check_path(path).is_err() {
+            return None;
+        }
+        let taken = self.rules.take(path)?;
+        let mut made = String::new();
+        for piece in &self.rules.to {
+            match piece {
+                Piece::Text(text) => made.push_str(text),
+                Piece::Param(name) => match taken.params.iter().find(|(known, _)| *known == name) {
+                    Some((_, value)) => made.push_str(value),
+                    None => made.extend(utf8_percent_encode(self.scope.param(name)?, RESERVED)),
+                },
+                Piece::Rest(_) => {
+                    let (form, rest) = taken.rest?;
+                    made.push_str(if form == RestForm::Bare { "/" } else { "" });
+                    made.push_str(rest);
+                }
+            }
+        }
+        made.push_str(taken.after);
+        match made.as_bytes() {
+            [] => Some("/".to_owned()),
+            // That would be another host.
+            [b'/', b'/' | b'\\', ..] => None,
+            _ => Some(made),
+        }
+    }
+
+    /// The targets of a `Link` (RFC 8288, 3), between angle brackets that are not quoted.
+    fn links(&self, field: &str) -> Option<String> {
+        let (mut made, mut rest, mut changed) = (String::with_capacity(field.len()), field, false);
+        while let Some(open) = opening(rest) {
+            let (before, after) = rest.split_at(open + 1);
+            let (target, end) = after.split_at(after.find('>')?);
+            let url = self.url(target);
+            changed |= url.is_some();
+            made.push_str(before);
+            made.push_str(url.as_deref().unwrap_or(target));
+            rest = end;
+        }
+        made.push_str(rest);
+        changed.then_some(made)
+    }
+
+    /// The `Path` and `Domain` of a cookie (RFC 6265, 4.1).
+    fn cookie(&self, cookie: &str) -> Option<String> {
+        let mut parts = cookie.split(';');
+        let pair = parts.next()?;
+        // A cookie of this name is refused unless its path is `/`.
+        let bound = pair.trim_start().get(..7).is_some_and(|start| start.eq_ignore_ascii_case("__Host-"));
+        let (mut made, mut changed) = (pair.to_owned(), false);
+        for part in parts {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let (name, value) = (name.trim(), value.trim());
+            if name.eq_ignore_ascii_case("domain") && self.is_foreign(value) {
+                changed = true;
+                continue;
+            }
+            match self.cookie_path(value).filter(|_| name.eq_ignore_ascii_case("path") && !bound) {
+                Some(path) => {
+                    changed = true;
+                    made.push_str("; Path=");
+                    made.push_str(&path);
+                }
+                None => {
+                    made.push(';');
+                    made.push_str(part);
+                }
+            }
+        }
+        changed.then_some(made)
+    }
+
+    /// A cookie is for all paths below its own, with or without a slash at the end.
+    fn cookie_path(&self, path: &str) -> Option<String> {
+        let path = path.strip_prefix('/').map(|_| path.trim_end_matches('/'))?;
+        let mut bases = self.upstream.bases(None, None, None);
+        bases.find_map(|base| self.path(path.strip_prefix(base)?))
+    }
+
+    /// Whether a domain is one of the upstream's, and not one that the client may have cookies of.
+    fn is_foreign(&self, domain: &str) -> bool {
+        let domain = domain.strip_prefix('.').unwrap_or(domain).to_ascii_lowercase();
+        let within = |host: &str| {
+            let host = host.to_ascii_lowercase();
+            host.strip_suffix(&domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        let client = self.client_host().map(|host| host.split(':').next().unwrap_or_default());
+        self.upstream.hosts().any(within) && !client.is_some_and(within)
+    }
+
+    fn client_host(&self) -> Option<&str> {
+        self.scope.headers().get(HOST)?.to_str().ok()
+    }
+}
+
+/// Scheme, authority, and what follows; nothing for a URL of another kind.
+fn split(url: &str) -> Option<(Option<&str>, Option<&str>, &str)> {
+    let (scheme, rest) = match url.find([':', '/', '?', '#']) {
+        Some(at) if url[at..].starts_with("://") => (Some(&url[..at]), &url[at + 1..]),
+        Some(at) if url[at..].starts_with(':') => return None,
+        _ => (None, url),
+    };
+    Some(match rest.strip_prefix("//") {
+        Some(after) => {
+            let (authority, rest) = after.split_at(after.find(['/', '?', '#']).unwrap_or(after.len()));
+            (scheme, Some(authority), rest)
+        }
+        None => (scheme, None, rest),
+    })
+}
+
+/// Where the next `<` is that is not quoted.
+fn opening(text: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.bytes().position(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'<' => return !quoted,
+            _ => {}
+        }
+        false
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use http::uri::PathAndQuery;
+
+    use super::*;
+    use crate::flow::Body;
+    use crate::scope::Params;
+    use crate::spec::Located;
+    use crate::template::TemplateKind;
+    use crate::upstream::Settings;
+
+    fn rewrite(target: &str, route: &str) -> Option<Rewrite> {
+        let target = Located::new(target.to_owned(), Default::default());
+        let pieces = template::split(&target).expect("braces match");
+        let template =
+            Template::compile(pieces, TemplateKind::Target, |_, source| crate::jq::Filter::compile(source, &[]).ok());
+        Rewrite::new(&template.expect("a template"), route)
+    }
+
+    /// The `location` that a client of `/t/a b/…` gets.
+    fn location(target: &str, route: &str, location: &'static str) -> String {
+        let url = "http://shop.test:80/base".parse().expect("a URL");
+        let upstream = Upstream::new(Settings::new("shop", url)).expect("an upstream");
+        let path = PathAndQuery::from_static("/t/a%20b/x");
+        let mut scope = Scope::new(Method::GET, Some(path), HeaderMap::new(), Body::empty());
+        scope.set_params(Params { values: vec![("tenant".into(), "a b".to_owned())], rest: None });
+        let mut headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
+        let rewrite = rewrite(target, route).expect("no expressions");
+        rewrite.apply(&mut headers, &upstream, &scope);
+        headers[LOCATION].to_str().expect("a text").to_owned()
+    }
+
+    #[test]
+    fn a_path_goes_back_the_way_that_the_call_went() {
+        for (target, route, from, to) in [
+            ("/{*p}", "/{*p}", "/base/a//b?c#d", "/a//b?c#d"),
+            ("/{*p}", "/{*p}", "http://SHOP.test/base", "/"),
+            ("/{*p}", "/api/{*p}", "//shop.test/base/?x", "/api/?x"),
+            ("/x/{*p}/end", "/api/{*p}", "/base/x/a/b/end", "/api/a/b"),
+            ("/x/{*p}/end", "/api/{*p}", "/base/x/a/b/end/more", "/api/a/b/more"),
+            ("/x-{*p}", "/api/{*p}", "/base/x-a/b", "/api/a/b"),
+            ("/{id}.json", "/items/{id}", "/base/a.b.json", "/items/a.b"),
+            ("/{a}/{b}", "/{b}/x/{a}", "/base/1/2/3", "/2/x/1/3"),
+            ("/items", "/t/{tenant}/items", "/base/items/7", "/t/a%20b/items/7"),
+            ("/items/", "/caf\u{e9}/", "/base/items/7", "/caf%C3%A9/7"),
+            ("/", "/api", "/base/", "/api"),
+            ("/items?a={q}", "/api/items", "/base/items?b", "/api/items?b"),
+        ] {
+            assert_eq!(location(target, route, from), to, "{target} {route}");
+        }
+    }
+
+    #[test]
+    fn what_leads_elsewhere_stays_as_it_is() {
+        for (target, route, from) in [
+            // Without a host of its own, this would name one.
+            ("/{*p}", "/{*p}", "/base//evil.test/x"),
+            ("/{*p}", "/{*p}", "/base/\\evil.test/x"),
+            ("/{*p}", "/{*p}", "/base/a/%2e%2e/b"),
+            ("/{*p}", "/{*p}", "/basement"),
+            ("/{*p}", "/{*p}", "http://user@shop.test/base/x"),
+            ("/{*p}", "/{*p}", "http://shop.test:8080/base/x"),
+            ("/{*p}", "/{*p}", "http://shop.test.evil.test/base/x"),
+            ("/{*p}", "/{*p}", "base/x"),
+            ("/{*p}", "/{*p}", "javascript:/base/x"),
+            ("/{*p}", "/{*p}", ""),
+            ("/items", "/items", "/base/itemsx"),
+            ("/items/{id}/x", "/items/{id}", "/base/items//x"),
+            ("/items/{id}/x", "/items/{id}", "/base/items/7"),
+        ] {
+            assert_eq!(location(target, route, from), from, "{target}");
+        }
+        assert!(rewrite("/a/{.x}", "/a/{id}").is_none());
+        assert!(rewrite("/a/{*(.x)}", "/a/{*p}").is_none());
+        assert!(rewrite("/index.html", "/{*p}").is_none());
+    }
+}
