@@ -35,6 +35,8 @@ pub enum Kind {
     NotAcceptable,
     /// The client's body is larger than the configured bound.
     BodyTooLarge,
+    /// The client's body did not go on in time.
+    SlowBody,
     /// No connection to the upstream could be had.
     Unreachable,
     /// The upstream broke the connection before it answered.
@@ -76,7 +78,9 @@ impl Kind {
     /// Whose fault it was.
     pub fn fault(self) -> Fault {
         match self {
-            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::Refused(_) => Fault::Client,
+            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody | Kind::Refused(_) => {
+                Fault::Client
+            }
             Kind::Internal => Fault::Gateway,
             _ => Fault::Upstream,
         }
@@ -100,6 +104,7 @@ impl Kind {
             Kind::BadRequest => StatusCode::BAD_REQUEST,
             Kind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Kind::Refused(status) => status,
             Kind::Missing => StatusCode::NOT_FOUND,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
@@ -115,6 +120,7 @@ impl Kind {
             Kind::BadRequest => "bad-request",
             Kind::NotAcceptable => "not-acceptable",
             Kind::BodyTooLarge => "body-too-large",
+            Kind::SlowBody => "slow-body",
             Kind::Unreachable => "unreachable",
             Kind::Reset => "reset",
             Kind::Malformed => "malformed",

@@ -48,8 +48,6 @@ const LOOK: Duration = Duration::from_secs(1);
 
 const LATE_HEAD: Refusal =
     Refusal { status: StatusCode::REQUEST_TIMEOUT, detail: "the request's header took too long to arrive" };
-const LATE_BODY: Refusal =
-    Refusal { status: StatusCode::REQUEST_TIMEOUT, detail: "the request's body took too long to arrive" };
 
 const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
 const UNFINISHED: Refusal =
@@ -262,7 +260,8 @@ fn poll_handler<H: Handler>(
         match ready!(poll_client(wire, upload, core, cx)) {
             Client::Moved => {}
             Client::Gone => return Poll::Ready(Handled::Gone),
-            Client::LateBody => return Poll::Ready(Handled::Refused(LATE_BODY)),
+            // The handler learns it from the body, and answers as it does whatever else is wrong with that.
+            Client::LateBody => upload.iter_mut().for_each(Upload::give_up),
         }
     }
 }

@@ -33,10 +33,11 @@ const SECTIONS: [(&str, &str); 15] = [
     ("Clients", "Clients"),
 ];
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 16] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
+    Kind::SlowBody,
     Kind::Unreachable,
     Kind::Reset,
     Kind::Malformed,

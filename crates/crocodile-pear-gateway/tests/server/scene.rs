@@ -201,10 +201,13 @@ impl Play {
     }
 
     async fn echo(&self, request: ClientRequest) -> Response<Pulled> {
-        let Ok(body) = request.body.collect(usize::MAX).await else {
-            let mut response = Response::new(full("broken body".into()));
-            *response.status_mut() = http::StatusCode::BAD_REQUEST;
-            return response;
+        let body = match request.body.collect(usize::MAX).await {
+            Ok(body) => body,
+            Err(error) => {
+                let mut response = Response::new(full("broken body".into()));
+                *response.status_mut() = error.status();
+                return response;
+            }
         };
         let body = String::from_utf8_lossy(&body).into_owned();
         let reading = format!("{} {} [{body}]", request.method, request.target.as_str());

@@ -92,6 +92,12 @@ impl Upload {
         self.desk.lock().reader.as_ref().map(|(_, since)| *since)
     }
 
+    /// What is still to come took too long: whoever waits for it learns that it does not come.
+    pub fn give_up(&mut self) {
+        let late = Error::new(Kind::SlowBody, "the request's body took too long to arrive");
+        self.hand_over(None, State::Failed(Some(late)));
+    }
+
     /// The connection is being driven, or no longer is.
     pub fn drive(&self, driven: bool, cx: &Context<'_>) {
         let mut piece = self.desk.lock();
