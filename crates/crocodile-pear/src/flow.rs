@@ -1,5 +1,7 @@
 //! What moves through a pipeline: producers with a head and a lazily pulled body, of bytes or of a value.
 
+mod interleave;
+
 mod passage;
 
 use std::future::poll_fn;
@@ -17,6 +19,7 @@ use http_body::Frame;
 use crate::error::{Error, Kind};
 use crate::format::json::Raw;
 use crate::jq::{Data, Value};
+pub use interleave::{Interleave, interleave};
 
 pub use self::passage::{Duplex, Interim, Passage, Tunnel, Upgrade};
 
@@ -196,6 +199,12 @@ impl Flow {
     /// How many producers may run side by side.
     pub fn at_once(&self) -> usize {
         self.at_once
+    }
+
+    /// The same with no more of them side by side than this.
+    #[must_use]
+    pub fn at_most(self, at_once: usize) -> Self {
+        Flow { at_once: self.at_once.min(at_once.max(1)), ..self }
     }
 
     /// Maps every producer, when it becomes known.

@@ -19,6 +19,7 @@ use crate::scope::Scope;
 use crate::spec::Located;
 use crate::step::{Compile, Outline, Shape, Step};
 use crate::steps::Written;
+use crate::steps::dedupe::Keep;
 
 /// A pipeline, ready.
 pub struct Plan {
@@ -41,9 +42,11 @@ impl Plan {
         cx.follows = has(|step| matches!(step, Written::Follow(_)));
         cx.item = false;
         let mut readers = written.iter().filter(|step| reads(&step.value)).count();
+        let order = |at| written[at..].iter().find_map(|step| order(&step.value)).unwrap_or(Order::Arrival);
+        let orders: Vec<Order> = (0..written.len()).map(order).collect();
         let mut steps = check_last(&written, cx).map(|()| Vec::new());
-        for Located { value: written, span, .. } in written {
-            cx.place = span;
+        for (Located { value: written, span, .. }, order) in written.into_iter().zip(orders) {
+            (cx.place, cx.order) = (span, order);
             let (replaces, gives) = (replaces(&written), cx.item || check::gives(&written));
             readers -= usize::from(reads(&written));
             cx.reads = readers > 0;
@@ -135,6 +138,17 @@ fn check_last(written: &[Located<Written>], cx: &mut Compile<'_>) -> Option<()> 
         }
     }
     sound
+}
+
+/// The order in which a step wants the items, if it takes all of them.
+fn order(written: &Written) -> Option<Order> {
+    match written {
+        Written::Concatenate(concatenate) => Some(concatenate.order.into()),
+        // Of a list that is always the same, each item has its place.
+        Written::Merge(_) => Some(Order::Request),
+        Written::Dedupe(dedupe) if dedupe.keep == Keep::Request => Some(Order::Request),
+        _ => None,
+    }
 }
 
 /// Whether what leaves the step is other than what arrives, so that only its expressions see that.

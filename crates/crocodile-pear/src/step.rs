@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 
 use self::answers::Asked;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Flow, Names};
+use crate::flow::{Answer, Flow, Names, Order};
 use crate::format::json::Raw;
 use crate::jq::{self, Data, Filter, Value};
 use crate::problem::{Problems, Span};
@@ -117,6 +117,8 @@ pub struct Compile<'a> {
     pub asked: Asked,
     /// Whether a step further on reads answers: then a call asks for a whole one.
     pub reads: bool,
+    /// In which order the step further on that takes all items wants them.
+    pub order: Order,
     /// Where the step stands.
     pub place: Span,
     /// Whether no step stands before.
@@ -159,6 +161,7 @@ impl<'a> Compile<'a> {
             taken: Vec::new(),
             asked: Asked::default(),
             reads: false,
+            order: Order::Arrival,
             place,
             first: true,
             item: true,

@@ -63,6 +63,15 @@ choice! {
     }
 }
 
+impl From<ItemOrder> for Order {
+    fn from(order: ItemOrder) -> Self {
+        match order {
+            ItemOrder::Arrival => Order::Arrival,
+            ItemOrder::Request => Order::Request,
+        }
+    }
+}
+
 choice! {
     /// What becomes of an item whose call failed.
     pub enum OnError {
@@ -103,10 +112,7 @@ const HELD: usize = 64 << 10;
 
 /// Starts the flow and answers when its first item is there.
 pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
-    let order = match spec.order {
-        ItemOrder::Arrival => Order::Arrival,
-        ItemOrder::Request => Order::Request,
-    };
+    let order = spec.order.into();
     let form = spec.clone();
     let take: Take = Box::new(move |producer| Box::pin(item(producer, form.clone())));
     let mut items = flow.drive(order, take);

@@ -4,14 +4,13 @@ use std::future::ready;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::stream::{self, BoxStream, Stream, StreamExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use crate::error::{Error, Kind};
-use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled};
+use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled, interleave};
 use crate::format::charset::Recoder;
 use crate::format::json::Raw;
 use crate::format::json::items::Path;
@@ -32,7 +31,9 @@ spec! {
     /// body is read whole, within `max_body`.
     /// A list that breaks off, is no valid JSON or has more items than `limit` gives the items before that, and
     /// then one that failed and says so. An answer with another status than 2xx passes as it is.
-    /// The items keep the order of the list; how they are ordered in the answer says `concatenate`.
+    /// Several lists are read side by side: an item flows on as soon as its list has it, and a list that hangs holds no
+    /// other one up. Where `concatenate` has `order: request`, or a `merge` follows, one list is read after the other. The
+    /// items of one list keep its order.
     pub struct Each {
         /// Where the items are.
         #[name = "in"]
@@ -70,10 +71,15 @@ impl Spec for Each {
         }
         cx.shape = Shape::Many(cx.shape.most().saturating_mul(self.limit));
         let waits = if path.is_some() { None } else { Some("the body is read whole: this is no plain path to a list") };
-        cx.explain(format!("each of {written}, at most {}", self.limit), waits, 0);
+        let at_once = match self.concurrency {
+            AT_ONCE => String::new(),
+            some => format!(", {some} at once"),
+        };
+        cx.explain(format!("each of {written}, at most {}{at_once}", self.limit), waits, 0);
         let (blame, part) = (Blame::of(&filter, cx.first), part(written.as_str()).to_owned());
         let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
-        Some(Box::new(Dividing(Arc::new(Ready { filter, path, part, blame, limit, at_once, max_body }))))
+        let order = cx.order;
+        Some(Box::new(Dividing(Arc::new(Ready { filter, path, part, blame, limit, at_once, max_body, order }))))
     }
 }
 
@@ -89,14 +95,17 @@ struct Ready {
     limit: u64,
     at_once: usize,
     max_body: usize,
+    /// How the items of several lists follow each other.
+    order: Order,
 }
 
 impl Step for Dividing {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self.0.clone(), scope.clone());
         let open: Open = Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone())));
-        let lists = flow.drive(Order::Request, open);
-        Flow::stream(Lists { lists, current: None, next: None, over: false }, self.0.at_once)
+        let at_once = flow.at_once();
+        let lists = flow.drive(self.0.order, open);
+        Flow::stream(interleave(lists, self.0.order, at_once), self.0.at_once)
     }
 }
 
@@ -266,41 +275,5 @@ impl Reading {
             self.items = None;
         }
         Some((item, self))
-    }
-}
-
-/// The items of several lists, one list after the other; the next list is asked for while one is read.
-struct Lists<S> {
-    lists: S,
-    current: Option<List>,
-    next: Option<List>,
-    over: bool,
-}
-
-impl<S: Stream<Item = List> + Unpin> Stream for Lists<S> {
-    type Item = Producer;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
-        let this = &mut *self;
-        loop {
-            if this.next.is_none() && !this.over {
-                match this.lists.poll_next_unpin(cx) {
-                    Poll::Ready(Some(list)) => this.next = Some(list),
-                    Poll::Ready(None) => this.over = true,
-                    Poll::Pending => {}
-                }
-            }
-            if this.current.is_none() {
-                this.current = this.next.take();
-            }
-            match &mut this.current {
-                None if this.over => return Poll::Ready(None),
-                None => return Poll::Pending,
-                Some(current) => match current.poll_next_unpin(cx) {
-                    Poll::Ready(None) => this.current = None,
-                    polled => return polled,
-                },
-            }
-        }
     }
 }

@@ -3,15 +3,16 @@
 mod ask;
 
 use std::future::ready;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Producer, undescribe};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Producer, interleave, undescribe};
 use crate::format::json::Raw;
 use crate::format::{self, json};
 use crate::jq::value::{self, Shape as Kinds};
@@ -21,6 +22,7 @@ use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::spec;
 use crate::spec::{Expression, Json, Literal, Located, Size, only};
+use crate::step::answers::Asked;
 use crate::step::status::{OnStatus, Rules};
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, ask_whole, holds, part};
 use crate::steps::request::Request;
@@ -74,6 +76,8 @@ spec! {
         pub pages: Option<u64>,
         /// At most this many links of one document; one more is an error of the item. Above 1, the result is a list.
         pub limit: u64 = 1,
+        /// With a `limit` above 1: at most this many links of one document are followed at once. All of them, unless it is set.
+        pub concurrency: Option<Located<NonZeroUsize>>,
         /// So many times over, the links of each document are followed in turn: `.` is then the document. A link to a
         /// document on the way to it is null: loops end.
         pub depth: u64 = 1,
@@ -177,6 +181,7 @@ impl Spec for Follow {
             name: self.name.map(|name| name.value),
             limit: self.limit,
             depth: self.depth,
+            concurrency: self.concurrency.map(|most| most.value),
             pages: self.pages.or(self.next.map(|_| PAGES)),
             when,
             otherwise,
@@ -185,6 +190,8 @@ impl Spec for Follow {
             max_body: self.max_body.bytes(),
             upstreams: cx.upstreams.values().cloned().collect(),
             first: cx.first,
+            asked: cx.asked.clone(),
+            order: cx.order,
         });
         Some(match asking {
             Some(asking) => Box::new(ask::Asks::new(ready, asking)),
@@ -224,6 +231,10 @@ impl Follow {
         if self.limit == 0 || self.depth == 0 || self.pages == Some(0) {
             return cx.problems.error(cx.place, "`follow` with a bound of 0 follows nothing", "leave out the step");
         }
+        if let (Some(most), 1) = (&self.concurrency, self.limit) {
+            let remedy = "set a `limit` above 1, or write it at `each`, for how many items run side by side";
+            return cx.problems.error(most.span, "`concurrency` is for several links of one document", remedy);
+        }
         if self.depth > DEPTH {
             return cx.problems.error(
                 cx.place,
@@ -236,7 +247,9 @@ impl Follow {
 
     /// ", at most 5 of each document, 3 deep"
     fn bound(&self) -> String {
-        let links = if self.limit > 1 { format!(", at most {} of each document", self.limit) } else { String::new() };
+        let at_once = self.concurrency.as_ref().map(|most| format!(", {most} at once")).unwrap_or_default();
+        let links =
+            if self.limit > 1 { format!(", at most {} of each document{at_once}", self.limit) } else { String::new() };
         if self.depth > 1 { format!("{links}, {} deep", self.depth) } else { links }
     }
 
@@ -268,6 +281,7 @@ struct Ready {
     name: Option<String>,
     limit: u64,
     depth: u64,
+    concurrency: Option<NonZeroUsize>,
     pages: Option<u64>,
     when: Option<Filter>,
     otherwise: Option<Data>,
@@ -276,6 +290,10 @@ struct Ready {
     max_body: usize,
     upstreams: Vec<Arc<Upstream>>,
     first: bool,
+    /// Whether anybody asks for the status and the fields of a page.
+    asked: Asked,
+    /// How the pages of several answers follow each other.
+    order: Order,
 }
 
 enum Links {
@@ -402,9 +420,18 @@ impl Ready {
                     None => Ok(Found::nothing()),
                 };
             }
-            let found = join_all(links.iter().map(|link| self.one(link, &site, &scope))).await;
+            let found = links.iter().map(|link| self.one(link, &site, &scope)).collect();
+            let found = self.together(found).await;
             found.into_iter().collect::<Result<Vec<Found>, Error>>().map(Found::list)
         })
+    }
+
+    /// What becomes of these, as many at once as may be.
+    async fn together<F: Future>(&self, futures: Vec<F>) -> Vec<F::Output> {
+        match self.concurrency {
+            Some(most) if most.get() < futures.len() => stream::iter(futures).buffered(most.get()).collect().await,
+            _ => join_all(futures).await,
+        }
     }
 
     /// The document of a link, or what stands for it.
@@ -565,15 +592,16 @@ fn nests(value: &Value, levels: usize) -> bool {
 
 /// Each answer, and the pages that follow it.
 fn turn(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Flow {
-    // One more than flows on: the next page is fetched meanwhile.
-    let at_once = flow.at_once().max(2);
-    let pages = flow.flat_map(move |producer| {
+    let (at_once, order) = (flow.at_once(), ready.order);
+    let begin: Begin = Box::new(move |producer| {
         let (ready, scope, left) = (ready.clone(), scope.clone(), ready.pages.unwrap_or(PAGES));
-        let pages = Pages { ready, scope, next: Next::First(producer), seen: Vec::new(), left };
-        stream::unfold(pages, Pages::turn)
+        Box::pin(Pages { ready, scope, next: Next::First(producer), seen: Vec::new(), left }.begin())
     });
-    Flow::stream(pages, at_once)
+    // One more than flows on: the next page is fetched meanwhile.
+    Flow::stream(interleave(flow.drive(order, begin), order, at_once), at_once.max(2))
 }
+
+type Begin = Box<dyn FnMut(Producer) -> BoxFuture<'static, BoxStream<'static, Producer>> + Send>;
 
 /// The pages of one answer.
 struct Pages {
@@ -592,6 +620,14 @@ enum Next {
 }
 
 impl Pages {
+    /// The pages, when the first one is there.
+    async fn begin(self) -> BoxStream<'static, Producer> {
+        match self.turn().await {
+            Some((first, rest)) => stream::once(ready(first)).chain(stream::unfold(rest, Pages::turn)).boxed(),
+            None => stream::empty().boxed(),
+        }
+    }
+
     async fn turn(mut self) -> Option<(Producer, Self)> {
         let (id, outcome) = match std::mem::replace(&mut self.next, Next::None) {
             Next::None => return None,
@@ -609,7 +645,10 @@ impl Pages {
 
     async fn fetch(&mut self, place: Place, names: Names) -> Result<Answer, Error> {
         let upstream = Some(place.upstream.name().clone());
-        let document = match self.ready.fetch(place, &self.scope).await {
+        let fetched = self.ready.fetch(place, &self.scope).await;
+        let mut names = names;
+        self.ready.asked.note_document(&mut names, &fetched);
+        let document = match fetched {
             Ok(document) => match self.ready.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(Answer::of_value),
                 ControlFlow::Continue(used) => used.map(|_| document),

@@ -6,6 +6,7 @@ mod rewrite;
 
 use std::borrow::Cow;
 use std::future::ready;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use self::batch::{Asking, Batch};
 use self::collect::{Collector, Coming, seated};
 use self::rewrite::Rewrite;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Named, Names, Outcome, Passage, Producer};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Passage, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::problem::Problems;
@@ -56,10 +57,13 @@ spec! {
         /// An expression whose value is sent as a JSON body.
         pub body: Option<Expression>,
         /// An expression that gives the values to call for, each `.` in `path`, `headers` and `body`. All calls start
-        /// at once.
+        /// at once, unless `concurrency` is set.
         pub for_each: Option<Expression>,
         /// At most this many calls for `for_each`; one more value is an error.
         pub limit: u64 = 100,
+        /// With `for_each`: at most this many of its calls at once; the others wait for one to end. All of them, unless
+        /// it is set.
+        pub concurrency: Option<Located<NonZeroUsize>>,
         /// With `for_each`: several of its values in one call.
         pub batch: Option<Batch>,
         /// An expression; where it gives false or null, the call is not made, and `otherwise` or null stands for its answer.
@@ -151,6 +155,8 @@ impl Spec for Request {
         let each = for_each.is_some();
         let (limit, text, place) = (self.limit, self.describe(), self.path.span);
         let batch = self.batch.clone().filter(|_| each);
+        let at_once = self.concurrency.as_ref().map_or(usize::MAX, |most| most.value.get());
+        self.check_concurrency(cx)?;
         let made = match &batch {
             Some(_) => self.asking("request", cx).map(|asking| (asking.calling.clone(), Some(Arc::new(asking)))),
             None if each => cx.of_values(|cx| self.calling("request".into(), cx, true)).map(|calling| (Arc::new(calling), None)),
@@ -185,7 +191,7 @@ impl Spec for Request {
             let blame = Blame::of(&filter, first);
             Arc::new(ForEach { filter, limit, blame })
         });
-        Some(Box::new(Calls { calling, asking, for_each }))
+        Some(Box::new(Calls { calling, asking, for_each, at_once, order: cx.order }))
     }
 }
 
@@ -263,6 +269,19 @@ impl Request {
         }
     }
 
+    fn check_concurrency(&self, cx: &mut Compile<'_>) -> Option<()> {
+        let Some(place) = self.concurrency.as_ref().map(|most| most.span) else { return Some(()) };
+        if self.for_each.is_none() {
+            let remedy = "leave it out; of calls behind `each`, its `concurrency` says how many run at once";
+            return cx.problems.error(place, "`concurrency` without `for_each`", remedy);
+        }
+        if self.batch.is_some() {
+            let remedy = "leave one out; `in_flight` of the upstream bounds its calls as well";
+            return cx.problems.error(place, "`concurrency` beside `batch`", remedy);
+        }
+        Some(())
+    }
+
     /// The path without a `?*` at its end, and whether it had one.
     fn target(&self) -> (Located<String>, bool) {
         match self.path.value.strip_suffix("?*") {
@@ -277,7 +296,8 @@ impl Request {
             None => String::new(),
         };
         let batches = self.batch.as_ref().map(Batch::describe).unwrap_or_default();
-        format!("request {} {}{each}{batches}", self.to.value, self.path.value)
+        let at_once = self.concurrency.as_ref().map(|most| format!(", at most {most} at once")).unwrap_or_default();
+        format!("request {} {}{each}{batches}{at_once}", self.to.value, self.path.value)
     }
 }
 
@@ -571,6 +591,10 @@ struct Calls {
     /// For calls in batches.
     asking: Option<Arc<Asking>>,
     for_each: Option<Arc<ForEach>>,
+    /// At most so many calls of `for_each` side by side.
+    at_once: usize,
+    /// In which order items that become several calls follow each other.
+    order: Order,
 }
 
 struct ForEach {
@@ -600,7 +624,7 @@ impl Step for Calls {
                     let collector = self.collector(scope);
                     let producers = self.producers(values, None, scope, collector.as_ref());
                     collector.iter().for_each(|collector| collector.close());
-                    Flow::of(producers)
+                    Flow::of(producers).at_most(self.at_once)
                 }
                 Err(error) => Flow::one(scope.next_producer(), ready(Some(Err(error)))),
             },
@@ -666,12 +690,13 @@ impl Calls {
         values.into_iter().map(producer).collect()
     }
 
-    /// `for_each` behind other steps: the items are read side by side, in order, and each becomes its calls.
+    /// `for_each` behind other steps: the items are read side by side, and each becomes its calls.
     fn spread(&self, each: &Arc<ForEach>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let items = flow.at_once();
         let limit = usize::try_from(each.limit).unwrap_or(usize::MAX);
         let (each, scope) = (each.clone(), scope.clone());
-        let calls = Calls { calling: self.calling.clone(), asking: self.asking.clone(), for_each: None };
+        let (calling, asking) = (self.calling.clone(), self.asking.clone());
+        let calls = Calls { calling, asking, for_each: None, at_once: self.at_once, order: self.order };
         let (calls, collector) = (Arc::new(calls), self.collector(&scope));
         let known: BoxStream<'static, (Producer, Option<Coming>)> = match &collector {
             None => StreamExt::map(flow, |producer| (producer, None)).boxed(),
@@ -681,8 +706,13 @@ impl Calls {
             let (each, scope, collector) = (each.clone(), scope.clone(), collector.clone());
             calls.clone().spread_one(each, producer, scope, collector.zip(coming))
         };
-        let producers = known.map(spread).buffered(items).flat_map(futures_util::stream::iter);
-        Flow::stream(producers, items.saturating_mul(limit).min(MOST_AT_ONCE))
+        let known = known.map(spread);
+        let values = match self.order {
+            Order::Arrival => known.buffer_unordered(items).boxed(),
+            Order::Request => known.buffered(items).boxed(),
+        };
+        let producers = values.flat_map(futures_util::stream::iter);
+        Flow::stream(producers, items.saturating_mul(limit).min(MOST_AT_ONCE)).at_most(self.at_once)
     }
 
     async fn spread_one(

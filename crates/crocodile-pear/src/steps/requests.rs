@@ -84,6 +84,11 @@ fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> 
         cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
         sound = false;
     }
+    if let (Some(most), None) = (&request.concurrency, &request.for_each) {
+        let remedy = "leave it out; `in_flight` of the upstream bounds its calls";
+        cx.problems.error::<()>(most.span, "a named call cannot have `concurrency`", remedy);
+        sound = false;
+    }
     if let Some(each) = &request.for_each {
         let remedy = "call once, or use `request` with `for_each`";
         cx.problems.error::<()>(each.0.span, "a named call cannot have `for_each`", remedy);

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use futures_util::stream::StreamExt;
 
 use super::{Follow, Found, Ready};
@@ -76,7 +75,8 @@ impl Ask {
             let detail = format!("the item has {} values to ask for; the limit is {limit}", values.len());
             return Err(Error::new(Kind::Oversized, detail));
         }
-        let asked = join_all(values.into_iter().map(|value| self.one(value, names.clone())));
+        let asked = values.into_iter().map(|value| self.one(value, names.clone())).collect();
+        let asked = self.ready.together(asked);
         let mut found = seated(asked, coming).await.into_iter().collect::<Result<Vec<Found>, Error>>()?;
         if limit == 1 {
             return Ok(found.pop().unwrap_or_else(Found::nothing));
@@ -112,10 +112,20 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
         let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages` or `depth`: those are for links";
         return cx.problems.error(place, "`request` asks for values", remedy);
     }
-    let own =
-        [request.for_each.is_some(), request.when.is_some(), request.otherwise.is_some(), request.on_status.is_some()];
+    if let (Some(most), Some(_)) = (&spec.concurrency, &request.batch) {
+        let remedy = "leave one out; `in_flight` of the upstream bounds its calls as well";
+        return cx.problems.error(most.span, "`concurrency` beside `batch`", remedy);
+    }
+    let own = [
+        request.for_each.is_some(),
+        request.when.is_some(),
+        request.otherwise.is_some(),
+        request.on_status.is_some(),
+        request.concurrency.is_some(),
+    ];
     if own.contains(&true) {
-        let remedy = "write `when`, `otherwise` and `on_status` beside `request`; its values are those of `link`";
+        let remedy =
+            "write `when`, `otherwise`, `on_status` and `concurrency` beside `request`; its values are those of `link`";
         return cx.problems.error(place, "this `request` is made for what `link` gives", remedy);
     }
     request.timeout = request.timeout.or(spec.timeout.clone());
