@@ -143,6 +143,7 @@ impl Gateway {
         let method = route.method.as_ref();
         let mut cx = Compile::new(&self.upstreams, broken, &route.params, method, written.span, problems);
         (cx.path, cx.rest) = (&route.path, route.rest.as_deref());
+        cx.unread = !route.readable;
         Plan::compile(spec.pipeline.clone(), &mut cx)
     }
 

@@ -24,6 +24,8 @@ pub struct Route {
     pub params: Vec<String>,
     /// The parameter that takes the rest of the path.
     pub rest: Option<String>,
+    /// Whether these are the path's parameters: not where it cannot be read.
+    pub readable: bool,
 }
 
 impl Route {
@@ -33,7 +35,7 @@ impl Route {
     /// The route as far as it can be read, so that what uses its parameters is not faulted too.
     pub fn parse(written: &Located<String>, problems: &mut Problems) -> Result<Self, Self> {
         let text = written.as_str();
-        let unread = Route { method: None, path: String::new(), params: Vec::new(), rest: None };
+        let unread = Route { method: None, path: String::new(), params: Vec::new(), rest: None, readable: false };
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) => (Some(method), path),
             None if text.starts_with('/') => (None, text),
@@ -47,7 +49,7 @@ impl Route {
         let path = written.part(path_at, path.trim().len());
         let method = method.map(|method| method_of(&written.part(0, method.len()), path.as_str(), problems));
         let Some((params, rest)) = segments(&path, problems) else { return Err(unread) };
-        let route = Route { method: None, path: path.value, params, rest };
+        let route = Route { method: None, path: path.value, params, rest, readable: true };
         match method {
             None => Ok(route),
             Some(Some(method)) => Ok(Route { method: Some(method), ..route }),
@@ -98,6 +100,9 @@ fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments>
         if rest.is_some() {
             return wrong("nothing can follow the rest of a path", "put `{*word}` last", problems);
         }
+        if let Some(meant) = foreign(segment) {
+            return wrong("this is how other products write a parameter", &format!("write `{meant}`"), problems);
+        }
         match segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
             None if segment.contains(['{', '}', '?', '#', '%', ' ']) => {
                 let remedy = "a parameter is a whole segment, `{word}`; a path has no query and no escapes";
@@ -116,6 +121,20 @@ fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments>
         }
     }
     Some((params, rest))
+}
+
+/// A parameter as other products write it, and how it is written here: `:id`, `<id>`, `{id:[0-9]+}`, `*`, `{path...}`.
+fn foreign(segment: &str) -> Option<String> {
+    let inner = |open, close| segment.strip_prefix(open).and_then(|rest: &str| rest.strip_suffix(close));
+    let one = segment.strip_prefix(':').or_else(|| inner('<', '>').map(|name| name.rsplit(':').next().unwrap_or(name)));
+    let pattern = inner('{', '}').and_then(|inner| inner.split_once(':')).map(|(name, _)| name);
+    let many = inner('{', '}').and_then(|name| name.strip_suffix("...").or_else(|| name.strip_suffix('*')));
+    match (one.or(pattern), many, segment.strip_prefix('*')) {
+        (Some(name), ..) if word(name) => Some(format!("{{{name}}}")),
+        (None, Some(name), _) | (None, None, Some(name)) if word(name) => Some(format!("{{*{name}}}")),
+        (None, None, Some("" | "*")) => Some("{*rest}".to_owned()),
+        _ => None,
+    }
 }
 
 fn word(name: &str) -> bool {

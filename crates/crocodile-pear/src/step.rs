@@ -89,6 +89,8 @@ pub struct Compile<'a> {
     pub rest: Option<&'a str>,
     /// The path of the endpoint, as it is written.
     pub path: &'a str,
+    /// Whether the path cannot be read: then any name may be one of its parameters.
+    pub unread: bool,
     /// The client's method; nothing, where it may be any.
     pub method: Option<&'a Method>,
     /// Where problems go.
@@ -147,6 +149,7 @@ impl<'a> Compile<'a> {
             params,
             rest: None,
             path: "",
+            unread: false,
             method,
             problems,
             names: Vec::new(),
@@ -312,6 +315,10 @@ impl Compile<'_> {
             Piece::Param(name) if Some(name) == rest => (at, Piece::Rest(name)),
             piece => (at, piece),
         });
+        if !sound {
+            // What follows from it need not be told.
+            self.item = true;
+        }
         let template = Template::compile(pieces.collect(), kind, |at, source| {
             let expression = Expression::of(written.part(at, source.len()), self.problems)?;
             self.filter(&expression)
@@ -321,6 +328,11 @@ impl Compile<'_> {
 
     fn check_piece(&mut self, written: &Located<String>, at: usize, piece: &Piece<'_>, in_path: bool) -> bool {
         let (name, message, remedy) = match piece {
+            Piece::Param(_) | Piece::Rest(_) if self.unread => return false,
+            Piece::Jq(source) if doubled(source).is_some() => {
+                let inner = doubled(source).unwrap_or_default();
+                (source, "this is an object, and a URL takes a text".to_owned(), format!("write `{{{inner}}}`"))
+            }
             Piece::Rest(name) if self.params.iter().any(|known| known == name) && self.rest != Some(name) => (
                 name,
                 format!("`{name}` is one segment of the path, not the rest of it"),
@@ -356,6 +368,7 @@ impl Compile<'_> {
             self.problems.error::<()>(place, message, format!("write it as `{encoded}`"));
             return false;
         }
+        self.check_parameters(written, at, text);
         let path = if in_path { text.split('?').next().unwrap_or_default() } else { "" };
         let Some(offset) = template::bare_percent(path).filter(|offset| !written.inserted(at + offset)) else {
             return true;
@@ -363,6 +376,20 @@ impl Compile<'_> {
         let place = written.at(at + offset, 1);
         self.problems.error::<()>(place, "this `%` has no two hexadecimal digits behind it", "write it as `%25`");
         false
+    }
+
+    /// Warns of a parameter as other products write it: `/:id`, `$id`.
+    fn check_parameters(&mut self, written: &Located<String>, at: usize, text: &str) {
+        let word = |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+        for (offset, sign) in text.match_indices(['$', ':']) {
+            let name = &text[offset + 1..][..word(&text[offset + 1..])];
+            let begins = sign == "$" || text[..offset].ends_with('/');
+            if begins && self.params.iter().any(|known| known == name) {
+                let message = format!("`{sign}{name}` is sent as it stands");
+                let place = written.at(at + offset, name.len() + 1);
+                self.problems.warning(place, message, format!("write `{{{name}}}` for the path parameter"));
+            }
+        }
     }
 
     /// The upstream of this name.
@@ -378,6 +405,9 @@ impl Compile<'_> {
         let known: Vec<&str> = self.upstreams.keys().map(String::as_str).chain(self.broken.iter().copied()).collect();
         let remedy = match suggest(&name.value, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
+            None if name.value.contains("://") => {
+                "write an upstream's name here, and its URL under `upstreams`".to_owned()
+            }
             None if known.is_empty() => "add it under `upstreams`".to_owned(),
             None => format!("the upstreams are {}", known.join(", ")),
         };
@@ -389,6 +419,12 @@ impl Compile<'_> {
         let items = self.shape.most();
         self.outline.push(Outline { text: text.into(), waits: waits.map(str::to_owned), calls, together: None, items });
     }
+}
+
+/// `{{word}}`, as other products have it: the word.
+fn doubled(source: &str) -> Option<&str> {
+    let inner = source.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
+    (!inner.contains([':', ','])).then_some(inner)
 }
 
 /// Evaluates an expression for an item.

@@ -133,7 +133,10 @@ impl Decode for Timeout {
             Some("none" | "off" | "infinite" | "unlimited" | "false") => {
                 node.wrong("a duration or `never`", "write `never`", problems)
             }
-            _ => Duration::decode(node, problems).map(Self::After),
+            _ => match Duration::decode(node, problems)? {
+                Duration::ZERO => node.wrong("a duration above 0, or `never`", "write `never` for no limit", problems),
+                duration => Some(Self::After(duration)),
+            },
         }
     }
 

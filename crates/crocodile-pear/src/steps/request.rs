@@ -95,7 +95,10 @@ impl Request {
 /// `UPSTREAM /path`
 fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
     let Some((to, path)) = text.value.split_once(char::is_whitespace) else {
-        let remedy = "write the upstream's name, a space, and a path that begins with `/`";
+        let remedy = match text.value.contains("://") {
+            true => "write an upstream's name and a path here, and its URL under `upstreams`",
+            false => "write the upstream's name, a space, and a path that begins with `/`",
+        };
         return problems.error(text.span, "a call in short form is `UPSTREAM /path`", remedy);
     };
     let path_at = text.value.len() - path.trim_start().len();

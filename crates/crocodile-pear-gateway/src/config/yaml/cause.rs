@@ -51,6 +51,7 @@ pub fn find(source: &[char], opened: Option<Span>, fault: &ScanError) -> Option<
     };
     let looks = [
         Scene::tab,
+        Scene::star,
         Scene::quote,
         Scene::bracket,
         Scene::space,
@@ -176,6 +177,14 @@ impl Scene<'_> {
         let line = line.filter(|_| self.info.contains("tab"))?;
         let at = indents(&line)?;
         self.told((line, at, at + 1), "a tab, where YAML wants spaces".into(), "indent with spaces".into())
+    }
+
+    /// A `*` for everything.
+    fn star(&self) -> Option<Cause> {
+        let star = self.here().0.get(self.column..self.column + 2)?;
+        let any = self.info.contains("unknown anchor") && star[0] == '*' && ": /".contains(star[1]);
+        let place = (self.line, self.column, self.column + 1);
+        any.then(|| self.told(place, "a key cannot begin with `*`".into(), "write `/{*path}` for every path".into()))?
     }
 
     fn quote(&self) -> Option<Cause> {
