@@ -8,13 +8,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::HeaderMap;
 use http_body::Frame;
 
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
-use crate::format::{self, json};
-use crate::jq::Value;
 use crate::scope::Scope;
 use crate::spec::Located;
 use crate::step::{Compile, Outline, Shape, Step};
@@ -106,7 +104,7 @@ impl Plan {
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
         // Boxed, here and below: a plain call would carry the room of what it has not.
         if self.reads_body
-            && let Err(error) = Box::pin(read_body(scope, bound)).await
+            && let Err(error) = Box::pin(scope.read_body(bound)).await
         {
             return Some(Err(error));
         }
@@ -176,51 +174,6 @@ fn forget(cx: &mut Compile<'_>) {
         let message = format!("what is put under `{key}` is never used");
         cx.problems.warning(place, message, format!("use `.{key}` further on, or leave the step out"));
     }
-}
-
-/// Reads the client's body for `$body`; the bytes stay there for a call that sends them on.
-async fn read_body(scope: &Scope, bound: usize) -> Result<(), Error> {
-    let Some(body) = scope.take_body() else { return Ok(()) };
-    let whole = async {
-        match scope.deadline() {
-            None => body.collect(bound).await,
-            Some(end) => tokio::time::timeout_at(end, body.collect(bound)).await.unwrap_or_else(|_| Err(late())),
-        }
-    };
-    let bytes = whole.await.map_err(|error| match error.kind() {
-        Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
-        _ => error,
-    })?;
-    if !bytes.is_empty() {
-        scope.set_body_value(parse_body(scope.headers(), bytes.clone(), bound).await?);
-    }
-    scope.put_body(Body::Bytes(bytes));
-    Ok(())
-}
-
-/// The value of the client's body, by its content type and uncompressed.
-async fn parse_body(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<Value, Error> {
-    // `curl -d` calls everything a form; no form begins like this, since its braces are percent-encoded.
-    let braced = bytes.starts_with(b"{") || bytes.starts_with(b"[");
-    if braced
-        && format::is_form(headers)
-        && let Ok(value) = json::read(&bytes)
-    {
-        return Ok(value);
-    }
-    let mut headers = headers.clone();
-    // Of an answer anything may be made, of a request not.
-    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-    let body = Body::Bytes(bytes);
-    let answer = Answer::new(http::StatusCode::OK, headers, body);
-    format::value(answer, bound).await.map_err(|error| match error.kind() {
-        Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
-        _ => Error::new(Kind::BadRequest, error.detail().to_owned()),
-    })
-}
-
-fn late() -> Error {
-    Error::new(Kind::BadRequest, "the request's body took longer than the request may")
 }
 
 /// Several answers as one: whichever comes first goes first, and goes whole before the next.

@@ -1,5 +1,6 @@
 //! What a request brings with it: the client's words, as expressions and templates see them.
 
+mod body;
 mod facts;
 pub mod memo;
 

@@ -1,0 +1,89 @@
+//! The client's body as a value, `$body`.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+
+use super::Scope;
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body};
+use crate::format::{self, json};
+use crate::jq::Value;
+
+impl Scope {
+    /// Reads the client's body whole, at most `bound` bytes, for `$body`; the bytes stay there for a call that sends them on.
+    /// What was read is not read again.
+    ///
+    /// # Errors
+    /// `BodyTooLarge` past the bound, `BadRequest` for a body that is not what its content type says, and whatever ends it
+    /// before its end.
+    pub async fn read_body(&self, bound: usize) -> Result<(), Error> {
+        if self.values.body.get().is_some() {
+            return Ok(());
+        }
+        let Some(body) = self.take_body() else { return Ok(()) };
+        let whole = async {
+            match self.deadline() {
+                None => body.collect(bound).await,
+                Some(end) => tokio::time::timeout_at(end, body.collect(bound)).await.unwrap_or_else(|_| Err(late())),
+            }
+        };
+        let bytes = whole.await.map_err(|error| match error.kind() {
+            Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
+            _ => error,
+        })?;
+        if !bytes.is_empty() {
+            self.set_body_value(parse(self.headers(), bytes.clone(), bound).await?);
+        }
+        self.put_body(Body::Bytes(bytes));
+        Ok(())
+    }
+}
+
+/// The value of the client's body, by its content type and uncompressed.
+async fn parse(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<Value, Error> {
+    // `curl -d` calls everything a form; no form begins like this, since its braces are percent-encoded.
+    let braced = bytes.starts_with(b"{") || bytes.starts_with(b"[");
+    if braced
+        && format::is_form(headers)
+        && let Ok(value) = json::read(&bytes)
+    {
+        return Ok(value);
+    }
+    let mut headers = headers.clone();
+    // Of an answer anything may be made, of a request not.
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+    let body = Body::Bytes(bytes);
+    let answer = Answer::new(http::StatusCode::OK, headers, body);
+    format::value(answer, bound).await.map_err(|error| match error.kind() {
+        Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
+        _ => Error::new(Kind::BadRequest, error.detail().to_owned()),
+    })
+}
+
+fn late() -> Error {
+    Error::new(Kind::BadRequest, "the request's body took longer than the request may")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::jq;
+
+    #[tokio::test]
+    async fn a_body_is_read_once_and_stays_for_a_call() {
+        let scope = Scope::new(Method::POST, None, HeaderMap::new(), Body::Bytes("[1]".into()));
+        scope.read_body(3).await.expect("read");
+        assert_eq!(scope.variable("body", &None), jq::list(vec![jq::value::number("1")]));
+        let bytes = scope.take_body().expect("it is there").collect(3).await.expect("bytes");
+        assert_eq!(bytes, "[1]");
+        scope.read_body(0).await.expect("it was read before");
+    }
+
+    #[tokio::test]
+    async fn a_body_past_its_bound_is_the_clients_fault() {
+        let scope = Scope::new(Method::POST, None, HeaderMap::new(), Body::Bytes("[1]".into()));
+        assert_eq!(scope.read_body(2).await.expect_err("too large").kind(), Kind::BodyTooLarge);
+    }
+}
