@@ -8,13 +8,14 @@ use std::thread;
 use bytes::Bytes;
 use crocodile_pear::flow::Body;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 
 use crate::live::Live;
 use crate::respond;
 use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Refusal, Reply, Settings, Shutdown};
 
-/// Serves operators on a thread of its own until the shutdown.
+/// Serves operators on a thread of its own, until the process ends: they may watch how it does. `shutdown` is that of the
+/// clients' listener.
 ///
 /// # Errors
 /// When the address cannot be listened on.
@@ -23,13 +24,17 @@ pub fn begin(address: SocketAddr, live: Arc<Live>, shutdown: Shutdown) -> Result
     tracing::info!("health and metrics on http://{}", listeners.address());
     let serve = move || -> io::Result<()> {
         let settings = Settings { max_connections: 64, stack: 2 << 20, ..Settings::default() };
-        server::serve(listeners, &settings, &shutdown, |_| Admin(live.clone()))
+        let admin = |_| Admin { live: live.clone(), shutdown: shutdown.clone() };
+        server::serve(listeners, &settings, &Shutdown::default(), admin)
     };
     thread::Builder::new().name("admin".into()).spawn(serve)?;
     Ok(())
 }
 
-struct Admin(Arc<Live>);
+struct Admin {
+    live: Arc<Live>,
+    shutdown: Shutdown,
+}
 
 impl Handler for Admin {
     async fn handle(&self, request: ClientRequest) -> Reply {
@@ -37,9 +42,15 @@ impl Handler for Admin {
             return respond::other_method(&request.method, &[&Method::GET]).into();
         }
         let response = match request.target.path() {
+            "/ready" if self.shutdown.leaves() => {
+                let mut response = text("text/plain; charset=utf-8", "stopping\n".to_owned());
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                response
+            }
+            "/ready" => text("text/plain; charset=utf-8", "ready\n".to_owned()),
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
             "/metrics" => {
-                let gateway = self.0.current();
+                let gateway = self.live.current();
                 text("text/plain; version=0.0.4", gateway.metrics().render(gateway.upstreams()))
             }
             _ => respond::not_found(),

@@ -110,6 +110,18 @@ impl Loaded {
         config::report(&self.problems, &self.sources, format)
     }
 
+    /// Writes the problems to the log, each as one line.
+    fn log(&self) {
+        for problem in &self.problems {
+            let at = self.sources.place(problem.span);
+            let remedy = problem.remedy.as_deref().unwrap_or_default();
+            match problem.severity {
+                Severity::Error => tracing::error!(at, remedy, "{}", problem.message),
+                Severity::Warning => tracing::warn!(at, remedy, "{}", problem.message),
+            }
+        }
+    }
+
     /// Tells the problems; the gateway and its document if it can run.
     fn usable(self) -> Option<(Document, Gateway)> {
         if !self.problems.is_empty() {

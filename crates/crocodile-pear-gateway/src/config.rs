@@ -8,7 +8,7 @@ mod yaml;
 use std::path::{Path, PathBuf};
 
 use crocodile_pear::{
-    problem::Problems,
+    problem::{Problems, Span},
     spec::{Located, Node},
 };
 
@@ -28,6 +28,12 @@ pub struct Source {
 pub struct Sources(pub Vec<Source>);
 
 impl Sources {
+    /// `file:line:column`; only the file, where nothing more is known.
+    pub fn place(&self, span: Span) -> String {
+        let path = self.file(span.file).map_or_else(String::new, |source| source.path.display().to_string());
+        if span.line == 0 { path } else { format!("{path}:{}:{}", span.line, span.column) }
+    }
+
     /// The file of a span.
     pub fn file(&self, file: u32) -> Option<&Source> {
         self.0.get(usize::try_from(file).ok()?)

@@ -139,7 +139,11 @@ spec! {
         pub max_head: Size = Size(16 << 10),
         /// The most bytes of a request's target; a longer one is refused with 414.
         pub max_target: Size = Size(8 << 10),
-        /// How long requests may go on after the order to stop.
+        /// How long clients may still connect after the order to stop, while `/ready` of `admin` says 503: a load balancer
+        /// needs this time to send them elsewhere. Unless set, 5 s where there is an `admin`, and none otherwise or in a
+        /// terminal.
+        pub grace: Option<Duration>,
+        /// How long requests may go on after that.
         pub drain: Duration = Duration::from_secs(30),
     }
 }

@@ -136,6 +136,25 @@ fn operators_see_health_and_metrics() {
     assert!(fetch(gateway.address, "GET", "/metrics", "").is_err(), "operators' pages are not the clients'");
 }
 
+#[test]
+fn a_load_balancer_learns_of_the_end_before_clients_do() {
+    let clients = "clients: { grace: 10m }";
+    let text = format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{clients}\n{GOOD}");
+    let path = file("grace.yaml", &text);
+    let mut gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let line = gateway.logged("*health and metrics on http://*").unwrap();
+    let admin = line.rsplit("http://").next().unwrap().parse().unwrap();
+    assert_eq!(fetch(admin, "GET", "/ready", "").unwrap(), "ready\n");
+    gateway.signal("TERM").unwrap();
+    gateway.logged("*shutting down*").unwrap();
+    assert_eq!(fetch(admin, "GET", "/ready", ""), Err("503".to_owned()));
+    assert_eq!(fetch(admin, "GET", "/health", "").unwrap(), "ok\n");
+    // Clients still connect, and are answered.
+    assert_eq!(fetch(gateway.address, "GET", "/nothing", ""), Err("404".to_owned()));
+    gateway.signal("TERM").unwrap();
+    assert!(gateway.ended().unwrap().success());
+}
+
 /// The body of a good answer, or what it was instead.
 fn fetch(address: SocketAddr, method: &str, target: &str, body: &str) -> Result<String, String> {
     let length = body.len();

@@ -1,13 +1,16 @@
 //! `run`: the gateway itself.
 
+use std::fmt;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::Located;
+use crocodile_pear::spec::{Entries, Located};
 
 use super::File;
 use crate::address;
@@ -31,8 +34,8 @@ impl Run {
         // Before anything runs that may have something to say: health checks begin with the gateway.
         log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
-        let reload = live.clone();
-        let started = move |_: SocketAddr| reload_on_signal(self.file, reload);
+        let (reload, first) = (live.clone(), document.clone());
+        let started = move |_: SocketAddr| reload_on_signal(self.file, reload, first);
         serve(&document, &live, started)
     }
 }
@@ -54,7 +57,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let listeners = Listeners::bind(listening(&document.listen)?, cores)?;
     let shutdown = Shutdown::default();
-    shutdown.on_signals()?;
+    shutdown.on_signals(grace(document))?;
     if let Some(admin) = &document.admin {
         admin::begin(listening(admin)?, live.clone(), shutdown.clone())?;
     }
@@ -65,6 +68,14 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
     server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core))?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// A load balancer that asks whether the gateway is ready needs this time to notice that it is not.
+const NOTICE: Duration = Duration::from_secs(5);
+
+fn grace(document: &Document) -> Duration {
+    let usual = if document.admin.is_some() && !std::io::stderr().is_terminal() { NOTICE } else { Duration::ZERO };
+    document.clients.as_ref().and_then(|clients| clients.grace).unwrap_or(usual)
 }
 
 fn listening(written: &Located<String>) -> Result<SocketAddr, Failure> {
@@ -87,13 +98,13 @@ fn settings(clients: &Clients) -> Settings {
 }
 
 /// SIGHUP reads the file again. What is found wrong is told, and the old configuration goes on.
-fn reload_on_signal(file: File, live: Arc<Live>) {
-    let listen = move || -> std::io::Result<()> {
+fn reload_on_signal(file: File, live: Arc<Live>, mut document: Document) {
+    let mut listen = move || -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
             while hangups.recv().await.is_some() {
-                reload(&file, &live);
+                reload(&file, &live, &mut document);
             }
             Ok(())
         })
@@ -108,14 +119,80 @@ fn reload_on_signal(file: File, live: Arc<Live>) {
     }
 }
 
-fn reload(file: &File, live: &Live) {
-    match file.reload(live.current().metrics()).usable() {
-        Some((_, gateway)) => {
+fn reload(file: &File, live: &Live, before: &mut Document) {
+    let loaded = file.reload(live.current().metrics());
+    loaded.log();
+    match loaded.document.zip(loaded.gateway) {
+        Some((document, gateway)) => {
             live.replace(gateway);
-            tracing::info!(
-                "the configuration was read again; addresses, threads, and the level and format of the log change with a restart only"
-            );
+            let change = Change::between(before, &document);
+            tracing::info!("the configuration was read again; {change}");
+            if !change.restart.is_empty() {
+                tracing::warn!("{} changed: this needs a restart", change.restart.join(", "));
+            }
+            *before = document;
         }
         None => tracing::error!("the configuration has problems; the old one goes on"),
+    }
+}
+
+/// What a reload has changed.
+struct Change {
+    endpoints: Names,
+    upstreams: Names,
+    /// Settings that a reload does not change.
+    restart: Vec<&'static str>,
+}
+
+/// Names that have come and gone.
+struct Names {
+    added: Vec<String>,
+    removed: Vec<String>,
+}
+
+impl Names {
+    fn between<T>(before: &Entries<T>, after: &Entries<T>) -> Self {
+        let beyond = |one: &Entries<T>, other: &Entries<T>| {
+            one.keys().filter(|name| !other.contains_key(*name)).cloned().collect::<Vec<_>>()
+        };
+        Names { added: beyond(after, before), removed: beyond(before, after) }
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.added.as_slice(), self.removed.as_slice()) {
+            ([], []) => f.write_str("the same names"),
+            (added, []) => write!(f, "added {}", added.join(", ")),
+            ([], removed) => write!(f, "removed {}", removed.join(", ")),
+            (added, removed) => write!(f, "added {}; removed {}", added.join(", "), removed.join(", ")),
+        }
+    }
+}
+
+impl Change {
+    fn between(before: &Document, after: &Document) -> Self {
+        let none = Entries::new();
+        let written = |address: &Option<Located<String>>| address.as_ref().map(|address| address.value.clone());
+        let settings = [
+            ("listen", before.listen.value != after.listen.value),
+            ("admin", written(&before.admin) != written(&after.admin)),
+            ("threads", before.threads != after.threads),
+            ("clients", format!("{:?}", before.clients) != format!("{:?}", after.clients)),
+        ];
+        Change {
+            endpoints: Names::between(&before.endpoints, &after.endpoints),
+            upstreams: Names::between(
+                before.upstreams.as_ref().unwrap_or(&none),
+                after.upstreams.as_ref().unwrap_or(&none),
+            ),
+            restart: settings.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "endpoints: {}; upstreams: {}", self.endpoints, self.upstreams)
     }
 }

@@ -97,7 +97,7 @@ async fn accept<H: Handler>(
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = phase.wait_for(|phase| *phase > Phase::Running) => break,
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break,
             accepted = one(&listener, &slots, &core) => accepted,
         };
         if let Err(error) = accepted {

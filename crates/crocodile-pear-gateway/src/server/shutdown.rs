@@ -2,15 +2,19 @@
 
 use std::io;
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Running,
+    /// Those who choose where requests go are told; clients may still connect.
+    Leaving,
     Draining,
     Over,
 }
@@ -26,6 +30,16 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
+    /// Says that it will stop, and serves on.
+    pub fn leave(&self) {
+        self.advance(Phase::Leaving);
+    }
+
+    /// Whether it will stop.
+    pub fn leaves(&self) -> bool {
+        *self.0.borrow() > Phase::Running
+    }
+
     /// Accepts nothing more, and lets requests in flight end.
     pub fn begin(&self) {
         self.advance(Phase::Draining);
@@ -36,11 +50,11 @@ impl Shutdown {
         self.advance(Phase::Over);
     }
 
-    /// Follows SIGTERM and SIGINT: the first begins, the second ends.
+    /// Follows SIGTERM and SIGINT: the first begins, after a time of `grace`, and the second ends.
     ///
     /// # Errors
     /// When the signals cannot be listened to.
-    pub fn on_signals(&self) -> io::Result<()> {
+    pub fn on_signals(&self, grace: Duration) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut term, mut int) = {
             let _within = runtime.enter();
@@ -50,9 +64,12 @@ impl Shutdown {
         thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
                 either(&mut term, &mut int).await;
-                tracing::info!("shutting down; a second signal ends at once");
-                shutdown.begin();
-                either(&mut term, &mut int).await;
+                tracing::info!(?grace, "shutting down; a second signal ends at once");
+                shutdown.leave();
+                if timeout(grace, either(&mut term, &mut int)).await.is_err() {
+                    shutdown.begin();
+                    either(&mut term, &mut int).await;
+                }
                 shutdown.end();
             });
         })?;

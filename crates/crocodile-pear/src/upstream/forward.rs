@@ -274,6 +274,8 @@ impl Forward {
     /// `BadRequest` where a value that the configuration makes of the client's cannot stand in a header.
     pub(super) fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
         let mut headers = match &self.fields {
+            // The client's fields stay bytes until somebody looks at them.
+            Fields::Named(names) if names.is_empty() => HeaderMap::new(),
             Fields::Named(names) => pick(names, scope.headers()),
             Fields::All => all(scope.headers(), likeness),
         };
