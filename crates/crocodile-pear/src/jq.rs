@@ -59,6 +59,11 @@ struct Program {
     functions: Vec<Function>,
 }
 
+/// What of jq is refused, and why.
+pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
+    library::REFUSED.iter().copied()
+}
+
 /// Why an expression cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -178,5 +183,9 @@ fn explain(stop: Stop) -> Error {
     Error::new(Kind::Expression, message)
 }
 
+#[cfg(test)]
+mod agreement;
+#[cfg(test)]
+mod suite;
 #[cfg(test)]
 mod tests;

@@ -62,6 +62,7 @@ pub fn write(schema: &Json) -> String {
         .replace("<!-- steps -->", &reference.steps())
         .replace("<!-- batch -->", &format!("### Batch\n\n{}", reference.part(&schema["$defs"]["Batch"])))
         .replace("<!-- commands -->", &commands())
+        .replace("<!-- refused -->", &refused())
         .replace("<!-- kinds -->", &kinds())
         .replace("<!-- log -->", &log())
         .replace("<!-- metrics -->", &metrics())
@@ -211,6 +212,23 @@ fn commands() -> String {
 }
 
 /// A row for each kind, described by the source.
+/// The functions of jq that expressions do not have, by the reason.
+fn refused() -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for (name, reason) in crocodile_pear::jq::refused() {
+        let name = format!("`{name}`");
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    let mut table = "| refused | why |\n|---|---|\n".to_owned();
+    for (reason, names) in reasons {
+        let _ = writeln!(table, "| {} | {reason} |", names.join(", "));
+    }
+    table
+}
+
 fn kinds() -> String {
     let source = fs::read_to_string(root().join("crates/crocodile-pear/src/error.rs")).unwrap();
     let body = source.split("pub enum Kind {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();

@@ -601,8 +601,15 @@ pub fn bounds(from: &Val, to: &Val, length: usize) -> Result<(usize, usize), Fau
 
 /// The start and end of a slice, as its object has them.
 pub fn range(slice: &Fields, length: usize) -> Result<(usize, usize), Fault> {
-    let part = |name| slice.get(&value::string(name)).cloned().unwrap_or_default();
-    bounds(&part("start"), &part("end"), length)
+    let (from, to) = ends(slice)?;
+    bounds(from, to, length)
+}
+
+fn ends(slice: &Fields) -> Result<(&Val, &Val), Fault> {
+    match (slice.get(&value::string("start")), slice.get(&value::string("end"))) {
+        (Some(from), Some(to)) => Ok((from, to)),
+        _ => fail("Array/string slice indices must be integers"),
+    }
 }
 
 /// The object that stands for a slice in a path.
@@ -626,8 +633,8 @@ pub fn index(item: &Item, key: &Val) -> ItemR {
         (Val::Arr(items), Val::Arr(wanted)) => Ok(windows(items, wanted)),
         (Val::Null, Val::TStr(_) | Val::Num(_) | Val::Obj(_)) => Ok(Item::null()),
         (Val::Arr(_) | Val::TStr(_), Val::Obj(slice)) => {
-            let part = |name| slice.get(&value::string(name)).cloned().unwrap_or_default();
-            self::slice(item, &part("start"), &part("end"))
+            let (from, to) = ends(slice)?;
+            self::slice(item, from, to)
         }
         (value, key) => Err(super::fault::misfit(value, key)),
     }
@@ -670,7 +677,7 @@ fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
 /// The places where a list stands within another.
 pub fn windows(items: &[Val], wanted: &[Val]) -> Item {
     if wanted.is_empty() {
-        return Item::null();
+        return Item::list(Vec::new());
     }
     let last = items.len().checked_sub(wanted.len());
     let starts = last.map_or(0..0, |last| 0..last + 1);
@@ -776,8 +783,9 @@ pub fn take(item: &mut Item, key: &Val) -> ItemR {
 
 /// A value as the string of its JSON.
 pub fn written(value: &Val) -> Item {
+    let canonical = canonical(value);
     let mut out = Vec::new();
-    match crate::format::json::write_within(value, budget::room(), &mut out) {
+    match crate::format::json::write_within(canonical.as_ref().unwrap_or(value), budget::room(), &mut out) {
         Ok(()) => {
             // Its writing cost far more than its copying.
             charge(out.len() / 8);
@@ -785,6 +793,65 @@ pub fn written(value: &Val) -> Item {
         }
         Err(_) => budget::exhaust("the expression makes more text than its budget"),
     }
+}
+
+/// The value with jq's form of each number literal (`1E+2` for `1e2`), if it has one that is written otherwise.
+fn canonical(value: &Val) -> Option<Val> {
+    charge(1);
+    match value {
+        Val::Num(Num::Dec(literal)) => {
+            charge(literal.len());
+            let text = literal_form(literal)?;
+            (text != **literal).then(|| Val::Num(Num::Dec(text.into())))
+        }
+        Val::Arr(items) => {
+            let found = items.iter().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)));
+            let (at, first) = found?;
+            grow(16 * items.len());
+            let rest = items[at + 1..].iter().map(|item| canonical(item).unwrap_or_else(|| item.clone()));
+            Some(value::list(items[..at].iter().cloned().chain([first]).chain(rest).collect()))
+        }
+        Val::Obj(fields) => {
+            let (at, first) = fields.values().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)))?;
+            grow(OBJECT + 48 * fields.len());
+            let mut fields = (**fields).clone();
+            fields[at] = first;
+            fields.values_mut().skip(at + 1).for_each(|item| {
+                if let Some(canonical) = canonical(item) {
+                    *item = canonical;
+                }
+            });
+            Some(value::fields_of(fields))
+        }
+        _ => None,
+    }
+}
+
+/// A number as the General Decimal Arithmetic Specification writes it (to-scientific-string); `None` where its exponent is out of reach.
+fn literal_form(literal: &str) -> Option<String> {
+    let (sign, number) = literal.strip_prefix('-').map_or(("", literal), |number| ("-", number));
+    let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let exponent: i64 = exponent.parse().ok()?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{fraction}");
+    let coefficient = all.trim_start_matches('0');
+    let coefficient = if coefficient.is_empty() { "0" } else { coefficient };
+    let exponent = exponent.checked_sub(fraction.len() as i64)?;
+    let count = coefficient.len() as i64;
+    let adjusted = exponent.checked_add(count - 1)?;
+    if exponent > 0 || adjusted < -6 {
+        let (first, rest) = coefficient.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let power = if adjusted < 0 { "" } else { "+" };
+        return Some(format!("{sign}{first}{point}{rest}E{power}{adjusted}"));
+    }
+    if exponent == 0 {
+        return Some(format!("{sign}{coefficient}"));
+    }
+    let behind = exponent.unsigned_abs() as usize;
+    let padded = format!("{coefficient:0>width$}", width = behind + 1);
+    let (whole, fraction) = padded.split_at(padded.len() - behind);
+    Some(format!("{sign}{whole}.{fraction}"))
 }
 
 /// A string as it is, another value as its JSON.

@@ -362,7 +362,11 @@ impl Builder {
                 _ => return None,
             },
             Term::Pipe(left, right) => match self.reach(left, base)? {
-                Reached::Place(place) => self.make(right, &place, level)?,
+                Reached::Place(place) => {
+                    // Looked at even if nothing of it is used: it may not fit the value.
+                    self.slot(&place);
+                    self.make(right, &place, level)?
+                }
                 Reached::Slice(..) => return None,
             },
             Term::Object(entries) => Make::Object(self.object(entries, base, level + 1)?),

@@ -628,6 +628,8 @@ impl<'c> Machine<'c> {
                 self.shape(rest, Some(&Scope { outer: sees, bound: Bound::Value(item.clone()) }), then)
             }
             Todo::Shape(Shape::List(shapes), item, rest) => {
+                // jq looks at the last place first, and says so where that fails.
+                item::index(item, &Val::from(shapes.len() - 1))?;
                 self.shape(&Todo::Places(shapes, 0, item.clone(), rest), sees, then)
             }
             Todo::Shape(Shape::Object(entries), item, rest) => {

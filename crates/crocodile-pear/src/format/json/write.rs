@@ -12,7 +12,7 @@ pub(crate) const SIZE: usize = 64 << 20;
 
 /// Appends a value as compact JSON.
 ///
-/// Text that is not UTF-8 is mended with U+FFFD, NaN and infinities become null, byte strings base64.
+/// Text that is not UTF-8 is mended with U+FFFD, infinities become the largest numbers, as in jq, NaN becomes null, byte strings base64.
 ///
 /// # Errors
 /// `Kind::Expression` for what nests deeper than 256 levels (what came in, wrapped as often again), is larger than 64 MiB or has keys
@@ -91,16 +91,40 @@ fn room(length: usize, limit: usize, out: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whole numbers without a fraction, as jq has it.
+/// The fewest digits that read back, in jq's form: whole numbers without a fraction, `1e+17` where digits would only be zeros.
+/// An infinity is the largest number; what is no number is null.
 fn float(number: f64, out: &mut Vec<u8>) {
     // 2^53: up to there every whole number is exact.
     if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 && !(number == 0.0 && number.is_sign_negative())
     {
-        out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
-    } else {
-        // serde_json writes the shortest digits that read back, and null for what JSON cannot say.
-        serde_json::to_writer(out, &number).expect("a vector takes every byte");
+        return out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
     }
+    if number.is_nan() {
+        return out.extend_from_slice(b"null");
+    }
+    let scientific = format!("{:e}", number.clamp(-f64::MAX, f64::MAX));
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let (first, rest) = digits.split_at(1);
+    let rest = rest.trim_start_matches('.');
+    out.extend_from_slice(sign.as_bytes());
+    let count = 1 + rest.len() as i32;
+    let text = match exponent {
+        // So many digits, and then no more than fifteen zeros.
+        0.. if exponent < count + 15 => {
+            let all = format!("{first}{rest}{}", "0".repeat((exponent + 1 - count).max(0) as usize));
+            let (whole, fraction) = all.split_at(exponent as usize + 1);
+            if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
+        }
+        -4..0 => format!("0.{}{first}{rest}", "0".repeat((-exponent - 1) as usize)),
+        _ => {
+            let point = if rest.is_empty() { "" } else { "." };
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{first}{point}{rest}e{sign}{:02}", exponent.abs())
+        }
+    };
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// Appends a string, quoted and escaped.
@@ -164,7 +188,7 @@ mod tests {
         let bad = Value::utf8_str(&b"a\xffb"[..]);
         let items =
             vec![f64::NAN.into(), f64::INFINITY.into(), 1.5.into(), 2.0.into(), bad, Value::byte_str(&b"\x00"[..])];
-        assert_eq!(written(&value::list(items)), "[null,null,1.5,2,\"a\u{fffd}b\",\"AA==\"]");
+        assert_eq!(written(&value::list(items)), "[null,1.7976931348623157e+308,1.5,2,\"a\u{fffd}b\",\"AA==\"]");
     }
 
     #[test]

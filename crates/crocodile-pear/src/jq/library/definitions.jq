@@ -53,7 +53,7 @@ def inside(x): . as $part | x | contains($part);
 def index($x): indices($x) | .[0];
 def rindex($x): indices($x) | .[-1:][0];
 def combinations:
-  if . == [] then [] else
+  if length == 0 then [] else
     .[0][] as $first | (.[1:] | combinations) as $rest | [$first] + $rest
   end;
 def combinations(n): . as $list | [range(n) | $list] | combinations;

@@ -62,28 +62,44 @@ fn reverse(it: &Item) -> ItemR {
         }
         Val::Null => Ok(Item::list(Vec::new())),
         other if item::length(other) == 0 && matches!(other, Val::TStr(_) | Val::Obj(_)) => Ok(Item::list(Vec::new())),
+        other @ Val::Bool(_) => refuse("^ has no length", &[other]),
+        Val::Num(number) if item::float(number) == 0.0 => Ok(Item::list(Vec::new())),
+        // jq takes it for a list from its last place on.
         other => {
-            let last = item::length(other).saturating_sub(1);
-            item::index(it, &Val::from(last))
+            let last = match other {
+                Val::TStr(text) => item::characters(text),
+                other => item::length(other),
+            };
+            item::index(it, &Val::from(last.saturating_sub(1)))
         }
     }
 }
 
 fn bsearch(it: Item, arguments: &[Item]) -> ItemR {
     let Val::Arr(items) = &it.value else { return refuse("^ cannot be searched from", &[&it.value]) };
-    let found = items.binary_search_by(|item| item::compare(item, &arguments[0].value));
-    Ok(found.map_or_else(|at| -1 - at as isize, |at| at as isize).into())
+    let (mut start, mut end) = (0, items.len());
+    while start < end {
+        let middle = start + (end - start) / 2;
+        match item::compare(&arguments[0].value, &items[middle]) {
+            std::cmp::Ordering::Equal => return Ok(middle.into()),
+            std::cmp::Ordering::Less => end = middle,
+            std::cmp::Ordering::Greater => start = middle + 1,
+        }
+    }
+    Ok((-1 - start as isize).into())
 }
 
 fn flatten(it: Item, arguments: &[Item]) -> ItemR {
     let depth = match &arguments[0].value {
         Val::Num(number) => item::float(number),
+        other if item::compare(other, &Val::from(0isize)).is_lt() => -1.0,
         other => {
-            // jq compares it with 0, then takes 1 from it.
-            return match item::compare(other, &Val::from(0isize)) {
-                std::cmp::Ordering::Less => fail("flatten depth must not be negative"),
-                _ => refuse("^ and ^ cannot be subtracted", &[other, &Val::from(1isize)]),
-            };
+            // It is looked at where a list is in the list.
+            let nested = item::children(&it)?.any(|(_, part)| matches!(part.value, Val::Arr(_)));
+            if nested {
+                return refuse("^ and ^ cannot be subtracted", &[other, &Val::from(1isize)]);
+            }
+            0.0
         }
     };
     if depth < 0.0 {
@@ -140,7 +156,6 @@ fn indices(it: Item, arguments: &[Item]) -> ItemR {
             let found = items.iter().enumerate().filter(|(_, item)| item::same(item, wanted));
             Ok(found.map(|(at, _)| Item::from(at)).collect())
         }
-        (Val::Null, Val::Arr(_)) => Ok(Item::null()),
         (_, wanted) => item::index(&it, wanted),
     }
 }

@@ -103,9 +103,9 @@ impl Time {
         days * DAY + self.hour * 3600 + self.minute * 60 + self.second
     }
 
-    /// The parts in a list; `None` where one is no number. What is missing is 0.
+    /// The parts in a list; `None` where one is no number. What is missing is 0, of the year C's 0.
     fn of(item: &Item) -> Result<Option<Self>, Fault> {
-        let mut parts = [0i64; 8];
+        let mut parts = [1900, 0i64, 0, 0, 0, 0, 0, 0];
         for (part, (_, item)) in parts.iter_mut().zip(item::children(item)?) {
             let Val::Num(number) = &item.value else { return Ok(None) };
             let number = item::float(number);

@@ -6,7 +6,7 @@ use jaq_json::{Num, Val};
 use super::Named;
 use crate::format::json;
 use crate::jq::budget::{self, charge};
-use crate::jq::fault::{fail, refuse};
+use crate::jq::fault::{Fault, fail, refuse};
 use crate::jq::item::{self, Item, ItemR};
 use crate::jq::paths;
 use crate::jq::value::kind;
@@ -18,7 +18,7 @@ pub const NATIVES: &[Named] = &[
     (("tostring", 0), |it, _| Ok(item::string(it))),
     (("tojson", 0), |it, _| Ok(item::written(&it.value))),
     (("fromjson", 0), |it, _| parse(&it)),
-    (("tonumber", 0), |it, _| number(it)),
+    (("tonumber", 0), |it, _| converted(it)),
     (("toboolean", 0), |it, _| boolean(it)),
     (("contains", 1), contains),
     (("has", 1), has),
@@ -48,7 +48,8 @@ fn length(it: Item, _: &[Item]) -> ItemR {
 
 fn contains(it: Item, arguments: &[Item]) -> ItemR {
     let other = &arguments[0].value;
-    if kind(&it.value) != kind(other) {
+    let unlike = matches!((&it.value, other), (Val::Bool(one), Val::Bool(other)) if one != other);
+    if unlike || kind(&it.value) != kind(other) {
         return refuse("^ and ^ cannot have their containment checked", &[&it.value, other]);
     }
     Ok(within(&it.value, other).into())
@@ -131,10 +132,62 @@ fn parse(it: &Item) -> ItemR {
     // A list of empty objects is the dearest: 3 bytes that become some 150.
     budget::grow(16 * text.len());
     let bytes: &Bytes = text;
-    json::read(bytes).map(Item::incoming).or_else(|error| fail(error.detail()))
+    json::read(bytes).map(Item::incoming).map_err(|error| unread(text, error.detail()))
 }
 
-fn number(it: Item) -> ItemR {
+/// Why a text is no JSON: of words and single quotes in jq's words.
+fn unread(text: &[u8], shown: &str) -> Fault {
+    let given = String::from_utf8_lossy(&text[..text.len().min(1024)]);
+    let full = match word(text) {
+        Some((message, at, end)) => {
+            let before = &text[..at];
+            let line = 1 + memchr::memchr_iter(b'\n', before).count();
+            let column = at - memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+            let (end, column) = if end { (" at EOF", column) } else { ("", column + 1) };
+            format!("{message}{end} at line {line}, column {column} (while parsing '{given}')")
+        }
+        None => shown.to_owned(),
+    };
+    Fault { value: full.into(), shown: Some(shown.to_owned()) }
+}
+
+/// The first word that stands for no value, where it ends, and whether that is the end of the text.
+fn word(text: &[u8]) -> Option<(&'static str, usize, bool)> {
+    let mut at = 0;
+    while at < text.len() {
+        match text[at] {
+            b' ' | b'\t' | b'\r' | b'\n' | b',' | b':' | b'[' | b']' | b'{' | b'}' => at += 1,
+            b'"' => {
+                let end = text[at + 1..].iter().scan(false, |escaped, byte| {
+                    let ends = *byte == b'"' && !*escaped;
+                    *escaped = *byte == b'\\' && !*escaped;
+                    Some(ends)
+                });
+                at += 2 + end.into_iter().position(|ends| ends)?;
+            }
+            first => {
+                let ends = |byte: &u8| b" \t\r\n,:[]{}\"".contains(byte);
+                let length = text[at..].iter().position(ends).unwrap_or(text.len() - at);
+                let found = &text[at..at + length];
+                at += length;
+                let known = matches!(found, b"true" | b"false" | b"null") || number(found);
+                if first == b'\'' {
+                    return Some(("Invalid string literal; expected \", but got '", at, at == text.len()));
+                }
+                if !known {
+                    return Some(("Invalid numeric literal", at, at == text.len()));
+                }
+            }
+        }
+    }
+    None
+}
+
+fn number(word: &[u8]) -> bool {
+    std::str::from_utf8(word).is_ok_and(|word| word.parse::<f64>().is_ok())
+}
+
+fn converted(it: Item) -> ItemR {
     match &it.value {
         Val::Num(_) => Ok(it),
         Val::TStr(text) if text.len() <= 1000 => match literal(text) {

@@ -1,0 +1,141 @@
+//! jq's own tests, and ours in their form.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::item::same;
+use super::*;
+use crate::format::json;
+
+/// Differences from jq 1.8 that its tests may show.
+const MOST: usize = 40;
+
+/// A program, its input and what comes of it; no input: the program is refused.
+pub struct Case {
+    pub line: usize,
+    pub program: String,
+    pub input: Option<String>,
+    outputs: Vec<String>,
+}
+
+/// The cases of a file.
+pub fn cases(text: &str) -> Vec<Case> {
+    let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+    let mut cases = Vec::new();
+    while let Some((line, program)) = lines.next() {
+        if program.trim().is_empty() || program.trim_start().starts_with('#') {
+            continue;
+        }
+        let refused = program.starts_with("%%FAIL");
+        let (line, program) = if refused { lines.next().expect("a program") } else { (line, program) };
+        let input = if refused { None } else { lines.by_ref().find(|(_, line)| !line.starts_with('#')) };
+        let rest = lines.by_ref().take_while(|(_, line)| !line.trim().is_empty());
+        let outputs = rest.map(|(_, line)| line.to_owned()).filter(|line| !line.starts_with('#')).collect();
+        let input = input.map(|(_, input)| input.trim_start_matches('\u{feff}').to_owned());
+        cases.push(Case { line, program: program.to_owned(), input, outputs });
+    }
+    cases
+}
+
+/// Our own files.
+pub fn ours() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/jq")
+}
+
+/// jq's own files: beside ours, beside the repository, or where a variable says.
+pub fn theirs() -> Option<PathBuf> {
+    let given = std::env::var_os("JQ_VECTORS").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/jq");
+    given.into_iter().chain([ours(), beside]).find(|folder| folder.join("jq.test").is_file())
+}
+
+fn read(text: &str) -> Option<Value> {
+    json::read(&Bytes::copy_from_slice(text.trim().as_bytes())).ok()
+}
+
+/// The input; what JSON cannot say is read as an expression.
+fn input(text: &str) -> Option<Value> {
+    read(text).or_else(|| {
+        let source = text.replace("NaN", "nan").replace("Infinity", "infinite");
+        Filter::compile(&source, &[]).ok()?.run_one(null(), &mut |_| null()).ok()?
+    })
+}
+
+/// Every output, also before an error.
+fn outputs(filter: &Filter, input: Value) -> (Vec<Value>, Option<Error>) {
+    let mut outputs = Vec::new();
+    let ended = budget::within(budget::WORK, || {
+        let machine = Machine::new(&filter.program.functions, &[]);
+        let flow = machine.each(&filter.program.main, None, Current::of(Item::incoming(input)), &mut |current| {
+            outputs.push(current.item.value);
+            Ok(())
+        });
+        flow.map_err(explain)
+    });
+    (outputs, ended.err())
+}
+
+/// What is wrong, if anything is.
+fn fault(case: &Case) -> Option<String> {
+    let filter = match (Filter::compile(&case.program, &[]), &case.input) {
+        (Err(_), None) => return None,
+        (Ok(_), None) => return Some("it is not refused".into()),
+        (Err(faults), _) => return Some(format!("it does not compile: {}", faults[0].message)),
+        (Ok(filter), _) => filter,
+    };
+    let input = input(case.input.as_deref().unwrap_or_default()).expect("an input");
+    // An error behind the outputs does not stand in the file.
+    let (given, failed) = outputs(&filter, input);
+    let wanted: Vec<Value> = case.outputs.iter().map(|output| read(output).expect("an output")).collect();
+    let compared = budget::within(1 << 40, || {
+        if given.len() == wanted.len() && given.iter().zip(&wanted).all(|(given, wanted)| same(given, wanted)) {
+            return Ok(None);
+        }
+        let text = |value: &Value| as_str(&item::written(value).value).unwrap_or_default().to_owned();
+        let given: Vec<String> = given.iter().map(text).collect();
+        Ok(Some(format!("it gives {given:?}, {failed:?}, and not {:?}", case.outputs)))
+    });
+    compared.expect("compared")
+}
+
+#[test]
+fn programs_give_what_jq_gives() {
+    let text = fs::read_to_string(ours().join("ours.test")).expect("our own tests");
+    let cases = cases(&text);
+    assert!(cases.len() > 300, "{}", cases.len());
+    let wrong: Vec<String> =
+        cases.iter().filter_map(|case| Some(format!("{}: {}: {}", case.line, case.program, fault(case)?))).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Each of jq's tests passes or is named in `differences`, and each that is named there differs.
+#[test]
+fn jqs_own_tests_pass_or_are_listed() {
+    let Some(folder) = theirs() else { return skip("jq's own tests are not here: they are not looked at") };
+    let listed = fs::read_to_string(ours().join("differences")).expect("the differences");
+    let listed = listed.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let listed: HashSet<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    let mut wrong = Vec::new();
+    for name in ["jq.test", "man.test", "manonig.test", "onig.test", "base64.test", "uri.test"] {
+        let Ok(text) = fs::read_to_string(folder.join(name)) else { continue };
+        for case in cases(&text) {
+            let place = format!("{name}:{}", case.line);
+            match (fault(&case), listed.contains(place.as_str())) {
+                (None, false) | (Some(_), true) => {}
+                (None, true) => wrong.push(format!("{place}: {} passes", case.program)),
+                (Some(fault), false) => wrong.push(format!("{place}: {}: {fault}", case.program)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(listed.len() <= MOST, "{}", listed.len());
+}
+
+/// Says so where a test has nothing to look at.
+pub fn skip(reason: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{reason}");
+}
