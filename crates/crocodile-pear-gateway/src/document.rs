@@ -111,7 +111,7 @@ spec! {
         /// The steps, in order.
         pub pipeline: Vec<Located<Written>>,
         /// The most bytes of a client's body that are read whole where an expression uses `$body`.
-        pub max_body: Size = MAX_BODY,
+        pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
     }
     group(layers: Layers<AtEndpoint>)
     short(proxy)
@@ -121,7 +121,11 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
     let place = text.span;
     let request = Request::short(text, problems)?;
     let call = Located::new(Written::Request(request), place);
-    Some(EndpointSpec { pipeline: vec![call], max_body: MAX_BODY, layers: Layers::default() })
+    Some(EndpointSpec {
+        pipeline: vec![call],
+        max_body: Located::new(MAX_BODY, Default::default()),
+        layers: Layers::default(),
+    })
 }
 
 spec! {

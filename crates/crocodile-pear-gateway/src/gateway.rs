@@ -106,12 +106,18 @@ impl Gateway {
         let route = Route::parse(written, problems);
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
-        let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.bytes());
+        let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.value.bytes());
         let mut cx = layer::Compile::new(problems, given.files, given.metrics);
         cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body };
         let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
         let (route, plan) = (route.ok()?, plan?);
+        // No layer reads the body.
+        if spec.max_body.span.line > 0 && !plan.reads_body() {
+            let message =
+                "`max_body` bounds nothing: no expression uses `$body`, and bodies that are handed on have no bound";
+            problems.warning(spec.max_body.span, message, "leave it out");
+        }
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
         let endpoint = Arc::new(Endpoint { name, plan, layers, max_body, named });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {

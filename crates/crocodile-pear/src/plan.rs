@@ -92,6 +92,11 @@ impl Plan {
         self.uses.iter().any(|used| used == name)
     }
 
+    /// Whether the client's body is read whole, for `$body`.
+    pub fn reads_body(&self) -> bool {
+        self.reads_body
+    }
+
     /// Whether timers note when its messages pass.
     pub fn is_timed(&self) -> bool {
         self.timed

@@ -22,7 +22,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Passage, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
-use crate::problem::Problems;
+use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
 use crate::spec;
@@ -60,7 +60,7 @@ spec! {
         /// at once, unless `concurrency` is set.
         pub for_each: Option<Expression>,
         /// At most this many calls for `for_each`; one more value is an error.
-        pub limit: u64 = 100,
+        pub limit: Located<u64> = Located::new(100, Default::default()),
         /// With `for_each`: at most this many of its calls at once; the others wait for one to end. All of them, unless
         /// it is set.
         pub concurrency: Option<Located<NonZeroUsize>>,
@@ -80,7 +80,7 @@ spec! {
         /// As `rewrite` of the upstream, for this call: the first step, whose answer is handed on.
         pub rewrite: Option<Located<RewriteSpec>>,
         /// The most bytes of a body that are read whole for `otherwise` or for an expression.
-        pub max_body: Size = MAX_BODY,
+        pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
     }
     short(short)
 }
@@ -104,6 +104,11 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
     let path_at = text.value.len() - path.trim_start().len();
     let located = |at: usize, value: &str| text.part(at, value.len());
     only([("to", located(0, to)), ("path", located(path_at, path.trim()))], problems)
+}
+
+/// Whether a field stands in the file, and is not its default.
+fn is_written(place: Span) -> bool {
+    place.line > 0
 }
 
 /// One call, ready to be made for any item.
@@ -156,7 +161,8 @@ impl Spec for Request {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let for_each = self.for_each.as_ref().map(|expression| cx.filter(expression));
         let each = for_each.is_some();
-        let (limit, text, place) = (self.limit, self.describe(), self.path.span);
+        let (limit, text, place) = (self.limit.value, self.describe(), self.path.span);
+        let (bound, reads) = (self.max_body.span, self.reads_whole(cx));
         let batch = self.batch.clone().filter(|_| each);
         let at_once = self.concurrency.as_ref().map_or(usize::MAX, |most| most.value.get());
         self.check_concurrency(cx)?;
@@ -167,6 +173,9 @@ impl Spec for Request {
         };
         // Not before the call was looked at as well: every problem is told.
         let (for_each, (calling, asking)) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, made?);
+        if is_written(bound) && !reads && !calling.reads_item {
+            cx.problems.warning(bound, "`max_body` bounds nothing: this call reads no body whole", "leave it out");
+        }
         if each && batch.is_none() && calling.is_the_same() {
             let remedy = "put the value into the path, as `{.}`, or leave out `for_each`";
             cx.problems.warning(place, "every value makes the same call", remedy);
@@ -205,6 +214,10 @@ impl Request {
             let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
             cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
             cx.item = true;
+        }
+        if is_written(self.limit.span) && self.for_each.is_none() {
+            let remedy = "leave it out: this is one call";
+            cx.problems.error::<()>(self.limit.span, "`limit` without `for_each`", remedy);
         }
         let upstream = cx.upstream(&self.to);
         let (path, client_query) = self.target();
@@ -249,7 +262,7 @@ impl Request {
             otherwise,
             on_status,
             uses,
-            max_body: self.max_body.bytes(),
+            max_body: self.max_body.value.bytes(),
             reads_item,
             blame,
             notes_base: cx.follows,
@@ -270,6 +283,12 @@ impl Request {
             Some(written) => written.value == RewriteSpec::On,
             None => handed_on && upstream.is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On),
         }
+    }
+
+    /// Whether it reads bodies whole, whatever its expressions read.
+    fn reads_whole(&self, cx: &Compile<'_>) -> bool {
+        let spreads = self.for_each.is_some() && cx.item;
+        self.otherwise.is_some() || self.on_status.is_some() || self.batch.is_some() || spreads
     }
 
     fn check_concurrency(&self, cx: &mut Compile<'_>) -> Option<()> {
