@@ -288,7 +288,7 @@ fn entry<K: PartialEq>(list: &mut Vec<(K, Tree)>, key: K) -> &mut Tree {
     &mut list[index].1
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 enum Step {
     Field(String),
     Item(isize),
@@ -305,6 +305,13 @@ struct Place {
 enum Reached {
     Place(Place),
     Slice(Place, Slice),
+}
+
+impl Reached {
+    fn is_within(&self, outer: &Place) -> bool {
+        let (Reached::Place(place) | Reached::Slice(place, _)) = self;
+        place.frame == outer.frame && place.steps.starts_with(&outer.steps)
+    }
 }
 
 struct Builder {
@@ -483,7 +490,14 @@ impl Builder {
             Term::Id => Some(Reached::Place(base.clone())),
             Term::Variable(name) => Some(Reached::Place(self.variable(name))),
             Term::Pipe(left, right) => match self.reach(left, base)? {
-                Reached::Place(place) => self.reach(right, &place),
+                Reached::Place(place) => {
+                    let reached = self.reach(right, &place)?;
+                    // Looked at even if what follows is about something else: it may not fit the value.
+                    if !reached.is_within(&place) {
+                        self.slot(&place);
+                    }
+                    Some(reached)
+                }
                 Reached::Slice(..) => None,
             },
             Term::Path(head, parts) => {
