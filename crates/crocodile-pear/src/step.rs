@@ -119,6 +119,8 @@ pub struct Compile<'a> {
     pub asked: Asked,
     /// Whether a step further on reads answers: then a call asks for a whole one.
     pub reads: bool,
+    /// Whether a step has no limit, as the operator says.
+    pub endless: bool,
     /// In which order the step further on that takes all items wants them.
     pub order: Order,
     /// Where the step stands.
@@ -164,6 +166,7 @@ impl<'a> Compile<'a> {
             taken: Vec::new(),
             asked: Asked::default(),
             reads: false,
+            endless: false,
             order: Order::Arrival,
             place,
             first: true,

@@ -94,6 +94,9 @@ fn total(outline: &[Outline]) -> String {
 fn sum(outline: &[Outline]) -> String {
     let parts = terms(outline);
     let sum = outline.iter().fold(0_u64, |sum, line| sum.saturating_add(line.calls));
+    if sum == u64::MAX {
+        return "no limit".to_owned();
+    }
     match parts.as_slice() {
         [] => "none".to_owned(),
         [(1, 1)] => "1".to_owned(),

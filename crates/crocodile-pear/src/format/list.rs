@@ -29,6 +29,8 @@ pub struct List {
     recoder: Recoder,
     /// Given up with the first fault.
     body: Option<Pulled>,
+    /// Whether its format is one of streams, which may have no end.
+    stream: bool,
     count: u64,
     upstream: Option<Arc<str>>,
 }
@@ -72,6 +74,7 @@ impl Reader {
 pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
     let answer = plain(answer)?;
     let recoder = Recoder::new(&answer.headers);
+    let stream = matches!(declared(&answer), Declared::Sse | Declared::Ndjson);
     let reader = match (declared(&answer), &answer.body) {
         (_, Body::Value(_) | Body::Json(_)) => return Ok(Opened::Whole(answer)),
         (Declared::Json, _) => return open_json(answer, recoder?, bound).await,
@@ -82,7 +85,7 @@ pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
     };
     let (recoder, upstream) = (recoder?, answer.upstream.clone());
     let body = Some(answer.body.into_pulled()?);
-    Ok(Opened::List(List { reader, recoder, body, count: 0, upstream }))
+    Ok(Opened::List(List { reader, recoder, body, stream, count: 0, upstream }))
 }
 
 /// Only its first byte tells whether JSON is a list.
@@ -107,7 +110,14 @@ async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Re
             let mut items = Items::at(Arc::new(path), bound);
             items.push(text);
             let reader = Reader::Json(items);
-            Ok(Opened::List(List { reader, recoder, body: Some(body), count: 0, upstream: answer.upstream }))
+            Ok(Opened::List(List {
+                reader,
+                recoder,
+                body: Some(body),
+                stream: false,
+                count: 0,
+                upstream: answer.upstream,
+            }))
         }
         _ => {
             let body = Body::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
@@ -127,6 +137,11 @@ pub enum Next {
 }
 
 impl List {
+    /// Whether it came as a stream, which may have no end.
+    pub fn is_stream(&self) -> bool {
+        self.stream
+    }
+
     /// What is at hand.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
-//! Server-sent events (WHATWG HTML, 9.2), read as a list.
+//! Server-sent events (WHATWG HTML, 9.2), read as a list and written.
 //!
-//! An event is an object: its `event` (`message` where none is named), its `id` if it has one, and its `data`: JSON if it is, else a string.
+//! An event is an object: its `event` (`message` where none is named), its `id` and its `retry` if it has them, and its `data`: JSON if it
+//! is, else a string. What is written of such an object is the same event.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use memchr::memchr2;
 
-use super::json::{Raw, check, write_string};
+use super::json::{Raw, check, compact, walk, write_string};
 use crate::error::{Error, Kind};
 
 /// Reads the events; one that is cut off is left out, as the standard has it.
@@ -90,7 +93,7 @@ impl Events {
             line = line.strip_prefix('\u{feff}').unwrap_or(line);
         }
         if line.is_empty() {
-            return std::mem::take(&mut self.event).write();
+            return self.event.end();
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         self.event.take(field, value.strip_prefix(' ').unwrap_or(value));
@@ -102,6 +105,7 @@ impl Events {
 struct Event {
     name: String,
     id: Option<String>,
+    retry: Option<String>,
     data: Option<String>,
 }
 
@@ -109,7 +113,9 @@ impl Event {
     fn take(&mut self, field: &str, value: &str) {
         match field {
             "event" => value.clone_into(&mut self.name),
-            "id" => self.id = Some(value.to_owned()),
+            "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
+            // More digits than a computer counts milliseconds with are no time.
+            "retry" if is_number(value) => self.retry = value.parse().ok().map(|time: u64| time.to_string()),
             "data" => match &mut self.data {
                 None => self.data = Some(value.to_owned()),
                 Some(data) => {
@@ -121,23 +127,136 @@ impl Event {
         }
     }
 
-    fn write(self) -> Result<Option<Bytes>, Error> {
-        let Some(data) = self.data else { return Ok(None) };
+    /// An event without data is none. Its id and its time count all the same, and go with the next one.
+    fn end(&mut self) -> Result<Option<Bytes>, Error> {
+        let Some(data) = self.data.take() else {
+            self.name.clear();
+            return Ok(None);
+        };
+        std::mem::take(self).write(&data)
+    }
+
+    fn write(self, data: &str) -> Result<Option<Bytes>, Error> {
         let mut out = b"{\"event\":".to_vec();
         write_string(if self.name.is_empty() { "message" } else { &self.name }, &mut out);
         if let Some(id) = &self.id {
             out.extend_from_slice(b",\"id\":");
             write_string(id, &mut out);
         }
+        if let Some(retry) = &self.retry {
+            out.extend_from_slice(b",\"retry\":");
+            out.extend_from_slice(retry.as_bytes());
+        }
         out.extend_from_slice(b",\"data\":");
         match check(data.as_bytes()) {
             Ok(()) => out.extend_from_slice(data.trim().as_bytes()),
-            Err(_) => write_string(&data, &mut out),
+            Err(_) => write_string(data, &mut out),
         }
         out.push(b'}');
         // It is one level more than its data.
         check(&out)?;
         Ok(Some(out.into()))
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Appends an item, as checked JSON, as an event. An object with nothing but `data` and some of `event`, `id` and `retry`
+/// is that event: its text leaves line by line, any other data as JSON. Whatever else there is, is data itself.
+pub fn write(item: &[u8], out: &mut Vec<u8>) {
+    match Fields::of(item) {
+        Some(fields) => fields.write(out),
+        None => {
+            out.extend_from_slice(b"data: ");
+            compact(item, out);
+            out.push(b'\n');
+        }
+    }
+    out.push(b'\n');
+}
+
+/// The fields of an object that is an event.
+#[derive(Default)]
+struct Fields<'a> {
+    event: Option<Cow<'a, [u8]>>,
+    id: Option<Cow<'a, [u8]>>,
+    retry: Option<&'a [u8]>,
+    data: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    fn of(item: &'a [u8]) -> Option<Self> {
+        let (mut fields, mut named) = (Fields::default(), false);
+        for (key, value) in walk::Entries::of(item.trim_ascii())? {
+            match () {
+                () if walk::is(key, "data") => fields.data = Some(value),
+                () if walk::is(key, "event") => fields.event = line(value)?,
+                () if walk::is(key, "id") => fields.id = line(value)?,
+                () if walk::is(key, "retry") => fields.retry = time(value)?,
+                () => return None,
+            }
+            named |= !walk::is(key, "data");
+        }
+        (named && fields.data.is_some()).then_some(fields)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        // It is what an event is called that has no name.
+        let event = self.event.as_deref().filter(|event| *event != b"message");
+        for (name, value) in [("event", event), ("id", self.id.as_deref()), ("retry", self.retry)] {
+            if let Some(value) = value {
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(b": ");
+                out.extend_from_slice(value);
+                out.push(b'\n');
+            }
+        }
+        let data = self.data.unwrap_or_default();
+        match walk::text(data) {
+            Some(text) => lines(&text, out),
+            None => {
+                out.extend_from_slice(b"data: ");
+                compact(data, out);
+                out.push(b'\n');
+            }
+        }
+    }
+}
+
+/// A text on one line, the digits of a number, or nothing for null; `None` for what cannot stand in such a field.
+fn line(value: &[u8]) -> Option<Option<Cow<'_, [u8]>>> {
+    if value == b"null" {
+        return Some(None);
+    }
+    if value.first().is_some_and(|first| first.is_ascii_digit() || *first == b'-') {
+        return Some(Some(value.into()));
+    }
+    let text = walk::text(value)?;
+    let fits = !text.iter().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0'));
+    fits.then_some(Some(text))
+}
+
+/// Milliseconds, or nothing for null.
+fn time(value: &[u8]) -> Option<Option<&[u8]>> {
+    match value {
+        b"null" => Some(None),
+        digits => digits.iter().all(u8::is_ascii_digit).then_some(Some(digits)),
+    }
+}
+
+/// Each line of a text, however it ends.
+fn lines(text: &[u8], out: &mut Vec<u8>) {
+    let mut rest = text;
+    loop {
+        let end = memchr2(b'\r', b'\n', rest);
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+        out.push(b'\n');
+        let Some(end) = end else { return };
+        let width = if rest[end..].starts_with(b"\r\n") { 2 } else { 1 };
+        rest = &rest[end + width..];
     }
 }
 
@@ -174,5 +293,53 @@ mod tests {
         let mut events = Events::new(100);
         events.push(Bytes::from("data: ".repeat(100)));
         assert_eq!(events.next().expect_err("too large").kind(), Kind::Oversized);
+    }
+
+    #[test]
+    fn an_event_without_data_leaves_its_id_and_its_time_to_the_next() {
+        let text = "retry: 3000\n\nid: 7\nevent: lost\n\ndata: 1\n\nretry: soon\nid: a\0b\ndata: 2\n\n";
+        let expected = r#"[{"event":"message","id":"7","retry":3000,"data":1},{"event":"message","data":2}]"#;
+        assert_eq!(&read(text).expect("sound").bytes()[..], expected.as_bytes());
+    }
+
+    fn written(item: &str) -> String {
+        let mut out = Vec::new();
+        write(item.as_bytes(), &mut out);
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn what_was_read_is_written_as_it_came() {
+        let events = [
+            "data: {\"a\":1.0}\n\n",
+            "event: price\nid: 7\nretry: 3000\ndata: [1,2]\n\n",
+            "data: [DONE]\n\n",
+            "id: \ndata: one\ndata: \ndata: two\n\n",
+            "event: å\ndata: \n\n",
+        ];
+        let read = read(&events.concat()).expect("sound");
+        let items = walk::Items::of(read.bytes()).expect("a list");
+        let again: Vec<String> = items.map(|item| written(std::str::from_utf8(item).expect("UTF-8"))).collect();
+        assert_eq!(again, events);
+    }
+
+    #[test]
+    fn only_an_event_is_written_as_one() {
+        assert_eq!(written(r#"{"event": "a", "id": 7, "data": {"x": 1}}"#), "event: a\nid: 7\ndata: {\"x\":1}\n\n");
+        assert_eq!(written(r#"{"event": null, "data": "1"}"#), "data: 1\n\n");
+        assert_eq!(written(r#"{"data": "a\r\nb\rc", "retry": 1}"#), "retry: 1\ndata: a\ndata: b\ndata: c\n\n");
+        for data in [
+            r#"{"data":1}"#,
+            r#"{"event":"a"}"#,
+            r#"{"event":"a","data":1,"x":2}"#,
+            r#"{"event":"a\nid: 1","data":1}"#,
+            r#"{"id":{},"data":1}"#,
+            r#"{"retry":"1","data":1}"#,
+            r#"{"retry":-1,"data":1}"#,
+            "[1]",
+            "null",
+        ] {
+            assert_eq!(written(data), format!("data: {data}\n\n"));
+        }
     }
 }

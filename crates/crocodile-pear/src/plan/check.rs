@@ -34,7 +34,8 @@ pub fn end(cx: &mut Compile<'_>) {
 
 /// What the whole pipeline does in vain.
 pub fn waste(calls: u64, merges: bool, cx: &mut Compile<'_>) {
-    if calls > MANY {
+    // Who writes that there is no limit need not be warned of that.
+    if calls > MANY && !(cx.endless && calls == u64::MAX) {
         let remedy = "lower a `limit`: the calls of each item are multiplied by the items";
         cx.problems.warning(cx.place, format!("one request may make up to {calls} calls"), remedy);
     }

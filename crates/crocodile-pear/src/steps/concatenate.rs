@@ -14,7 +14,7 @@ use http_body::Frame;
 use crate::choice;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
-use crate::format::{self, Lines, json};
+use crate::format::{self, Lines, json, sse};
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::Size;
@@ -48,7 +48,8 @@ choice! {
         Json = "json",
         /// One JSON value a line, `application/x-ndjson`.
         Ndjson = "ndjson",
-        /// One event an item, `text/event-stream`.
+        /// One event an item, `text/event-stream`. With `body_only`, an item that is an object of `data` and of `event`, `id`
+        /// or `retry`, and of nothing else, is that event; of any other the whole is the data.
         Sse = "sse",
     }
 }
@@ -161,15 +162,24 @@ impl Concatenate {
         match self.form {
             As::Json => b",",
             As::Ndjson => b"",
-            As::Sse => b"data: ",
+            // It is made an event when it is whole.
+            As::Sse => b"",
         }
     }
 
-    fn closing(&self) -> &'static [u8] {
+    /// The text of an item that is whole.
+    fn close(&self, mut text: Vec<u8>) -> Vec<u8> {
         match self.form {
-            As::Json => b"",
-            As::Ndjson => b"\n",
-            As::Sse => b"\n\n",
+            As::Json => text,
+            As::Ndjson => {
+                text.push(b'\n');
+                text
+            }
+            As::Sse => {
+                let mut event = Vec::with_capacity(text.len() + 8);
+                sse::write(&text, &mut event);
+                event
+            }
         }
     }
 }
@@ -204,8 +214,7 @@ async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
         Some(Err(error)) => Err(error),
     };
     let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
-        text.extend_from_slice(spec.closing());
-        return Item { text: Some(text), refused, failure: None };
+        return Item { text: Some(spec.close(text)), refused, failure: None };
     };
     tracing::debug!(%error, "an item failed");
     text.truncate(spec.opening().len());
@@ -214,8 +223,7 @@ async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
         OnError::Null => text.extend_from_slice(b"null"),
         OnError::Skip | OnError::Fail => return Item { text: None, refused, failure: Some(error) },
     }
-    text.extend_from_slice(spec.closing());
-    Item { text: Some(text), refused, failure: Some(error) }
+    Item { text: Some(spec.close(text)), refused, failure: Some(error) }
 }
 
 async fn write(answer: Answer, spec: &Concatenate, out: &mut Vec<u8>) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use crate::jq::Filter;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Expression, Located, Size, only};
+use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, Size, only};
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, part};
 
 spec! {
@@ -38,8 +38,10 @@ spec! {
         /// Where the items are.
         #[name = "in"]
         pub items: Expression,
-        /// At most this many items of one list; one more is an item that failed, and the rest is not read.
-        pub limit: u64 = 1000,
+        /// At most this many items of one list; one more is an item that failed, and the rest is not read. `none` is no limit.
+        /// Unless it is set, it is 1000, and there is none for what arrives as server-sent events or as NDJSON: those may be
+        /// streams without an end.
+        pub limit: Option<Limit>,
         /// How many items run side by side through the steps that follow.
         pub concurrency: NonZeroUsize = AT_ONCE,
         /// The most bytes of one item, or of the body where it is read whole.
@@ -47,6 +49,41 @@ spec! {
     }
     short(short)
 }
+
+/// How many items a list may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// At most so many.
+    Most(u64),
+    /// As many as it has.
+    None,
+}
+
+impl Decode for Limit {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_text().as_ref().map(Located::as_str) {
+            Some("none") => Some(Limit::None),
+            Some(text) if text.starts_with(char::is_alphabetic) => node.wrong("a whole number or `none`", "", problems),
+            _ => u64::decode(node, problems).map(Limit::Most),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        serde_json::json!({"anyOf": [{"const": "none"}, u64::schema(definitions)]})
+    }
+}
+
+impl Limit {
+    fn most(self) -> u64 {
+        match self {
+            Limit::Most(most) => most,
+            Limit::None => u64::MAX,
+        }
+    }
+}
+
+/// Items of a list, unless it is set.
+const LIMIT: Limit = Limit::Most(1000);
 
 /// An inbox at once; an upstream that bears less says so with `in_flight`.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(512).expect("more than none");
@@ -69,13 +106,18 @@ impl Spec for Each {
             let message = format!("`{written}` is one item: the list itself");
             return cx.problems.error(written.span, message, format!("write `{items}` for its items"));
         }
-        cx.shape = Shape::Many(cx.shape.most().saturating_mul(self.limit));
+        cx.shape = Shape::Many(cx.shape.most().saturating_mul(self.limit.unwrap_or(LIMIT).most()));
+        cx.endless |= self.limit == Some(Limit::None);
         let waits = if path.is_some() { None } else { Some("the body is read whole: this is no plain path to a list") };
         let at_once = match self.concurrency {
             AT_ONCE => String::new(),
             some => format!(", {some} at once"),
         };
-        cx.explain(format!("each of {written}, at most {}{at_once}", self.limit), waits, 0);
+        let most = match self.limit.unwrap_or(LIMIT) {
+            Limit::Most(most) => format!("at most {most}"),
+            Limit::None => "no limit".to_owned(),
+        };
+        cx.explain(format!("each of {written}, {most}{at_once}"), waits, 0);
         let (blame, part) = (Blame::of(&filter, cx.first), part(written.as_str()).to_owned());
         let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
         let order = cx.order;
@@ -92,7 +134,8 @@ struct Ready {
     /// What of the item before the list stands in.
     part: String,
     blame: Blame,
-    limit: u64,
+    /// As written: what a list may have depends on its format.
+    limit: Option<Limit>,
     at_once: usize,
     max_body: usize,
     /// How the items of several lists follow each other.
@@ -164,7 +207,11 @@ impl Ready {
     }
 
     fn deal(&self, items: Items, source: Source) -> List {
-        let reading = Reading { items: Some(items), left: self.limit, limit: self.limit };
+        let limit = match (&items, self.limit) {
+            (Items::List(list), None) if list.is_stream() => Limit::None,
+            (_, limit) => limit.unwrap_or(LIMIT),
+        };
+        let reading = Reading { items: Some(items), left: limit.most(), limit: limit.most() };
         let items = stream::unfold(reading, Reading::next);
         items.map(move |item| source.producer(item)).boxed()
     }
@@ -176,8 +223,9 @@ impl Ready {
             Ok(items) => items,
             Err(error) => return stream::iter([source.producer(Err(error))]).boxed(),
         };
-        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let over = (items.len() > most).then(|| Err(too_many(self.limit)));
+        let limit = self.limit.unwrap_or(LIMIT).most();
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let over = (items.len() > most).then(|| Err(too_many(limit)));
         let items = items.into_iter().take(most).map(|item| Ok(Body::Value(item))).chain(over);
         stream::iter(items).map(move |item| source.producer(item)).boxed()
     }

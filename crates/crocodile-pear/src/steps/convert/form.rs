@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::choice;
 use crate::error::Error;
-use crate::format::{csv, json, msgpack, xml};
+use crate::format::{csv, json, msgpack, sse, xml};
 use crate::jq::{Data, Value, value};
 
 choice! {
@@ -14,7 +14,7 @@ choice! {
         Json = "json",
         /// The items of a list as lines of JSON, `application/x-ndjson`.
         Ndjson = "ndjson",
-        /// The items of a list as server-sent events, `text/event-stream`.
+        /// The items of a list as server-sent events, `text/event-stream`; an object of `data` and `event`, `id` or `retry` is that event.
         Sse = "sse",
         /// The items of a list as rows, `text/csv`: the first names the columns; what is no text stands in them as JSON.
         Csv = "csv",
@@ -69,16 +69,13 @@ impl Form {
     }
 
     fn line(self, item: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
-        let (before, after) = self.frame();
-        out.extend_from_slice(before);
+        if self == Form::Sse {
+            sse::write(&json::to_bytes(item)?, out);
+            return Ok(());
+        }
         json::write(item, out)?;
-        out.extend_from_slice(after);
+        out.push(b'\n');
         Ok(())
-    }
-
-    /// What stands around an item that is a line.
-    fn frame(self) -> (&'static [u8], &'static [u8]) {
-        if self == Form::Sse { (b"data: ", b"\n\n") } else { (b"", b"\n") }
     }
 }
 
@@ -120,12 +117,11 @@ impl Writer {
                 out.push(if first { b'[' } else { b',' });
                 out.extend_from_slice(item);
             }
-            Form::Ndjson | Form::Sse => {
-                let (before, after) = self.form.frame();
-                out.extend_from_slice(before);
+            Form::Ndjson => {
                 json::compact(item, out);
-                out.extend_from_slice(after);
+                out.push(b'\n');
             }
+            Form::Sse => sse::write(item, out),
             Form::Csv => self.rows.write(&json::read(item)?, out)?,
             Form::Xml => {
                 if first {
