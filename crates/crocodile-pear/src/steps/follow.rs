@@ -139,8 +139,8 @@ impl Follow {
     }
 }
 
-/// A relation is one link or a list of them.
-const HAL: &str = "._links[REL]? | if type == \"array\" then .[] else . end | .href?";
+/// A relation is one link or a list of them; one that is missing is none.
+const HAL: &str = "._links[REL]? | if type == \"array\" then .[] else . end | .href? | select(. != null)";
 
 /// A link is its URL or an object that holds it.
 const JSON_API: &str = "first((.links[REL]?, .relationships[REL]?.links.related?, .data?.relationships?[REL]?.links.related?) \
