@@ -11,6 +11,7 @@ use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::layers::{AtDocument, AtEndpoint, Layers};
+use crate::upgrade::Upgrades;
 
 spec! {
     /// A gateway: where it listens, what it may call, and what it answers.
@@ -112,6 +113,8 @@ spec! {
         pub pipeline: Vec<Located<Written>>,
         /// The most bytes of a client's body that are read whole where an expression uses `$body`.
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
+        /// The protocols that clients may change to, as `websocket`. Only an endpoint that is a proxy can have some.
+        pub upgrade: Option<Upgrades>,
     }
     group(layers: Layers<AtEndpoint>)
     short(proxy)
@@ -124,6 +127,7 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
     Some(EndpointSpec {
         pipeline: vec![call],
         max_body: Located::new(MAX_BODY, Default::default()),
+        upgrade: None,
         layers: Layers::default(),
     })
 }

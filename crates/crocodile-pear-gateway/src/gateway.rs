@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::Body;
+use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{ClientFacts, Scope};
@@ -24,6 +24,7 @@ use crate::respond;
 use crate::route::{Found, Route, Routes};
 use crate::server::{ClientRequest, Connection, Refusal, Reply};
 use crate::stack::{Stack, Visit};
+use crate::upgrade::Allowed;
 
 /// Everything that serves requests, immutable: a reload makes another one.
 pub struct Gateway {
@@ -43,6 +44,8 @@ pub struct Endpoint {
     pub plan: Arc<Plan>,
     /// What stands around that.
     pub layers: Arc<Stack>,
+    /// The protocols that its clients may change to.
+    pub upgrade: Option<Allowed>,
     /// The most bytes of a client's body that are read whole.
     max_body: usize,
     /// The name once more, where an expression uses it.
@@ -111,7 +114,11 @@ impl Gateway {
         cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body };
         let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
-        let (route, plan) = (route.ok()?, plan?);
+        let upgrade = match (&spec.upgrade, &route) {
+            (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
+            _ => Some(None),
+        };
+        let (route, plan, upgrade) = (route.ok()?, plan?, upgrade?);
         // No layer reads the body.
         if spec.max_body.span.line > 0 && !plan.reads_body() {
             let message =
@@ -119,7 +126,7 @@ impl Gateway {
             problems.warning(spec.max_body.span, message, "leave it out");
         }
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
-        let endpoint = Arc::new(Endpoint { name, plan, layers, max_body, named });
+        let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, max_body, named });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {
             let message = match with == route.path {
                 true => format!("`{}` is written twice", route.name(&with)),
@@ -183,12 +190,16 @@ impl Gateway {
         let client = ClientFacts { address: request.connection.peer, version: request.version, tls: false };
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         scope.facts_mut().set_client(client);
+        let ClientRequest { interim, upgrade, trailers, .. } = request;
+        scope.set_passage(Passage { interim, upgrade: None, trailers });
         let mut scope = Arc::new(scope);
         async move {
             let found = gateway.routes.find(scope.method(), scope.path().unwrap_or_default());
             match found {
                 Ok(Found::Endpoint(endpoint, params)) => {
-                    alone(&mut scope).set_params(params);
+                    let own = alone(&mut scope);
+                    own.set_params(params);
+                    endpoint.pass(own, upgrade);
                     endpoint.serve(scope).await
                 }
                 // Boxed: few requests come here, all would carry the room.
@@ -230,6 +241,18 @@ impl Gateway {
 }
 
 impl Endpoint {
+    /// What passes besides a request and its answer is for the one call of a proxy. `upgrade`: the client asks for another
+    /// protocol.
+    fn pass(&self, scope: &mut Scope, upgrade: bool) {
+        if !self.plan.is_proxy() {
+            scope.set_passage(Passage::default());
+        } else if let (true, Some(allowed)) = (upgrade, &self.upgrade) {
+            let upgrade = allowed.choose(scope.headers());
+            let passage = scope.passage().clone();
+            scope.set_passage(Passage { upgrade, ..passage });
+        }
+    }
+
     /// Serves a request: in through the layers, through the plan, and out again.
     async fn serve(&self, mut scope: Arc<Scope>) -> Reply {
         let own = alone(&mut scope);

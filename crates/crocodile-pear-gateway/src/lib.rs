@@ -18,3 +18,4 @@ pub mod respond;
 mod route;
 pub mod server;
 pub mod stack;
+pub mod upgrade;

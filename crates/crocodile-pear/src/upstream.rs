@@ -329,6 +329,11 @@ impl Upstream {
         [first.origin.scheme(), "://", &first.authority, &first.base, target].concat()
     }
 
+    /// Whether its connections may change their protocol: HTTP/2 has no `Upgrade`.
+    pub fn takes_upgrades(&self) -> bool {
+        self.servers.iter().all(|server| server.check_http1().is_ok())
+    }
+
     /// The counters, summed over all threads.
     pub fn counters(&self) -> CounterSnapshot {
         self.counters.snapshot()

@@ -29,8 +29,8 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
-    "config", "address", "log", "metrics", "server", "respond", "compress", "layer", "stack", "layers", "document",
-    "route", "demo", "gateway", "health", "live", "admin", "cli",
+    "config", "address", "log", "metrics", "server", "respond", "compress", "layer", "stack", "layers", "route",
+    "upgrade", "document", "demo", "gateway", "health", "live", "admin", "cli",
 ];
 
 /// Macros live at the root of their crate, wherever they are written.

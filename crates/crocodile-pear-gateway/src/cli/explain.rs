@@ -43,6 +43,9 @@ impl Explain {
 
 fn outline(endpoint: &Endpoint) -> String {
     let mut text = format!("{}\n{}", endpoint.name, layers(&endpoint.layers));
+    if let Some(upgrade) = &endpoint.upgrade {
+        let _ = writeln!(text, "  upgrade: {}", upgrade.outline());
+    }
     let outline = endpoint.plan.outline();
     let several = outline.iter().filter(|line| line.calls > 0).count() > 1;
     for line in outline {

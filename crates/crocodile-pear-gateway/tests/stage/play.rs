@@ -183,7 +183,11 @@ fn request(step: &Step) -> Result<Vec<u8>, String> {
                 out.extend(chunk);
                 out.extend(b"\r\n");
             }
-            out.extend(b"0\r\n\r\n");
+            out.extend(b"0\r\n");
+            for (name, (_, value)) in step.in_trailers.iter().flatten() {
+                out.extend(format!("{name}: {value}\r\n").into_bytes());
+            }
+            out.extend(b"\r\n");
         } else {
             out.extend(b"\r\n");
         }

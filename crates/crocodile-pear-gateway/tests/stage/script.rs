@@ -143,8 +143,10 @@ spec! {
         pub with: Option<Entries<String>>,
         /// and this body, its length told.
         pub body: Option<Payload>,
-        /// Instead of a body: chunks.
+        /// Instead of a body: chunks,
         pub in_chunks: Option<Vec<Payload>>,
+        /// and these trailers behind them.
+        pub in_trailers: Option<Entries<String>>,
         /// Sends bytes as they are.
         pub raw: Option<Payload>,
         /// Ends the client's connection.
@@ -185,12 +187,14 @@ spec! {
         pub headers: Option<Entries<Option<String>>>,
         /// The body.
         pub body: Option<Payload>,
+        /// These fields behind it.
+        pub trailers: Option<Entries<Option<String>>>,
     }
     short(received)
 }
 
 fn received(call: Located<String>, _: &mut Problems) -> Option<Received> {
-    Some(Received { call: call.value, headers: None, body: None })
+    Some(Received { call: call.value, headers: None, body: None, trailers: None })
 }
 
 impl Scenario {

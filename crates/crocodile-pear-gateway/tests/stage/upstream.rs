@@ -33,6 +33,7 @@ struct Noted {
     call: String,
     fields: Vec<(String, String)>,
     body: Vec<u8>,
+    trailers: Vec<(String, String)>,
 }
 
 impl Upstream {
@@ -69,6 +70,9 @@ impl Upstream {
                 && body.bytes()? != noted.body
             {
                 return Err(format!("{}: the body was {}", noted.call, noted.body.escape_ascii()));
+            }
+            if let Some(trailers) = &wanted.trailers {
+                check_fields(&noted.trailers, trailers).map_err(|wrong| format!("{}: {wrong}", noted.call))?;
             }
         }
         match calls.first() {
@@ -157,7 +161,7 @@ impl Part {
         let (call, fields) = head(reader)?;
         let mut rest = Rest::of(&fields);
         let index = self.note(|notes| {
-            notes.calls.push(Noted { call: call.clone(), fields, body: Vec::new() });
+            notes.calls.push(Noted { call: call.clone(), fields, ..Noted::default() });
             notes.calls.len() - 1
         });
         let Some(acts) = self.acts(&call) else {
@@ -186,8 +190,13 @@ impl Part {
     ) -> Result<(), Over> {
         let mut hear = |least: usize, reader: &mut BufReader<TcpStream>| -> Result<(), Over> {
             while self.note(|notes| notes.calls[index].body.len()) < least {
-                let Some(bytes) = rest.read(reader)? else { return Ok(()) };
-                self.note(|notes| notes.calls[index].body.extend(bytes));
+                match rest.read(reader)? {
+                    BodyPart::Data(bytes) => self.note(|notes| notes.calls[index].body.extend(bytes)),
+                    BodyPart::End(trailers) => {
+                        self.note(|notes| notes.calls[index].trailers.extend(trailers));
+                        return Ok(());
+                    }
+                }
             }
             Ok(())
         };
@@ -301,15 +310,27 @@ fn line(reader: &mut impl BufRead) -> Result<String, Over> {
 fn head(reader: &mut impl BufRead) -> Result<(String, Fields), Over> {
     let first = line(reader)?;
     let call = first.strip_suffix(" HTTP/1.1").ok_or_else(|| format!("{first:?} is no request line"))?.to_owned();
+    Ok((call, fields(reader)?))
+}
+
+/// Fields, up to the empty line behind them.
+fn fields(reader: &mut impl BufRead) -> Result<Fields, Over> {
     let mut fields = Vec::new();
     loop {
         let line = line(reader)?;
         if line.is_empty() {
-            return Ok((call, fields));
+            return Ok(fields);
         }
         let (name, value) = line.split_once(':').ok_or_else(|| format!("{line:?} is no field"))?;
         fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
+}
+
+/// What was read of a request's body.
+enum BodyPart {
+    Data(Vec<u8>),
+    /// The end, with the trailers.
+    End(Fields),
 }
 
 /// What is still to be read of a request's body.
@@ -327,9 +348,9 @@ impl Rest {
         }
     }
 
-    fn read(&mut self, reader: &mut BufReader<TcpStream>) -> Result<Option<Vec<u8>>, Over> {
+    fn read(&mut self, reader: &mut BufReader<TcpStream>) -> Result<BodyPart, Over> {
         match self {
-            Rest::Sized(0) => Ok(None),
+            Rest::Sized(0) => Ok(BodyPart::End(Fields::new())),
             Rest::Sized(left) => {
                 let bytes = reader.fill_buf()?;
                 let bytes = bytes[..bytes.len().min(*left)].to_vec();
@@ -338,19 +359,19 @@ impl Rest {
                 }
                 reader.consume(bytes.len());
                 *left -= bytes.len();
-                Ok(Some(bytes))
+                Ok(BodyPart::Data(bytes))
             }
             Rest::Chunked => {
                 let size = line(reader)?;
                 let size = usize::from_str_radix(&size, 16).map_err(|_| format!("{size:?} is no chunk size"))?;
+                if size == 0 {
+                    *self = Rest::Sized(0);
+                    return fields(reader).map(BodyPart::End);
+                }
                 let mut bytes = vec![0; size];
                 reader.read_exact(&mut bytes)?;
                 line(reader)?;
-                if size == 0 {
-                    *self = Rest::Sized(0);
-                    return Ok(None);
-                }
-                Ok(Some(bytes))
+                Ok(BodyPart::Data(bytes))
             }
         }
     }
