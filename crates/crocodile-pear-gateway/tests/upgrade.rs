@@ -1,0 +1,23 @@
+//! Connections that change their protocol, through the real binary: in raw bytes, and with WebSocket on both sides.
+//! `CONNECTIONS=1000 MESSAGES=100 cargo test --release --test upgrade -- --ignored --nocapture` measures.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test sends is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "upgrade/bytes.rs"]
+mod bytes;
+#[path = "upgrade/http2.rs"]
+mod http2;
+#[path = "upgrade/requests.rs"]
+mod requests;
+#[path = "upgrade/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
+#[path = "upgrade/stops.rs"]
+mod stops;
+#[path = "upgrade/websocket.rs"]
+mod websocket;
