@@ -1,6 +1,6 @@
-//! What one evaluation may use: the engine itself has no limits.
+//! What one evaluation may use, counted by every step and every function.
 //!
-//! Who is over the budget is unwound, not given an error: expressions catch errors (`try`, `?`, `//`) and would go on.
+//! Who is over the budget is unwound, not given an error: expressions catch errors (`try`, `?`) and would go on.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -302,7 +302,10 @@ pub fn float(number: &Num) -> f64 {
         Num::Int(number) => *number as f64,
         Num::Float(number) => *number,
         Num::Dec(literal) => literal.parse().unwrap_or(f64::NAN),
-        Num::BigInt(number) => number.to_string().parse().unwrap_or(f64::NAN),
+        large => match large.clone() * Num::Float(1.0) {
+            Num::Float(number) => number,
+            _ => f64::NAN,
+        },
     }
 }
 

@@ -163,7 +163,7 @@ const STATES: usize = 2_000;
 const BACK: usize = 200_000;
 
 /// Regular expressions that a thread keeps compiled.
-const KEPT: usize = 8;
+const KEPT: usize = 4;
 
 thread_local! {
     static RECENT: RefCell<Vec<Rc<Compiled>>> = const { RefCell::new(Vec::new()) };
@@ -190,6 +190,7 @@ fn compiled(source: &Bytes, flags: Flags) -> Result<Rc<Compiled>, Fault> {
     builder.case_insensitive(flags.any_case).verbose_mode(flags.extended).dot_matches_new_line(flags.newlines);
     builder.find_not_empty(flags.not_empty).leftmost_longest(flags.longest).oniguruma_mode(true);
     builder.backtrack_limit(BACK).max_prog_size(100_000).delegate_size_limit(4 << 20);
+    builder.delegate_dfa_size_limit(4 << 20).delegate_dfa_skip_cache_capacity_check(false);
     let regex = match builder.build() {
         Ok(regex) => regex,
         Err(error) => return fail(format!("Regex failure: {error}")),
