@@ -64,13 +64,13 @@ pub trait Layer: Send + Sync + 'static {
         Passage::Done
     }
 
-    /// Whether it wants to know how answers end.
+    /// Whether it wants to know how every answer ends. How those end that stream, or have not begun, it learns anyway.
     fn watches(&self) -> bool {
         false
     }
 
-    /// An answer has ended, with its last byte or before, or the request was given up before there was one. Those that
-    /// watch are told, of requests that they let pass.
+    /// An answer has ended, with its last byte or before, or the request was given up before there was one. Layers are
+    /// told of requests that they let pass.
     fn ended(&self, _: &Ended<'_>) {}
 
     /// What it does, for `explain`; nothing, where that goes without saying.

@@ -3,7 +3,10 @@
 use std::io::IsTerminal;
 
 use crocodile_pear::spec;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 spec! {
     /// What is logged, and how. The log goes to the standard error stream.
@@ -14,6 +17,8 @@ spec! {
         pub format: LogFormat = LogFormat::Text,
         /// Whether each request has a line of its own.
         pub access: bool = false,
+        /// Whether timers are logged at `info`. They are at `debug` anyway: each message that passes one is a line.
+        pub timers: bool = false,
     }
 }
 
@@ -24,7 +29,7 @@ crocodile_pear::choice! {
         Error = "error",
         /// What an operator should look at.
         Warn = "warn",
-        /// Starts, stops, timers and, if wanted, requests.
+        /// Starts, stops and, if wanted, timers and requests.
         Info = "info",
         /// What fails at upstreams and clients.
         Debug = "debug",
@@ -49,13 +54,15 @@ pub fn begin(log: Option<&Log>) {
         Level::Info => LevelFilter::INFO,
         Level::Debug => LevelFilter::DEBUG,
     };
-    let lines = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    // An error says that a log has begun already.
-    let _ = match log.map_or(LogFormat::Text, |log| log.format) {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    let timers = log.is_some_and(|log| log.timers) || level == LevelFilter::DEBUG;
+    let timers = if timers { level } else { LevelFilter::OFF };
+    let filter = Targets::new().with_default(level).with_target("crocodile_pear::timer", timers);
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let lines = match log.map_or(LogFormat::Text, |log| log.format) {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
+    // An error says that a log has begun already.
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }

@@ -9,6 +9,8 @@ use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
 use http::StatusCode;
 use indexmap::IndexMap;
 
+use crate::server::Ending;
+
 /// Cores beyond this share a counter with another one.
 const CORES: usize = 64;
 
@@ -30,11 +32,13 @@ struct Classes([AtomicU64; 6]);
 /// The gateway's own counters.
 pub struct Metrics {
     responses: Vec<Classes>,
+    /// Broken off; the client left; the client was too slow. Few, so all cores share them.
+    unfinished: [AtomicU64; 3],
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        Metrics { responses: (0..CORES).map(|_| Classes::default()).collect() }
+        Metrics { responses: (0..CORES).map(|_| Classes::default()).collect(), unfinished: Default::default() }
     }
 }
 
@@ -43,6 +47,17 @@ impl Metrics {
     pub fn count(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).min(5);
         self.responses[CORE.get()].0[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an answer that did not end well.
+    pub fn count_end(&self, how: &Ending) {
+        let reason = match how {
+            Ending::Whole => return,
+            Ending::Failed(_) => 0,
+            Ending::ClientGone => 1,
+            Ending::ClientSlow => 2,
+        };
+        self.unfinished[reason].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The Prometheus text format, version 0.0.4.
@@ -54,6 +69,14 @@ impl Metrics {
             let sum: u64 = self.responses.iter().map(|core| core.0[class].load(Ordering::Relaxed)).sum();
             // Writing to a string cannot fail.
             let _ = writeln!(out, "crocodile_pear_responses_total{{status=\"{class}xx\"}} {sum}");
+        }
+        out.push_str(
+            "# HELP crocodile_pear_responses_unfinished_total Responses that did not end well, by the reason.\n",
+        );
+        out.push_str("# TYPE crocodile_pear_responses_unfinished_total counter\n");
+        for (reason, count) in REASONS.iter().zip(&self.unfinished) {
+            let count = count.load(Ordering::Relaxed);
+            let _ = writeln!(out, "crocodile_pear_responses_unfinished_total{{reason=\"{reason}\"}} {count}");
         }
         let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
@@ -97,6 +120,9 @@ impl UpstreamSample {
 fn label(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
+
+/// As in the access log.
+const REASONS: [&str; 3] = ["failed", "client-gone", "client-slow"];
 
 type Read = fn(&UpstreamSample) -> u64;
 

@@ -51,6 +51,8 @@ pub fn fail(error: &Error) -> Response<Body> {
     let retry = (error.kind() == Kind::Busy).then(|| error.retry_after().map_or(1, seconds));
     let mut response = problem(error.status(), error.document().into(), retry);
     response.headers_mut().extend(error.fields().clone());
+    // For the log: the cause is known here, and the request's identity where the layers are.
+    response.extensions_mut().insert(error.clone());
     response
 }
 

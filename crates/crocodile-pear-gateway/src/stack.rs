@@ -15,8 +15,8 @@ use crate::server::{End, Ending, Observer, Reply};
 #[derive(Default)]
 pub struct Stack {
     layers: Vec<(&'static str, Arc<dyn Layer>)>,
-    /// Which of them want to know how answers end.
-    watching: Vec<usize>,
+    /// Whether one of them wants to know how every answer ends.
+    watched: bool,
     /// Whether an expression of theirs uses `$route`.
     pub names_route: bool,
 }
@@ -24,9 +24,7 @@ pub struct Stack {
 impl Stack {
     /// Adds a layer within the others.
     pub fn push(&mut self, name: &'static str, layer: Arc<dyn Layer>) {
-        if layer.watches() {
-            self.watching.push(self.layers.len());
-        }
+        self.watched |= layer.watches();
         self.layers.push((name, layer));
     }
 
@@ -37,9 +35,7 @@ impl Stack {
 
     /// Tells those that let the request pass: the first so many.
     fn tell(&self, passed: usize, ended: &Ended<'_>) {
-        for at in self.watching.iter().filter(|at| **at < passed) {
-            self.layers[*at].1.ended(ended);
-        }
+        self.layers[..passed].iter().for_each(|(_, layer)| layer.ended(ended));
     }
 }
 
@@ -108,7 +104,8 @@ impl<'a> Visit<'a> {
 
     fn reply(mut self, response: Response<Body>) -> Reply {
         self.left = true;
-        if self.stack.watching.is_empty() {
+        // What is at hand ends well, or with a client that left.
+        if !self.stack.watched && !matches!(response.body(), Body::Pulled(_)) {
             return response.into();
         }
         let head = self.scope.timeline().elapsed();
@@ -243,7 +240,7 @@ mod tests {
         assert_eq!(way(reply.response.headers()), ["inner", "middle", "outer"]);
         let failed = Ending::Failed(Error::new(Kind::Cut, "cut"));
         reply.observer.expect("two watch").ended(&End { bytes: 7, how: failed });
-        let ends = ["outer: 200 Failed(Error(cut: cut)) 7", "inner: 200 Failed(Error(cut: cut)) 7"];
+        let ends = ["outer", "middle", "inner"].map(|name| format!("{name}: 200 Failed(Error(cut: cut)) 7"));
         assert_eq!(told(&notes)[4..], ends);
     }
 
@@ -265,8 +262,8 @@ mod tests {
         let mut visit = Visit::new(&stack, scope());
         let _ = visit.enter().await;
         drop(visit);
-        assert_eq!(told(&notes).last().map(String::as_str), Some("a: 0 ClientGone 0"));
-        assert_eq!(told(&notes).iter().filter(|note| note.contains("ClientGone")).count(), 1);
+        let ends: Vec<String> = told(&notes).into_iter().filter(|note| note.contains("ClientGone")).collect();
+        assert_eq!(ends, ["a: 0 ClientGone 0", "b: 0 ClientGone 0", "c: 0 ClientGone 0"]);
     }
 
     #[test]

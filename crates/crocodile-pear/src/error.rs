@@ -207,6 +207,16 @@ impl Error {
         self.0.kind.status()
     }
 
+    /// The step in which it happened.
+    pub fn step(&self) -> Option<&str> {
+        self.0.step.as_deref()
+    }
+
+    /// The upstream that was called, by its name in the configuration.
+    pub fn upstream(&self) -> Option<&str> {
+        self.0.upstream.as_deref()
+    }
+
     /// The detail alone, without step and upstream.
     pub fn detail(&self) -> &str {
         &self.0.detail

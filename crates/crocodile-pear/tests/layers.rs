@@ -29,7 +29,7 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
-    "config", "address", "log", "metrics", "server", "respond", "compress", "layer", "stack", "layers", "route",
+    "config", "address", "log", "server", "metrics", "respond", "compress", "layer", "stack", "layers", "route",
     "upgrade", "document", "demo", "gateway", "health", "live", "admin", "cli",
 ];
 

@@ -1,10 +1,11 @@
 //! What operators learn of every request: a count of its answer, and a line of the access log at its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::error::Error;
+use crocodile_pear::error::{Error, Fault, Kind};
 use crocodile_pear::flow::Body;
+use crocodile_pear::limiter::LogLimiter;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
 use crocodile_pear::spec::Field;
@@ -15,6 +16,9 @@ use crate::metrics::Metrics;
 use crate::server::Ending;
 
 pub use crate::log::Log;
+
+/// Lines about one cause at one endpoint are at least so far apart; the others are written at `debug`.
+const OFTEN: Duration = Duration::from_secs(1);
 
 /// What a client that left before its answer is logged with, as nginx does.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -29,12 +33,11 @@ impl Spec for Log {
     }
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Observe>> {
-        Some(Arc::new(Observe { metrics: cx.metrics.clone(), access: self.access, route: None }))
+        Some(Arc::new(Observe::new(cx.metrics.clone(), self.access, None)))
     }
 
     fn around(ready: &Arc<Observe>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        let (metrics, access) = (ready.metrics.clone(), ready.access);
-        Some(Arc::new(Observe { metrics, access, route: at.route.cloned() }))
+        Some(Arc::new(Observe::new(ready.metrics.clone(), ready.access, at.route.cloned())))
     }
 }
 
@@ -43,11 +46,50 @@ pub struct Observe {
     metrics: Arc<Metrics>,
     access: bool,
     route: Option<Arc<str>>,
+    /// One for each cause that has been met.
+    limiters: Mutex<Vec<(Kind, Arc<LogLimiter>)>>,
+}
+
+impl Observe {
+    fn new(metrics: Arc<Metrics>, access: bool, route: Option<Arc<str>>) -> Self {
+        Observe { metrics, access, route, limiters: Mutex::default() }
+    }
+
+    /// Logs why a request failed, or why its answer was broken off.
+    fn explain(&self, error: &Error, scope: &Scope, what: &'static str) {
+        if error.kind().fault() == Fault::Client {
+            return;
+        }
+        let allowed = self.limiter(error.kind()).allows();
+        let (id, route, cause) = (scope.facts().id(), self.route.as_deref(), error.kind().name());
+        let (step, upstream) = (error.step(), error.upstream());
+        match allowed {
+            true => {
+                tracing::warn!(target: "crocodile_pear::failure", id, route, step, upstream, cause, "{what}: {}", error.detail());
+            }
+            false => {
+                tracing::debug!(target: "crocodile_pear::failure", id, route, step, upstream, cause, "{what}: {}", error.detail());
+            }
+        }
+    }
+
+    fn limiter(&self, kind: Kind) -> Arc<LogLimiter> {
+        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = limiters.iter().find(|(known, _)| *known == kind) {
+            return known.clone();
+        }
+        let new = Arc::new(LogLimiter::every(OFTEN));
+        limiters.push((kind, new.clone()));
+        new
+    }
 }
 
 impl Layer for Observe {
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, _: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         self.metrics.count(response.status());
+        if let Some(error) = response.extensions_mut().remove::<Error>() {
+            self.explain(&error, scope, "request failed");
+        }
         Passage::Done
     }
 
@@ -57,6 +99,13 @@ impl Layer for Observe {
 
     fn ended(&self, ended: &Ended<'_>) {
         let Ended { scope, status, head, end } = ended;
+        self.metrics.count_end(&end.how);
+        if let Ending::Failed(error) = &end.how {
+            self.explain(error, scope, "answer broken off");
+        }
+        if !self.access {
+            return;
+        }
         // A request that could not be read has neither.
         let path = scope.path();
         let method = path.map(|_| scope.method().as_str());

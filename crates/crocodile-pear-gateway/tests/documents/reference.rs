@@ -252,7 +252,7 @@ fn kinds() -> String {
 /// The fields of the lines that a request leaves in the log.
 fn log() -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let served = serve("log.yaml", "log: { access: true, format: json }");
+    let served = serve("log.yaml", "log: { access: true, timers: true, format: json }");
     let address = served.address("listening on http://");
     shell(&format!("curl http://{address}/"), folder);
     let row = |target: &str, when: &str| {
