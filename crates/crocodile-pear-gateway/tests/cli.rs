@@ -123,6 +123,40 @@ fn explain_shows_what_streams_and_what_waits() {
 }
 
 #[test]
+fn explain_shows_the_layers_from_the_outside_in() {
+    let config = "compress: { codings: [gzip] }\nheaders: { set: { x-a: b }, remove: [server] }\nlog: { access: true }
+upstreams: { shop: 'http://127.0.0.1:8000' }\nendpoints:\n  GET /a: shop /a
+  GET /b: { timeout: 2s, compress: off, headers: { remove: [via] }, pipeline: [timer: asked, request: shop /b] }\n";
+    file("layers.yaml", config);
+    let told = run(&["explain", "layers.yaml"]);
+    let wanted = "GET /a
+  layer observe: writes a line of the access log
+  layer headers: sets x-a; removes server
+  layer compress: gzip for clients that ask, from 1KiB on
+  - request shop /a
+      streams
+  calls: 1
+
+GET /b
+  layer observe: writes a line of the access log
+  layer deadline: the request ends within 2s
+  layer headers: removes via
+  layer timing: tells the timers in Server-Timing
+  - timer: asked
+      streams
+  - request shop /b
+      streams
+  calls: 1
+
+requests that no endpoint serves
+  layer observe: writes a line of the access log
+  layer headers: sets x-a; removes server
+  layer compress: gzip for clients that ask, from 1KiB on
+";
+    assert_eq!(text(&told.stdout), wanted, "{}", text(&told.stderr));
+}
+
+#[test]
 fn operators_see_health_and_metrics() {
     let path = file("admin.yaml", &format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{GOOD}"));
     let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
