@@ -6,6 +6,7 @@ use std::time::Duration;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, misplaced};
+use crocodile_pear::step::StreamSpec;
 use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
@@ -115,6 +116,9 @@ spec! {
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
         /// The protocols that clients may change to, as `websocket`. Only an endpoint that is a proxy can have some.
         pub upgrade: Option<Upgrades>,
+        /// Whether what it serves is a stream that may rest and go on as long as it likes, as the log of a build. Server-sent
+        /// events are, whatever stands here.
+        pub stream: StreamSpec = StreamSpec::Off,
     }
     group(layers: Layers<AtEndpoint>)
     short(proxy)
@@ -128,6 +132,7 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
         pipeline: vec![call],
         max_body: Located::new(MAX_BODY, Default::default()),
         upgrade: None,
+        stream: StreamSpec::Off,
         layers: Layers::default(),
     })
 }

@@ -9,7 +9,7 @@ use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::spec::Located;
-use crocodile_pear::step::Compile;
+use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
 use http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use http::{HeaderMap, Method, Version};
@@ -106,6 +106,11 @@ impl Gateway {
         given: Surroundings<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
+        if spec.stream == StreamSpec::On && spec.layers.deadline.is_some() {
+            let remedy =
+                "leave out `timeout`; how long the upstream may take until its answer begins is its `first_byte`";
+            problems.warning(written.span, "an endpoint with `stream: on` has no `timeout`", remedy);
+        }
         let route = Route::parse(written, problems);
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
@@ -155,7 +160,7 @@ impl Gateway {
         }
         let method = route.method.as_ref();
         let mut cx = Compile::new(&self.upstreams, broken, &route.params, method, written.span, problems);
-        (cx.path, cx.rest) = (&route.path, route.rest.as_deref());
+        (cx.path, cx.rest, cx.stream) = (&route.path, route.rest.as_deref(), spec.stream);
         cx.unread = !route.readable;
         Plan::compile(spec.pipeline.clone(), &mut cx)
     }

@@ -15,8 +15,9 @@ use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
 use crate::scope::Scope;
 use crate::spec::Located;
-use crate::step::{Compile, Outline, Shape, Step};
+use crate::step::{Compile, Outline, Shape, Step, StreamSpec};
 use crate::steps::Written;
+use crate::steps::concatenate::As;
 use crate::steps::dedupe::Keep;
 
 /// A pipeline, ready.
@@ -25,6 +26,8 @@ pub struct Plan {
     shape: Shape,
     reads_body: bool,
     timed: bool,
+    /// Whether what it gives is a stream that has no end of its own.
+    endless: bool,
     /// The variables that its expressions use.
     uses: Vec<String>,
     outline: Vec<Outline>,
@@ -37,6 +40,7 @@ impl Plan {
         let has = |is: fn(&Written) -> bool| written.iter().any(|step| is(&step.value));
         let merges = has(|step| matches!(step, Written::Merge(_)));
         let timed = has(|step| matches!(step, Written::Timer(_)));
+        let endless = cx.stream == StreamSpec::On || has(gives_events);
         cx.follows = has(|step| matches!(step, Written::Follow(_)));
         cx.item = false;
         let mut readers = written.iter().filter(|step| reads(&step.value)).count();
@@ -65,7 +69,7 @@ impl Plan {
         }
         let outline = std::mem::take(&mut cx.outline);
         let uses = cx.used.clone();
-        let plan = Plan { steps: steps?, shape: cx.shape, timed, uses, reads_body: cx.reads_body, outline };
+        let plan = Plan { steps: steps?, shape: cx.shape, timed, endless, uses, reads_body: cx.reads_body, outline };
         check::end(cx);
         cx.place = whole;
         check::waste(plan.calls(), merges, cx);
@@ -95,6 +99,11 @@ impl Plan {
     /// Whether the client's body is read whole, for `$body`.
     pub fn reads_body(&self) -> bool {
         self.reads_body
+    }
+
+    /// Whether what it gives is a stream of events, or another one that the configuration says is endless.
+    pub fn is_endless(&self) -> bool {
+        self.endless
     }
 
     /// Whether timers note when its messages pass.
@@ -128,6 +137,15 @@ impl Plan {
         let mut steps = self.steps.iter();
         let first = steps.next()?.begin(scope);
         Some(steps.fold(first, |flow, step| step.run(flow, scope)))
+    }
+}
+
+/// Whether a step makes server-sent events, whatever the client asks for.
+fn gives_events(written: &Written) -> bool {
+    match written {
+        Written::Concatenate(concatenate) => concatenate.form == As::Sse,
+        Written::Convert(convert) => convert.gives_events(),
+        _ => false,
     }
 }
 

@@ -43,6 +43,17 @@ pub trait Step: Send + Sync + 'static {
     }
 }
 
+crate::choice! {
+    /// Whether an endpoint serves a stream that may rest and go on as long as it likes.
+    pub enum StreamSpec {
+        /// It does: its `timeout` does not apply, nor do `idle` and `call` of the upstream to the calls of its first step, unless
+        /// they are written at the call.
+        On = "on",
+        /// It does not, but for server-sent events.
+        Off = "off",
+    }
+}
+
 /// How many producers leave a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -91,6 +102,8 @@ pub struct Compile<'a> {
     pub path: &'a str,
     /// Whether the path cannot be read: then any name may be one of its parameters.
     pub unread: bool,
+    /// Whether the endpoint serves a stream.
+    pub stream: StreamSpec,
     /// The client's method; nothing, where it may be any.
     pub method: Option<&'a Method>,
     /// Where problems go.
@@ -152,6 +165,7 @@ impl<'a> Compile<'a> {
             rest: None,
             path: "",
             unread: false,
+            stream: StreamSpec::Off,
             method,
             problems,
             names: Vec::new(),

@@ -218,8 +218,21 @@ pub struct Call {
     pub root: Root,
     /// What the client takes beside the answer.
     pub passage: Passage,
+    /// What a stream of events is used for.
+    pub events: Events,
     /// The `host`, instead of the upstream's or its server's own.
     pub host: Option<HeaderValue>,
+}
+
+/// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
+/// do not limit it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Events {
+    /// For an answer of its own, which has the deadline of the client's request.
+    #[default]
+    Read,
+    /// It is handed on as it is, and that deadline is for its head only.
+    HandedOn,
 }
 
 /// Where the target of a call begins.
@@ -244,6 +257,7 @@ impl Call {
             deadline: None,
             root: Root::Upstream,
             passage: Passage::default(),
+            events: Events::Read,
             host: None,
         }
     }
@@ -259,6 +273,7 @@ impl Call {
             deadline: self.deadline,
             root: self.root,
             passage: self.passage.clone(),
+            events: self.events,
             host: self.host.clone(),
         }
     }

@@ -10,14 +10,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::http1::answer;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, Timeout};
-use http::Response;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::layer::{Compile, Layer, Passage, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
 
 /// How long the whole request may take.
 #[derive(Clone, Debug)]
@@ -54,6 +56,12 @@ impl Spec for Deadline {
     fn compile(&self, _: &mut Compile<'_>) -> Option<Arc<Self>> {
         self.timeout.duration().map(|_| Arc::new(self.clone()))
     }
+
+    fn around(ready: &Arc<Self>, around: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        // A stream without an end has no last byte.
+        let endless = around.plan.is_some_and(|plan| plan.is_endless());
+        (!endless).then(|| ready.clone() as Arc<dyn Layer>)
+    }
 }
 
 impl Layer for Deadline {
@@ -64,7 +72,7 @@ impl Layer for Deadline {
 
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let pulled = |body: &Body| matches!(body, Body::Pulled(_)) && body.length().is_none_or(|size| size > AT_HAND);
-        if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()))
+        if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()) && !is_events(response.headers()))
             && let Body::Pulled(body) = std::mem::replace(response.body_mut(), Body::empty())
         {
             *response.body_mut() = Body::Pulled(Box::pin(Bound { body, deadline }));
@@ -76,6 +84,11 @@ impl Layer for Deadline {
         let time = self.timeout.written().filter(|_| self.written)?;
         Some(format!("the request ends within {}", time.as_str()?))
     }
+}
+
+/// Whether an answer is a stream of events that is handed on: the deadline was for its head.
+fn is_events(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|media| answer::is_events(media.as_bytes()))
 }
 
 /// A body of this size leaves in one write, or nearly: it is not worth a clock.

@@ -27,6 +27,8 @@ pub struct AnswerHead {
     pub reuse: Reuse,
     /// The protocol that a 101 switches to.
     pub upgrade: Option<HeaderValue>,
+    /// Whether its body is a stream of events, which has no end.
+    pub events: bool,
 }
 
 /// What was asked, as far as it decides whether the answer has a body.
@@ -111,6 +113,7 @@ struct Gathered<'a> {
     /// Names that end here, by `Connection`.
     options: Vec<&'a [u8]>,
     upgrade: Option<&'a [u8]>,
+    events: bool,
 }
 
 impl<'a> Gathered<'a> {
@@ -127,6 +130,10 @@ impl<'a> Gathered<'a> {
             }
             10 if name.eq_ignore_ascii_case(b"connection") => self.connect(value),
             7 if name.eq_ignore_ascii_case(b"upgrade") => self.upgrade = Some(value),
+            12 if name.eq_ignore_ascii_case(b"content-type") => {
+                self.events = is_events(value);
+                return Ok(true);
+            }
             _ => return Ok(true),
         }
         Ok(false)
@@ -190,8 +197,15 @@ impl<'a> Gathered<'a> {
         }
         let reuse = self.reuse.unwrap_or(if version == 1 { Reuse::Keep } else { Reuse::Close });
         let upgrade = self.upgrade.and_then(|value| HeaderValue::from_bytes(value).ok());
-        Ok(AnswerHead { status, headers, framing, reuse, upgrade })
+        Ok(AnswerHead { status, headers, framing, reuse, upgrade, events: self.events })
     }
+}
+
+/// Whether a content type is that of server-sent events (WHATWG HTML, 9.2).
+pub fn is_events(media: &[u8]) -> bool {
+    const MEDIA: &[u8] = b"text/event-stream";
+    let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));
+    kind.eq_ignore_ascii_case(MEDIA) && matches!(rest.first(), None | Some(b';' | b' ' | b'\t'))
 }
 
 /// Digits only (RFC 9110, 8.6): no sign, no list, no room for a second reading.

@@ -46,6 +46,13 @@ spec! {
     }
 }
 
+impl Convert {
+    /// Whether its answers are server-sent events, whatever the client accepts.
+    pub(crate) fn gives_events(&self) -> bool {
+        matches!(self.0.to.0.value.as_slice(), [Form::Sse])
+    }
+}
+
 /// One format or several.
 #[derive(Clone, Debug)]
 pub struct Forms(Located<Vec<Form>>);

@@ -26,13 +26,13 @@ use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
 use crate::spec;
-use crate::spec::{Entries, Expression, Literal, Located, Size, only};
+use crate::spec::{Entries, Expression, Literal, Located, Size, Timeout, only};
 use crate::step::answers::{ANSWER, Asked};
 use crate::step::status::{OnStatus, Rules};
 use crate::step::view::View;
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, ask_whole, evaluate, holds};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, StreamSpec, ask_whole, evaluate, holds};
 use crate::template::{Source, Template, TemplateKind};
-use crate::upstream::{Call, Likeness, RewriteSpec, Root, TimeoutSpec, Timeouts, Upstream};
+use crate::upstream::{Call, Events, Likeness, RewriteSpec, Root, TimeoutSpec, Timeouts, Upstream};
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
 const MOST_AT_ONCE: usize = 1024;
@@ -168,7 +168,9 @@ impl Spec for Request {
         self.check_concurrency(cx)?;
         let made = match &batch {
             Some(_) => self.asking("request", cx).map(|asking| (asking.calling.clone(), Some(Arc::new(asking)))),
-            None if each => cx.of_values(|cx| self.calling("request".into(), cx, true)).map(|calling| (Arc::new(calling), None)),
+            None if each => {
+                cx.of_values(|cx| self.calling("request".into(), cx, true)).map(|calling| (Arc::new(calling), None))
+            }
             None => self.calling("request".into(), cx, false).map(|calling| (Arc::new(calling), None)),
         };
         // Not before the call was looked at as well: every problem is told.
@@ -246,7 +248,8 @@ impl Request {
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
         let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
-        let timeouts = self.timeout.map(|spec| Arc::new(spec.over(upstream.timeouts())));
+        let streams = cx.stream == StreamSpec::On && cx.first;
+        let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
         Some(Calling {
             step,
             upstream,
@@ -321,6 +324,16 @@ impl Request {
         let at_once = self.concurrency.as_ref().map(|most| format!(", at most {most} at once")).unwrap_or_default();
         format!("request {} {}{each}{batches}{at_once}", self.to.value, self.path.value)
     }
+}
+
+/// The times of a call, where they are not the upstream's. One that streams may rest and go on, unless the call itself says how
+/// long.
+fn timeouts(written: Option<&TimeoutSpec>, upstream: &Timeouts, streams: bool) -> Option<Timeouts> {
+    let usual = match streams {
+        true => Timeouts { idle: Timeout::Never, call: Timeout::Never, ..upstream.clone() },
+        false => upstream.clone(),
+    };
+    written.map(|written| written.over(&usual)).or_else(|| streams.then_some(usual))
 }
 
 fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
@@ -555,7 +568,8 @@ impl Calling {
             shake_hands(scope, &mut headers);
         }
         let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), self.upstream.host(scope));
-        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream, passage, host })
+        let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
+        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream, passage, events, host })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use super::Timeouts;
+use super::{Events, Timeouts};
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
@@ -138,6 +138,15 @@ impl Clock {
         // A call that waits is woken at the deadline. Later than that, nothing was waiting: the consumer pulled late.
         if now <= deadline {
             self.charge(now - since);
+        }
+    }
+
+    /// Lets the answer take its time: from here on it is a stream that may rest. `end` says what becomes of the deadline of the
+    /// client's request.
+    pub(super) fn lift(&mut self, end: Events) {
+        (self.idle, self.call) = (Timeout::Never, Timeout::Never);
+        if end == Events::HandedOn {
+            self.end = None;
         }
     }
 

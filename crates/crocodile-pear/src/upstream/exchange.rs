@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http::header::UPGRADE;
+use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 
@@ -302,6 +302,9 @@ impl Exchange {
             self.request.stop();
             self.sending = Sending::Broken;
         }
+        if head.events {
+            self.clock.lift(self.request.events);
+        }
         self.reading = Reading::Body(Arriving { decoder, ready });
         self.finish();
         (head.status, head.headers)
@@ -382,6 +385,9 @@ impl Exchange {
             Poll::Ready(Err(broken)) => Poll::Ready(Err(self.broken(broken))),
             Poll::Ready(Ok(parts)) => {
                 self.begun();
+                if parts.1.get(CONTENT_TYPE).is_some_and(|media| answer::is_events(media.as_bytes())) {
+                    self.clock.lift(self.request.events);
+                }
                 self.finish();
                 Poll::Ready(Ok(parts))
             }

@@ -13,7 +13,7 @@ use http_body::Frame;
 
 use super::io::Io;
 use super::server::Server;
-use super::{Call, Root};
+use super::{Call, Events, Root};
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Passage, Pulled, Upgrade};
 use crate::format::json;
@@ -40,6 +40,8 @@ pub(super) struct Request {
     repeatable: Repeatable,
     pub(super) method: Class,
     pub(super) passage: Passage,
+    /// What a stream of events is used for.
+    pub(super) events: Events,
     stream: Option<Stream>,
     out: Out,
     begun: bool,
@@ -146,7 +148,7 @@ impl Request {
             asked: if call.method == Method::HEAD { Asked::Head } else { Asked::Other },
             idempotent: call.method.is_idempotent(),
         };
-        let passage = call.passage;
+        let (passage, events) = (call.passage, call.events);
         let once = stream.is_some() || passage.upgrade.is_some();
         let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
         let Call { method: verb, target, headers, root, host, .. } = call;
@@ -154,8 +156,19 @@ impl Request {
         let parts = Parts { method: verb, target, headers, root, length, host, link };
         let out = Out { data: body.clone(), ..Out::default() };
         let head = Bytes::new();
-        let mut request =
-            Request { parts: None, head, body, repeatable, method, passage, stream, out, begun: false, written: 0 };
+        let mut request = Request {
+            parts: None,
+            head,
+            body,
+            repeatable,
+            method,
+            passage,
+            events,
+            stream,
+            out,
+            begun: false,
+            written: 0,
+        };
         match server.shares() {
             // Where there is no choice, the head is bytes from the start: they are smaller.
             false => request.head = parts.write(server),

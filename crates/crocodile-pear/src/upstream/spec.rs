@@ -91,7 +91,8 @@ spec! {
         pub connect: Option<Timeout>,
         /// From the request to the head of the answer; 30s by default.
         pub first_byte: Option<Timeout>,
-        /// Between two pieces of the body; 30s by default.
+        /// Between two pieces of the body; 30s by default. Server-sent events may rest longer, and so may what an endpoint with
+        /// `stream: on` serves.
         pub idle: Option<Timeout>,
         /// The whole call; 5m by default.
         pub call: Option<Timeout>,
