@@ -35,11 +35,15 @@ spec! {
 impl Spec for Headers {
     type Ready = Dress;
 
-    const AT_DOCUMENT: Option<Field> =
-        Some(Field::new("headers", "Header fields that answers leave with, or without; all answers, unless an endpoint says otherwise."));
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "headers",
+        "Header fields that answers leave with, or without; all answers, unless an endpoint says otherwise.",
+    ));
 
-    const AT_ENDPOINT: Option<Field> =
-        Some(Field::new("headers", "Header fields that its answers leave with, or without, instead of those of the document; `off` for none."));
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "headers",
+        "Header fields that its answers leave with, or without, instead of those of the document; `off` for none.",
+    ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Dress>> {
         let mut names: Vec<HeaderName> = Vec::new();
