@@ -231,7 +231,6 @@ fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Ope
 }
 
 /// What came of a request.
-#[expect(clippy::large_enum_variant, reason = "it lives for a moment on the stack")]
 enum Handled {
     Reply(Reply),
     Refused(Refusal),

@@ -380,7 +380,7 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
     if let Some(expression) = &spec.body {
         return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
     }
-    let method = spec.method.as_ref().map(|method| method.as_str());
+    let method = spec.method.as_ref().map(Located::as_str);
     if own && (method.is_none() || method == cx.method.map(Method::as_str)) {
         return Some(Sent::Clients);
     }

@@ -129,7 +129,7 @@ impl Rewriting<'_> {
     fn url(&self, url: &str) -> Option<String> {
         let (scheme, authority, rest) = split(url)?;
         let (path, tail) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
-        if !authority.is_some() && !path.starts_with('/') {
+        if authority.is_none() && !path.starts_with('/') {
             return None;
         }
         let mut bases = self.upstream.bases(scheme, authority, self.client_host());
