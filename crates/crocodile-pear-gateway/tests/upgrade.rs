@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)]
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
+// The measurement prints what it found.
+#![allow(clippy::print_stdout)]
 
 #[path = "upgrade/bytes.rs"]
 mod bytes;
