@@ -64,7 +64,11 @@ impl Scene {
     /// The whole answer to a request.
     pub fn whole(&mut self, call: &str, fields: &str) -> Answer {
         let client = self.ask(call, fields);
-        let (head, mut body) = (client.head().unwrap(), Vec::new());
+        let (mut head, mut body) = (client.head().unwrap(), Vec::new());
+        // Interim answers come before it.
+        while head.status < 200 {
+            head = client.head().unwrap();
+        }
         let broken = loop {
             match client.piece().unwrap() {
                 Piece::Data(data) => body.extend(data),
