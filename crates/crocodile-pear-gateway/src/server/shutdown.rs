@@ -64,8 +64,9 @@ impl Shutdown {
         thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
                 either(&mut term, &mut int).await;
-                tracing::info!(?grace, "shutting down; a second signal ends at once");
+                // Before it is logged: whoever reads the line may ask.
                 shutdown.leave();
+                tracing::info!(?grace, "shutting down; a second signal ends at once");
                 if timeout(grace, either(&mut term, &mut int)).await.is_err() {
                     shutdown.begin();
                     either(&mut term, &mut int).await;
