@@ -127,16 +127,15 @@ enum Next {
 /// Waits for the next head, with no buffer at all until part of one is here.
 fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
     let bounds = core.bounds();
-    // Bytes that were read behind the last request, or a part of a head.
-    let mut searched = 0;
     loop {
-        if wire.held.len() > searched {
-            match parse(&wire.held, searched, bounds) {
+        // Bytes that were read behind the last request, or a part of a head.
+        if wire.held.len() > wire.searched {
+            match parse(&wire.held, wire.searched, bounds) {
                 Ok(Some((head, length))) => {
                     wire.used(length);
                     return Poll::Ready(Next::Request(head));
                 }
-                Ok(None) => searched = wire.held.len(),
+                Ok(None) => wire.searched = wire.held.len(),
                 Err(refusal) => return Poll::Ready(Next::Refused(refusal)),
             }
             *stage = match *stage {

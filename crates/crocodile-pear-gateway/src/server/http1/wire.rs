@@ -15,6 +15,8 @@ pub struct Wire {
     pub io: Io,
     /// Read and not used yet: part of a head, or requests that wait for the answer to this one.
     pub held: Vec<u8>,
+    /// So far no end of a head was found in what is held.
+    pub searched: usize,
     out: Out,
     /// When the client closed its side.
     pub ended: Option<Instant>,
@@ -35,7 +37,16 @@ struct Out {
 
 impl Wire {
     pub fn new(io: Io) -> Self {
-        Wire { io, held: Vec::new(), out: Out::default(), ended: None, stalled: None, look: None, timer: None }
+        Wire {
+            io,
+            held: Vec::new(),
+            searched: 0,
+            out: Out::default(),
+            ended: None,
+            stalled: None,
+            look: None,
+            timer: None,
+        }
     }
 
     /// Reads more into what is held. Whether anything came; nothing does once the client has closed its side.
@@ -59,6 +70,7 @@ impl Wire {
     /// Drops the first bytes of what is held, and the room for them when none are left.
     pub fn used(&mut self, length: usize) {
         self.held.drain(..length);
+        self.searched = 0;
         if self.held.is_empty() {
             self.held = Vec::new();
         }
