@@ -2,6 +2,7 @@
 
 mod page;
 mod picture;
+mod press;
 mod prose;
 mod reply;
 mod streamflow;
@@ -110,6 +111,7 @@ impl Apis {
             ["streamflow", "api", rest @ ..] => self.streamflow.find(rest),
             ["page", name] => page::find(name),
             ["slow", ms] => trial::slow(ms.parse().ok()?).await,
+            ["press", "rss", items] => press::feed(items.parse().ok()?),
             ["drip", lines, ms] => Some(trial::drip(lines.parse().ok()?, ms.parse().ok()?)),
             ["blob", bytes] => Some(trial::blob(bytes.parse().ok()?)),
             _ => None,

@@ -18,6 +18,7 @@ use http_body::Frame;
 
 use crate::error::{Error, Kind};
 use crate::format::json::Raw;
+use crate::format::xml::Lists;
 use crate::jq::{Data, Value};
 pub use interleave::{Interleave, interleave};
 
@@ -53,6 +54,8 @@ pub struct Answer {
     pub names: Names,
     /// The upstream that gave it, for errors in its body.
     pub upstream: Option<Arc<str>>,
+    /// The elements that are lists, if it is XML.
+    pub lists: Lists,
     /// Whether steps use it whatever its status is, because its call says so.
     pub accepted: bool,
 }
@@ -144,7 +147,7 @@ enum Source {
 impl Answer {
     /// An answer of which nothing else is known.
     pub fn new(status: StatusCode, headers: HeaderMap, body: Body) -> Self {
-        Answer { status, headers, body, names: None, upstream: None, accepted: false }
+        Answer { status, headers, body, names: None, upstream: None, lists: Lists::default(), accepted: false }
     }
 
     /// An answer that a step made of a value.

@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::flow::{Answer, Body};
 use crate::jq::{self, Data, Value};
 use json::Raw;
+use xml::Lists;
 
 pub use decode::plain;
 
@@ -127,7 +128,11 @@ pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
     let data = match std::mem::replace(&mut answer.body, Body::empty()) {
         Body::Value(value) => value.into(),
         Body::Json(raw) => raw.into(),
-        body => data(Answer { upstream, ..Answer::new(answer.status, answer.headers.clone(), body) }, bound).await?,
+        body => {
+            let lists = answer.lists.clone();
+            let inner = Answer::new(answer.status, answer.headers.clone(), body);
+            data(Answer { upstream, lists, ..inner }, bound).await?
+        }
     };
     Ok((answer, data))
 }
@@ -146,7 +151,8 @@ pub async fn peek(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
         }
     };
     let copy = Answer::new(answer.status, answer.headers.clone(), copy);
-    let data = data(Answer { upstream: answer.upstream.clone(), ..copy }, bound).await?;
+    let (upstream, lists) = (answer.upstream.clone(), answer.lists.clone());
+    let data = data(Answer { upstream, lists, ..copy }, bound).await?;
     Ok((Answer { body, ..answer }, data))
 }
 
@@ -166,10 +172,10 @@ async fn read(answer: Answer, bound: usize) -> Result<Data, Error> {
     }
     let declared = declared(&answer);
     let bytes = answer.body.collect(bound).await?;
-    parse(declared, &answer.headers, bytes)
+    parse(declared, &answer.headers, &answer.lists, bytes)
 }
 
-fn parse(declared: Declared, headers: &HeaderMap, bytes: Bytes) -> Result<Data, Error> {
+fn parse(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
     match declared {
         Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null().into()),
         Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
@@ -179,14 +185,14 @@ fn parse(declared: Declared, headers: &HeaderMap, bytes: Bytes) -> Result<Data, 
         },
         Declared::Other => charset::any(headers, &bytes).map(|text| jq::string(&text).into()),
         Declared::Form => form::read(&charset::text(headers, &bytes)?).map(Data::Value),
-        other => structured(other, headers, bytes).map(Data::Json),
+        other => structured(other, headers, lists, bytes).map(Data::Json),
     }
 }
 
 /// The JSON of a format that is none.
-fn structured(declared: Declared, headers: &HeaderMap, bytes: Bytes) -> Result<Raw, Error> {
+fn structured(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Bytes) -> Result<Raw, Error> {
     match declared {
-        Declared::Xml => xml::read(&bytes, charset::named(headers)),
+        Declared::Xml => xml::read(&bytes, charset::named(headers), lists),
         Declared::Ndjson => ndjson::read(&charset::recode(headers, bytes)?),
         Declared::Sse => sse::read(&charset::text(headers, &bytes)?),
         Declared::Msgpack => msgpack::read(&bytes),
@@ -216,7 +222,7 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
         _ => {}
     }
     let declared = declared(&answer);
-    let (headers, bytes) = (answer.headers, answer.body.collect(bound).await?);
+    let (headers, lists, bytes) = (answer.headers, answer.lists, answer.body.collect(bound).await?);
     if bytes.is_empty() && declared != Declared::Json {
         out.extend_from_slice(b"null");
         return Ok(());
@@ -230,7 +236,7 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
         Declared::Nothing if json::check(&bytes).is_ok() => lines.append(&bytes, out),
         Declared::Nothing | Declared::Other => json::write_string(&charset::any(&headers, &bytes)?, out),
         Declared::Form => json::write(&form::read(&charset::text(&headers, &bytes)?)?, out)?,
-        other => lines.append(structured(other, &headers, bytes)?.bytes(), out),
+        other => lines.append(structured(other, &headers, &lists, bytes)?.bytes(), out),
     }
     Ok(())
 }
@@ -284,7 +290,7 @@ mod tests {
     #[test]
     fn json_in_another_character_set_is_read() {
         let read = |media, bytes: &'static [u8]| {
-            parse(by_type(&of(media)), &of(media), Bytes::from_static(bytes)).map(Data::into_value)
+            parse(by_type(&of(media)), &of(media), &Lists::default(), Bytes::from_static(bytes)).map(Data::into_value)
         };
         let value = read("application/json; charset=iso-8859-1", b"\"\xe5\"").expect("sound");
         assert_eq!(jq::as_str(&value), Some("å"));

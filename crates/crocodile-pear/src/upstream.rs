@@ -64,6 +64,7 @@ use self::retry::{Replay, Retry};
 use self::server::{Change, Server, Turn, judge};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage};
+use crate::format::xml::Lists;
 use crate::limiter::LogLimiter;
 use crate::scope::Scope;
 use crate::spec::Timeout;
@@ -87,6 +88,8 @@ pub struct Settings {
     pub forward: Arc<Forward>,
     /// Whether header fields of its answers that point into it point to the gateway instead.
     pub rewrite: RewriteSpec,
+    /// The elements that are lists, in answers that are XML.
+    pub lists: Lists,
     /// The most calls in flight, over all cores.
     pub in_flight: Option<usize>,
     /// Limits of the connection pool.
@@ -116,6 +119,7 @@ impl Settings {
             timeouts: Timeouts::default(),
             forward: Arc::default(),
             rewrite: RewriteSpec::On,
+            lists: Lists::default(),
             in_flight: None,
             connections: Connections::default(),
             max_head: 64 * 1024,
@@ -186,6 +190,7 @@ pub struct Upstream {
     name: Arc<str>,
     forward: Arc<Forward>,
     rewrite: RewriteSpec,
+    lists: Lists,
     timeouts: Timeouts,
     max_head: usize,
     gate: Gate,
@@ -305,6 +310,7 @@ impl Upstream {
             name: settings.name,
             forward: settings.forward,
             rewrite: settings.rewrite,
+            lists: settings.lists,
             timeouts: settings.timeouts,
             max_head: settings.max_head,
         }))

@@ -433,6 +433,7 @@ mod tests {
             ("a: *b\n", "1:4+1 this alias names nothing"),
             ("a: {b: 1\n", "1:4+1 this `{` is never closed"),
             ("a: {id, x: .y[:10]}\n", "1:12+7 inside `{ }` a value with brackets needs quotes"),
+            ("a: {b: c /{d} e, f: g}\n", "1:8+8 inside `{ }` a value with braces needs quotes"),
             ("a: {b: c\n  d: e}\n", "2:3+1 a `,` is missing before `d`"),
             ("a: 1\n  b: 2\n", "2:3+1 `a` has a value on its own line, so nothing can stand below it"),
             ("a: [1\nb: 2\n", "1:4+1 this `[` is never closed"),

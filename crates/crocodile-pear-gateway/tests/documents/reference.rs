@@ -15,7 +15,7 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading. Those of the layers follow, by their names.
-const SECTIONS: [(&str, &str); 15] = [
+const SECTIONS: [(&str, &str); 16] = [
     ("Document", "The document"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
@@ -28,6 +28,7 @@ const SECTIONS: [(&str, &str); 15] = [
     ("BalanceSpec", "Balance"),
     ("EjectSpec", "Ejection"),
     ("HealthSpec", "Health"),
+    ("XmlSpec", "XML"),
     ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
     ("Clients", "Clients"),

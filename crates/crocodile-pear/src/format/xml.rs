@@ -13,6 +13,7 @@ mod cursor;
 mod dtd;
 mod element;
 mod encoding;
+mod lists;
 mod name;
 mod parse;
 mod reference;
@@ -26,14 +27,15 @@ use dtd::Dtd;
 use element::Element;
 use parse::{Event, Parser};
 
+pub use lists::{Lists, XmlSpec};
 pub use write::{begin, end, item, write};
 
-/// Reads a document; `charset` is what its content type says.
+/// Reads a document; `charset` is what its content type says, `lists` the elements that are lists.
 ///
 /// # Errors
 /// `Kind::Malformed` for what is not well-formed (XML 1.0, Namespaces in XML 1.0), refers to anything outside of the document, to entities in
 /// entities, or exceeds the caps on depth, names, attributes and what entities add.
-pub fn read(bytes: &[u8], charset: Option<&str>) -> Result<Raw, Error> {
+pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, Error> {
     let text = encoding::decode(bytes, charset).map_err(|reason| refuse(reason, 0))?;
     let dtd = Dtd::find(&text).map_err(|(reason, at)| refuse(reason, at))?;
     let mut parser = Parser::new(&text, &dtd);
@@ -45,7 +47,8 @@ pub fn read(bytes: &[u8], charset: Option<&str>) -> Result<Raw, Error> {
                 if open.len() == DEPTH {
                     return Err(refuse("elements nest deeper than 128 levels", parser.at()));
                 }
-                open.push(Element::new(name, &attributes));
+                let lists = lists.within(open.iter().map(|element| element.name).chain([name]));
+                open.push(Element::new(name, &attributes, lists));
             }
             Event::Text(text) => {
                 if let Some(element) = open.last_mut() {
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> String {
-        let raw = read(text.as_bytes(), None).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let raw = read(text.as_bytes(), None, &Lists::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert!(super::super::json::check(raw.bytes()).is_ok(), "{raw:?}");
         String::from_utf8(raw.bytes().to_vec()).expect("UTF-8")
     }
@@ -111,12 +114,12 @@ mod tests {
         assert_eq!(json("<a b='x\t\ny&#10;&quot;'/>"), "{\"a\":{\"@b\":\"x  y\\n\\\"\"}}");
         assert_eq!(json("\u{feff}<é/>"), r#"{"é":""}"#);
         let latin = b"<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><a>\xe5</a>";
-        assert_eq!(&read(latin, None).expect("read").bytes()[..], "{\"a\":\"å\"}".as_bytes());
+        assert_eq!(&read(latin, None, &Lists::default()).expect("read").bytes()[..], "{\"a\":\"å\"}".as_bytes());
         let wide: Vec<u8> = "\u{feff}<?xml version='1.0' encoding='UTF-16'?><a>å</a>"
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect();
-        assert_eq!(&read(&wide, None).expect("read").bytes()[..], "{\"a\":\"å\"}".as_bytes());
+        assert_eq!(&read(&wide, None, &Lists::default()).expect("read").bytes()[..], "{\"a\":\"å\"}".as_bytes());
     }
 
     #[test]
@@ -216,15 +219,15 @@ mod tests {
             "<!-- ",
             "<!a><a/>",
         ] {
-            let refused = read(text.as_bytes(), None);
+            let refused = read(text.as_bytes(), None, &Lists::default());
             assert_eq!(
                 refused.map(|raw| raw.bytes().clone()).map_err(|error| error.kind()),
                 Err(Kind::Malformed),
                 "{text}"
             );
         }
-        assert!(read(b"<a>\xff</a>", None).is_err());
-        assert!(read(b"\xef\xbb\xbf<?xml version='1.0' encoding='UTF-16'?><a/>", None).is_err());
+        assert!(read(b"<a>\xff</a>", None, &Lists::default()).is_err());
+        assert!(read(b"\xef\xbb\xbf<?xml version='1.0' encoding='UTF-16'?><a/>", None, &Lists::default()).is_err());
     }
 
     #[test]
@@ -282,7 +285,10 @@ mod tests {
         let broad = format!("<a {}/>", (0..100_000).map(|n| format!("b{n}='' ")).collect::<String>());
         let named = format!("<{}/>", "a".repeat(1 << 20));
         for text in [laughs, &quadratic, &spread, &inner, outside, valued, &deep, &choices, &broad, &named] {
-            assert_eq!(read(text.as_bytes(), None).map(|_| ()).expect_err("refused").kind(), Kind::Malformed);
+            assert_eq!(
+                read(text.as_bytes(), None, &Lists::default()).map(|_| ()).expect_err("refused").kind(),
+                Kind::Malformed
+            );
         }
     }
 
@@ -290,11 +296,11 @@ mod tests {
     fn elements_nest_as_deep_as_json() {
         let nested = |depth: usize, inner: &str| format!("{}{inner}{}", "<a>".repeat(depth), "</a>".repeat(depth));
         json(&nested(128, ""));
-        assert!(read(nested(129, "").as_bytes(), None).is_err());
+        assert!(read(nested(129, "").as_bytes(), None, &Lists::default()).is_err());
         // A list and its object are two levels each time, text beside elements three.
         json(&nested(126, "<b/><b/>"));
-        assert!(read(nested(127, "<b/><b/>").as_bytes(), None).is_err());
+        assert!(read(nested(127, "<b/><b/>").as_bytes(), None, &Lists::default()).is_err());
         json(&nested(125, "x<b/>"));
-        assert!(read(nested(126, "x<b/>").as_bytes(), None).is_err());
+        assert!(read(nested(126, "x<b/>").as_bytes(), None, &Lists::default()).is_err());
     }
 }

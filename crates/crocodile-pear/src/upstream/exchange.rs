@@ -216,7 +216,7 @@ impl Exchange {
 
     /// The answer, once its head is there.
     pub(super) fn into_answer(mut self: Box<Self>, (status, headers): Parts) -> Answer {
-        let upstream = Some(self.upstream.name().clone());
+        let (upstream, lists) = (Some(self.upstream.name().clone()), self.upstream.lists.clone());
         let body = match &mut self.reading {
             // All of it came with the head: the connection has gone back already.
             Reading::Body(Arriving { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
@@ -228,7 +228,7 @@ impl Exchange {
             }
             _ => Body::Pulled(Pin::from(self)),
         };
-        Answer { upstream, ..Answer::new(status, headers, body) }
+        Answer { upstream, lists, ..Answer::new(status, headers, body) }
     }
 
     /// The connection, after a 101.

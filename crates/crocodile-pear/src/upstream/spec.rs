@@ -11,6 +11,7 @@ use super::{
     BalanceSpec, BreakerSpec, Connections, FieldsSpec, Forward, ForwardedSpec, HealthSpec, HostSpec, Resolver,
     RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
 };
+use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
 use crate::spec;
 use crate::spec::{Entries, Located, Timeout, defaults, only};
@@ -60,6 +61,8 @@ spec! {
         pub balance: BalanceSpec = defaults(),
         /// Active health checks. Off by default.
         pub health: Option<HealthSpec>,
+        /// How XML in its answers is read.
+        pub xml: Option<XmlSpec>,
     }
     short(short)
 }
@@ -238,6 +241,7 @@ impl UpstreamSpec {
         let tls = self.tls(written.as_deref().unwrap_or_default(), servers.as_deref(), given.files, problems);
         let forward = Forward::compile(self, problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
+        let lists = self.xml.as_ref().map_or(Some(Lists::default()), |xml| xml.compile(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
         let (servers, tls, forward) = (servers?, tls?, forward?);
         health?;
@@ -249,6 +253,7 @@ impl UpstreamSpec {
             resolver: given.resolver.clone(),
             forward: Arc::new(forward),
             rewrite: self.rewrite,
+            lists: lists?,
             in_flight: self.in_flight.map(NonZeroUsize::get),
             protocol: self.protocol,
             connections,

@@ -264,16 +264,21 @@ impl Scene<'_> {
     fn braces(&self, outer: char) -> Option<Cause> {
         let letters = self.here().0;
         let sign = *letters.get(self.column).filter(|sign| matches!(sign, '{' | '['))?;
-        let begins = letters[..self.column].iter().rposition(|letter| " ,{[".contains(*letter))? + 1;
+        // The value begins behind the last sign that means something to YAML, and may have spaces.
+        let sign_before =
+            |at: &usize| ",{[".contains(letters[*at]) || letters[*at] == ':' && letters.get(at + 1) == Some(&' ');
+        let before = (0..self.column).rev().find(sign_before)?;
+        let begins = before + 1 + letters[before + 1..].iter().take_while(|letter| **letter == ' ').count();
         if begins == self.column {
             return None;
         }
         let mut depth = 0;
         let ends = letters[self.column..].iter().position(|letter| {
             depth += i32::from("{[".contains(*letter)) - i32::from("}]".contains(*letter));
-            depth < 0 || depth == 0 && ", ".contains(*letter)
+            depth < 0 || depth == 0 && *letter == ','
         });
         let ends = ends.map_or(self.here().end(), |length| self.column + length);
+        let ends = begins + self.here().text(begins, ends).trim_end().chars().count();
         let (all, what) = (if outer == '{' { "{ }" } else { "[ ]" }, if sign == '{' { "braces" } else { "brackets" });
         let message = format!("inside `{all}` a value with {what} needs quotes");
         let remedy = format!("write `'{}'`", self.here().text(begins, ends));

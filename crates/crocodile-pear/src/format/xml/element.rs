@@ -26,6 +26,8 @@ pub struct Element<'a> {
     parts: Vec<Part>,
     /// The names of the elements in it, in the order of their first.
     names: IndexMap<&'a str, ()>,
+    /// The names of those that are lists, however many there are.
+    lists: Vec<&'a str>,
     /// Whether there is text that is more than space.
     mixed: bool,
     /// The depth of the deepest element in it.
@@ -43,9 +45,15 @@ struct Part {
 
 const TEXT: u32 = u32::MAX;
 
+/// A list of nothing, and a comma.
+fn write_empty(name: &str, out: &mut Vec<u8>) {
+    write_string(name, out);
+    out.extend_from_slice(b":[],");
+}
+
 impl<'a> Element<'a> {
     /// An element that begins.
-    pub fn new(name: &'a str, attributes: &[(&str, String)]) -> Self {
+    pub fn new(name: &'a str, attributes: &[(&str, String)], lists: Vec<&'a str>) -> Self {
         let mut written = Vec::new();
         for (name, value) in attributes {
             write_string(&format!("@{name}"), &mut written);
@@ -55,7 +63,10 @@ impl<'a> Element<'a> {
         }
         let (content, parts) = (Vec::new(), Vec::new());
         let (text, names) = (String::new(), IndexMap::new());
-        Element { name, text, attributes: written, content, parts, names, mixed: false, depth: 0 }
+        let mut lists = lists;
+        lists.sort_unstable();
+        lists.dedup();
+        Element { name, text, attributes: written, content, parts, names, lists, mixed: false, depth: 0 }
     }
 
     /// Takes an element that has ended in this one.
@@ -94,6 +105,12 @@ impl<'a> Element<'a> {
 
     fn close_text(mut self) -> Closed {
         let mut json = Vec::with_capacity(self.text.len() + 2);
+        for name in &self.lists {
+            write_empty(name, &mut self.attributes);
+        }
+        if !self.lists.is_empty() && self.text.trim_matches(is_space).is_empty() {
+            self.text.clear();
+        }
         if self.attributes.is_empty() {
             write_string(&self.text, &mut json);
             return Closed { json, depth: 0 };
@@ -107,7 +124,7 @@ impl<'a> Element<'a> {
             write_string(&self.text, &mut json);
         }
         json.push(b'}');
-        Closed { json, depth: 1 }
+        Closed { json, depth: if self.lists.is_empty() { 1 } else { 2 } }
     }
 
     /// Texts and elements in their order. Gives the levels that this adds.
@@ -141,7 +158,8 @@ impl<'a> Element<'a> {
             let Some((name, ())) = self.names.get_index(self.part(same[0]).name as usize) else { continue };
             write_string(name, out);
             out.push(b':');
-            if same.len() > 1 {
+            let is_list = same.len() > 1 || self.lists.contains(name);
+            if is_list {
                 levels = 2;
                 out.push(b'[');
             }
@@ -149,10 +167,14 @@ impl<'a> Element<'a> {
                 out.extend_from_slice(self.json(*at as usize));
                 out.push(b',');
             }
-            if same.len() > 1 {
+            if is_list {
                 out.pop();
                 out.extend_from_slice(b"],");
             }
+        }
+        for name in self.lists.iter().filter(|name| !self.names.contains_key(**name)) {
+            levels = 2;
+            write_empty(name, out);
         }
         // The last comma.
         out.pop();

@@ -179,7 +179,7 @@ mod tests {
             "<a>&#13;</a>",
             "<p> <b>x</b> y</p>",
         ] {
-            let raw = super::super::read(text.as_bytes(), None).expect("read");
+            let raw = super::super::read(text.as_bytes(), None, &super::super::Lists::default()).expect("read");
             assert_eq!(written(std::str::from_utf8(raw.bytes()).expect("UTF-8")), text);
         }
     }
@@ -264,7 +264,8 @@ mod tests {
     }
 
     fn read(text: &str) -> serde_json::Value {
-        let raw = super::super::read(text.as_bytes(), None).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let raw = super::super::read(text.as_bytes(), None, &super::super::Lists::default())
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
         assert!(json::check(raw.bytes()).is_ok(), "{raw:?}");
         serde_json::from_slice(raw.bytes()).expect("JSON")
     }
