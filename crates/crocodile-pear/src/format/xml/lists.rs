@@ -55,8 +55,7 @@ fn list(written: &Located<String>, problems: &mut Problems) -> Option<List> {
             _ => "NAME",
         };
         let message = format!("the parent element of `{name}` is missing");
-        let remedy =
-            format!("write `{parent}/{name}`: a parent without any `{name}` then gets an empty list");
+        let remedy = format!("write `{parent}/{name}`: a parent without any `{name}` then gets an empty list");
         return problems.error(written.span, message, remedy);
     }
     if name.is_empty() || names.iter().any(String::is_empty) {

@@ -1,0 +1,317 @@
+//! What goes through a proxied prefix arrives as it was sent, byte for byte, and never outside of the upstream's path.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
+
+use stage::PATIENCE;
+use stage::gateway::Gateway;
+
+const CONFIG: &str = r#"
+listen: 127.0.0.1:0
+threads: 1
+upstreams: { shop: 'http://${SHOP}/base' }
+endpoints:
+  /api/{*path}: shop /{*path}?*
+  /one/{id}: shop /{id}
+  /made/{*path}: { pipeline: [request: { to: shop, path: '/{*($path.path)}' }] }
+"#;
+
+/// What came to the upstream: `METHOD target`, and the body.
+type Arrived = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
+
+struct Scene {
+    gateway: Gateway,
+    arrived: Arrived,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, arrived) = (listener.local_addr().unwrap(), Arrived::default());
+        let notes = arrived.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let notes = notes.clone();
+                thread::spawn(move || while serve(&mut BufReader::new(&stream), &notes).is_some() {});
+            }
+        });
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bytes_{name}.yaml"));
+        fs::write(&file, CONFIG).unwrap();
+        let gateway =
+            Gateway::start(["run".as_ref(), file.as_os_str()], [("SHOP".to_owned(), address.to_string())]).unwrap();
+        Scene { gateway, arrived }
+    }
+
+    fn arrived(&self) -> Vec<(String, Vec<u8>)> {
+        std::mem::take(&mut self.arrived.lock().unwrap())
+    }
+}
+
+/// Takes one request, and answers it with nothing.
+fn serve(reader: &mut BufReader<&TcpStream>, arrived: &Arrived) -> Option<()> {
+    let call = line(reader)?.strip_suffix(" HTTP/1.1")?.to_owned();
+    let (mut length, mut chunked) = (0, false);
+    loop {
+        let field = line(reader)?.to_ascii_lowercase();
+        match field.split_once(": ") {
+            None => break,
+            Some(("content-length", value)) => length = value.parse().ok()?,
+            Some(("transfer-encoding", _)) => chunked = true,
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    while chunked {
+        let mut chunk = vec![0; usize::from_str_radix(&line(reader)?, 16).ok()?];
+        reader.read_exact(&mut chunk).ok()?;
+        line(reader)?;
+        chunked = !chunk.is_empty();
+        body.extend(chunk);
+    }
+    arrived.lock().unwrap().push((call, body));
+    reader.get_mut().write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()
+}
+
+fn line(reader: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line).ok()?;
+    Some(String::from_utf8(line.strip_suffix(b"\r\n")?.to_vec()).unwrap())
+}
+
+/// The status of the answer to a request that is sent as it is, on a connection of its own.
+fn send(address: SocketAddr, method: &str, target: &str, body: &Sent) -> u16 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut request = format!("{method} {target} HTTP/1.1\r\nhost: gateway.test\r\nconnection: close\r\n").into_bytes();
+    match body {
+        Sent::Nothing => request.extend(b"\r\n"),
+        Sent::Sized(bytes) => {
+            request.extend(format!("content-length: {}\r\n\r\n", bytes.len()).into_bytes());
+            request.extend(bytes);
+        }
+        Sent::Chunks(bytes) => {
+            request.extend(b"transfer-encoding: chunked\r\n\r\n");
+            for chunk in bytes.chunks(7) {
+                request.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
+                request.extend(chunk);
+                request.extend(b"\r\n");
+            }
+            request.extend(b"0\r\n\r\n");
+        }
+    }
+    stream.write_all(&request).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    std::str::from_utf8(&answer[9..12]).unwrap().parse().unwrap()
+}
+
+enum Sent {
+    Nothing,
+    Sized(Vec<u8>),
+    Chunks(Vec<u8>),
+}
+
+/// The same numbers in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+}
+
+const METHODS: [&str; 14] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "OPTIONS",
+    "PROPFIND",
+    "PURGE",
+    "QUERY",
+    "M-SEARCH",
+    "get",
+    "MKCOL",
+    "x!#$%&'*+-.^_`|~1",
+];
+
+/// What may stand in a path: pchar (RFC 3986, 3.3), and what clients send all the same.
+const IN_PATH: &str = "abzAZ019-_~!$&'()*+,;=:@[]{}|";
+const IN_QUERY: &str = "abzAZ019-._~!$&'()*+,;=:@[]{}|/?\\^";
+
+const ODD: [&str; 30] = [
+    "",
+    "/",
+    "//",
+    "///a",
+    "/a//b//",
+    "/items:batchGet",
+    "/;@,+",
+    "/a%2fb",
+    "/a%2Fb",
+    "/%41",
+    "/%2541",
+    "/a%5cb",
+    "/.well-known/x",
+    "/...",
+    "/a..b/..c",
+    "/c..",
+    "/%E4%FF",
+    "/100%25",
+    "/~u/(x)!*'",
+    "/a=b&c=d",
+    "/[x]",
+    "/{x}|y",
+    "/;v=1/x;a=../b",
+    "/:80",
+    "/@evil.test",
+    "//evil.test/x",
+    "/http://evil.test/",
+    "/a+b%20c",
+    "/%c3%a9",
+    "/-",
+];
+
+fn path(numbers: &mut Numbers) -> String {
+    let mut path = String::new();
+    for _ in 0..=numbers.below(4) {
+        // No segment begins with a dot: those are the next test's.
+        path.push_str("/x");
+        for _ in 0..numbers.below(12) {
+            match numbers.below(4) {
+                0 => path.push_str(&format!("%{:02x}", 1 + numbers.below(255))),
+                _ => path.push(char::from(IN_PATH.as_bytes()[numbers.below(IN_PATH.len())])),
+            }
+        }
+    }
+    path
+}
+
+fn query(numbers: &mut Numbers) -> String {
+    match numbers.below(4) {
+        0 => String::new(),
+        1 => {
+            numbers.pick(&["?", "??", "?a=1", "?a=%2f&&b=", "?a=b?c/d", "?=", "?%zz", "?a%00b", "?%2e%2e/"]).to_owned()
+        }
+        _ => {
+            let sign = |numbers: &mut Numbers| char::from(IN_QUERY.as_bytes()[numbers.below(IN_QUERY.len())]);
+            std::iter::once('?').chain((0..numbers.below(30)).map(|_| sign(numbers))).collect()
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_arrives_byte_for_byte() {
+    let (scene, mut numbers) = (Scene::new("odd"), Numbers(7));
+    for at in 0..360 {
+        let method = if at < 2 * METHODS.len() { METHODS[at % METHODS.len()] } else { numbers.pick(&METHODS) };
+        let path = ODD.get(at).map_or_else(|| path(&mut numbers), |odd| (*odd).to_owned());
+        let query = query(&mut numbers);
+        let bytes: Vec<u8> = (0..numbers.below(300)).map(|_| numbers.below(256) as u8).collect();
+        let (body, wanted) = match numbers.below(3) {
+            0 => (Sent::Nothing, Vec::new()),
+            1 => (Sent::Sized(bytes.clone()), bytes),
+            _ => (Sent::Chunks(bytes.clone()), bytes),
+        };
+        let target = format!("/api{path}{query}");
+        assert_eq!(send(scene.gateway.address, method, &target, &body), 204, "{method} {target}");
+        let arrived = scene.arrived();
+        assert_eq!(arrived, [(format!("{method} /base{path}{query}"), wanted)], "{method} {target}");
+    }
+}
+
+const ATTACKS: [&str; 44] = [
+    "/..",
+    "/../",
+    "/.",
+    "/./x",
+    "/../x",
+    "/a/../x",
+    "/a/../../x",
+    "//..",
+    "//../x",
+    "/..//x",
+    "/%2e%2e",
+    "/%2e%2e/x",
+    "/%2E%2E/x",
+    "/.%2e/x",
+    "/%2e./x",
+    "/%2e",
+    "/a%2f..",
+    "/a%2f..%2fx",
+    "/..%2fx",
+    "/%2e%2e%2fx",
+    "/..%2Fx",
+    "/a%2f..%2f..%2fx",
+    "/..%5cx",
+    "/..%5Cx",
+    "/a%5c..%5cx",
+    "/%2e%2e%5cx",
+    "/%252e%252e/x",
+    "/%252e%252e%252fx",
+    "/..%252fx",
+    "/..%255cx",
+    "/%25252e%25252e/x",
+    "/..;/x",
+    "/..;a=b/x",
+    "/.;/x",
+    "/..%3b/x",
+    "/..%3f",
+    "/..%23",
+    "/%c0%ae%c0%ae/x",
+    "/..%c0%afx",
+    "/..%c1%9cx",
+    "/x%00",
+    "/..%00/x",
+    "/%zz",
+    "/%u002e%u002e/x",
+];
+
+#[test]
+fn no_path_leaves_the_upstream_s_own() {
+    let scene = Scene::new("attacks");
+    let address = scene.gateway.address;
+    for attack in ATTACKS {
+        for prefix in ["/api", "/api/a", "/made"] {
+            for method in ["GET", "PURGE"] {
+                let target = format!("{prefix}{attack}");
+                // An expression's text may have a `%` that encodes nothing: it is encoded itself.
+                let text = prefix == "/made" && (attack.contains("%z") || attack.contains("%u"));
+                let wanted = if text { 204 } else { 400 };
+                assert_eq!(send(address, method, &target, &Sent::Nothing), wanted, "{method} {target}");
+            }
+        }
+        // As one segment it is encoded once more, is refused, or is no path of an endpoint.
+        let target = format!("/one{attack}");
+        let status = send(address, "GET", &target, &Sent::Nothing);
+        assert!(matches!(status, 204 | 400 | 404), "{target}: {status}");
+    }
+    for target in ["/api\\..\\x", "/api/..\\x", "/api/x#/../y", "/api/x y", "/api/\u{e9}", "../x", "api/x"] {
+        assert_eq!(send(address, "GET", target, &Sent::Nothing), 400, "{target}");
+    }
+    for (call, _) in scene.arrived() {
+        let target = call.split(' ').nth(1).unwrap();
+        let inner = target.strip_prefix("/base/").unwrap_or_else(|| panic!("{target} is outside"));
+        let decoded = inner.replace("%25", "%").to_ascii_lowercase().replace("%2e", ".");
+        assert!(!decoded.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")), "{target}");
+    }
+}
