@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod explain;
+mod init;
 mod probe;
 mod run;
 mod schema;
@@ -30,6 +31,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Write a first configuration, which runs beside the demo.
+    Init(init::Init),
     /// Serve a configuration. SIGHUP reads it again; one with problems changes nothing.
     Run(run::Run),
     /// Report every problem of a configuration; exit code 1 if there is an error.
@@ -44,17 +47,21 @@ enum Command {
     Demo(demo::Demo),
 }
 
+/// The configuration that commands take if none is named.
+const CONFIG: &str = "crocodile-pear.yaml";
+
 /// Where the configuration is.
 #[derive(clap::Args)]
 struct File {
     /// The configuration.
-    #[arg(default_value = "crocodile-pear.yaml")]
+    #[arg(default_value = CONFIG)]
     file: PathBuf,
 }
 
 /// Runs the command that the process was started with. Exit codes: 0 good, 1 problems found, 2 wrong usage.
 pub fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Init(init) => init.execute(),
         Command::Run(run) => run.execute(),
         Command::Check(check) => check.execute(),
         Command::Explain(explain) => explain.execute(),

@@ -264,7 +264,9 @@ fn the_schema_refuses_what_check_refuses() {
 
 #[test]
 fn every_line_that_the_demo_prints_works() {
-    let gateway = Gateway::start(["demo", "--listen", "127.0.0.1:0", "--latency", "1"], []).unwrap();
+    let gateway =
+        Gateway::start(["demo", "--listen", "127.0.0.1:0", "--upstreams", "127.0.0.1:0", "--latency", "1"], [])
+            .unwrap();
     gateway.logged("*Ctrl-C stops*").unwrap();
     let said = gateway.said();
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with("curl ")).collect();

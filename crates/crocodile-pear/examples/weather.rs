@@ -1,7 +1,7 @@
 //! The thesis's weather endpoint in axum: `/temperatures?q=Lund,SE|Copenhagen,DK`.
 //!
 //! `cargo run -p crocodile-pear --example weather -- http://127.0.0.1:9000/weather`, with the API's address; the one
-//! here is where `crocodile-pear demo --upstreams 127.0.0.1:9000` serves one.
+//! here is where `crocodile-pear demo` serves one.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! `demo`: example endpoints over built-in example upstreams.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -19,14 +19,18 @@ use crate::log;
 
 const CONFIG: &str = include_str!("../../../../examples/demo.yaml");
 
+/// Where the documents and the examples look for the example upstreams.
+const UPSTREAMS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9000);
+
 #[derive(Args)]
 pub struct Demo {
     /// Where the gateway listens.
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Where the example upstreams listen; port 0 takes a free one.
-    #[arg(long, default_value = "127.0.0.1:0")]
-    upstreams: SocketAddr,
+    /// Where the example upstreams listen; port 0 takes a free one [default: 127.0.0.1:9000, or a free port if it
+    /// is taken].
+    #[arg(long)]
+    upstreams: Option<SocketAddr>,
     /// How long each example upstream takes to answer, in milliseconds.
     #[arg(long, default_value_t = 20)]
     latency: u64,
@@ -40,7 +44,8 @@ impl Demo {
         let upstreams = match self.upstreams() {
             Ok(upstreams) => upstreams,
             Err(error) => {
-                eprintln!("error: the example upstreams cannot listen on {}: {error}", self.upstreams);
+                let address = self.upstreams.unwrap_or(UPSTREAMS);
+                eprintln!("error: the example upstreams cannot listen on {address}: {error}");
                 return ExitCode::from(1);
             }
         };
@@ -55,7 +60,7 @@ impl Demo {
 
     /// Starts the example upstreams on a thread of their own.
     fn upstreams(&self) -> io::Result<SocketAddr> {
-        let listener = TcpListener::bind(self.upstreams)?;
+        let listener = self.listener()?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let settings = demo::Demo { latency: Duration::from_millis(self.latency), cases: self.cases };
@@ -69,6 +74,16 @@ impl Demo {
             });
         })?;
         Ok(address)
+    }
+
+    fn listener(&self) -> io::Result<TcpListener> {
+        match (self.upstreams, TcpListener::bind(self.upstreams.unwrap_or(UPSTREAMS))) {
+            (None, Err(error)) if error.kind() == io::ErrorKind::AddrInUse => {
+                eprintln!("note: {UPSTREAMS} is taken, so the example upstreams listen on another port");
+                TcpListener::bind((UPSTREAMS.ip(), 0))
+            }
+            (_, bound) => bound,
+        }
     }
 
     fn config(&self, upstreams: SocketAddr) -> (Option<Node>, config::Sources, crocodile_pear::problem::Problems) {
@@ -94,6 +109,9 @@ See http://{gateway}/gallery.html, or try:\n
   curl -d hello http://{gateway}/echo
   curl http://{gateway}/cases/b35873ba-4007-40ac-9936-975eab38395a-1
 
-The configuration is examples/demo.yaml. Ctrl-C stops.\n"
+The configuration is examples/demo.yaml. For one of your own, run this in another terminal:\n
+  crocodile-pear init
+  crocodile-pear run\n
+Ctrl-C stops.\n"
     );
 }

@@ -95,7 +95,9 @@ impl Loader<'_> {
         match fault {
             Some(fault) => {
                 let message = format!("cannot read `{}`: {}", path.display(), reason(&fault));
-                self.problems.error(from, message, "")
+                let first = self.within.is_empty() && fault.kind() == io::ErrorKind::NotFound;
+                let remedy = if first { "`crocodile-pear init` writes a first one" } else { "" };
+                self.problems.error(from, message, remedy)
             }
             None => Some((file, identity)),
         }

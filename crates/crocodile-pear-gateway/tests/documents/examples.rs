@@ -1,4 +1,4 @@
-//! Every file in `examples`: good, and answering as its head says.
+//! Every file in `examples` runs beside the demo, and answers as its head says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::page::{agrees, commands};
 use crate::root;
 use crate::stage::{Demo, Served, shell};
+
+/// Where the demo's gateway and its example upstreams are, and where examples listen.
+const DEMO: (&str, &str) = ("127.0.0.1:8080", "127.0.0.1:9000");
+const GATEWAY: &str = "127.0.0.1:8081";
 
 /// What editors look for in the first line.
 const SCHEMA: &str = "# yaml-language-server: $schema=crocodile-pear.schema.json";
@@ -23,10 +27,10 @@ fn every_example_answers_as_its_head_says() {
     for path in examples() {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().next(), Some(SCHEMA), "{}", path.display());
-        let served = serve(&path, &demo);
+        let served = serve(&text, &demo);
         let address = served.address("listening on http://");
         for command in commands(&tried(&text)) {
-            let told = shell(&command.line.replace("127.0.0.1:8080", &address), &root());
+            let told = shell(&command.line.replace(GATEWAY, &address), &root());
             let told = String::from_utf8_lossy(&told.stdout).into_owned();
             assert!(
                 agrees(&told, &command.output),
@@ -46,9 +50,40 @@ fn tried(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn serve(path: &Path, demo: &Demo) -> Served {
-    let upstreams = format!("http://{}", demo.upstreams);
-    let environment = [("UPSTREAMS", upstreams.as_str()), ("LISTEN", "127.0.0.1:0")];
+/// The example as it stands, with free ports in the place of those that it names.
+fn serve(text: &str, demo: &Demo) -> Served {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    Served::begin(&["run", path.to_str().unwrap()], &environment, folder)
+    assert!(text.contains(GATEWAY) && !text.contains(DEMO.0), "an example does not run beside the demo:\n{text}");
+    let placed = text.replace(GATEWAY, "127.0.0.1:0").replace(DEMO.1, &demo.upstreams);
+    fs::write(folder.join("example.yaml"), placed).unwrap();
+    Served::begin(&["run", "example.yaml"], &[], folder)
+}
+
+#[test]
+fn the_demo_is_where_the_documents_look_for_it() {
+    let help = String::from_utf8(shell("crocodile-pear demo --help", &root()).stdout).unwrap();
+    assert!(help.contains(DEMO.0) && help.contains(DEMO.1), "{help}");
+}
+
+#[test]
+fn the_first_configuration_is_good_and_is_not_written_over() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("init");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let told = |line: &str| {
+        let output = shell(line, &folder);
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(told).unwrap())
+    };
+    let (code, missing) = told("crocodile-pear check");
+    assert!(code == 1 && missing.contains("`crocodile-pear init` writes a first one"), "{missing}");
+    let (code, written) = told("crocodile-pear init");
+    assert!(code == 0 && written.contains("\n  crocodile-pear run\n"), "{written}");
+    assert_eq!(told("crocodile-pear check"), (0, "crocodile-pear.yaml: good (2 endpoints, 3 upstreams)\n".to_owned()));
+    fs::write(folder.join("crocodile-pear.yaml"), "mine").unwrap();
+    let (code, refused) = told("crocodile-pear init");
+    assert!(code == 1 && refused.contains("`crocodile-pear.yaml` is there already"), "{refused}");
+    assert_eq!(fs::read_to_string(folder.join("crocodile-pear.yaml")).unwrap(), "mine");
+    let (code, other) = told("crocodile-pear init other.yaml");
+    assert!(code == 0 && other.contains("\n  crocodile-pear run other.yaml\n"), "{other}");
 }

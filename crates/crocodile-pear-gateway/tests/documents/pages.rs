@@ -77,6 +77,9 @@ impl<'a> Page<'a> {
 
     /// A configuration must be good, and is what the page's gateway serves from here on.
     fn save(&mut self, text: &str) -> Result<(), String> {
+        if !text.contains("listen:") {
+            return Err(format!("without `listen: {GATEWAY}` it does not run beside the demo"));
+        }
         fs::write(self.folder.join(CONFIG), text).unwrap();
         self.served = OnceLock::new();
         let report = shell(&format!("crocodile-pear check {CONFIG}"), &self.folder);
@@ -86,7 +89,9 @@ impl<'a> Page<'a> {
 
     fn run(&self, command: &Command) -> Result<(), String> {
         // These run until they are stopped; they have been started on other ports.
-        if ["crocodile-pear run", "crocodile-pear demo", "cargo run"].iter().any(|long| command.line.starts_with(long))
+        if ["crocodile-pear run", "crocodile-pear demo", "crocodile-pear init", "cargo run"]
+            .iter()
+            .any(|long| command.line.starts_with(long))
         {
             return Ok(());
         }

@@ -53,7 +53,7 @@ const KINDS: [Kind; 16] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 6] = ["run", "check", "explain", "probe", "schema", "demo"];
+const COMMANDS: [&str; 7] = ["init", "run", "check", "explain", "probe", "schema", "demo"];
 
 /// The whole page.
 pub fn write(schema: &Json) -> String {

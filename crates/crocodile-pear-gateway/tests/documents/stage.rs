@@ -74,7 +74,11 @@ pub struct Demo {
 impl Demo {
     /// Starts the demo as anyone would, on free ports.
     pub fn begin() -> Self {
-        let served = Served::begin(&["demo", "--listen", "127.0.0.1:0"], &[], &std::env::temp_dir());
+        let served = Served::begin(
+            &["demo", "--listen", "127.0.0.1:0", "--upstreams", "127.0.0.1:0"],
+            &[],
+            &std::env::temp_dir(),
+        );
         // One line tells both.
         let line = served.lines.iter().find(|line| line.contains("The gateway is at")).unwrap();
         let mut addresses = line.split("http://").skip(1).map(|rest| rest.split([',', ' ']).next().unwrap());
