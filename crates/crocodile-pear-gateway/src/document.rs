@@ -1,6 +1,6 @@
 //! The whole configuration as written: the sum of the specs.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
@@ -112,7 +112,8 @@ spec! {
     pub struct EndpointSpec {
         /// The steps, in order.
         pub pipeline: Vec<Located<Written>>,
-        /// The most bytes of a client's body that are read whole where an expression uses `$body`.
+        /// The most bytes of a client's body; a larger one is answered with 413. Where an expression uses `$body`, the body is read
+        /// whole, and 1 MiB is the bound unless set. A body that is handed on has the bound that is written here, or the one of the document.
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
         /// The protocols that clients may change to, as `websocket`. Only an endpoint that is a proxy can have some.
         pub upgrade: Option<Upgrades>,
@@ -152,6 +153,9 @@ spec! {
         pub max_head: Size = Size(16 << 10),
         /// The most bytes of a request's target; a longer one is refused with 414.
         pub max_target: Size = Size(8 << 10),
+        /// The most connections of one client address; further ones are reset as they come. An IPv6 address counts as its network of
+        /// 64 bits. Behind a proxy, all connections have the address of the proxy. No bound unless set.
+        pub connections_per_address: Option<NonZeroU32>,
         /// How long clients may still connect after the order to stop, while `/ready` of `admin` says 503: a load balancer
         /// needs this time to send them elsewhere. Unless set, 5 s where there is an `admin`, and none otherwise or in a
         /// terminal.

@@ -14,6 +14,7 @@ pub mod layers;
 pub mod live;
 mod log;
 pub mod metrics;
+mod network;
 pub mod respond;
 mod route;
 pub mod server;

@@ -75,4 +75,8 @@ impl Handler for Core {
     fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply {
         self.gateway().refuse(refusal, connection)
     }
+
+    fn connection_refused(&self) {
+        self.gateway().metrics().count_refused_connection();
+    }
 }

@@ -29,16 +29,41 @@ pub fn begin_core(index: usize) {
 #[derive(Default)]
 struct Classes([AtomicU64; 6]);
 
+/// Why a request was refused before its pipeline ran.
+#[derive(Clone, Copy, Debug)]
+pub enum RefusedBy {
+    /// Its client's address is not allowed.
+    Addresses,
+    /// Its body is too large.
+    MaxBody,
+}
+
+/// As labels, in the order of [`RefusedBy`].
+const REFUSED_BY: [&str; 2] = ["addresses", "max_body"];
+
 /// The gateway's own counters.
 pub struct Metrics {
     responses: Vec<Classes>,
     /// Broken off; the client left; the client was too slow. Few, so all cores share them.
     unfinished: [AtomicU64; 3],
+    /// By reason; each core has a cache line of its own.
+    refused: Vec<Refusals>,
+    connections_refused: AtomicU64,
 }
+
+/// Refused requests by reason; each core has a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+struct Refusals([AtomicU64; REFUSED_BY.len()]);
 
 impl Default for Metrics {
     fn default() -> Self {
-        Metrics { responses: (0..CORES).map(|_| Classes::default()).collect(), unfinished: Default::default() }
+        Metrics {
+            responses: (0..CORES).map(|_| Classes::default()).collect(),
+            unfinished: Default::default(),
+            refused: (0..CORES).map(|_| Refusals::default()).collect(),
+            connections_refused: AtomicU64::new(0),
+        }
     }
 }
 
@@ -60,6 +85,16 @@ impl Metrics {
         self.unfinished[reason].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a request that a layer refused, for the core that this thread is.
+    pub fn count_refused(&self, by: RefusedBy) {
+        self.refused[CORE.get()].0[by as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that was refused because its client's address has too many.
+    pub fn count_refused_connection(&self) {
+        self.connections_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The Prometheus text format, version 0.0.4.
     pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>) -> String {
         let mut out = String::new();
@@ -78,6 +113,7 @@ impl Metrics {
             let count = count.load(Ordering::Relaxed);
             let _ = writeln!(out, "crocodile_pear_responses_unfinished_total{{reason=\"{reason}\"}} {count}");
         }
+        self.render_refused(&mut out);
         let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
@@ -94,6 +130,23 @@ impl Metrics {
             }
         }
         out
+    }
+}
+
+impl Metrics {
+    fn render_refused(&self, out: &mut String) {
+        out.push_str("# HELP crocodile_pear_requests_refused_total Requests that a layer refused, by the layer.\n");
+        out.push_str("# TYPE crocodile_pear_requests_refused_total counter\n");
+        for (at, by) in REFUSED_BY.iter().enumerate() {
+            let sum: u64 = self.refused.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum();
+            let _ = writeln!(out, "crocodile_pear_requests_refused_total{{by=\"{by}\"}} {sum}");
+        }
+        let refused = self.connections_refused.load(Ordering::Relaxed);
+        out.push_str("# HELP crocodile_pear_connections_refused_total Connections refused because of `connections_per_address`.\n");
+        let _ = writeln!(
+            out,
+            "# TYPE crocodile_pear_connections_refused_total counter\ncrocodile_pear_connections_refused_total {refused}"
+        );
     }
 }
 

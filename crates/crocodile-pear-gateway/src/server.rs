@@ -7,10 +7,12 @@ mod cores;
 mod http1;
 mod io;
 mod listen;
+mod occupancy;
 mod reply;
 mod request;
 mod shutdown;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,9 @@ pub trait Handler: Send + Sync + 'static {
     /// The answer to a request that was refused before it could be read (400, 408, 414, 431 …), so that it is logged,
     /// counted and dressed like any other.
     fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply;
+
+    /// A connection was refused because its address has as many as it may.
+    fn connection_refused(&self) {}
 }
 
 /// The bounds within which clients are served.
@@ -52,6 +57,8 @@ pub struct Settings {
     pub max_headers: usize,
     /// Connections per core; further ones wait in the listener's queue.
     pub max_connections: u32,
+    /// Connections of one client address, over all cores; further ones are reset.
+    pub per_address: Option<NonZeroU32>,
     /// The stack of a core's thread: virtual, touched only as far as expressions recurse.
     pub stack: usize,
 }
@@ -68,6 +75,7 @@ impl Default for Settings {
             max_target: 8 * 1024,
             max_headers: 100,
             max_connections: 64 * 1024,
+            per_address: None,
             stack: 256 * 1024 * 1024,
         }
     }

@@ -93,6 +93,7 @@ fn settings(clients: &Clients) -> Settings {
         drain: clients.drain,
         max_head,
         max_target: clients.max_target.bytes(),
+        per_address: clients.connections_per_address,
         ..Settings::default()
     }
 }

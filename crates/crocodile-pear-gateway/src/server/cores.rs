@@ -16,6 +16,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::io::Io;
+use super::occupancy::Occupancy;
 use super::shutdown::Phase;
 use super::{Connection, Handler, Listeners, Settings, Shutdown, http1};
 
@@ -30,11 +31,13 @@ pub struct Core<H> {
     pub draining: AtomicBool,
     /// Told when that begins.
     pub drain: Notify,
+    /// How many connections each address has, where that is bounded; shared by the cores.
+    occupancy: Option<Arc<Occupancy>>,
 }
 
 impl<H: Handler> Core<H> {
-    fn new(settings: Settings, handler: H) -> Self {
-        Core { settings, handler, draining: false.into(), drain: Notify::new() }
+    fn new(settings: Settings, handler: H, occupancy: Option<Arc<Occupancy>>) -> Self {
+        Core { settings, handler, draining: false.into(), drain: Notify::new(), occupancy }
     }
 
     /// Ends every connection of the core as soon as its request is answered.
@@ -61,11 +64,14 @@ pub fn serve<H: Handler>(
     make: impl Fn(usize) -> H + Sync,
 ) -> io::Result<()> {
     let make = &make;
+    let occupancy = settings.per_address.map(Occupancy::new);
     thread::scope(|scope| {
         let mut cores = Vec::new();
         for (index, socket) in listeners.sockets.into_iter().enumerate() {
             let phase = shutdown.follow();
-            let run = move || runtime()?.block_on(accept(socket, settings.clone(), phase, || make(index)));
+            let occupancy = occupancy.clone();
+            let core = move || Core::new(settings.clone(), make(index), occupancy);
+            let run = move || runtime()?.block_on(accept(socket, phase, core));
             let thread = thread::Builder::new().name(format!("core-{index}")).stack_size(settings.stack);
             match thread.spawn_scoped(scope, run) {
                 Ok(core) => cores.push(core),
@@ -86,13 +92,12 @@ fn runtime() -> io::Result<runtime::Runtime> {
 
 async fn accept<H: Handler>(
     socket: Socket,
-    settings: Settings,
     mut phase: watch::Receiver<Phase>,
-    make: impl FnOnce() -> H,
+    make: impl FnOnce() -> Core<H>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(socket)?;
-    let slots = Arc::new(Semaphore::new(settings.max_connections as usize));
-    let core = Arc::new(Core::new(settings, make()));
+    let core = Arc::new(make());
+    let slots = Arc::new(Semaphore::new(core.settings.max_connections as usize));
     let mut warned = None;
     loop {
         let accepted = tokio::select! {
@@ -120,11 +125,18 @@ async fn accept<H: Handler>(
 async fn one<H: Handler>(listener: &TcpListener, slots: &Arc<Semaphore>, core: &Arc<Core<H>>) -> io::Result<()> {
     let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
+    let place = core.occupancy.as_ref().map(|occupancy| occupancy.admit(peer.ip()));
+    if let Some(None) = place {
+        core.handler.connection_refused();
+        // Dropped before it was closed, it is reset.
+        drop(Io::tcp(stream));
+        return Ok(());
+    }
     let connection = Arc::new(Connection::new(peer, stream.local_addr()?));
     let core = core.clone();
     tokio::spawn(async move {
         http1::serve(Io::tcp(stream), connection, core).await;
-        drop(slot);
+        drop((slot, place));
     });
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Nobody holds a connection, and nobody's slowness is another's.
 
+use std::io::Write;
 use std::time::Duration;
 
 use crocodile_pear_gateway::server::Settings;
@@ -82,4 +83,27 @@ fn a_connection_that_rested_serves_on() {
     client.0.set_read_timeout(Some(PATIENCE)).unwrap();
     client.send("GET /b HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
     assert!(client.rest().0.ends_with("GET /b []"));
+}
+
+#[test]
+fn an_address_with_too_many_connections_is_refused_one_more() {
+    let two = std::num::NonZeroU32::new(2);
+    let scene = Scene::new(Settings { per_address: two, ..Settings::default() });
+    let (mut first, mut second) = (scene.connect(), scene.connect());
+    for client in [&mut first, &mut second] {
+        client.send("GET /a HTTP/1.1\r\nhost: h\r\n\r\n");
+        client.until("GET /a []");
+    }
+    assert_eq!(scene.connect().rest(), (String::new(), Close::Reset));
+    second.send("GET /b HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    assert_eq!(second.rest().1, Close::Clean);
+    // The place is free when the server's task has ended, which is a moment later.
+    let served = |_| {
+        let mut client = scene.connect();
+        let sent = client.0.write_all(b"GET /c HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        sent.is_ok() && client.rest().1 == Close::Clean
+    };
+    assert!((0..1000).any(served));
+    first.send("GET /d HTTP/1.1\r\nhost: h\r\n\r\n");
+    first.until("GET /d []");
 }

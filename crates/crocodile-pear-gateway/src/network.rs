@@ -1,0 +1,174 @@
+//! Networks as written, `10.0.0.0/8`, and whether an address is in one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::{Decode, Definitions, Json, Node};
+
+/// A network in CIDR notation, or one address. IPv4 addresses that are mapped into IPv6 (`::ffff:10.0.0.1`) are IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    first: IpAddr,
+    prefix: u32,
+}
+
+const WANTED: &str = "a network, as `10.0.0.0/8`, or an address";
+
+impl Network {
+    /// A network; `Err` is what is wrong, and the remedy.
+    fn parse(text: &str) -> Result<Self, (String, String)> {
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let Ok(address) = address.parse::<IpAddr>() else { return Err(no_network(text)) };
+        let bits = bits(address);
+        let prefix = match prefix.map(str::parse::<u32>) {
+            None => bits,
+            Some(Ok(prefix)) if prefix <= bits => prefix,
+            Some(_) => {
+                let family = if bits == 32 { "an IPv4" } else { "an IPv6" };
+                let message = format!("`{text}` is no network");
+                return Err((message, format!("the prefix of {family} network is a number from 0 to {bits}")));
+            }
+        };
+        let (address, prefix) = match address.to_canonical() {
+            canonical if canonical != address && prefix >= 96 => (canonical, prefix - 96),
+            _ => (address, prefix),
+        };
+        let first = masked(address, prefix);
+        match first == address {
+            true => Ok(Network { first, prefix }),
+            false => {
+                let message = format!("`{text}` is an address within a network");
+                Err((message, format!("write `{first}/{prefix}` for the network, or `{address}` for the one address")))
+            }
+        }
+    }
+
+    /// Whether the address is in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        bits(address) == bits(self.first) && masked(address, self.prefix) == self.first
+    }
+
+    /// Whether every address of `other` is in it.
+    pub fn covers(&self, other: &Network) -> bool {
+        self.prefix <= other.prefix && self.contains(other.first)
+    }
+}
+
+fn no_network(text: &str) -> (String, String) {
+    let message = format!("`{text}` is no network");
+    let octets: Vec<&str> = text.trim_end_matches(".*").split('.').collect();
+    let numbers = octets.iter().all(|octet| octet.parse::<u8>().is_ok());
+    let remedy = match (text.ends_with(".*") && numbers, octets.len()) {
+        (true, known @ 1..4) => format!("write `{}{}/{}`", octets.join("."), ".0".repeat(4 - known), known * 8),
+        _ if text == "*" || text == "all" || text == "any" => {
+            "write `0.0.0.0/0` and `::/0` for all addresses".to_owned()
+        }
+        _ if text == "localhost" => "write `127.0.0.0/8` and `::1`".to_owned(),
+        _ => "write `10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32` or `::1`".to_owned(),
+    };
+    (message, remedy)
+}
+
+fn bits(address: IpAddr) -> u32 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// The first address of the network of this size that an address is in.
+pub fn masked(address: IpAddr, prefix: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - prefix.min(32)).unwrap_or(0);
+            Ipv4Addr::from_bits(address.to_bits() & mask).into()
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - prefix.min(128)).unwrap_or(0);
+            Ipv6Addr::from_bits(address.to_bits() & mask).into()
+        }
+    }
+}
+
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.prefix == bits(self.first) {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{}/{}", self.first, self.prefix),
+        }
+    }
+}
+
+impl Decode for Network {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let text = node.expect_text(WANTED, problems)?;
+        Network::parse(text.as_str())
+            .map_err(|(message, remedy)| {
+                if !problems.found_within(text.span) {
+                    problems.error::<()>(text.span, message, remedy);
+                }
+            })
+            .ok()
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        serde_json::json!({"type": "string", "examples": ["10.0.0.0/8", "2001:db8::/32", "192.0.2.7"]})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contains(network: &str, address: &str) -> bool {
+        Network::parse(network).expect("a network").contains(address.parse().expect("an address"))
+    }
+
+    #[test]
+    fn an_address_is_in_its_network_in_either_spelling() {
+        for (network, address) in [
+            ("10.0.0.0/8", "10.255.0.1"),
+            ("10.0.0.0/8", "::ffff:10.0.0.1"),
+            ("::ffff:10.0.0.0/104", "10.1.2.3"),
+            ("::ffff:10.0.0.7", "10.0.0.7"),
+            ("0.0.0.0/0", "192.0.2.1"),
+            ("::/0", "2001:db8::1"),
+            ("2001:db8::/32", "2001:db8:ffff::"),
+            ("192.0.2.4/30", "192.0.2.7"),
+        ] {
+            assert!(contains(network, address), "{network} {address}");
+        }
+        for (network, address) in [
+            ("10.0.0.0/8", "11.0.0.0"),
+            ("0.0.0.0/0", "::1"),
+            ("::/0", "10.0.0.1"),
+            ("::/0", "::ffff:10.0.0.1"),
+            ("192.0.2.4/30", "192.0.2.8"),
+            ("::1", "::2"),
+        ] {
+            assert!(!contains(network, address), "{network} {address}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_network_is_told_with_what_to_write() {
+        for (text, remedy) in [
+            ("10.0.0.1/8", "write `10.0.0.0/8` for the network, or `10.0.0.1` for the one address"),
+            ("10.*", "write `10.0.0.0/8`"),
+            ("192.168.1.*", "write `192.168.1.0/24`"),
+            ("10.0.0.0/33", "the prefix of an IPv4 network is a number from 0 to 32"),
+            ("10.0.0.0/", "the prefix of an IPv4 network is a number from 0 to 32"),
+            ("localhost", "write `127.0.0.0/8` and `::1`"),
+            ("*", "write `0.0.0.0/0` and `::/0` for all addresses"),
+            ("10.0.0", "write `10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32` or `::1`"),
+        ] {
+            assert_eq!(Network::parse(text).expect_err("no network").1, remedy, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_network_covers_those_within() {
+        let network = |text| Network::parse(text).expect("a network");
+        assert!(network("10.0.0.0/8").covers(&network("10.1.0.0/16")));
+        assert!(!network("10.1.0.0/16").covers(&network("10.0.0.0/8")));
+        assert!(!network("0.0.0.0/0").covers(&network("::/0")));
+    }
+}
