@@ -82,7 +82,8 @@ impl Gateway {
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
         let mut cx = layer::Compile::new(problems, given.files, given.metrics);
         let shared = document.layers.compile(&mut cx);
-        let unserved = shared.around(None, &Around { route: None, plan: None, max_body: 0 }, &mut cx);
+        let unserved =
+            shared.around(None, &Around { route: None, plan: None, max_body: 0, written_max_body: None }, &mut cx);
         let mut gateway = Gateway {
             routes: Routes::new(),
             endpoints: Vec::new(),
@@ -117,19 +118,14 @@ impl Gateway {
         let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.value.bytes());
         let mut cx = layer::Compile::new(problems, given.files, given.metrics);
         cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
-        let around = Around { route: Some(&name), plan: plan.as_ref(), max_body };
+        let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
+        let around = Around { route: Some(&name), plan: plan.as_ref(), max_body, written_max_body };
         let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
         let upgrade = match (&spec.upgrade, &route) {
             (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
             _ => Some(None),
         };
         let (route, plan, upgrade) = (route.ok()?, plan?, upgrade?);
-        // No layer reads the body.
-        if spec.max_body.span.line > 0 && !plan.reads_body() {
-            let message =
-                "`max_body` bounds nothing: no expression uses `$body`, and bodies that are handed on have no bound";
-            problems.warning(spec.max_body.span, message, "leave it out");
-        }
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
         let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, max_body, named });
         if let Err(with) = self.routes.add(&route, endpoint.clone()) {

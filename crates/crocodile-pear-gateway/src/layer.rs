@@ -194,4 +194,6 @@ pub struct Around<'a> {
     pub plan: Option<&'a Arc<Plan>>,
     /// The most bytes of a client's body that may be read whole.
     pub max_body: usize,
+    /// The bound that is written at the endpoint, for bodies that are handed on as well.
+    pub written_max_body: Option<usize>,
 }

@@ -88,6 +88,10 @@ layers! {
     deadline: Deadline,
     // Every answer that leaves has these fields, whoever gave it.
     headers: Headers,
+    // The cheapest refusal.
+    addresses: Addresses,
+    // Those behind it that read a body read no more than this.
+    body: MaxBody,
     // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.
     compress: Compress,
     // The timers are those of the pipeline alone.

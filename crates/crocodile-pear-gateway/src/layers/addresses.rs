@@ -1,0 +1,94 @@
+//! `addresses`: who may ask, by the address of the client.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Field, Located};
+use http::StatusCode;
+
+use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::metrics::{Metrics, RefusedBy};
+use crate::network::Network;
+use crate::respond;
+
+spec! {
+    /// Which clients may ask, by their addresses; others are answered with 403. `deny` goes before `allow`.
+    pub struct Addresses {
+        /// Only clients of these networks may ask: `10.0.0.0/8`, `2001:db8::/32`, or one address. An IPv4 client of an IPv6 socket
+        /// is an IPv4 client.
+        pub allow: Option<Located<Vec<Located<Network>>>>,
+        /// Clients of these networks may not ask, also if `allow` has them.
+        pub deny: Option<Located<Vec<Located<Network>>>>,
+    }
+}
+
+impl Spec for Addresses {
+    type Ready = AddressFilter;
+
+    const AT_DOCUMENT: Option<Field> =
+        Some(Field::new("addresses", "Which clients may ask, by their addresses; others are answered with 403."));
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "addresses",
+        "Which clients may ask, instead of what the document says; `off` lets all of them.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<AddressFilter>> {
+        if let Some(list) = [&self.allow, &self.deny].into_iter().flatten().find(|list| list.value.is_empty()) {
+            return cx.problems.error(
+                list.span,
+                "this list has no network",
+                "name one, as `10.0.0.0/8`, or leave it out",
+            );
+        }
+        for allowed in self.allow.iter().flat_map(|list| &list.value) {
+            let mut denied = self.deny.iter().flat_map(|list| &list.value);
+            if let Some(denied) = denied.find(|denied| denied.value.covers(&allowed.value)) {
+                let message = format!("`{}` is allowed in vain: `deny` has `{}`", allowed.value, denied.value);
+                cx.problems.warning(allowed.span, message, "leave out one of the two: `deny` goes before `allow`");
+            }
+        }
+        let networks = |list: &Option<Located<Vec<Located<Network>>>>| {
+            list.as_ref().map(|list| list.value.iter().map(|network| network.value).collect::<Vec<_>>())
+        };
+        let (allow, deny) = (networks(&self.allow), networks(&self.deny).unwrap_or_default());
+        (allow.is_some() || !deny.is_empty())
+            .then(|| Arc::new(AddressFilter { allow, deny, metrics: cx.metrics.clone() }))
+    }
+}
+
+/// Lets requests pass by the addresses of their clients.
+pub struct AddressFilter {
+    allow: Option<Vec<Network>>,
+    deny: Vec<Network>,
+    metrics: Arc<Metrics>,
+}
+
+impl AddressFilter {
+    fn admits(&self, address: IpAddr) -> bool {
+        let among = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
+        !among(&self.deny) && self.allow.as_deref().is_none_or(among)
+    }
+}
+
+impl Layer for AddressFilter {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        // Nothing is known of the client of a program's own requests.
+        if scope.facts().client().is_none_or(|client| self.admits(client.address.ip())) {
+            return Verdict::Pass;
+        }
+        self.metrics.count_refused(RefusedBy::Addresses);
+        Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "requests from this address are not allowed"))
+    }
+
+    fn outline(&self) -> Option<String> {
+        let list = |verb, networks: &[Network]| {
+            let names: Vec<String> = networks.iter().map(ToString::to_string).collect();
+            (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")))
+        };
+        let parts = [list("denies", &self.deny), list("allows only", self.allow.as_deref().unwrap_or_default())];
+        Some(parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    }
+}

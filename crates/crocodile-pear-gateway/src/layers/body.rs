@@ -1,0 +1,121 @@
+//! `max_body`: how large the body of a request may be, also of one that is handed on as it comes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, Size};
+use http_body::{Frame, SizeHint};
+
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
+use crate::metrics::{Metrics, RefusedBy};
+use crate::respond;
+
+/// The most bytes of a body, where there is a bound.
+#[derive(Clone, Debug)]
+pub struct MaxBody(Option<Size>);
+
+impl Decode for MaxBody {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        Size::decode(node, problems).map(|size| MaxBody(Some(size)))
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        Size::schema(definitions)
+    }
+}
+
+impl Spec for MaxBody {
+    type Ready = BodyBound;
+
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "max_body",
+        "The most bytes of the body of any request, also of one that is handed on as it comes; a larger one is answered with 413. \
+         No bound unless set. An endpoint may set its own.",
+    ));
+
+    // An endpoint may have one of its own without one at the document.
+    fn unwritten() -> Option<Self> {
+        Some(MaxBody(None))
+    }
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<BodyBound>> {
+        Some(Arc::new(BodyBound { most: self.0.as_ref().map(|size| size.bytes() as u64), metrics: cx.metrics.clone() }))
+    }
+
+    fn around(ready: &Arc<BodyBound>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        let most = at.written_max_body.map(|bytes| bytes as u64).or(ready.most)?;
+        Some(Arc::new(BodyBound { most: Some(most), metrics: ready.metrics.clone() }))
+    }
+}
+
+/// Refuses bodies that are too large: at once where the length is known, and else where the bound is passed.
+pub struct BodyBound {
+    most: Option<u64>,
+    metrics: Arc<Metrics>,
+}
+
+impl Layer for BodyBound {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        let (Some(most), Some(body)) = (self.most, scope.take_body()) else { return Verdict::Pass };
+        match (body.length(), body) {
+            (Some(length), body) if length <= most => scope.put_body(body),
+            (None, Body::Pulled(body)) => {
+                let metrics = self.metrics.clone();
+                scope.put_body(Body::Pulled(Box::pin(Bounded { body, left: most, most, metrics })));
+            }
+            _ => {
+                self.metrics.count_refused(RefusedBy::MaxBody);
+                return Verdict::Answer(respond::fail(&too_large(most)));
+            }
+        }
+        Verdict::Pass
+    }
+
+    fn outline(&self) -> Option<String> {
+        self.most.map(|most| format!("refuses bodies of more than {most} bytes"))
+    }
+}
+
+fn too_large(most: u64) -> Error {
+    Error::new(Kind::BodyTooLarge, format!("the body is larger than {most} bytes"))
+}
+
+/// A body of unknown length, which fails where it passes its bound.
+struct Bounded {
+    body: Pulled,
+    left: u64,
+    most: u64,
+    metrics: Arc<Metrics>,
+}
+
+impl http_body::Body for Bounded {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let frame = std::task::ready!(self.body.as_mut().poll_frame(cx));
+        let length = frame.iter().flatten().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum();
+        match self.left.checked_sub(length) {
+            Some(left) => self.left = left,
+            None => {
+                self.metrics.count_refused(RefusedBy::MaxBody);
+                return Poll::Ready(Some(Err(too_large(self.most))));
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
