@@ -14,6 +14,7 @@ use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER
 use http::{Method, Response, StatusCode};
 use http_body::Frame;
 
+use crate::route::METHODS;
 use crate::server::Refusal;
 
 /// The response to an outcome.
@@ -86,10 +87,21 @@ pub fn other_method(method: &Method, has: &[&Method]) -> Response<Body> {
     if names.contains(&"GET") && !names.contains(&"HEAD") {
         names.push("HEAD");
     }
-    if let Ok(allow) = HeaderValue::from_str(&names.join(", ")) {
+    allow(&mut response, &names);
+    response
+}
+
+/// What may be asked for, for who asks (RFC 9110, 9.3.7).
+pub fn options(methods: &[&str]) -> Response<Body> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    allow(&mut response, methods);
+    response
+}
+
+fn allow(response: &mut Response<Body>, methods: &[&str]) {
+    if let Ok(allow) = HeaderValue::from_str(&methods.join(", ")) {
         response.headers_mut().insert(ALLOW, allow);
     }
-    response
 }
 
 /// A refusal that is no fault of an upstream or a step.
@@ -105,7 +117,12 @@ pub fn refusal(refusal: &Refusal) -> Response<Body> {
     let document = serde_json::json!({
         "title": title, "status": refusal.status.as_u16(), "kind": "bad-request", "detail": refusal.detail,
     });
-    problem(refusal.status, document.to_string().into(), None)
+    let mut response = problem(refusal.status, document.to_string().into(), None);
+    // TRACE, which no path has.
+    if refusal.status == StatusCode::METHOD_NOT_ALLOWED {
+        allow(&mut response, &METHODS);
+    }
+    response
 }
 
 fn empty(status: StatusCode) -> Response<Body> {

@@ -8,7 +8,8 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Located, suggest};
 use http::Method;
 
-const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/// The methods that an endpoint may have.
+pub const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// What other products call an endpoint for all methods.
 const ALL: [&str; 4] = ["ANY", "ALL", "*", "_"];

@@ -144,13 +144,13 @@ const REFUSED_HEADS: &[&str] = &[
     "GET / HTTP/1.1\r\nhost: h, i\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: h:port\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: h:123456\r\n\r\n",
-    "GET / HTTP/1.1\r\nhost: h:\r\n\r\n",
+    "GET / HTTP/1.1\r\nhost: :80\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: a:b:1\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: [::1\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: h#f\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: h\\i\r\n\r\n",
-    "GET http://other/ HTTP/1.1\r\nhost: h\r\n\r\n",
-    "GET http://h:81/ HTTP/1.1\r\nhost: h\r\n\r\n",
+    "GET http://other/ HTTP/1.1\r\n\r\n",
+    "GET http://h:port/ HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET http://user@h/ HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET http:/// HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET ftp://h/ HTTP/1.1\r\nhost: h\r\n\r\n",
@@ -170,9 +170,6 @@ const REFUSED_HEADS: &[&str] = &[
     "GET h HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET h:80 HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET * HTTP/1.1\r\nhost: h\r\n\r\n",
-    "CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\n",
-    "CONNECT / HTTP/1.1\r\nhost: h\r\n\r\n",
-    "TRACE / HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET / HTTP/1.2\r\nhost: h\r\n\r\n",
     "GET / HTTP/2.0\r\nhost: h\r\n\r\n",
     "GET / HTTP/0.9\r\nhost: h\r\n\r\n",
@@ -201,6 +198,13 @@ const ADMITTED: &[(&str, &[&str])] = &[
     ("GET //other/a HTTP/1.1\r\nhost: [::1]:80\r\n\r\n", &["GET //other/a []"]),
     ("GET http://H/a?b HTTP/1.1\r\nhost: h\r\n\r\n", &["GET /a?b []"]),
     ("GET http://h HTTP/1.1\r\nhost: h\r\n\r\n", &["GET / []"]),
+    // The target's host counts, whatever Host says (RFC 9112, 3.2.2).
+    ("GET http://other/a HTTP/1.1\r\nhost: h\r\n\r\n", &["GET /a []"]),
+    ("GET http://h:81/ HTTP/1.1\r\nhost: h\r\n\r\n", &["GET / []"]),
+    ("GET http://h:80/ HTTP/1.1\r\nhost: h\r\n\r\n", &["GET / []"]),
+    ("GET / HTTP/1.1\r\nhost: h:\r\n\r\n", &["GET / []"]),
+    ("GET / HTTP/1.1\r\nhost: [::1]:\r\n\r\n", &["GET / []"]),
+    ("OPTIONS http://h HTTP/1.1\r\nhost: h\r\n\r\n", &["OPTIONS * []"]),
     ("OPTIONS * HTTP/1.1\r\nhost: h\r\n\r\n", &["OPTIONS * []"]),
     ("GET / HTTP/1.1\r\nhost: h\r\nx_custom: y\r\n\r\n", &["GET / []"]),
     ("POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\n\r\nhello", &["POST / [hello]"]),
@@ -241,6 +245,26 @@ fn a_head_with_two_readings_is_refused() {
     }
     for head in REFUSED_HEADS {
         refused(&scene, head);
+    }
+}
+
+#[test]
+fn methods_that_no_gateway_serves_are_told_so() {
+    let scene = Scene::new(Settings::default());
+    for (head, status) in [
+        ("CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\n", "501 Not Implemented\r\n"),
+        ("CONNECT / HTTP/1.1\r\nhost: h\r\n\r\n", "501 Not Implemented\r\n"),
+        ("TRACE / HTTP/1.1\r\nhost: h\r\n\r\n", "405 Method Not Allowed\r\n"),
+        ("TRACE / HTTP/1.1\r\nhost: h\r\nmax-forwards: 0\r\n\r\n", "405 Method Not Allowed\r\n"),
+    ] {
+        let mut client = scene.connect();
+        client.send(head);
+        client.send(END);
+        let (answer, close) = client.rest();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{head}: {answer}");
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{head}: {answer}");
+        assert_eq!(answer.contains("\r\nallow: GET, HEAD, POST,"), status.starts_with("405"), "{head}: {answer}");
+        assert_eq!((close, scene.seen_of(&client)), (Close::Clean, vec![]), "{head}");
     }
 }
 

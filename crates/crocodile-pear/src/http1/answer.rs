@@ -1,7 +1,7 @@
 //! The head of an answer: where it ends, what it says, and how the body behind it is framed (RFC 9112, 4 to 6).
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, PROXY_AUTHENTICATE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::fields::hop_by_hop;
@@ -76,7 +76,9 @@ pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Br
     let mut headers = HeaderMap::with_capacity(lines.len() + 1);
     for FieldLine { name, value, .. } in lines {
         let name = name::of(name).ok_or(Broken("a header field of the answer has no valid name"))?;
-        if !hop_by_hop(&name) {
+        // RFC 9110, 15.5.8: without its challenge a 407 says nothing.
+        let challenge = status == StatusCode::PROXY_AUTHENTICATION_REQUIRED && name == PROXY_AUTHENTICATE;
+        if challenge || !hop_by_hop(&name) {
             let begin = value.as_ptr().addr() - raw.as_ptr().addr() - from;
             let value = HeaderValue::from_maybe_shared(shared.slice(begin..begin + value.len()));
             headers.append(name, value.map_err(|_| Broken("a header field of the answer has no valid value"))?);
@@ -197,6 +199,10 @@ impl<'a> Gathered<'a> {
         }
         let reuse = self.reuse.unwrap_or(if version == 1 { Reuse::Keep } else { Reuse::Close });
         let upgrade = self.upgrade.and_then(|value| HeaderValue::from_bytes(value).ok());
+        // RFC 9110, 15.5.22: a 426 says which protocol is required.
+        if let (StatusCode::UPGRADE_REQUIRED, Some(protocol)) = (status, &upgrade) {
+            headers.insert(UPGRADE, protocol.clone());
+        }
         Ok(AnswerHead { status, headers, framing, reuse, upgrade, events: self.events })
     }
 }
@@ -208,8 +214,18 @@ pub fn is_events(media: &[u8]) -> bool {
     kind.eq_ignore_ascii_case(MEDIA) && matches!(rest.first(), None | Some(b';' | b' ' | b'\t'))
 }
 
-/// Digits only (RFC 9110, 8.6): no sign, no list, no room for a second reading.
+/// The length, or a list of the same length several times, as RFC 9110, 8.6, lets one read it.
 fn length(value: &[u8]) -> Option<u64> {
+    if !value.contains(&b',') {
+        return digits(value);
+    }
+    let mut members = value.split(|byte| *byte == b',').map(|member| digits(member.trim_ascii()));
+    let first = members.next()??;
+    members.all(|member| member == Some(first)).then_some(first)
+}
+
+/// Digits only: no sign, no room for a second reading.
+fn digits(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -230,6 +246,8 @@ mod tests {
         let framing = |fields: &str| read(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).unwrap().framing;
         assert_eq!(framing("Content-Length: 5\r\n"), Framing::Length(5));
         assert_eq!(framing("Content-Length: 5\r\ncontent-length: 5\r\n"), Framing::Length(5));
+        assert_eq!(framing("Content-Length: 5, 5,\t05\r\nContent-Length: 005\r\n"), Framing::Length(5));
+        assert_eq!(framing("Content-Length: 00000000000000000000000000000005\r\n"), Framing::Length(5));
         assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Framing::Chunked);
         assert_eq!(framing("x: y\r\n"), Framing::Close);
     }
@@ -241,7 +259,10 @@ mod tests {
             "Content-Length: +5\r\n",
             "Content-Length: -5\r\n",
             "Content-Length: 5 5\r\n",
-            "Content-Length: 5, 5\r\n",
+            "Content-Length: 5, 6\r\n",
+            "Content-Length: 5,\r\n",
+            "Content-Length: ,5\r\n",
+            "Content-Length: 5, +5\r\n",
             "Content-Length: 0x5\r\n",
             "Content-Length: \r\n",
             "Content-Length: 9223372036854775808\r\n",
@@ -287,6 +308,14 @@ mod tests {
         assert_eq!(head.headers.len(), 2);
         assert_eq!(head.headers.get_all("set-cookie").iter().count(), 2);
         assert_eq!(head.reuse, Reuse::Keep);
+    }
+
+    #[test]
+    fn what_belongs_to_a_status_is_kept() {
+        let head = read("HTTP/1.1 426 Upgrade Required\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n").unwrap();
+        assert_eq!(head.headers["upgrade"], "h2c");
+        let head = read("HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nProxy-Connection: x\r\n\r\n").unwrap();
+        assert_eq!((head.headers.len(), &head.headers["proxy-authenticate"]), (1, &HeaderValue::from_static("Basic")));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use http::header::{MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderValue};
 
 use super::line::{self, LineEnd};
@@ -14,13 +15,21 @@ use super::name;
 pub struct Headers {
     /// The lines as they came; they have been read once.
     lines: Bytes,
+    /// Whether one of the lines is `Via` or `Max-Forwards`.
+    forwarded: bool,
     map: OnceLock<HeaderMap>,
 }
 
 impl Headers {
     /// The fields that stand in these lines, each of which has been read.
-    pub(super) fn of_lines(lines: Bytes) -> Self {
-        Headers { lines, map: OnceLock::new() }
+    pub(super) fn of_lines(lines: Bytes, forwarded: bool) -> Self {
+        Headers { lines, forwarded, map: OnceLock::new() }
+    }
+
+    /// Whether there is `Via` or `Max-Forwards`: the request may have come through another gateway. Costs no look at the
+    /// fields.
+    pub fn forwarded(&self) -> bool {
+        self.forwarded
     }
 
     /// The fields.
@@ -66,7 +75,8 @@ impl DerefMut for Headers {
 
 impl From<HeaderMap> for Headers {
     fn from(map: HeaderMap) -> Self {
-        Headers { lines: Bytes::new(), map: map.into() }
+        let forwarded = map.contains_key(VIA) || map.contains_key(MAX_FORWARDS);
+        Headers { lines: Bytes::new(), forwarded, map: map.into() }
     }
 }
 
@@ -76,7 +86,7 @@ mod tests {
 
     #[test]
     fn fields_are_there_when_they_are_asked_for() {
-        let mut headers = Headers::of_lines(Bytes::from_static(b"Host: h\r\nx: 1\r\nX: 2\r\nempty:\r\n\r\n"));
+        let mut headers = Headers::of_lines(Bytes::from_static(b"Host: h\r\nx: 1\r\nX: 2\r\nempty:\r\n\r\n"), false);
         assert_eq!(headers.len(), 4);
         let values: Vec<_> = headers.get_all("x").iter().collect();
         assert_eq!(values, ["1", "2"]);

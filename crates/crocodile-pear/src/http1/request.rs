@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{Method, StatusCode, Version};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 
 use super::fields::imitates;
 use super::line::{self, FieldLine, LineEnd, LineFault, is_token};
@@ -63,6 +63,9 @@ const fn refuse<T>(detail: &'static str) -> Result<T, Refusal> {
 
 const FIELDS: Refusal =
     Refusal { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail: "the request's header is too large" };
+const HOST: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "Host is not a host" };
+const CONNECT: Refusal = Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the gateway does not serve CONNECT" };
+const TRACE: Refusal = Refusal { status: StatusCode::METHOD_NOT_ALLOWED, detail: "the gateway does not serve TRACE" };
 const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the request's target is too long" };
 
 /// Reads the head that `bytes` begin with, and tells how long it is; nothing, while it is not whole.
@@ -180,20 +183,25 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), Fault> {
         fields.add(&field)?;
     }
     let RequestLine { method, target, version, next } = line;
-    if matches!(method, b"CONNECT" | b"TRACE") {
-        return Err(Fault::Refused(Refusal {
-            status: StatusCode::BAD_REQUEST,
-            detail: "the gateway does not serve CONNECT and TRACE",
-        }));
+    match method {
+        b"CONNECT" => return Err(CONNECT.into()),
+        b"TRACE" => return Err(TRACE.into()),
+        _ => {}
     }
     if target.len() > bounds.target {
         return Err(TARGET.into());
     }
-    let target = place(method, target, fields.host)?;
+    let (target, authority) = place(method, target)?;
     let framing = fields.framing(version)?;
     let method = Method::from_bytes(method);
     let method = method.map_err(|_| Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is malformed" })?;
     let keeps = (version == 1 || fields.keeps) && !fields.closes;
+    let mut headers = Headers::of_lines(Bytes::copy_from_slice(&bytes[next..at]), fields.forwarded);
+    // RFC 9112, 3.2.2: the host of the target counts, whatever Host says.
+    if let Some(authority) = authority.filter(|authority| fields.host != Some(authority.as_bytes())) {
+        let host = HeaderValue::from_str(authority).map_err(|_| HOST)?;
+        headers.insert(header::HOST, host);
+    }
     let head = RequestHead {
         method,
         target,
@@ -204,7 +212,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), Fault> {
         expects: fields.expects && version == 1,
         upgrades: fields.names_upgrade && fields.upgrades && version == 1,
         trailers: fields.trailers,
-        headers: Headers::of_lines(Bytes::copy_from_slice(&bytes[next..at])),
+        headers,
     };
     Ok((head, at))
 }
@@ -222,6 +230,8 @@ struct Fields<'a> {
     upgrades: bool,
     expects: bool,
     trailers: bool,
+    /// There is `Via` or `Max-Forwards`.
+    forwarded: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -250,6 +260,8 @@ impl<'a> Fields<'a> {
             }
             7 if name.eq_ignore_ascii_case(b"upgrade") => self.upgrades = true,
             6 if name.eq_ignore_ascii_case(b"expect") => self.expects |= value.eq_ignore_ascii_case(b"100-continue"),
+            3 if name.eq_ignore_ascii_case(b"via") => self.forwarded = true,
+            12 if name.eq_ignore_ascii_case(b"max-forwards") => self.forwarded = true,
             2 if name.eq_ignore_ascii_case(b"te") => self.trailers |= lists(value, b"trailers"),
             _ => {}
         }
@@ -287,7 +299,8 @@ fn digits(value: &[u8]) -> Result<u64, Refusal> {
     if length > LONGEST_BODY { refuse("Content-Length is not a length") } else { Ok(length) }
 }
 
-/// Checks `host[:port]`: a name, an IPv4 or a bracketed IPv6 address, and nothing besides.
+/// Checks `host[:port]`: a name, an IPv4 or a bracketed IPv6 address, and nothing besides. A port may be empty (RFC 3986,
+/// 3.2.3).
 fn authority(value: &[u8]) -> Result<&[u8], Refusal> {
     let (host, port) = match value.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !value.ends_with(b"]") => (&value[..colon], Some(&value[colon + 1..])),
@@ -299,18 +312,18 @@ fn authority(value: &[u8]) -> Result<&[u8], Refusal> {
         [b'[', inner @ .., b']'] => !inner.is_empty() && inner.iter().all(address),
         _ => !host.is_empty() && host.iter().all(name),
     };
-    let port = port.is_none_or(|port| (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit));
-    if good && port { Ok(value) } else { refuse("Host is not a host") }
+    let port = port.is_none_or(|port| port.len() <= 5 && port.iter().all(u8::is_ascii_digit));
+    if good && port { Ok(value) } else { Err(HOST) }
 }
 
-/// The request target (RFC 9112, 3.2), without scheme and authority.
-fn place(method: &[u8], target: &str, host: Option<&[u8]>) -> Result<PathAndQuery, Refusal> {
+/// The request target (RFC 9112, 3.2) without scheme and authority, and the authority if there is one.
+fn place<'a>(method: &[u8], target: &'a str) -> Result<(PathAndQuery, Option<&'a str>), Refusal> {
     if target.starts_with('/') {
-        return path(target);
+        return Ok((path(target)?, None));
     }
     if target == "*" {
         return match method {
-            b"OPTIONS" => Ok(PathAndQuery::from_static("*")),
+            b"OPTIONS" => Ok((PathAndQuery::from_static("*"), None)),
             _ => refuse("only OPTIONS may ask for *"),
         };
     }
@@ -321,15 +334,14 @@ fn place(method: &[u8], target: &str, host: Option<&[u8]>) -> Result<PathAndQuer
         return refuse("the request's target has a scheme other than http and https");
     }
     let (named, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let named = authority(named.as_bytes())?;
-    if host.is_some_and(|host| !host.eq_ignore_ascii_case(named)) {
-        return refuse("the request's target and Host differ");
-    }
-    match tail.starts_with('/') {
-        true => path(tail),
-        // `http://h` and `http://h?q` ask for the root.
-        false => path(&format!("/{tail}")),
-    }
+    authority(named.as_bytes())?;
+    let target = match tail.starts_with('/') {
+        true => path(tail)?,
+        // `http://h` and `http://h?q` ask for the root, or for the whole server (RFC 9112, 3.2.4).
+        false if tail.is_empty() && method == b"OPTIONS" => PathAndQuery::from_static("*"),
+        false => path(&format!("/{tail}"))?,
+    };
+    Ok((target, Some(named)))
 }
 
 /// Bytes of a path that mean the same to everyone. A fragment never travels; a backslash is a slash to some, and

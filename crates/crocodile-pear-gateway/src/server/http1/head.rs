@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crocodile_pear::http1::request::RequestHead;
 use crocodile_pear::http1::{Reuse, fields, write};
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRAILER};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRAILER, UPGRADE};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Version};
 use tokio::time::Instant;
 
@@ -105,6 +105,13 @@ pub fn write_head(
         _ => {}
     }
     match link {
+        // RFC 9110, 7.8: the protocol that a 426 requires is for this connection.
+        link if status == StatusCode::UPGRADE_REQUIRED && headers.contains_key(UPGRADE) => {
+            out.extend_from_slice(match link {
+                Link::Closing => b"connection: close, upgrade\r\n",
+                _ => b"connection: upgrade\r\n",
+            });
+        }
         Link::Kept => {}
         Link::KeptForOld => out.extend_from_slice(b"connection: keep-alive\r\n"),
         Link::Closing => out.extend_from_slice(b"connection: close\r\n"),
