@@ -11,17 +11,19 @@ use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::spec::Located;
 use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
+use crocodile_pear::via::{self, Forwards};
 use http::header::ACCESS_CONTROL_REQUEST_METHOD;
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, Method, Response, Version};
 use indexmap::IndexMap;
 
 use crate::address;
 use crate::document::{Document, EndpointSpec};
+use crate::itself;
 use crate::layer::{self, Around, PathParams};
 use crate::layers::Shared;
 use crate::metrics::Metrics;
 use crate::respond;
-use crate::route::{Found, Route, Routes};
+use crate::route::{Found, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Refusal, Reply};
 use crate::stack::{Stack, Visit};
 use crate::upgrade::Allowed;
@@ -67,7 +69,7 @@ impl Gateway {
     /// Compiles a document; every problem is noted, and none stops it.
     pub fn compile(document: &Document, given: Surroundings<'_>, problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
-        let mut sound = addresses(document, problems).is_some();
+        let mut sound = addresses(document, problems).is_some() && itself::check(document, problems).is_some();
         let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
         let beside = Given { files: given.files, resolver };
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
@@ -195,6 +197,12 @@ impl Gateway {
         scope.set_passage(Passage { interim, upgrade: None, trailers });
         let mut scope = Arc::new(scope);
         async move {
+            // Few requests come from another gateway, or ask about the server.
+            if (scope.forwarded() || *scope.method() == Method::OPTIONS)
+                && let Some(response) = gateway.answer_itself(&scope)
+            {
+                return Box::pin(gateway.leave(scope, response)).await;
+            }
             let found = gateway.routes.find(scope.method(), scope.path().unwrap_or_default());
             match found {
                 Ok(Found::Endpoint(endpoint, params)) => {
@@ -207,6 +215,35 @@ impl Gateway {
                 other => Box::pin(gateway.turn_away(scope, other)).await,
             }
         }
+    }
+
+    /// The answer to a request that may not go further than here: one about the server (RFC 9110, 9.3.7), one that came as
+    /// far as it may, and one that came back.
+    fn answer_itself(&self, scope: &Scope) -> Option<Response<Body>> {
+        let asks = *scope.method() == Method::OPTIONS;
+        if asks && scope.path() == Some("*") {
+            return Some(respond::options(&METHODS));
+        }
+        if asks && scope.forwarded() && via::forwards(scope.headers()) == Forwards::AtMost(0) {
+            let path = scope.path()?;
+            let serves = |method: &&str| {
+                let method = Method::from_bytes(method.as_bytes());
+                method.is_ok_and(|method| matches!(self.routes.find(&method, path), Ok(Found::Endpoint(..))))
+            };
+            let has: Vec<&str> = METHODS.iter().copied().filter(serves).collect();
+            return (!has.is_empty()).then(|| respond::options(&has));
+        }
+        if !scope.forwarded() {
+            return None;
+        }
+        via::check(scope.headers()).err().map(|error| respond::fail(&error))
+    }
+
+    /// An answer of the gateway's own leaves.
+    async fn leave(&self, scope: Arc<Scope>, response: Response<Body>) -> Reply {
+        let mut visit = Visit::new(&self.unserved, scope);
+        let response = visit.enter().await.unwrap_or(response);
+        visit.leave(response).await
     }
 
     /// A request that no endpoint serves.

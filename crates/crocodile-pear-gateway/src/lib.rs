@@ -9,6 +9,7 @@ pub mod demo;
 pub mod document;
 pub mod gateway;
 mod health;
+mod itself;
 pub mod layer;
 pub mod layers;
 pub mod live;

@@ -59,6 +59,8 @@ pub enum Kind {
     Busy,
     /// An expression failed on data of the upstream.
     Expression,
+    /// The request has come back to the gateway, or may not be forwarded any further (RFC 5842, 7.2).
+    Loop,
     /// A fault of our own.
     Internal,
 }
@@ -81,7 +83,7 @@ impl Kind {
             Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody | Kind::Refused(_) => {
                 Fault::Client
             }
-            Kind::Internal => Fault::Gateway,
+            Kind::Loop | Kind::Internal => Fault::Gateway,
             _ => Fault::Upstream,
         }
     }
@@ -109,6 +111,7 @@ impl Kind {
             Kind::Missing => StatusCode::NOT_FOUND,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Loop => StatusCode::LOOP_DETECTED,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_GATEWAY,
         }
@@ -132,6 +135,7 @@ impl Kind {
             Kind::Timeout => "timeout",
             Kind::Busy => "busy",
             Kind::Expression => "expression",
+            Kind::Loop => "loop",
             Kind::Internal => "internal",
         }
     }

@@ -16,5 +16,6 @@ pub mod steps;
 pub mod template;
 pub mod timeline;
 pub mod upstream;
+pub mod via;
 
 pub use client::{Client, MAX_BODY, Parts, Pipeline, Request, Whole};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderMap, Method};
+use http::{Extensions, HeaderMap, Method, Version};
 
 use crate::flow::{Body, Names, Passage};
 use crate::format::form;
@@ -149,6 +149,16 @@ impl Scope {
     /// The same, to be changed before the pipeline runs.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
         &mut self.headers
+    }
+
+    /// Whether the request may have come through another gateway: there is `Via` or `Max-Forwards`.
+    pub fn forwarded(&self) -> bool {
+        self.headers.forwarded()
+    }
+
+    /// The version of HTTP in which the request came.
+    pub fn version(&self) -> Version {
+        self.facts.client().map_or(Version::HTTP_11, |client| client.version)
     }
 
     /// Who asked, and what was found out of the request.

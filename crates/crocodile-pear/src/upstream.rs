@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, Uri};
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use tokio::time::Instant;
 
 use self::admission::{Gate, admit};
@@ -227,6 +227,8 @@ pub struct Call {
     pub events: Events,
     /// The `host`, instead of the upstream's or its server's own.
     pub host: Option<HeaderValue>,
+    /// The version of HTTP in which the client's request came; `via` says it.
+    pub received: Version,
 }
 
 /// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
@@ -264,6 +266,7 @@ impl Call {
             passage: Passage::default(),
             events: Events::Read,
             host: None,
+            received: Version::HTTP_11,
         }
     }
 
@@ -280,6 +283,7 @@ impl Call {
             passage: self.passage.clone(),
             events: self.events,
             host: self.host.clone(),
+            received: self.received,
         }
     }
 }

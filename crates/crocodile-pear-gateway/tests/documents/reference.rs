@@ -34,7 +34,7 @@ const SECTIONS: [(&str, &str); 16] = [
     ("Clients", "Clients"),
 ];
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 17] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -50,6 +50,7 @@ const KINDS: [Kind; 16] = [
     Kind::Timeout,
     Kind::Busy,
     Kind::Expression,
+    Kind::Loop,
     Kind::Internal,
 ];
 

@@ -569,7 +569,8 @@ impl Calling {
         }
         let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), self.upstream.host(scope));
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
-        Ok(Call { method, target, headers, body, timeouts, deadline, root: Root::Upstream, passage, events, host })
+        let (root, received) = (Root::Upstream, scope.version());
+        Ok(Call { method, target, headers, body, timeouts, deadline, root, passage, events, host, received })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {

@@ -14,6 +14,7 @@ use crate::problem::Problems;
 use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node};
 use crate::template::{self, Piece, Source, Template, TemplateKind};
+use crate::via;
 
 /// The client's header fields that are forwarded.
 #[derive(Clone, Debug)]
@@ -290,6 +291,9 @@ impl Forward {
                 Some(text) => drop(headers.insert(name.clone(), HeaderValue::from_str(&text).map_err(unfit)?)),
                 None => drop(headers.remove(name)),
             }
+        }
+        if scope.forwarded() {
+            via::hand_on(scope.headers(), &mut headers);
         }
         Ok(headers)
     }

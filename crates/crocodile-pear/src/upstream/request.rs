@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TE, VIA as VIA_NAME};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TE, VIA};
 use http::uri::Authority;
-use http::{HeaderValue, Method, Uri};
+use http::{HeaderValue, Method, Uri, Version};
 use http_body::Frame;
 
 use super::io::Io;
@@ -20,10 +20,7 @@ use crate::format::json;
 use crate::http1::answer::Asked;
 use crate::http1::fields::rebuilt;
 use crate::http1::write;
-
-/// RFC 9110, 7.6.3: a gateway adds `via`, which makes loops visible.
-const VIA: &str = "1.1 crocodile-pear";
-const VIA_LINE: &[u8] = b"via: 1.1 crocodile-pear\r\n";
+use crate::via;
 
 thread_local! {
     /// Heads are put together here, then copied at their right size.
@@ -57,6 +54,8 @@ struct Parts {
     length: Option<Option<u64>>,
     host: Option<HeaderValue>,
     link: Link,
+    /// The version in which the client's request came.
+    received: Version,
 }
 
 /// What the head says of the connection.
@@ -151,9 +150,9 @@ impl Request {
         let (passage, events) = (call.passage, call.events);
         let once = stream.is_some() || passage.upgrade.is_some();
         let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
-        let Call { method: verb, target, headers, root, host, .. } = call;
+        let Call { method: verb, target, headers, root, host, received, .. } = call;
         let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers };
-        let parts = Parts { method: verb, target, headers, root, length, host, link };
+        let parts = Parts { method: verb, target, headers, root, length, host, link, received };
         let out = Out { data: body.clone(), ..Out::default() };
         let head = Bytes::new();
         let mut request = Request {
@@ -335,7 +334,9 @@ impl Parts {
             write_line(out, &self.method, [self.base(server), &self.target], self.host(server));
             write_fields(out, &self.headers);
             self.link.write(out);
-            out.extend_from_slice(VIA_LINE);
+            out.extend_from_slice(b"via: ");
+            out.extend_from_slice(via::entry(self.received).as_bytes());
+            out.extend_from_slice(b"\r\n");
             write_length(out, self.length);
             out.extend_from_slice(b"\r\n");
             Bytes::copy_from_slice(out)
@@ -347,7 +348,7 @@ impl Parts {
         let uri = Uri::builder().scheme(server.origin.scheme()).authority(self.host(server)).path_and_query(path);
         let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
         let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-        headers.append(VIA_NAME, HeaderValue::from_static(VIA));
+        headers.append(VIA, HeaderValue::from_static(via::entry(self.received)));
         if self.link.trailers {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
