@@ -117,6 +117,8 @@ enum Stage {
     Idle(Instant),
 }
 
+// It goes from one function to the next; a box would be an allocation for each request.
+#[allow(clippy::large_enum_variant)]
 enum Next {
     Request(RequestHead),
     Refused(Refusal),
