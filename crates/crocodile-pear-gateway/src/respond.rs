@@ -40,6 +40,10 @@ fn hand_on(answer: Answer) -> Result<Response<Body>, Error> {
     let mut response = Response::new(body);
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
+    if let Some(failure) = answer.failure {
+        // For the log, as below.
+        response.extensions_mut().insert(failure);
+    }
     if json {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }

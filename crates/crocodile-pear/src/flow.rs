@@ -58,6 +58,8 @@ pub struct Answer {
     pub lists: Lists,
     /// Whether steps use it whatever its status is, because its call says so.
     pub accepted: bool,
+    /// Why its status tells of a failure, if a step made it of items that all failed.
+    pub failure: Option<Error>,
 }
 
 /// The fields that tell of the bytes of a body, and are wrong of others (RFC 9110, 8 and 14.3; RFC 9530).
@@ -147,7 +149,8 @@ enum Source {
 impl Answer {
     /// An answer of which nothing else is known.
     pub fn new(status: StatusCode, headers: HeaderMap, body: Body) -> Self {
-        Answer { status, headers, body, names: None, upstream: None, lists: Lists::default(), accepted: false }
+        let (names, upstream, lists) = (None, None, Lists::default());
+        Answer { status, headers, body, names, upstream, lists, accepted: false, failure: None }
     }
 
     /// An answer that a step made of a value.

@@ -9,6 +9,7 @@ pub mod list;
 pub mod msgpack;
 pub mod ndjson;
 pub mod sse;
+mod text;
 pub mod xml;
 pub mod yaml;
 
@@ -25,6 +26,7 @@ use json::Raw;
 use xml::Lists;
 
 pub use decode::plain;
+pub use text::{Text, explain};
 
 /// What a content type says of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

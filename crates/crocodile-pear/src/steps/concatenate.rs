@@ -12,29 +12,31 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http_body::Frame;
 
 use crate::choice;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
 use crate::format::{self, Lines, json, sse};
+use crate::jq;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::Size;
+use crate::step::status::failure;
 use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
 
 spec! {
-    /// Makes one answer of all items, each sent on as soon as it is whole. The head of the answer is held until the
-    /// first item that did not fail, or 64 KiB of items are held with it; when all fail, the answer has the status of the
-    /// first failure. An item that is an answer with another status than 2xx counts as failed for that, and is an item as
-    /// it came.
-    /// An item is read whole, within `max_body`, before it is sent: one upstream cannot write into another's item.
+    /// Makes one answer of all items. Each item is sent as soon as it is complete. The status of the answer is sent with
+    /// the first item that did not fail, or after 64 KiB of failed items. If all items fail, the answer has the status of
+    /// the first of them in the order of the calls. An answer with another status than 2xx counts as failed, and becomes an
+    /// item as it came.
+    /// An item is read whole, within `max_body`, before it is sent, so that no upstream can write into another's item.
     pub struct Concatenate {
         /// The form of the answer.
         #[name = "as"]
         pub form: As = As::Json,
-        /// Whether an item is its body alone; otherwise it is `{"status", "headers", "body"}`.
+        /// `true`: an item is the body alone. `false`: an item is `{"status", "headers", "body"}`.
         pub body_only: bool = false,
         /// The order of the items.
         pub order: ItemOrder = ItemOrder::Arrival,
-        /// What becomes of an item whose call failed.
+        /// What happens to an item whose call failed.
         pub on_error: OnError = OnError::Keep,
         /// The most bytes of one item's body.
         pub max_body: Size = MAX_BODY,
@@ -48,8 +50,8 @@ choice! {
         Json = "json",
         /// One JSON value a line, `application/x-ndjson`.
         Ndjson = "ndjson",
-        /// One event an item, `text/event-stream`. With `body_only`, an item that is an object of `data` and of `event`, `id`
-        /// or `retry`, and of nothing else, is that event; of any other the whole is the data.
+        /// One event an item, `text/event-stream`. With `body_only`, an object that has `data`, at least one of `event`, `id` and
+        /// `retry`, and nothing else becomes that event. Any other value becomes the data of an event.
         Sse = "sse",
     }
 }
@@ -57,9 +59,9 @@ choice! {
 choice! {
     /// The order of the items of a concatenated answer.
     pub enum ItemOrder {
-        /// As they are ready.
+        /// As they become ready.
         Arrival = "arrival",
-        /// As they were asked for.
+        /// In the order of the calls.
         Request = "request",
     }
 }
@@ -74,15 +76,15 @@ impl From<ItemOrder> for Order {
 }
 
 choice! {
-    /// What becomes of an item whose call failed.
+    /// What happens to an item whose call failed.
     pub enum OnError {
-        /// It is an item that says what went wrong: a problem document (RFC 9457) as its body.
+        /// The item is a problem document (RFC 9457) that says what went wrong.
         Keep = "keep",
-        /// It is left out.
+        /// The item is left out.
         Skip = "skip",
-        /// It is null.
+        /// The item is null.
         Null = "null",
-        /// The whole answer fails: with a real status before its first item, broken off after it.
+        /// The whole answer fails: with an error status before its first item, broken off after it.
         Fail = "fail",
     }
 }
@@ -118,24 +120,31 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let take: Take = Box::new(move |producer| Box::pin(item(producer, form.clone())));
     let mut items = flow.drive(order, take);
     let (mut held, mut size, mut failed) = (Vec::new(), 0, None);
-    let status = loop {
+    let failure = loop {
         match items.next().await {
-            None => break failed.unwrap_or(StatusCode::OK),
+            None => break failed.map(|(_, error)| error),
             Some(Item { failure: Some(error), .. }) if spec.on_error == OnError::Fail => return Some(Err(error)),
             Some(item) => {
-                let (text, bad) = (item.text.is_some(), item.failed());
+                let good = item.text.is_some() && item.failed().is_none();
+                failed = first(failed, item.id, item.failed());
                 size += item.text.as_ref().map_or(0, Vec::len);
                 held.extend(item.text);
-                if (text && bad.is_none()) || size > HELD {
-                    break StatusCode::OK;
+                if good || size > HELD {
+                    break None;
                 }
-                failed = failed.or(bad);
             }
         }
     };
     let headers = spec.headers();
     let body = Concatenation { held: held.into_iter(), items, spec, state: State::Empty };
-    Some(Ok(Answer::new(status, headers, Body::Pulled(Box::pin(body)))))
+    let status = failure.as_ref().map_or(StatusCode::OK, Error::status);
+    Some(Ok(Answer { failure, ..Answer::new(status, headers, Body::Pulled(Box::pin(body))) }))
+}
+
+/// The failure of the first item, whichever arrived first: the same requests have the same status.
+fn first(known: Option<(u32, Error)>, id: u32, failed: Option<&Error>) -> Option<(u32, Error)> {
+    let new = failed.map(|error| (id, error.clone()));
+    known.into_iter().chain(new).min_by_key(|(id, _)| *id)
 }
 
 impl Concatenate {
@@ -188,42 +197,51 @@ type Take = Box<dyn FnMut(Producer) -> BoxFuture<'static, Item> + Send>;
 
 /// One item, ready to be sent. Without a text, it is left out.
 struct Item {
+    /// Those that were asked for first have the smaller ones.
+    id: u32,
     text: Option<Vec<u8>>,
-    /// The status of an answer that cannot be used.
-    refused: Option<StatusCode>,
+    /// What an answer that cannot be used would fail with.
+    refused: Option<Error>,
     failure: Option<Error>,
 }
 
 impl Item {
-    /// The status that its failure is told with, if it failed.
-    fn failed(&self) -> Option<StatusCode> {
-        let refused = self.refused.map(|status| Kind::of_status(status).status());
-        self.failure.as_ref().map(Error::status).or(refused)
+    /// Why it failed, if it did.
+    fn failed(&self) -> Option<&Error> {
+        self.failure.as_ref().or(self.refused.as_ref())
     }
 }
 
 /// Reads one producer to its end.
 async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
-    let (mut text, mut refused) = (spec.opening().to_vec(), None);
+    let (id, mut text, mut refused) = (producer.id, spec.opening().to_vec(), None);
     let written = match producer.outcome.await {
-        None => return Item { text: None, refused, failure: None },
+        None => return Item { id, text: None, refused, failure: None },
         Some(Ok(answer)) => {
-            refused = Some(answer.status).filter(|_| !answer.is_usable());
+            refused = refusal(&answer);
             write(answer, &spec, &mut text).await
         }
         Some(Err(error)) => Err(error),
     };
     let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
-        return Item { text: Some(spec.close(text)), refused, failure: None };
+        return Item { id, text: Some(spec.close(text)), refused, failure: None };
     };
     tracing::debug!(%error, "an item failed");
     text.truncate(spec.opening().len());
     match spec.on_error {
         OnError::Keep => problem(&error, &spec, &mut text),
         OnError::Null => text.extend_from_slice(b"null"),
-        OnError::Skip | OnError::Fail => return Item { text: None, refused, failure: Some(error) },
+        OnError::Skip | OnError::Fail => return Item { id, text: None, refused, failure: Some(error) },
     }
-    Item { text: Some(spec.close(text)), refused, failure: Some(error) }
+    Item { id, text: Some(spec.close(text)), refused, failure: Some(error) }
+}
+
+fn refusal(answer: &Answer) -> Option<Error> {
+    if answer.is_usable() {
+        return None;
+    }
+    let error = failure(answer.status, &answer.headers, &jq::null()).at_step("concatenate");
+    Some(answer.upstream.iter().fold(error, Error::of_upstream))
 }
 
 async fn write(answer: Answer, spec: &Concatenate, out: &mut Vec<u8>) -> Result<(), Error> {

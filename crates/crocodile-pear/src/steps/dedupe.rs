@@ -118,8 +118,10 @@ impl Ready {
 
     /// The body leaves as it came: only the key is made of it.
     async fn key(&self, answer: Answer, scope: &Scope) -> Result<(Option<Bytes>, Answer), Error> {
+        let text = format::Text::of(&answer);
         let (answer, item) = format::peek(answer, self.max_body).await?;
-        let mut keys = evaluate(&self.filter, item.into_value(), &answer.names, scope, self.blame)?;
+        let keys = evaluate(&self.filter, item.into_value(), &answer.names, scope, self.blame);
+        let mut keys = keys.map_err(|error| format::explain(text.as_ref(), error))?;
         let key = keys.pop().filter(|key| jq::kind(key) != "null");
         if !keys.is_empty() {
             return Err(Error::new(Kind::Expression, "the expression gives several keys; put them in [ ]"));

@@ -217,8 +217,10 @@ impl Ready {
     }
 
     async fn whole(&self, answer: Answer, source: Source) -> List {
+        let text = format::Text::of(&answer);
         let value = format::value(answer, self.max_body).await;
         let items = value.and_then(|value| evaluate(&self.filter, value, &source.names, &source.scope, self.blame));
+        let items = items.map_err(|error| format::explain(text.as_ref(), error));
         let items = match items {
             Ok(items) => items,
             Err(error) => return stream::iter([source.producer(Err(error))]).boxed(),

@@ -357,8 +357,10 @@ struct Site {
 
 impl Ready {
     async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
+        let text = format::Text::of(&answer);
         let (mut answer, item) = format::open(answer, self.max_body).await?;
-        let links = self.find(&item, &answer.headers, &answer.names, &scope)?;
+        let links = self.find(&item, &answer.headers, &answer.names, &scope);
+        let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
         let base = self.base(&answer.names);
         let trail = match &base {
             Some(Base::At(_, url)) => vec![url.to_string()],
@@ -668,6 +670,7 @@ impl Pages {
 
     /// Reads a page, and finds where the next one is.
     async fn open(&mut self, answer: Answer) -> Result<Answer, Error> {
+        let text = format::Text::of(&answer);
         let (mut answer, page) = format::open(answer, self.ready.max_body).await?;
         self.left -= 1;
         let next = self.find(&page, &answer.headers, &answer.names);
@@ -678,7 +681,7 @@ impl Pages {
             }
             Ok(Some(place)) => Next::Page(place, answer.names.clone()),
             Ok(None) => Next::None,
-            Err(error) => Next::Failed(error),
+            Err(error) => Next::Failed(format::explain(text.as_ref(), error)),
         };
         undescribe(&mut answer.headers);
         answer.body = page.into();

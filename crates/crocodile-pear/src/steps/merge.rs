@@ -19,9 +19,10 @@ use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply};
 spec! {
     /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
     /// the requests. Written short as the expression alone.
-    /// Every body is read whole, within `max_body`. A call that fails or is answered by another status than 2xx fails the
-    /// whole, unless its `otherwise` or `on_status` says what stands for it: there is no half truth in a merged value. A
-    /// status of 4xx that says what is wrong with what the client asked for is the client's status then; any other is 502.
+    /// Every body is read whole, within `max_body`. A call that fails or is answered with another status than 2xx fails the
+    /// merge, unless its `otherwise` or `on_status` gives a value instead. If that status is the client's fault (404, 401,
+    /// 409 and most of 4xx), the client gets the same status; otherwise it gets 502. If several calls fail, the first in
+    /// the order of the configuration decides.
     /// `$answers.NAME` is what a named call answered: `{status, headers}`.
     pub struct Merge {
         /// The expression.
@@ -78,6 +79,7 @@ struct Part {
     name: Option<Arc<str>>,
     data: Data,
     names: Names,
+    text: Option<format::Text>,
 }
 
 impl Part {
@@ -118,12 +120,13 @@ async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
         names.values.push(answers::gather(answers));
     }
     let names = Some(Arc::new(names));
+    let text = parts.iter().find_map(|part| part.text.clone());
     let list = match ready.filter.reads_item() {
         true => jq::list(parts.into_iter().map(|part| part.data.into_value()).collect()),
         false => jq::null(),
     };
     let merged = apply(&ready.filter, list.into(), &names, &scope, ready.blame).and_then(single);
-    let merged = merged.map_err(|error| error.at_step("merge"));
+    let merged = merged.map_err(|error| format::explain(text.as_ref(), error).at_step("merge"));
     merged.map(|data| data.map(|data| Answer { names, ..Answer::of_value(data) })).transpose()
 }
 
@@ -134,33 +137,45 @@ fn single(mut outputs: Vec<Data>) -> Result<Option<Data>, Error> {
     }
 }
 
-/// All answers, in the order of their requests; the first failure ends it, and with it the calls still running.
+/// All answers, in the order of their requests. A failure ends it, and with it the calls still running, as soon as
+/// those that were written before it have ended: of several failures the first that is written counts, so that the
+/// same failures have the same status, whichever arrives first.
 async fn gather(flow: Flow, bound: usize) -> Result<Vec<Part>, Error> {
     let mut started = 0;
     let mut running = flow.drive(Order::Arrival, |producer| {
         started += 1;
         part(started, producer, bound)
     });
-    let mut parts = Vec::new();
-    while let Some(part) = running.next().await {
-        parts.extend(part?);
+    let (mut parts, mut arrived, mut failed) = (Vec::new(), Vec::new(), None::<(usize, Error)>);
+    while let Some((at, part)) = running.next().await {
+        arrived.push(at);
+        match part {
+            Ok(part) => parts.extend(part),
+            Err(error) if failed.as_ref().is_none_or(|(first, _)| at < *first) => failed = Some((at, error)),
+            Err(_) => {}
+        }
+        let before = |first: usize| arrived.iter().filter(|at| **at < first).count() + 1;
+        if let Some((_, error)) = failed.take_if(|(first, _)| before(*first) == *first) {
+            return Err(error);
+        }
     }
     parts.sort_unstable_by_key(|part: &Part| part.at);
     Ok(parts)
 }
 
-async fn part(at: usize, producer: Producer, bound: usize) -> Result<Option<Part>, Error> {
-    let name = producer.name;
-    let answer = match producer.outcome.await {
-        None => return Ok(None),
-        Some(answer) => answer.map_err(|error| named(error, name.as_deref()))?,
+/// One of the answers; calls are counted from 1.
+async fn part(at: usize, producer: Producer, bound: usize) -> (usize, Result<Option<Part>, Error>) {
+    let name = producer.name.clone();
+    let read = async {
+        let Some(answer) = producer.outcome.await.transpose()? else { return Ok(None) };
+        if !answer.is_usable() {
+            return Err(refuse(answer).await);
+        }
+        let (names, text) = (answer.names.clone(), format::Text::of(&answer));
+        let data = format::data(answer, bound).await?;
+        Ok(Some(Part { at, name: name.clone(), data, names, text }))
     };
-    if !answer.is_usable() {
-        return Err(named(refuse(answer).await, name.as_deref()));
-    }
-    let names = answer.names.clone();
-    let data = format::data(answer, bound).await.map_err(|error| named(error, name.as_deref()))?;
-    Ok(Some(Part { at, name, data, names }))
+    (at, read.await.map_err(|error| named(error, name.as_deref())))
 }
 
 /// Says which of the named calls it was.

@@ -688,7 +688,7 @@ async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> O
         Ok(answer) if answer.is_usable() => answer,
         other => return Some(other),
     };
-    let names = answer.names.clone();
+    let (names, text) = (answer.names.clone(), format::Text::of(&answer));
     let item = match calling.reads_item {
         true => match format::value(answer, calling.max_body).await {
             Ok(item) => item,
@@ -696,7 +696,7 @@ async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> O
         },
         false => jq::null(),
     };
-    calling.make(item, names, scope).await
+    calling.make(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
 }
 
 impl Calls {
@@ -765,9 +765,10 @@ impl Calls {
             Some(Ok(answer)) if answer.is_usable() => answer,
             Some(other) => return alone(other),
         };
-        let names = answer.names.clone();
+        let (names, text) = (answer.names.clone(), format::Text::of(&answer));
         let item = format::value(answer, self.calling.max_body).await;
-        match item.and_then(|item| each.values(item, &names, &scope)) {
+        let values = item.and_then(|item| each.values(item, &names, &scope));
+        match values.map_err(|error| format::explain(text.as_ref(), error)) {
             Ok(values) => self.producers(values, names, &scope, batches.as_ref().map(|(collector, _)| collector)),
             Err(error) => alone(Err(error)),
         }

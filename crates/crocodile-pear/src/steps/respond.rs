@@ -259,6 +259,11 @@ impl Ready {
     }
 
     async fn answer(&self, answer: Answer, scope: &Scope) -> Result<Answer, Error> {
+        let text = format::Text::of(&answer);
+        self.shape(answer, scope).await.map_err(|error| format::explain(text.as_ref(), error))
+    }
+
+    async fn shape(&self, answer: Answer, scope: &Scope) -> Result<Answer, Error> {
         let (mut answer, item) = match self.reads {
             true => format::peek(answer, self.max_body).await?,
             false => (answer, jq::null().into()),

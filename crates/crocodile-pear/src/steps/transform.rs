@@ -78,9 +78,11 @@ async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Ou
 
 impl Ready {
     async fn apply(&self, answer: Answer, scope: &Scope) -> Result<Option<Answer>, Error> {
+        let text = format::Text::of(&answer);
         let (mut answer, item) = format::open(answer, self.max_body).await?;
         let filter = self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter);
-        let mut outputs = apply(filter, item, &answer.names, scope, self.blame)?;
+        let outputs = apply(filter, item, &answer.names, scope, self.blame);
+        let mut outputs = outputs.map_err(|error| format::explain(text.as_ref(), error))?;
         if outputs.len() > 1 {
             let detail = format!("the expression gives {} values where one is needed; put it in [ ]", outputs.len());
             return Err(Error::new(Kind::Expression, detail));

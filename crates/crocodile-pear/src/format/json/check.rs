@@ -212,7 +212,8 @@ impl Checker {
             b'f' => State::Word(b"alse"),
             b'n' => State::Word(b"ull"),
             0xef if self.before + at == 0 => return Err(self.refuse("it begins with a byte order mark", at)),
-            _ => return Err(self.refuse("no value begins so", at)),
+            b'<' if self.depth == 0 => return Err(self.refuse("it begins with `<`, like HTML or XML", at)),
+            _ => return Err(self.refuse("unexpected character", at)),
         })
     }
 
@@ -298,7 +299,8 @@ mod tests {
     #[test]
     fn refusals_name_the_byte() {
         let detail = |text: &str| check(text.as_bytes()).expect_err("refused").detail().to_owned();
-        assert_eq!(detail("[1,]"), "not valid JSON: no value begins so (byte 3)");
+        assert_eq!(detail("[1,]"), "not valid JSON: unexpected character (byte 3)");
+        assert_eq!(detail(" <html>"), "not valid JSON: it begins with `<`, like HTML or XML (byte 1)");
         assert_eq!(detail("{\"a\":01}"), "not valid JSON: a number with a leading zero (byte 6)");
         assert_eq!(detail("\u{feff}1"), "not valid JSON: it begins with a byte order mark (byte 0)");
         assert_eq!(detail("[\"a\""), "not valid JSON: it ends before it is whole (byte 4)");

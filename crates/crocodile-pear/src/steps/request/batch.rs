@@ -217,8 +217,11 @@ impl Asking {
         let read = async {
             let body = answer.body.collect(self.calling.max_body).await?;
             let size = body.len();
-            let value = format::value(Answer { body: Body::Bytes(body), ..answer }, self.calling.max_body).await?;
-            Ok((size, if used { self.sort(value, names, scope)? } else { Items::Whole(value) }))
+            let answer = Answer { body: Body::Bytes(body), ..answer };
+            let text = format::Text::of(&answer);
+            let value = format::value(answer, self.calling.max_body).await?;
+            let items = if used { self.sort(value, names, scope) } else { Ok(Items::Whole(value)) };
+            Ok((size, items.map_err(|error| format::explain(text.as_ref(), error))?))
         };
         let (size, items) = match read.await {
             Ok(read) => read,

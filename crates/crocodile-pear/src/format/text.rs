@@ -1,0 +1,96 @@
+//! Answers that were read as text where an expression expects JSON: a page of HTML, most of the time.
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+
+use super::{Declared, declared};
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body};
+
+/// What jq says when it finds a string where an object or a list should be.
+const SIGNS: [&str; 4] =
+    ["Cannot index string", "Cannot iterate over string", "string has no keys", "Cannot check whether string"];
+
+/// The longest content type that is repeated.
+const LONGEST: usize = 100;
+
+/// Where a text came from.
+#[derive(Clone, Debug)]
+pub struct Text {
+    media: Option<String>,
+    upstream: Arc<str>,
+}
+
+impl Text {
+    /// Of an answer that will be read as text, because its content type says so or because it has none.
+    pub fn of(answer: &Answer) -> Option<Self> {
+        let bytes = !matches!(answer.body, Body::Value(_) | Body::Json(_));
+        if !bytes || !matches!(declared(answer), Declared::Other | Declared::Nothing) {
+            return None;
+        }
+        Some(Text { media: media(answer), upstream: answer.upstream.clone()? })
+    }
+
+    /// The error of an expression over it: the content type is the cause if a string was not expected.
+    pub fn explain(&self, error: Error) -> Error {
+        if error.kind() != Kind::Expression || !SIGNS.iter().any(|sign| error.detail().contains(sign)) {
+            return error;
+        }
+        let media = self.media.as_deref().unwrap_or("text without a content type");
+        let detail = format!("the answer of `{}` is {media}, not JSON: {}", self.upstream, error.detail());
+        let explained = Error::new(Kind::Expression, detail).of_upstream(&self.upstream);
+        match error.step() {
+            Some(step) => explained.at_step(step.to_owned()),
+            None => explained,
+        }
+    }
+}
+
+/// The error of an expression, explained if the answer that it reads was a text.
+pub fn explain(text: Option<&Text>, error: Error) -> Error {
+    match text {
+        Some(text) => text.explain(error),
+        None => error,
+    }
+}
+
+/// The media type alone, if it has the form of one: it is told to clients.
+fn media(answer: &Answer) -> Option<String> {
+    let media = answer.headers.get(CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim().to_ascii_lowercase();
+    let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte);
+    (media.len() <= LONGEST && media.contains('/') && media.bytes().all(sound)).then_some(media)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderMap, HeaderValue, StatusCode};
+
+    fn answer(media: Option<&'static str>) -> Answer {
+        let media = media.map(|media| (CONTENT_TYPE, HeaderValue::from_static(media)));
+        let answer = Answer::new(StatusCode::OK, HeaderMap::from_iter(media), Body::Bytes("<html>".into()));
+        Answer { upstream: Some("shop".into()), ..answer }
+    }
+
+    fn explained(media: Option<&'static str>, detail: &'static str) -> String {
+        let error = Error::new(Kind::Expression, detail).at_step("transform");
+        explain(Text::of(&answer(media)).as_ref(), error).to_string()
+    }
+
+    #[test]
+    fn a_page_is_told_as_what_it_is() {
+        let failed = "Cannot index string with \"a\"";
+        let wanted = "transform: shop: the answer of `shop` is text/html, not JSON: Cannot index string with \"a\"";
+        assert_eq!(explained(Some("Text/HTML; charset=utf-8"), failed), wanted);
+        assert!(explained(None, failed).contains("is text without a content type, not JSON"));
+        assert!(explained(Some("a b"), failed).contains("is text without a content type, not JSON"));
+    }
+
+    #[test]
+    fn other_faults_are_not_the_content_type_s() {
+        let failed = "Cannot index string with \"a\"";
+        assert_eq!(explained(Some("application/json"), failed), format!("transform: {failed}"));
+        assert_eq!(explained(Some("text/html"), "Cannot index number"), "transform: Cannot index number");
+    }
+}
