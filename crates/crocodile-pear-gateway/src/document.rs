@@ -12,13 +12,14 @@ use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::layers::{AtDocument, AtEndpoint, Layers};
+use crate::listen::ListenSpec;
 use crate::upgrade::Upgrades;
 
 spec! {
     /// A gateway: where it listens, what it may call, and what it answers.
     pub struct Document {
-        /// The address for clients, `HOST:PORT`; port 0 takes a free one.
-        pub listen: Located<String> = Located::new("127.0.0.1:8080".to_owned(), Default::default()),
+        /// Where clients connect: an address `HOST:PORT`, a map with its settings, or a list of such. Port 0 takes a free one.
+        pub listen: ListenSpec = ListenSpec::default(),
         /// The address for operators: health and metrics. Nothing listens there unless it is set.
         pub admin: Option<Located<String>>,
         /// How many threads serve, each with its own listener and connections; as many as cores unless set.
@@ -48,12 +49,11 @@ impl Document {
     pub fn partial(node: &Node) -> (Self, Vec<String>) {
         let (upstreams, broken) = readable(node, "upstreams");
         let (endpoints, _) = readable(node, "endpoints");
-        let address = |name| field(node, name).and_then(read);
-        let listen = address("listen").unwrap_or_else(|| Located::new("127.0.0.1:8080".to_owned(), node.span));
+        let listen = field(node, "listen").and_then(read).unwrap_or_default();
         let upstreams = Some(upstreams);
         let document = Document {
             listen,
-            admin: address("admin"),
+            admin: field(node, "admin").and_then(read),
             threads: None,
             upstreams,
             resolver: None,

@@ -7,12 +7,12 @@ use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::{ClientFacts, Scope};
+use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::Located;
 use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
-use http::header::ACCESS_CONTROL_REQUEST_METHOD;
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST};
 use http::{HeaderMap, Method, Response, Version};
 use indexmap::IndexMap;
 
@@ -21,10 +21,11 @@ use crate::document::{Document, EndpointSpec};
 use crate::itself;
 use crate::layer::{self, Around, PathParams};
 use crate::layers::Shared;
+use crate::listen::Listening;
 use crate::metrics::Metrics;
 use crate::respond;
 use crate::route::{Found, METHODS, Route, Routes};
-use crate::server::{ClientRequest, Connection, Refusal, Reply};
+use crate::server::{ClientRequest, Connection, Redirect, Refusal, Reply};
 use crate::stack::{Stack, Visit};
 use crate::upgrade::Allowed;
 
@@ -34,6 +35,7 @@ pub struct Gateway {
     endpoints: Vec<Arc<Endpoint>>,
     /// Around requests that no endpoint serves.
     unserved: Arc<Stack>,
+    listening: Vec<Listening>,
     upstreams: IndexMap<String, Arc<Upstream>>,
     metrics: Arc<Metrics>,
 }
@@ -69,7 +71,8 @@ impl Gateway {
     /// Compiles a document; every problem is noted, and none stops it.
     pub fn compile(document: &Document, given: Surroundings<'_>, problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
-        let mut sound = addresses(document, problems).is_some() && itself::check(document, problems).is_some();
+        let listening = listening(document, given.files, problems);
+        let mut sound = listening.is_some() && itself::check(document, problems).is_some();
         let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
         let beside = Given { files: given.files, resolver };
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
@@ -90,6 +93,7 @@ impl Gateway {
             routes: Routes::new(),
             endpoints: Vec::new(),
             unserved: Arc::new(unserved),
+            listening: listening.unwrap_or_default(),
             upstreams,
             metrics: given.metrics.clone(),
         };
@@ -173,6 +177,11 @@ impl Gateway {
         &self.unserved
     }
 
+    /// Where clients connect.
+    pub fn listening(&self) -> &[Listening] {
+        &self.listening
+    }
+
     /// The upstreams, by name.
     pub fn upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
         &self.upstreams
@@ -190,13 +199,17 @@ impl Gateway {
     ) -> impl Future<Output = Reply> + Send {
         // Made before the future is: what the request was would stand in it to its end. And shared at once, since it is
         // large and goes from hand to hand.
-        let client = ClientFacts { address: request.connection.peer, version: request.version, tls: false };
+        let client = request.connection.client(request.version);
+        let redirect = request.connection.entry.redirect;
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         scope.facts_mut().set_client(client);
         let ClientRequest { interim, upgrade, trailers, .. } = request;
         scope.set_passage(Passage { interim, upgrade: None, trailers });
         let mut scope = Arc::new(scope);
         async move {
+            if let Some(redirect) = redirect {
+                return gateway.redirect(scope, redirect);
+            }
             // Few requests come from another gateway, or ask about the server.
             if (scope.forwarded() || *scope.method() == Method::OPTIONS)
                 && let Some(response) = gateway.answer_itself(&scope)
@@ -270,10 +283,18 @@ impl Gateway {
         }
     }
 
+    /// A request to a listener that sends all of them to `https`. It passes no layer on its way in: what it would be asked
+    /// for, it must not send in clear.
+    fn redirect(&self, scope: Arc<Scope>, redirect: Redirect) -> Reply {
+        let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let target = redirect.location(host, scope.target());
+        Visit::new(&self.unserved, scope).refuse(|| respond::redirect(target.as_deref()))
+    }
+
     /// The answer to a request that could not be read.
     pub fn refuse(&self, refusal: Refusal, connection: &Connection) -> Reply {
         let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
-        scope.facts_mut().set_client(ClientFacts { address: connection.peer, version: Version::HTTP_11, tls: false });
+        scope.facts_mut().set_client(connection.client(Version::HTTP_11));
         Visit::new(&self.unserved, Arc::new(scope)).refuse(|| respond::refusal(&refusal))
     }
 }
@@ -316,14 +337,14 @@ fn alone(scope: &mut Arc<Scope>) -> &mut Scope {
 }
 
 /// Checks where a document listens.
-fn addresses(document: &Document, problems: &mut Problems) -> Option<()> {
-    let listen = address::read(&document.listen, problems);
-    let Some(written) = &document.admin else { return listen.map(drop) };
-    let admin = address::read(written, problems);
-    if !address::clash(listen?, admin?) {
-        return Some(());
+fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
+    let listening = document.listen.compile(files, problems);
+    let Some(written) = &document.admin else { return listening };
+    let (admin, listening) = (address::read(written, problems)?, listening?);
+    if !listening.iter().any(|listener| address::clash(listener.address, admin)) {
+        return Some(listening);
     }
     let remedy =
-        format!("give it a port of its own, as in `127.0.0.1:{}`", if admin?.port() == 9090 { 9091 } else { 9090 });
+        format!("give it a port of its own, as in `127.0.0.1:{}`", if admin.port() == 9090 { 9091 } else { 9090 });
     problems.error(written.span, "`admin` is where `listen` is", remedy)
 }

@@ -9,14 +9,17 @@ use http::Uri;
 
 use crate::address;
 use crate::document::Document;
+use crate::listen::ListenerSpec;
 
 /// Checks that no upstream is where the gateway listens, as far as the addresses tell.
 pub fn check(document: &Document, problems: &mut Problems) -> Option<()> {
     // An address that cannot be read is told elsewhere.
-    let Some(listen) = address::read(&document.listen, &mut Problems::default()) else { return Some(()) };
+    let read = |listener: &ListenerSpec| address::read(&listener.address, &mut Problems::default());
+    let listening: Vec<SocketAddr> = document.listen.0.iter().filter_map(read).collect();
     let mut sound = Some(());
     for (name, (_, spec)) in document.upstreams.iter().flatten() {
-        for url in urls(spec).filter(|url| is_at(url.as_str(), listen)) {
+        for url in urls(spec) {
+            let Some(listen) = listening.iter().find(|listen| is_at(url.as_str(), **listen)) else { continue };
             let message = format!("`{name}` is this gateway itself: `listen` is {listen}");
             let remedy = "write the address of the API; a pipeline makes the calls of several endpoints in one request";
             sound = problems.error(url.span, message, remedy);

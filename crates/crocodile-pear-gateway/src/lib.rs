@@ -12,6 +12,7 @@ mod health;
 mod itself;
 pub mod layer;
 pub mod layers;
+pub mod listen;
 pub mod live;
 mod log;
 pub mod metrics;

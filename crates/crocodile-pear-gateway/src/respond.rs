@@ -10,7 +10,7 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body, Outcome};
 use crocodile_pear::format::json;
 use crocodile_pear::scope::Scope;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 use http_body::Frame;
 
@@ -106,6 +106,16 @@ fn allow(response: &mut Response<Body>, methods: &[&str]) {
     if let Ok(allow) = HeaderValue::from_str(&methods.join(", ")) {
         response.headers_mut().insert(ALLOW, allow);
     }
+}
+
+/// The same request, elsewhere (RFC 9110, 15.4.9: the method stays). Without a host there is no elsewhere.
+pub fn redirect(target: Option<&str>) -> Response<Body> {
+    let Some(location) = target.and_then(|target| HeaderValue::from_str(target).ok()) else {
+        return refuse(StatusCode::BAD_REQUEST, "the request names no host");
+    };
+    let mut response = empty(StatusCode::PERMANENT_REDIRECT);
+    response.headers_mut().insert(LOCATION, location);
+    response
 }
 
 /// A refusal that is no fault of an upstream or a step.

@@ -1,7 +1,7 @@
 //! The inbound side: one runtime and one listener per core, and the protocols behind one handler.
 //!
-//! `listen` binds the addresses, `cores` accepts, `io` carries a connection's bytes (TLS will be there), `http1` speaks
-//! HTTP/1.1 (HTTP/2 will stand beside it). What they hand over are a [`ClientRequest`] and a [`Reply`].
+//! `listen` binds the addresses, `cores` accepts, `tls` makes handshakes, `io` carries a connection's bytes, `http1` speaks
+//! HTTP/1.1. What they hand over are a [`ClientRequest`] and a [`Reply`].
 
 mod cores;
 mod http1;
@@ -11,6 +11,7 @@ mod occupancy;
 mod reply;
 mod request;
 mod shutdown;
+mod tls;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use std::time::Duration;
 
 pub use cores::serve;
 pub use crocodile_pear::http1::request::Refusal;
-pub use listen::{Listeners, Unbound};
+pub use listen::{Entry, Listeners, Redirect, Unbound};
 pub use reply::{End, Ending, Observer, Reply};
 pub use request::{ClientRequest, Connection};
 pub use shutdown::Shutdown;
+pub use tls::{Secured, Tls, Unfit};
 
 /// Answers requests. One per core; each of its futures runs on that core, and is dropped when the client leaves.
 pub trait Handler: Send + Sync + 'static {

@@ -136,6 +136,11 @@ impl Scope {
         self.target.as_ref().map(PathAndQuery::path)
     }
 
+    /// The target as it came.
+    pub fn target(&self) -> Option<&PathAndQuery> {
+        self.target.as_ref()
+    }
+
     /// The query as it came, without `?`.
     pub fn query(&self) -> Option<&str> {
         self.target.as_ref().and_then(PathAndQuery::query)

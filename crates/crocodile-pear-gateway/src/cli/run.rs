@@ -17,6 +17,7 @@ use crate::address;
 use crate::admin;
 use crate::document::{Clients, Document};
 use crate::layers::Setting;
+use crate::listen::Listening;
 use crate::live::{Core, Live};
 use crate::log;
 use crate::server::{self, Listeners, Settings, Shutdown};
@@ -55,15 +56,21 @@ type Failure = Box<dyn std::error::Error>;
 
 fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
-    let listeners = Listeners::bind(listening(&document.listen)?, cores)?;
+    let mut listeners = Listeners::new(cores);
+    let mut bound = Vec::new();
+    for Listening { address, entry } in live.current().listening() {
+        bound.push((listeners.add(*address, entry.clone())?, entry.clone()));
+    }
     let shutdown = Shutdown::default();
     shutdown.on_signals(grace(document))?;
     if let Some(admin) = &document.admin {
         admin::begin(listening(admin)?, live.clone(), shutdown.clone())?;
     }
-    let local = listeners.address();
-    tracing::info!("listening on http://{local}, {cores} threads");
-    started(local);
+    for (local, entry) in &bound {
+        let (scheme, redirects) = (entry.scheme(), if entry.redirect.is_some() { ", redirects to https" } else { "" });
+        tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
+    }
+    started(listeners.address());
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
     server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core))?;
     tracing::info!("stopped");
@@ -176,7 +183,7 @@ impl Change {
         let none = Entries::new();
         let written = |address: &Option<Located<String>>| address.as_ref().map(|address| address.value.clone());
         let settings = [
-            ("listen", before.listen.value != after.listen.value),
+            ("listen", before.listen.fixed() != after.listen.fixed()),
             ("admin", written(&before.admin) != written(&after.admin)),
             ("threads", before.threads != after.threads),
             ("clients", format!("{:?}", before.clients) != format!("{:?}", after.clients)),

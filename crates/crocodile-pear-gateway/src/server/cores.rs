@@ -1,4 +1,4 @@
-//! One thread, one runtime, one listener for each core; they share nothing that a request touches.
+//! One thread, one runtime, one socket of each listener for each core; they share nothing that a request touches.
 
 use std::io;
 use std::net::TcpListener as Socket;
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use crocodile_pear::http1::request::Bounds;
 use futures_util::FutureExt;
-use tokio::net::TcpListener;
+use futures_util::future::join_all;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -18,7 +19,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::io::Io;
 use super::occupancy::Occupancy;
 use super::shutdown::Phase;
-use super::{Connection, Handler, Listeners, Settings, Shutdown, http1};
+use super::tls::{Protocol, Secured};
+use super::{Connection, Entry, Handler, Listeners, Settings, Shutdown, http1};
 
 /// Without file descriptors or memory for one more, accepting waits this long.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -67,11 +69,11 @@ pub fn serve<H: Handler>(
     let occupancy = settings.per_address.map(Occupancy::new);
     thread::scope(|scope| {
         let mut cores = Vec::new();
-        for (index, socket) in listeners.sockets.into_iter().enumerate() {
+        for (index, sockets) in listeners.by_core().into_iter().enumerate() {
             let phase = shutdown.follow();
             let occupancy = occupancy.clone();
             let core = move || Core::new(settings.clone(), make(index), occupancy);
-            let run = move || runtime()?.block_on(accept(socket, phase, core));
+            let run = move || runtime()?.block_on(run(sockets, phase, core));
             let thread = thread::Builder::new().name(format!("core-{index}")).stack_size(settings.stack);
             match thread.spawn_scoped(scope, run) {
                 Ok(core) => cores.push(core),
@@ -90,28 +92,20 @@ fn runtime() -> io::Result<runtime::Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
 }
 
-async fn accept<H: Handler>(
-    socket: Socket,
+/// One core, from its begin to its end.
+async fn run<H: Handler>(
+    sockets: Vec<(Socket, Arc<Entry>)>,
     mut phase: watch::Receiver<Phase>,
     make: impl FnOnce() -> Core<H>,
 ) -> io::Result<()> {
-    let listener = TcpListener::from_std(socket)?;
     let core = Arc::new(make());
     let slots = Arc::new(Semaphore::new(core.settings.max_connections as usize));
-    let mut warned = None;
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break,
-            accepted = one(&listener, &slots, &core) => accepted,
-        };
-        if let Err(error) = accepted {
-            back_off(&error, &mut warned).await;
-        }
-    }
-    // Whoever is in the queue has connected, as far as it knows.
-    while let Some(Ok(())) = one(&listener, &slots, &core).now_or_never() {}
-    drop(listener);
+    let accepting = sockets.into_iter().map(|(socket, entry)| {
+        let gate = Gate { listener: TcpListener::from_std(socket)?, entry, slots: slots.clone(), core: core.clone() };
+        Ok(gate.accept(phase.clone()))
+    });
+    let accepting: Vec<_> = accepting.collect::<io::Result<_>>()?;
+    join_all(accepting).await;
     core.drain();
     let last = slots.acquire_many(core.settings.max_connections);
     tokio::select! {
@@ -121,24 +115,91 @@ async fn accept<H: Handler>(
     Ok(())
 }
 
-/// Accepts one connection, as soon as there is room for it.
-async fn one<H: Handler>(listener: &TcpListener, slots: &Arc<Semaphore>, core: &Arc<Core<H>>) -> io::Result<()> {
-    let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, peer) = listener.accept().await?;
-    let place = core.occupancy.as_ref().map(|occupancy| occupancy.admit(peer.ip()));
-    if let Some(None) = place {
-        core.handler.connection_refused();
-        // Dropped before it was closed, it is reset.
-        drop(Io::tcp(stream));
-        return Ok(());
+/// A listener's socket at one core.
+struct Gate<H> {
+    listener: TcpListener,
+    entry: Arc<Entry>,
+    slots: Arc<Semaphore>,
+    core: Arc<Core<H>>,
+}
+
+impl<H: Handler> Gate<H> {
+    /// Accepts connections until the core drains.
+    async fn accept(self, mut phase: watch::Receiver<Phase>) {
+        let mut warned = None;
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break,
+                accepted = self.one() => accepted,
+            };
+            if let Err(error) = accepted {
+                back_off(&error, &mut warned).await;
+            }
+        }
+        // Whoever is in the queue has connected, as far as it knows.
+        while let Some(Ok(())) = self.one().now_or_never() {}
     }
-    let connection = Arc::new(Connection::new(peer, stream.local_addr()?));
-    let core = core.clone();
-    tokio::spawn(async move {
-        http1::serve(Io::tcp(stream), connection, core).await;
-        drop((slot, place));
-    });
-    Ok(())
+
+    /// Accepts one connection, as soon as there is room for it.
+    async fn one(&self) -> io::Result<()> {
+        let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let (stream, peer) = self.listener.accept().await?;
+        let place = self.core.occupancy.as_ref().map(|occupancy| occupancy.admit(peer.ip()));
+        if let Some(None) = place {
+            self.core.handler.connection_refused();
+            // Dropped before it was closed, it is reset.
+            drop(Io::tcp(stream));
+            return Ok(());
+        }
+        let local = stream.local_addr()?;
+        let (core, entry) = (self.core.clone(), self.entry.clone());
+        tokio::spawn(async move {
+            let opened = match entry.tls {
+                None => Some(Opened::clear(stream)),
+                // Boxed: the handshake is over soon, and its room would stay.
+                Some(_) => Box::pin(handshake(stream, &entry, core.settings.header)).await,
+            };
+            let Some(Opened { io, protocol, secured }) = opened else { return };
+            let connection = Arc::new(Connection { secured, ..Connection::new(peer, local, entry) });
+            match protocol {
+                Protocol::Http1 => http1::serve(io, connection, core).await,
+            }
+            drop((slot, place));
+        });
+        Ok(())
+    }
+}
+
+/// A connection on which HTTP may begin.
+struct Opened {
+    io: Io,
+    protocol: Protocol,
+    secured: Option<Box<Secured>>,
+}
+
+impl Opened {
+    fn clear(stream: TcpStream) -> Self {
+        Opened { io: Io::tcp(stream), protocol: Protocol::Http1, secured: None }
+    }
+}
+
+/// Makes the TLS handshake within this time.
+async fn handshake(stream: TcpStream, entry: &Entry, limit: Duration) -> Option<Opened> {
+    let tls = entry.tls.as_ref()?;
+    match timeout(limit, tls.accept(stream)).await {
+        Ok(Ok((stream, protocol, secured))) => {
+            Some(Opened { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("a TLS handshake took too long");
+            None
+        }
+    }
 }
 
 async fn back_off(error: &io::Error, warned: &mut Option<Instant>) {

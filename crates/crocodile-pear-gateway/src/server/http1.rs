@@ -377,8 +377,8 @@ fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>)
 
 async fn close(mut wire: Wire, more: bool) {
     wire.io.close();
-    // Whoever is gone needs no goodbye.
-    let _ = wire.io.shutdown().await;
+    // Whoever is gone needs no goodbye, and whoever reads nothing cannot be told.
+    let _ = timeout(LINGER, wire.io.shutdown()).await;
     if more && wire.ended.is_none() {
         let _ = timeout(LINGER, poll_fn(|cx| poll_discard(&mut wire, cx))).await;
     }

@@ -1,4 +1,4 @@
-//! The bytes of one client's connection, whatever carries them. TLS will be a second way to carry them.
+//! The bytes of one client's connection, over TCP or TLS.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 use crocodile_pear::http1::scratch;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+
+use super::tls;
 
 /// A client's connection. Dropped before it was [closed](Io::close) it is reset: no client takes for whole what ended
 /// by closing.
@@ -19,6 +21,8 @@ pub struct Io {
 #[derive(Debug)]
 enum Carrier {
     Tcp(TcpStream),
+    /// Boxed: a connection in clear would carry the room.
+    Tls(Box<tls::Stream>),
 }
 
 impl Io {
@@ -27,9 +31,15 @@ impl Io {
         Io { carrier: Carrier::Tcp(stream), closed: false }
     }
 
+    /// A connection whose TLS handshake is done.
+    pub fn tls(stream: tls::Stream) -> Self {
+        Io { carrier: Carrier::Tls(Box::new(stream)), closed: false }
+    }
+
     fn socket(&self) -> &TcpStream {
         match &self.carrier {
             Carrier::Tcp(stream) => stream,
+            Carrier::Tls(stream) => stream.socket(),
         }
     }
 
@@ -43,6 +53,15 @@ impl Io {
         match (&mut self.carrier, parts) {
             (Carrier::Tcp(stream), [part]) => Pin::new(stream).poll_write(cx, part),
             (Carrier::Tcp(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
+            (Carrier::Tls(stream), parts) => stream.poll_send(cx, parts),
+        }
+    }
+
+    /// Whether bytes that were taken still wait for the socket; only TLS holds some.
+    pub fn holds(&self) -> bool {
+        match &self.carrier {
+            Carrier::Tcp(_) => false,
+            Carrier::Tls(stream) => stream.holds(),
         }
     }
 
@@ -62,6 +81,7 @@ impl AsyncRead for Io {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut self.carrier {
             Carrier::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Carrier::Tls(stream) => stream.poll_read(cx, buf),
         }
     }
 }
@@ -74,12 +94,14 @@ impl AsyncWrite for Io {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.carrier {
             Carrier::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Carrier::Tls(stream) => stream.poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.carrier {
             Carrier::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Carrier::Tls(stream) => stream.poll_shutdown(cx),
         }
     }
 }

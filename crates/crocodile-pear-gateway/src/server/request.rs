@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crocodile_pear::flow::{Body, Interim};
 use crocodile_pear::http1::Headers;
+use crocodile_pear::scope::ClientFacts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
 
 use super::http1::write_interim;
+use super::{Entry, Secured};
 
 /// What is known of a connection; shared by its requests.
 #[derive(Debug)]
@@ -19,12 +21,16 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// The address that the client connected to.
     pub local: SocketAddr,
-    interim: Interims,
+    /// The listener that it came to.
+    pub entry: Arc<Entry>,
+    /// What TLS found out of it; nothing, for one in clear.
+    pub secured: Option<Box<Secured>>,
+    pub(super) interim: Interims,
 }
 
 /// Interim answers on their way to a client of HTTP/1.1, which has one request at a time.
 #[derive(Debug, Default)]
-struct Interims {
+pub(super) struct Interims {
     waiting: AtomicBool,
     bytes: Mutex<Vec<u8>>,
 }
@@ -33,9 +39,14 @@ struct Interims {
 const MOST_INTERIM: usize = 16 * 1024;
 
 impl Connection {
-    /// A connection between these addresses.
-    pub fn new(peer: SocketAddr, local: SocketAddr) -> Self {
-        Connection { peer, local, interim: Interims::default() }
+    /// A connection in clear between these addresses.
+    pub fn new(peer: SocketAddr, local: SocketAddr, entry: Arc<Entry>) -> Self {
+        Connection { peer, local, entry, secured: None, interim: Interims::default() }
+    }
+
+    /// Who asks, with a request in this version of HTTP.
+    pub fn client(&self, version: Version) -> ClientFacts {
+        ClientFacts { address: self.peer, version, tls: self.secured.is_some() }
     }
 
     /// Whether interim answers wait.

@@ -15,8 +15,10 @@ use crate::stage::{Served, shell};
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading. Those of the layers follow, by their names.
-const SECTIONS: [(&str, &str); 16] = [
+const SECTIONS: &[(&str, &str)] = &[
     ("Document", "The document"),
+    ("ListenerSpec", "A listener"),
+    ("ListenerTlsSpec", "TLS with clients"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
     ("TlsSpec", "TLS to an upstream"),
@@ -79,7 +81,7 @@ impl Reference<'_> {
         let section =
             |(name, heading): (&str, &str)| format!("### {heading}\n\n{}", self.part(&self.definitions[name]));
         let layers = self.layers().into_iter().map(|name| (name, name));
-        SECTIONS.into_iter().chain(layers).map(section).collect::<Vec<_>>().join("\n")
+        SECTIONS.iter().copied().chain(layers).map(section).collect::<Vec<_>>().join("\n")
     }
 
     /// What else stands in a field of the document or of an endpoint, and has fields of its own.

@@ -45,8 +45,8 @@ impl Gateway {
         }
         let mut gateway = Gateway { address: ([127, 0, 0, 1], 0).into(), child, log };
         let line =
-            gateway.logged("*listening on http://*").map_err(|_| format!("it does not start: {}", gateway.said()))?;
-        let address = line.rsplit("http://").next().unwrap_or_default();
+            gateway.logged("*listening on http*://*").map_err(|_| format!("it does not start: {}", gateway.said()))?;
+        let address = line.rsplit("://").next().unwrap_or_default();
         let end = address.find(|c: char| !c.is_ascii_digit() && !".:[]".contains(c)).unwrap_or(address.len());
         gateway.address = address[..end].parse().map_err(|_| format!("no address in {line:?}"))?;
         Ok(gateway)

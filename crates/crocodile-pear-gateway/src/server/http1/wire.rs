@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use tokio::io::AsyncWrite;
 use tokio::time::{Instant, Sleep};
 
 use super::super::io::Io;
@@ -120,13 +121,22 @@ impl Wire {
             }
         }
         self.out = Out::default();
+        if self.io.holds() {
+            match Pin::new(&mut self.io).poll_flush(cx) {
+                Poll::Ready(flushed) => flushed?,
+                Poll::Pending => {
+                    self.stalled.get_or_insert_with(Instant::now);
+                    return Poll::Pending;
+                }
+            }
+        }
         self.stalled = None;
         Poll::Ready(Ok(()))
     }
 
     /// How many bytes wait for the socket.
     pub fn unsent(&self) -> usize {
-        self.out.lead.len() + self.out.data.len() + self.out.tail.len()
+        self.out.lead.len() + self.out.data.len() + self.out.tail.len() + usize::from(self.io.holds())
     }
 
     /// When a client that reads nothing is given up.

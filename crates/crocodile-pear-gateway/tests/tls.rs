@@ -1,0 +1,17 @@
+//! TLS with clients, through the real binary.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test sends is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+
+#[allow(dead_code, reason = "the library's tests use the rest")]
+#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+mod authority;
+#[path = "tls/listeners.rs"]
+mod listeners;
+#[path = "tls/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;

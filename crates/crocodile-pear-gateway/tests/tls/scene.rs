@@ -1,0 +1,112 @@
+//! A gateway with files of its own, and clients that speak TLS.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+
+use crate::authority::{Authority, Identity, provider};
+use crate::stage::PATIENCE;
+use crate::stage::gateway::Gateway;
+
+pub use rustls::ALL_VERSIONS;
+
+/// A gateway that was started in a folder.
+pub struct Scene {
+    pub gateway: Gateway,
+}
+
+/// A folder of a test's own.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tls").join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file, whole or not at all.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let draft = self.path(&format!("{name}.new"));
+        fs::write(&draft, bytes).unwrap();
+        fs::rename(draft, self.path(name)).unwrap();
+    }
+
+    /// Writes `NAME.pem` and `NAME.key`.
+    pub fn identity(&self, name: &str, identity: &Identity) {
+        self.write(&format!("{name}.key"), identity.key.serialize_pem());
+        self.write(&format!("{name}.pem"), identity.certificate.pem());
+    }
+
+    pub fn start(&self, config: &str) -> Scene {
+        self.write("gateway.yaml", config);
+        let gateway = Gateway::start(["run".into(), self.path("gateway.yaml")], []).unwrap();
+        Scene { gateway }
+    }
+}
+
+impl Scene {
+    /// The addresses of all listeners, in the order of the configuration.
+    pub fn addresses(&self, count: usize) -> Vec<SocketAddr> {
+        self.gateway.logged("*listening on*").unwrap();
+        loop {
+            let said = self.gateway.said();
+            let lines = said.lines().filter(|line| line.contains("listening on http"));
+            let address = |line: &str| line.split("://").nth(1)?.split(',').next()?.parse().ok();
+            let addresses: Vec<SocketAddr> = lines.filter_map(address).collect();
+            if addresses.len() == count {
+                return addresses;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A client that trusts this authority.
+pub fn trusting(authority: &Authority, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(&authority.pem()).unwrap()).unwrap();
+    ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+pub type Client = StreamOwned<ClientConnection, TcpStream>;
+
+/// A socket that waits for an answer, but not for ever.
+pub fn dial(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Connects and makes the handshake.
+pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> std::io::Result<Client> {
+    let session = ClientConnection::new(config.clone(), ServerName::try_from(name.to_owned()).unwrap()).unwrap();
+    let mut client = StreamOwned::new(session, dial(address));
+    while client.conn.is_handshaking() {
+        client.conn.complete_io(&mut client.sock)?;
+    }
+    Ok(client)
+}
+
+/// Sends a GET, and reads the answer to the end of the connection.
+pub fn get(client: &mut (impl Read + Write), path: &str) -> std::io::Result<String> {
+    write!(client, "GET {path} HTTP/1.1\r\nhost: gateway.test\r\nconnection: close\r\n\r\n")?;
+    let mut text = Vec::new();
+    client.read_to_end(&mut text)?;
+    Ok(String::from_utf8(text).unwrap())
+}
