@@ -1,7 +1,8 @@
 //! Server-sent events (WHATWG HTML, 9.2), read as a list and written.
 //!
-//! An event is an object: its `event` (`message` where none is named), its `id` and its `retry` if it has them, and its `data`: JSON if it
-//! is, else a string. What is written of such an object is the same event.
+//! An event is an object: its `event` (`message` where none is named), its `id` and its `retry` if it has them, and its `data`: an object, a
+//! list, a number, true, false or null if that is its JSON, else the text as it came. What is written of such an object is the same event:
+//! that is why a JSON string keeps its quotes.
 
 use std::borrow::Cow;
 
@@ -149,8 +150,8 @@ impl Event {
         }
         out.extend_from_slice(b",\"data\":");
         match check(data.as_bytes()) {
-            Ok(()) => out.extend_from_slice(data.trim().as_bytes()),
-            Err(_) => write_string(data, &mut out),
+            Ok(()) if !data.trim_start().starts_with('"') => out.extend_from_slice(data.trim().as_bytes()),
+            _ => write_string(data, &mut out),
         }
         out.push(b'}');
         // It is one level more than its data.
