@@ -80,6 +80,9 @@ fn method_of(written: &Located<String>, path: &str, problems: &mut Problems) -> 
     let remedy = match suggest(&capitals, METHODS) {
         _ if ALL.contains(&capitals.as_str()) => format!("write the path alone for all methods: `{path}`"),
         Some(near) => format!("did you mean `{near}`?"),
+        None if written.value.contains([',', '|']) => {
+            format!("write an endpoint for each method, or the path alone for all methods: `{path}`")
+        }
         None => format!("the methods are {}; a path alone is for all methods", METHODS.join(", ")),
     };
     problems.error(written.span, format!("no method is named `{written}`"), remedy)

@@ -345,12 +345,21 @@ impl Scene<'_> {
         if !above.is_item() || above.indent() != entry.at {
             return None;
         }
+        let place = (self.line, entry.at, entry.at + entry.key.chars().count());
+        if let Some(outer) = above.entry().filter(|outer| outer.value.is_none()) {
+            let message = format!("`{}` stands beside `{}`, not in it", entry.key, outer.key);
+            let remedy = format!("indent {} further than `{}`", self.keys(entry.at).join(", "), outer.key);
+            return self.told(place, message, remedy);
+        }
         let message = format!("`{}` stands between the items of a list", entry.key);
-        self.told(
-            (self.line, entry.at, entry.at + entry.key.chars().count()),
-            message,
-            format!("write `- {}:`", entry.key),
-        )
+        self.told(place, message, format!("write `- {}:`", entry.key))
+    }
+
+    /// The keys from here on that are indented alike, in quotes.
+    fn keys(&self, indent: usize) -> Vec<String> {
+        let lines = self.lines[self.line..].iter().filter(|line| !line.is_blank() && line.indent() <= indent);
+        let keys = lines.map_while(|line| line.entry().filter(|entry| entry.at == indent && !line.is_item()));
+        keys.map(|entry| format!("`{}`", entry.key)).collect()
     }
 
     fn indent(&self) -> Option<Cause> {
