@@ -7,6 +7,7 @@ pub mod memo;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, Method, Version};
 
@@ -144,6 +145,11 @@ impl Scope {
     /// The query as it came, without `?`.
     pub fn query(&self) -> Option<&str> {
         self.target.as_ref().and_then(PathAndQuery::query)
+    }
+
+    /// The host that the client asked for, as it came: with its port, if it has one. In HTTP/2 it is `:authority`.
+    pub fn host(&self) -> Option<&[u8]> {
+        self.headers.first(&HOST)
     }
 
     /// The client's header fields.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::header::{MAX_FORWARDS, VIA};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::line::{self, LineEnd};
 use super::name;
@@ -35,6 +35,21 @@ impl Headers {
     /// The fields.
     pub fn map(&self) -> &HeaderMap {
         self.map.get_or_init(|| read(&self.lines))
+    }
+
+    /// The first value of a field, without a look at the others.
+    pub fn first(&self, name: &HeaderName) -> Option<&[u8]> {
+        if let Some(map) = self.map.get() {
+            return map.get(name).map(HeaderValue::as_bytes);
+        }
+        let mut at = 0;
+        while let Ok((Some(field), next)) = line::field(&self.lines, at, LineEnd::Crlf) {
+            if field.name.eq_ignore_ascii_case(name.as_str().as_bytes()) {
+                return Some(field.value);
+            }
+            at = next;
+        }
+        None
     }
 
     /// The fields, to keep.
@@ -82,12 +97,17 @@ impl From<HeaderMap> for Headers {
 
 #[cfg(test)]
 mod tests {
+    use http::header::{ACCEPT, HOST};
+
     use super::*;
 
     #[test]
     fn fields_are_there_when_they_are_asked_for() {
         let mut headers = Headers::of_lines(Bytes::from_static(b"Host: h\r\nx: 1\r\nX: 2\r\nempty:\r\n\r\n"), false);
+        assert_eq!(headers.first(&HOST), Some(&b"h"[..]));
+        assert!(headers.map.get().is_none() && headers.first(&ACCEPT).is_none());
         assert_eq!(headers.len(), 4);
+        assert_eq!(headers.first(&HOST), Some(&b"h"[..]));
         let values: Vec<_> = headers.get_all("x").iter().collect();
         assert_eq!(values, ["1", "2"]);
         assert_eq!(headers["empty"], "");
