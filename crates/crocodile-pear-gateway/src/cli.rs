@@ -17,7 +17,7 @@ use crocodile_pear::problem::{Problem, Problems, Severity};
 use crocodile_pear::spec::Decode;
 
 use crate::config::{self, Colour, Format, Sources};
-use crate::document::Document;
+use crate::document::{self, Document};
 use crate::gateway::{Gateway, Surroundings};
 use crate::metrics::Metrics;
 
@@ -98,6 +98,7 @@ fn compile(
     metrics: &Arc<Metrics>,
     mut problems: Problems,
 ) -> Loaded {
+    node.into_iter().for_each(|node| document::check_served(node, &mut problems));
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
     let given = Surroundings { unread: &[], files: &files, metrics };

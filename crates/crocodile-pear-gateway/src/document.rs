@@ -1,11 +1,13 @@
 //! The whole configuration as written: the sum of the specs.
 
+mod group;
+
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, misplaced};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, misplaced, suggest};
 use crocodile_pear::step::StreamSpec;
 use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
@@ -14,6 +16,7 @@ use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 use crate::layers::{AtDocument, AtEndpoint, Layers};
 use crate::listen::ListenSpec;
 use crate::upgrade::Upgrades;
+pub use group::GroupSpec;
 
 spec! {
     /// A gateway: where it listens, what it may call, and what it answers.
@@ -34,10 +37,12 @@ spec! {
         /// endpoint of the path serves. `{word}` is one segment, `{*word}` at the end the rest of the path, which may be empty:
         /// `/api/{*path}` takes `/api` too. Where several paths fit, text beats `{word}` and `{word}` beats `{*word}`, segment by
         /// segment. Text is compared decoded (`/%61` is `/a`); an encoded slash divides nothing.
-        pub endpoints: Entries<EndpointSpec>,
+        pub endpoints: Entries<EndpointSpec> = Entries::new(),
+        /// Endpoints that have hosts or layers in common, by names of your own.
+        pub groups: Option<Entries<GroupSpec>>,
         /// What a client may take in time and space.
         pub clients: Option<Clients>,
-        /// Other files to add, relative to this one: their upstreams and endpoints, and settings that this one has not.
+        /// Other files to add, relative to this one: their upstreams, endpoints and groups, and settings that this one has not.
         pub include: Option<Included>,
     }
     group(layers: Layers<AtDocument>)
@@ -49,6 +54,7 @@ impl Document {
     pub fn partial(node: &Node) -> (Self, Vec<String>) {
         let (upstreams, broken) = readable(node, "upstreams");
         let (endpoints, _) = readable(node, "endpoints");
+        let (groups, _) = readable(node, "groups");
         let listen = field(node, "listen").and_then(read).unwrap_or_default();
         let upstreams = Some(upstreams);
         let document = Document {
@@ -58,12 +64,29 @@ impl Document {
             upstreams,
             resolver: None,
             endpoints,
+            groups: Some(groups),
             clients: None,
             include: None,
             layers: Layers::partial(node),
         };
         (document, broken)
     }
+}
+
+/// What a document must have to be of use.
+const SERVED: [&str; 2] = ["endpoints", "groups"];
+
+/// Notes that a document has nothing to serve.
+pub fn check_served(node: &Node, problems: &mut Problems) {
+    let Some(entries) = node.as_map() else { return };
+    // One that is misspelt has been told.
+    let meant = |key: &str| SERVED.contains(&key) || suggest(key, SERVED).is_some() || key.starts_with("endpoints:");
+    if entries.iter().any(|(key, _)| meant(key.as_str())) {
+        return;
+    }
+    let at = entries.first().map_or(node.span, |(key, _)| key.span);
+    let remedy = "add `endpoints`: What is answered, by method and path: `GET /inbox/{category}`.";
+    problems.error::<()>(at, "missing field `endpoints`", remedy);
 }
 
 fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {

@@ -8,7 +8,7 @@ use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::Located;
+use crocodile_pear::spec::{Entries, Located};
 use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
@@ -24,14 +24,14 @@ use crate::layers::Shared;
 use crate::listen::Listening;
 use crate::metrics::Metrics;
 use crate::respond;
-use crate::route::{Found, METHODS, Route, Routes};
+use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Redirect, Refusal, Reply};
 use crate::stack::{Stack, Visit};
 use crate::upgrade::Allowed;
 
 /// Everything that serves requests, immutable: a reload makes another one.
 pub struct Gateway {
-    routes: Routes<Endpoint>,
+    hosts: Hosts<Site>,
     endpoints: Vec<Arc<Endpoint>>,
     /// Around requests that no endpoint serves.
     unserved: Arc<Stack>,
@@ -40,9 +40,16 @@ pub struct Gateway {
     metrics: Arc<Metrics>,
 }
 
+/// What one host serves.
+struct Site {
+    routes: Routes<Endpoint>,
+    /// Around its requests that no endpoint serves.
+    unserved: Arc<Stack>,
+}
+
 /// One endpoint, ready.
 pub struct Endpoint {
-    /// `METHOD /path` as written.
+    /// `METHOD /path` as written; of a group with hosts `METHOD HOST/path`, with the first of them.
     pub name: Arc<str>,
     /// What it runs.
     pub plan: Arc<Plan>,
@@ -86,29 +93,55 @@ impl Gateway {
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
         let mut cx = layer::Compile::new(problems, given.files, given.metrics);
-        let shared = document.layers.compile(&mut cx);
-        let unserved =
-            shared.around(None, &Around { route: None, plan: None, max_body: 0, written_max_body: None }, &mut cx);
+        let layers = document.layers.compile(&mut cx);
+        let unserved = Arc::new(layers.around(&Around::nothing()));
         let mut gateway = Gateway {
-            routes: Routes::new(),
+            hosts: Hosts::default(),
             endpoints: Vec::new(),
-            unserved: Arc::new(unserved),
+            unserved: unserved.clone(),
             listening: listening.unwrap_or_default(),
             upstreams,
             metrics: given.metrics.clone(),
         };
-        for (name, (span, spec)) in &document.endpoints {
-            let written = Located::new(name.clone(), *span);
-            sound &= gateway.add(&written, spec, &shared, &broken, given, problems).is_some();
+        let outside = Scenery { layers, hosts: Vec::new(), unserved };
+        sound &= gateway.add_all(&document.endpoints, &outside, &broken, given, problems).is_some();
+        for (_, group) in document.groups.iter().flat_map(|groups| groups.values()) {
+            let mut cx = layer::Compile::new(problems, given.files, given.metrics);
+            let layers = outside.layers.within(&group.layers, &mut cx);
+            let hosts = group.hosts(problems);
+            sound &= hosts.is_some();
+            let hosts = hosts.unwrap_or_default();
+            let unserved = match hosts.as_slice() {
+                [] => gateway.unserved.clone(),
+                _ => Arc::new(layers.around(&Around::nothing())),
+            };
+            let scenery = Scenery { layers, hosts, unserved };
+            sound &= gateway.add_all(&group.endpoints, &scenery, &broken, given, problems).is_some();
         }
         sound.then_some(gateway)
+    }
+
+    fn add_all(
+        &mut self,
+        endpoints: &Entries<EndpointSpec>,
+        scenery: &Scenery,
+        broken: &[&str],
+        given: Surroundings<'_>,
+        problems: &mut Problems,
+    ) -> Option<()> {
+        let mut sound = Some(());
+        for (name, (span, spec)) in endpoints {
+            let written = Located::new(name.clone(), *span);
+            sound = self.add(&written, spec, scenery, broken, given, problems).and(sound);
+        }
+        sound
     }
 
     fn add(
         &mut self,
         written: &Located<String>,
         spec: &EndpointSpec,
-        shared: &Shared,
+        scenery: &Scenery,
         broken: &[&str],
         given: Surroundings<'_>,
         problems: &mut Problems,
@@ -121,12 +154,12 @@ impl Gateway {
         let route = Route::parse(written, problems);
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
-        let (name, max_body) = (Arc::from(written.as_str()), spec.max_body.value.bytes());
+        let (name, max_body) = (scenery.name(written, known), spec.max_body.value.bytes());
         let mut cx = layer::Compile::new(problems, given.files, given.metrics);
         cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body, written_max_body };
-        let layers = Arc::new(shared.around(Some(&spec.layers), &around, &mut cx));
+        let layers = Arc::new(scenery.layers.within(&spec.layers, &mut cx).around(&around));
         let upgrade = match (&spec.upgrade, &route) {
             (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
             _ => Some(None),
@@ -134,15 +167,31 @@ impl Gateway {
         let (route, plan, upgrade) = (route.ok()?, plan?, upgrade?);
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
         let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, max_body, named });
-        if let Err(with) = self.routes.add(&route, endpoint.clone()) {
-            let message = match with == route.path {
-                true => format!("`{}` is written twice", route.name(&with)),
-                false => format!("`{}` takes the same requests as `{}`", route.name(&route.path), route.name(&with)),
-            };
-            return problems.error(written.span, message, "leave out one");
+        let patterns = scenery.hosts.iter().map(Some).chain(scenery.hosts.is_empty().then_some(None));
+        for pattern in patterns {
+            let site = self.site(pattern, &scenery.unserved);
+            if let Err(with) = site.routes.add(&route, endpoint.clone()) {
+                let message = match with == route.path {
+                    true => format!("`{}` is written twice", route.name(&with)),
+                    false => {
+                        format!("`{}` takes the same requests as `{}`", route.name(&route.path), route.name(&with))
+                    }
+                };
+                return problems.error(written.span, message, "leave out one");
+            }
         }
         self.endpoints.push(endpoint);
         Some(())
+    }
+
+    /// What a host serves.
+    fn site(&mut self, pattern: Option<&HostPattern>, unserved: &Arc<Stack>) -> &mut Site {
+        let site = self.hosts.entry(pattern, || Site { routes: Routes::new(), unserved: unserved.clone() });
+        // Of several groups none speaks for the host.
+        if !Arc::ptr_eq(&site.unserved, unserved) {
+            site.unserved = self.unserved.clone();
+        }
+        site
     }
 
     fn plan(
@@ -210,14 +259,15 @@ impl Gateway {
             if let Some(redirect) = redirect {
                 return gateway.redirect(scope, redirect);
             }
+            let site = gateway.hosts.find(|| scope.host());
             // Few requests come from another gateway, or ask about the server.
             if (scope.forwarded() || *scope.method() == Method::OPTIONS)
-                && let Some(response) = gateway.answer_itself(&scope)
+                && let Some(response) = answer_itself(&scope, site)
             {
                 return Box::pin(gateway.leave(scope, response)).await;
             }
-            let found = gateway.routes.find(scope.method(), scope.path().unwrap_or_default());
-            match found {
+            let found = site.map(|site| site.routes.find(scope.method(), scope.path().unwrap_or_default()));
+            match found.unwrap_or(Ok(Found::Nothing)) {
                 Ok(Found::Endpoint(endpoint, params)) => {
                     let own = alone(&mut scope);
                     own.set_params(params);
@@ -225,31 +275,9 @@ impl Gateway {
                     endpoint.serve(scope).await
                 }
                 // Boxed: few requests come here, all would carry the room.
-                other => Box::pin(gateway.turn_away(scope, other)).await,
+                other => Box::pin(gateway.turn_away(scope, site, other)).await,
             }
         }
-    }
-
-    /// The answer to a request that may not go further than here: one about the server (RFC 9110, 9.3.7), one that came as
-    /// far as it may, and one that came back.
-    fn answer_itself(&self, scope: &Scope) -> Option<Response<Body>> {
-        let asks = *scope.method() == Method::OPTIONS;
-        if asks && scope.path() == Some("*") {
-            return Some(respond::options(&METHODS));
-        }
-        if asks && scope.forwarded() && via::forwards(scope.headers()) == Forwards::AtMost(0) {
-            let path = scope.path()?;
-            let serves = |method: &&str| {
-                let method = Method::from_bytes(method.as_bytes());
-                method.is_ok_and(|method| matches!(self.routes.find(&method, path), Ok(Found::Endpoint(..))))
-            };
-            let has: Vec<&str> = METHODS.iter().copied().filter(serves).collect();
-            return (!has.is_empty()).then(|| respond::options(&has));
-        }
-        if !scope.forwarded() {
-            return None;
-        }
-        via::check(scope.headers()).err().map(|error| respond::fail(&error))
     }
 
     /// An answer of the gateway's own leaves.
@@ -260,27 +288,23 @@ impl Gateway {
     }
 
     /// A request that no endpoint serves.
-    async fn turn_away(&self, scope: Arc<Scope>, found: Result<Found<'_, Endpoint>, Error>) -> Reply {
-        let asked = self.asked_about(&scope, &found);
-        let mut visit = Visit::new(asked.map_or(&self.unserved, |endpoint| &endpoint.layers), scope);
+    async fn turn_away(
+        &self,
+        scope: Arc<Scope>,
+        site: Option<&Site>,
+        found: Result<Found<'_, Endpoint>, Error>,
+    ) -> Reply {
+        let asked = site.and_then(|site| site.asked_about(&scope, &found));
+        let unserved = site.map_or(&self.unserved, |site| &site.unserved);
+        let mut visit = Visit::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
         let response = match (visit.enter().await, found) {
             (Some(response), _) => response,
             (None, Ok(Found::Methods(methods))) => respond::other_method(visit.scope().method(), &methods),
+            (None, Ok(_)) if site.is_none() => respond::other_host(),
             (None, Ok(_)) => respond::not_found(),
             (None, Err(error)) => respond::fail(&error),
         };
         visit.leave(response).await
-    }
-
-    /// The endpoint whose layers a preflight is for: the one that would serve the request it announces (Fetch, 4.8).
-    fn asked_about(&self, scope: &Scope, found: &Result<Found<'_, Endpoint>, Error>) -> Option<&Arc<Endpoint>> {
-        let (&Method::OPTIONS, Ok(Found::Methods(_))) = (scope.method(), found) else { return None };
-        let announced = scope.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
-        let announced = Method::from_bytes(announced.as_bytes()).ok()?;
-        match self.routes.find(&announced, scope.path()?) {
-            Ok(Found::Endpoint(endpoint, _)) => Some(endpoint),
-            _ => None,
-        }
     }
 
     /// A request to a listener that sends all of them to `https`. It passes no layer on its way in: what it would be asked
@@ -296,6 +320,37 @@ impl Gateway {
         let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
         scope.facts_mut().set_client(connection.client(Version::HTTP_11));
         Visit::new(&self.unserved, Arc::new(scope)).refuse(|| respond::refusal(&refusal))
+    }
+}
+
+impl Site {
+    /// The endpoint whose layers a preflight is for: the one that would serve the request it announces (Fetch, 4.8).
+    fn asked_about(&self, scope: &Scope, found: &Result<Found<'_, Endpoint>, Error>) -> Option<&Arc<Endpoint>> {
+        let (&Method::OPTIONS, Ok(Found::Methods(_))) = (scope.method(), found) else { return None };
+        let announced = scope.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
+        let announced = Method::from_bytes(announced.as_bytes()).ok()?;
+        match self.routes.find(&announced, scope.path()?) {
+            Ok(Found::Endpoint(endpoint, _)) => Some(endpoint),
+            _ => None,
+        }
+    }
+}
+
+/// What stands around endpoints that are written in one place.
+struct Scenery {
+    layers: Shared,
+    hosts: Vec<HostPattern>,
+    /// Around requests that no endpoint serves, for their hosts.
+    unserved: Arc<Stack>,
+}
+
+impl Scenery {
+    /// What an endpoint is called: as it is written, with the first of its hosts.
+    fn name(&self, written: &Located<String>, route: &Route) -> Arc<str> {
+        match self.hosts.first() {
+            Some(host) if route.readable => route.name(&format!("{host}{}", route.path)).into(),
+            _ => written.as_str().into(),
+        }
     }
 }
 
@@ -329,6 +384,28 @@ impl Endpoint {
         };
         visit.leave(response).await
     }
+}
+
+/// The answer to a request that may not go further than here: one about the server (RFC 9110, 9.3.7), one that came as
+/// far as it may, and one that came back.
+fn answer_itself(scope: &Scope, site: Option<&Site>) -> Option<Response<Body>> {
+    let asks = *scope.method() == Method::OPTIONS;
+    if asks && scope.path() == Some("*") {
+        return Some(respond::options(&METHODS));
+    }
+    if asks && scope.forwarded() && via::forwards(scope.headers()) == Forwards::AtMost(0) {
+        let (site, path) = (site?, scope.path()?);
+        let serves = |method: &&str| {
+            let method = Method::from_bytes(method.as_bytes());
+            method.is_ok_and(|method| matches!(site.routes.find(&method, path), Ok(Found::Endpoint(..))))
+        };
+        let has: Vec<&str> = METHODS.iter().copied().filter(serves).collect();
+        return (!has.is_empty()).then(|| respond::options(&has));
+    }
+    if !scope.forwarded() {
+        return None;
+    }
+    via::check(scope.headers()).err().map(|error| respond::fail(&error))
 }
 
 /// The scope of a request that nobody else has yet.

@@ -27,8 +27,8 @@ pub trait Spec: Decode {
     /// The field under which it is written at the document: for every endpoint, and for requests that none serves.
     const AT_DOCUMENT: Option<Field> = None;
 
-    /// The field under which it is written at an endpoint: for this one, instead of what the document says. Where it may
-    /// be written at both, `off` takes it away.
+    /// The field under which it is written at an endpoint, or at a group of them: for this one, instead of what is written
+    /// further out. Where it may be written at the document too, `off` takes it away.
     const AT_ENDPOINT: Option<Field> = None;
 
     /// What holds where nothing is written; nothing, for a layer that is there only if it is written.
@@ -196,4 +196,11 @@ pub struct Around<'a> {
     pub max_body: usize,
     /// The bound that is written at the endpoint, for bodies that are handed on as well.
     pub written_max_body: Option<usize>,
+}
+
+impl Around<'_> {
+    /// Requests that no endpoint serves.
+    pub fn nothing() -> Self {
+        Around { route: None, plan: None, max_body: 0, written_max_body: None }
+    }
 }

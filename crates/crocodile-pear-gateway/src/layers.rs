@@ -58,22 +58,28 @@ macro_rules! layers {
             }
         }
 
-        /// The layers that are written for all, ready.
+        /// The layers that hold at one place, ready.
         pub struct Shared {
-            $($name: Option<Arc<<$name::$spec as Spec>::Ready>>,)*
+            $($name: Holds<<$name::$spec as Spec>::Ready>,)*
             names_route: bool,
         }
 
         impl Shared {
-            /// The layers around an endpoint, which may have some of its own, or around all that no endpoint serves.
-            pub fn around(&self, own: Option<&Layers<AtEndpoint>>, at: &Around<'_>, cx: &mut Compile<'_>) -> Stack {
+            /// What holds further in, where some are written anew.
+            pub fn within<P: Place>(&self, own: &Layers<P>, cx: &mut Compile<'_>) -> Shared {
+                $(let $name = inner::<P, _, _>(&self.$name, own.$name.as_ref(), cx);)*
+                Shared { $($name,)* names_route: self.names_route || cx.names_route }
+            }
+
+            /// The layers around an endpoint, or around all that no endpoint serves.
+            pub fn around(&self, at: &Around<'_>) -> Stack {
                 let mut stack = Stack::default();
                 $(
-                    let ready = choose(&self.$name, own.map(|own| own.$name.as_ref()), cx);
-                    let around = ready.and_then(|ready| <$name::$spec as Spec>::around(&ready, at));
+                    let ready = self.$name.as_ref().and_then(Option::as_ref);
+                    let around = ready.and_then(|ready| <$name::$spec as Spec>::around(ready, at));
                     around.into_iter().for_each(|layer| stack.push(stringify!($name), layer));
                 )*
-                stack.names_route = self.names_route || cx.names_route;
+                stack.names_route = self.names_route;
                 stack
             }
         }
@@ -141,6 +147,9 @@ fn inherited<T: Spec>() -> bool {
 
 /// Where layers are written.
 pub trait Place {
+    /// Whether none are written further in.
+    const INNERMOST: bool = false;
+
     /// The field of a layer here.
     fn field<T: Spec>() -> Option<Field>;
 
@@ -167,11 +176,23 @@ impl Place for AtDocument {
     }
 }
 
+/// At a group of endpoints.
+#[derive(Clone, Copy, Debug)]
+pub struct AtGroup;
+
+impl Place for AtGroup {
+    fn field<T: Spec>() -> Option<Field> {
+        T::AT_ENDPOINT
+    }
+}
+
 /// At an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct AtEndpoint;
 
 impl Place for AtEndpoint {
+    const INNERMOST: bool = true;
+
     fn field<T: Spec>() -> Option<Field> {
         T::AT_ENDPOINT
     }
@@ -182,23 +203,30 @@ fn property<T: Spec>() -> Property {
     Property { schema: Setting::<T>::schema, optional: true, default }
 }
 
-fn shared<T: Spec>(written: Option<&Setting<T>>, cx: &mut Compile<'_>) -> Option<Arc<T::Ready>> {
+/// What holds of a layer at one place: nothing, while nobody has said whether it is there; then the layer, if it is.
+type Holds<R> = Option<Option<Arc<R>>>;
+
+fn shared<T: Spec>(written: Option<&Setting<T>>, cx: &mut Compile<'_>) -> Holds<T::Ready> {
     match written {
-        Some(setting) => setting.on()?.compile(cx),
+        Some(setting) => Some(ready(setting, cx)),
         // What can be written at endpoints alone is nothing to the others.
         None if T::AT_DOCUMENT.is_none() && T::AT_ENDPOINT.is_some() => None,
-        None => T::unwritten()?.compile(cx),
+        None => Some(T::unwritten().and_then(|spec| spec.compile(cx))),
     }
 }
 
-fn choose<T: Spec<Ready = R>, R>(
-    shared: &Option<Arc<R>>,
-    own: Option<Option<&Setting<T>>>,
+fn inner<P: Place, T: Spec<Ready = R>, R>(
+    outer: &Holds<R>,
+    own: Option<&Setting<T>>,
     cx: &mut Compile<'_>,
-) -> Option<Arc<R>> {
-    match own {
-        Some(Some(setting)) => setting.on()?.compile(cx),
-        Some(None) if T::AT_DOCUMENT.is_none() && T::AT_ENDPOINT.is_some() => T::unwritten()?.compile(cx),
-        _ => shared.clone(),
+) -> Holds<R> {
+    match (own, outer) {
+        (Some(setting), _) => Some(ready(setting, cx)),
+        (None, None) if P::INNERMOST => Some(T::unwritten().and_then(|spec| spec.compile(cx))),
+        (None, outer) => outer.clone(),
     }
+}
+
+fn ready<T: Spec>(setting: &Setting<T>, cx: &mut Compile<'_>) -> Option<Arc<T::Ready>> {
+    setting.on()?.compile(cx)
 }

@@ -81,6 +81,11 @@ pub fn not_found() -> Response<Body> {
     refuse(StatusCode::NOT_FOUND, "no endpoint has this path")
 }
 
+/// No endpoint is for this host.
+pub fn other_host() -> Response<Body> {
+    refuse(StatusCode::MISDIRECTED_REQUEST, "no endpoint is for this host")
+}
+
 /// The path has endpoints, and none for this method. `OPTIONS` is told which it has.
 pub fn other_method(method: &Method, has: &[&Method]) -> Response<Body> {
     let mut response = match *method {

@@ -1,7 +1,9 @@
 //! Which endpoint a request is for.
 
+mod host;
 mod tree;
 
+pub use host::{HostPattern, Hosts};
 pub use tree::{Found, Routes};
 
 use crocodile_pear::problem::Problems;

@@ -31,6 +31,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("EjectSpec", "Ejection"),
     ("HealthSpec", "Health"),
     ("XmlSpec", "XML"),
+    ("GroupSpec", "A group of endpoints"),
     ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
     ("Clients", "Clients"),

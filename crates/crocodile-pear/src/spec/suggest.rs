@@ -20,6 +20,7 @@ const SAME: &[(&str, &str)] = &[
     ("default", "otherwise"),
     ("deduplicate", "dedupe"),
     ("distinct", "dedupe"),
+    ("domains", "hosts"),
     ("event-stream", "sse"),
     ("eventsource", "sse"),
     ("fallback", "otherwise"),
@@ -29,6 +30,7 @@ const SAME: &[(&str, &str)] = &[
     ("gzip", "compress"),
     ("health_check", "health"),
     ("healthcheck", "health"),
+    ("host", "hosts"),
     ("hosts", "servers"),
     ("input_headers", "forward"),
     ("jsonl", "ndjson"),
@@ -44,22 +46,33 @@ const SAME: &[(&str, &str)] = &[
     ("port", "listen"),
     ("proxy_read_timeout", "timeout"),
     ("routes", "endpoints"),
+    ("server_name", "hosts"),
     ("service", "to"),
     ("services", "upstreams"),
+    ("sites", "groups"),
     ("steps", "pipeline"),
     ("targets", "servers"),
     ("unique", "dedupe"),
     ("upstream", "to"),
     ("uri", "url"),
     ("verb", "method"),
+    ("vhosts", "groups"),
+    ("virtual_host", "hosts"),
+    ("virtual_hosts", "groups"),
 ];
 
 /// Fields of other products that are no field here, and what to write instead.
 const HABITS: &[(&str, &str)] = &[
     ("backend", "name the API under `upstreams`, and write the endpoint as `METHOD /path: NAME /path`"),
+    ("host", GROUP),
+    ("hosts", GROUP),
     ("proxy_pass", "name the API under `upstreams`, and write the endpoint as `METHOD /path: NAME /path`"),
+    ("server_name", GROUP),
     ("url_pattern", "write the path of the call behind the upstream's name: `NAME /path`"),
 ];
+
+const GROUP: &str =
+    "write `groups: { NAME: { hosts: […], endpoints: {…} } }`: endpoints of one group have hosts in common";
 
 /// What to write instead of a field of another product.
 pub fn habit(word: &str) -> Option<&'static str> {
