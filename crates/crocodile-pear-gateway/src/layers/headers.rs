@@ -1,5 +1,7 @@
 //! `headers`: fields of the answer that are set or removed, whoever gave it.
 
+mod preset;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 use crate::layer::{Compile, Layer, Passage, Spec};
+use preset::Preset;
 
 spec! {
     /// Header fields of the answers: of those that pipelines give, of failures, and of requests that no endpoint serves or
@@ -29,6 +32,9 @@ spec! {
         pub set: Option<Entries<Texts>>,
         /// Fields to remove.
         pub remove: Option<Vec<Located<String>>>,
+        /// The usual fields for security: `secure` for pages, `api` for APIs. An answer that has one of them keeps its own; `server` and
+        /// `x-powered-by` are removed. `set` and `remove` go before it.
+        pub preset: Option<Preset>,
     }
 }
 
@@ -56,8 +62,8 @@ impl Spec for Headers {
         let written = self.remove.iter().flatten();
         let remove: Vec<_> =
             written.filter_map(|name| admit(name.as_str(), name.span, &mut names, cx.problems)).collect();
-        let nothing = set.is_empty() && remove.is_empty();
-        (!nothing).then(|| Arc::new(Dress { remove, set, limiter: LogLimiter::every(OFTEN) }))
+        let nothing = set.is_empty() && remove.is_empty() && self.preset.is_none();
+        (!nothing).then(|| Arc::new(Dress { preset: self.preset, remove, set, limiter: LogLimiter::every(OFTEN) }))
     }
 }
 
@@ -84,6 +90,7 @@ const OFTEN: Duration = Duration::from_secs(1);
 
 /// What dresses answers.
 pub struct Dress {
+    preset: Option<Preset>,
     remove: Vec<HeaderName>,
     set: Vec<(HeaderName, Vec<FieldText>)>,
     limiter: LogLimiter,
@@ -125,6 +132,9 @@ impl FieldText {
 impl Layer for Dress {
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let view = View { status: response.status(), scope };
+        if let Some(preset) = self.preset {
+            preset.apply(response.headers_mut());
+        }
         for name in &self.remove {
             response.headers_mut().remove(name);
         }
@@ -141,7 +151,8 @@ impl Layer for Dress {
         };
         let set = list(self.set.iter().map(|(name, _)| name).collect(), "sets");
         let removed = list(self.remove.iter().collect(), "removes");
-        Some(set.into_iter().chain(removed).collect::<Vec<_>>().join("; "))
+        let preset = self.preset.map(|preset| format!("sets the fields of `{}`", preset.word()));
+        Some(preset.into_iter().chain(set).chain(removed).collect::<Vec<_>>().join("; "))
     }
 }
 
