@@ -12,7 +12,7 @@ use crocodile_pear::spec::{Entries, Located};
 use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN};
 use http::{HeaderMap, Method, Response, Version};
 use indexmap::IndexMap;
 
@@ -268,7 +268,7 @@ impl Gateway {
             }
             let found = site.map(|site| site.routes.find(scope.method(), scope.path().unwrap_or_default()));
             match found.unwrap_or(Ok(Found::Nothing)) {
-                Ok(Found::Endpoint(endpoint, params)) => {
+                Ok(Found::Endpoint(endpoint, params)) if !another_answers(site, &scope, endpoint) => {
                     let own = alone(&mut scope);
                     own.set_params(params);
                     endpoint.pass(own, upgrade);
@@ -326,7 +326,14 @@ impl Gateway {
 impl Site {
     /// The endpoint whose layers a preflight is for: the one that would serve the request it announces (Fetch, 4.8).
     fn asked_about(&self, scope: &Scope, found: &Result<Found<'_, Endpoint>, Error>) -> Option<&Arc<Endpoint>> {
-        let (&Method::OPTIONS, Ok(Found::Methods(_))) = (scope.method(), found) else { return None };
+        let (&Method::OPTIONS, Ok(Found::Methods(_) | Found::Endpoint(..))) = (scope.method(), found) else {
+            return None;
+        };
+        self.announced(scope)
+    }
+
+    /// The endpoint that would serve the request that a preflight announces.
+    fn announced(&self, scope: &Scope) -> Option<&Arc<Endpoint>> {
         let announced = scope.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
         let announced = Method::from_bytes(announced.as_bytes()).ok()?;
         match self.routes.find(&announced, scope.path()?) {
@@ -334,6 +341,15 @@ impl Site {
             _ => None,
         }
     }
+}
+
+/// Whether this is a preflight that the layers of another endpoint answer than the one that serves `OPTIONS`.
+fn another_answers(site: Option<&Site>, scope: &Scope, serves: &Arc<Endpoint>) -> bool {
+    *scope.method() == Method::OPTIONS
+        && scope.headers().contains_key(ORIGIN)
+        && site
+            .and_then(|site| site.announced(scope))
+            .is_some_and(|asked| asked.layers.answers_preflights && !Arc::ptr_eq(asked, serves))
 }
 
 /// What stands around endpoints that are written in one place.

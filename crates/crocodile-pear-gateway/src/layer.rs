@@ -64,6 +64,11 @@ pub trait Layer: Send + Sync + 'static {
         Passage::Done
     }
 
+    /// Whether it answers preflights of CORS: those that are for its endpoint come to it, though another one serves `OPTIONS`.
+    fn answers_preflights(&self) -> bool {
+        false
+    }
+
     /// Whether it wants to know how every answer ends. How those end that stream, or have not begun, it learns anyway.
     fn watches(&self) -> bool {
         false

@@ -94,6 +94,8 @@ layers! {
     deadline: Deadline,
     // Every answer that leaves has these fields, whoever gave it.
     headers: Headers,
+    // A preflight has no credentials, and the refusals of those behind it can be read by pages.
+    cors: Cors,
     // The cheapest refusal.
     addresses: Addresses,
     // Those behind it that read a body read no more than this.

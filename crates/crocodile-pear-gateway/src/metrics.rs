@@ -36,10 +36,12 @@ pub enum RefusedBy {
     Addresses,
     /// Its body is too large.
     MaxBody,
+    /// It is a preflight for what its page may not do.
+    Cors,
 }
 
 /// As labels, in the order of [`RefusedBy`].
-const REFUSED_BY: [&str; 2] = ["addresses", "max_body"];
+const REFUSED_BY: [&str; 3] = ["addresses", "max_body", "cors"];
 
 /// The gateway's own counters.
 pub struct Metrics {

@@ -17,6 +17,8 @@ pub struct Stack {
     layers: Vec<(&'static str, Arc<dyn Layer>)>,
     /// Whether one of them wants to know how every answer ends.
     watched: bool,
+    /// Whether one of them answers preflights.
+    pub answers_preflights: bool,
     /// Whether an expression of theirs uses `$route`.
     pub names_route: bool,
 }
@@ -25,6 +27,7 @@ impl Stack {
     /// Adds a layer within the others.
     pub fn push(&mut self, name: &'static str, layer: Arc<dyn Layer>) {
         self.watched |= layer.watches();
+        self.answers_preflights |= layer.answers_preflights();
         self.layers.push((name, layer));
     }
 
