@@ -11,6 +11,9 @@ use crate::stage::{Demo, Served, shell};
 const DEMO: (&str, &str) = ("127.0.0.1:8080", "127.0.0.1:9000");
 const GATEWAY: &str = "127.0.0.1:8081";
 
+/// The folder with files that an example includes.
+const PARTS: &str = "files";
+
 /// What editors look for in the first line.
 const SCHEMA: &str = "# yaml-language-server: $schema=crocodile-pear.schema.json";
 
@@ -52,11 +55,16 @@ fn tried(text: &str) -> String {
 
 /// The example as it stands, with free ports in the place of those that it names.
 fn serve(text: &str, demo: &Demo) -> Served {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
     assert!(text.contains(GATEWAY) && !text.contains(DEMO.0), "an example does not run beside the demo:\n{text}");
-    let placed = text.replace(GATEWAY, "127.0.0.1:0").replace(DEMO.1, &demo.upstreams);
-    fs::write(folder.join("example.yaml"), placed).unwrap();
-    Served::begin(&["run", "example.yaml"], &[], folder)
+    let placed = |text: &str| text.replace(GATEWAY, "127.0.0.1:0").replace(DEMO.1, &demo.upstreams);
+    fs::create_dir_all(folder.join(PARTS)).unwrap();
+    for part in fs::read_dir(root().join("examples").join(PARTS)).unwrap().map(|entry| entry.unwrap()) {
+        let text = fs::read_to_string(part.path()).unwrap();
+        fs::write(folder.join(PARTS).join(part.file_name()), placed(&text)).unwrap();
+    }
+    fs::write(folder.join("example.yaml"), placed(text)).unwrap();
+    Served::begin(&["run", "example.yaml"], &[], &folder)
 }
 
 #[test]

@@ -37,6 +37,10 @@ impl Schema {
             "const" if value != wanted => wrong(),
             "anyOf" if fit() == 0 => wrong(),
             "oneOf" if fit() != 1 => wrong(),
+            "minItems" if value.as_array().is_some_and(|list| (list.len() as u64) < wanted.as_u64().unwrap_or(0)) => {
+                wrong()
+            }
+            "maximum" if value.as_f64() > wanted.as_f64() => wrong(),
             "minimum" if value.as_f64() < wanted.as_f64() => wrong(),
             "pattern" if value.as_str().is_some_and(|text| !fits(text, wanted.as_str().unwrap_or_default())) => wrong(),
             "required" if list().any(|name| value.get(name.as_str().unwrap_or_default()).is_none()) => wrong(),
@@ -45,7 +49,9 @@ impl Schema {
             "additionalProperties" if schema.get("properties").is_none() => {
                 self.fields(&Value::Object(Default::default()), Some(wanted), value)
             }
-            "type" | "const" | "anyOf" | "oneOf" | "minimum" | "pattern" | "required" => Ok(()),
+            "type" | "const" | "anyOf" | "oneOf" | "minItems" | "maximum" | "minimum" | "pattern" | "required" => {
+                Ok(())
+            }
             note if NOTES.contains(&note) => Ok(()),
             other => Err(format!("this test does not know the keyword {other}")),
         }
