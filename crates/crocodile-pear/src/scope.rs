@@ -1,9 +1,11 @@
 //! What a request brings with it: the client's words, as expressions and templates see them.
 
 mod body;
+mod credentials;
 mod facts;
 pub mod memo;
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,12 +19,13 @@ use crate::http1::Headers;
 use crate::jq::{self, Data, Value};
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
+pub use credentials::Credentials;
 pub use facts::{ClientFacts, Facts};
 use memo::Memo;
 use tokio::time::Instant;
 
 /// The variables that every expression may use, without `$`. What is put into the facts of a request is named here too.
-pub const VARIABLES: [&str; 7] = ["path", "query", "headers", "body", "client", "route", "id"];
+pub const VARIABLES: [&str; 8] = ["path", "query", "headers", "body", "client", "claims", "route", "id"];
 
 /// The parameters of a request's path, by name.
 #[derive(Debug, Default)]
@@ -150,6 +153,16 @@ impl Scope {
     /// The host that the client asked for, as it came: with its port, if it has one. In HTTP/2 it is `:authority`.
     pub fn host(&self) -> Option<&[u8]> {
         self.headers.first(&HOST)
+    }
+
+    /// The query that a call takes along: without the credentials that the gateway has checked.
+    pub fn forwarded_query(&self) -> Option<Cow<'_, str>> {
+        match (self.query()?, self.facts.credentials()) {
+            (query, None) => Some(Cow::Borrowed(query)),
+            (query, Some(credentials)) => {
+                Some(credentials.other_parameters(query)).filter(|left| query.is_empty() || !left.is_empty())
+            }
+        }
     }
 
     /// The client's header fields.

@@ -17,6 +17,7 @@ pub mod link;
 mod outage;
 mod pool;
 mod random;
+mod remote;
 mod request;
 mod resolve;
 mod retry;
@@ -32,6 +33,7 @@ pub use self::eject::{EjectSpec, Ejection};
 pub use self::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness};
 pub use self::health::HealthSpec;
 pub use self::pool::Connections;
+pub use self::remote::Remote;
 pub use self::resolve::{Resolver, ResolverSpec};
 pub use self::retry::{BackoffSpec, Cause, RetrySpec};
 pub use self::spec::{

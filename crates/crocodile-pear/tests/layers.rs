@@ -29,8 +29,29 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
-    "config", "address", "network", "log", "server", "listen", "metrics", "respond", "compress", "layer", "stack",
-    "layers", "route", "upgrade", "document", "demo", "gateway", "health", "live", "admin", "cli",
+    "config",
+    "address",
+    "network",
+    "background",
+    "watched",
+    "log",
+    "server",
+    "listen",
+    "metrics",
+    "respond",
+    "compress",
+    "layer",
+    "stack",
+    "layers",
+    "route",
+    "upgrade",
+    "document",
+    "demo",
+    "gateway",
+    "health",
+    "live",
+    "admin",
+    "cli",
 ];
 
 /// Macros live at the root of their crate, wherever they are written.

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::Version;
 
+use super::Credentials;
 use crate::jq::value::number;
 use crate::jq::{self, Value};
 
@@ -59,6 +60,7 @@ pub struct Facts {
     route: Option<Arc<str>>,
     id: OnceLock<Digits>,
     found: Vec<(&'static str, Value)>,
+    credentials: Option<Arc<Credentials>>,
 }
 
 impl Facts {
@@ -103,6 +105,16 @@ impl Facts {
     /// What was found out under this name.
     pub fn found(&self, name: &str) -> Option<&Value> {
         self.found.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Where the client's credentials stand, if they were checked and so are not forwarded.
+    pub fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_deref()
+    }
+
+    /// Says so.
+    pub fn set_credentials(&mut self, credentials: Arc<Credentials>) {
+        self.credentials = Some(credentials);
     }
 
     /// `$client`, `$route` or `$id`; null for what is not known.

@@ -540,9 +540,9 @@ impl Calling {
     fn prepare(&self, item: &Value, names: &Names, scope: &Scope) -> Result<Call, Error> {
         let view = View { item, names, scope, blame: self.blame };
         let mut target = self.target.target(&view)?;
-        if let (true, Some(query)) = (self.client_query, scope.query()) {
+        if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
             target.push('?');
-            target.push_str(query);
+            target.push_str(&query);
         }
         let method = match &self.method {
             Verb::Clients => scope.call_method().clone(),

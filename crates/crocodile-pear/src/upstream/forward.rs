@@ -280,6 +280,13 @@ impl Forward {
             Fields::Named(names) => pick(names, scope.headers()),
             Fields::All => all(scope.headers(), likeness),
         };
+        if let Some(credentials) = scope.facts().credentials() {
+            // A field that is named is meant. `cookie` is named for the sake of the other cookies.
+            if let Fields::All = self.fields {
+                credentials.remove_headers(&mut headers);
+            }
+            credentials.remove_cookies(&mut headers);
+        }
         match self.facts {
             Facts::Off => {}
             Facts::X => tell(scope, &mut headers),

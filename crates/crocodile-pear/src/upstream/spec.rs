@@ -33,7 +33,8 @@ spec! {
         /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The client's header fields that are forwarded: a list of names, or `all`. No other is. `all` leaves out those of one
-        /// hop, and those in which the client would say who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`).
+        /// hop, those in which the client would say who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`), and the credentials
+        /// that `authenticate` reads.
         pub forward: FieldsSpec = FieldsSpec::Named(Vec::new()),
         /// The `host` of calls: a name, or `keep` for the client's own. The server's by default.
         pub host: Option<HostSpec>,
@@ -190,7 +191,7 @@ pub struct Given<'a> {
 }
 
 impl TlsSpec {
-    fn compile(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
+    pub(super) fn compile(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
         let mut sound = true;
         let mut read = |written: &Option<Located<String>>| match files(written.as_ref()?) {
             Ok(bytes) => Some(bytes),
@@ -329,7 +330,7 @@ fn servers(written: &[ServerSpec], problems: &mut Problems) -> Option<Vec<(Uri, 
     servers.into_iter().collect()
 }
 
-fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
+pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     let wrong = |message: &str, remedy: &str, problems: &mut Problems| {
         problems.error(written.span, message.to_owned(), remedy.to_owned())
     };

@@ -1,0 +1,91 @@
+//! A URL that is called for the gateway's own sake: a key set, an introspection endpoint, a token endpoint.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use super::spec::{Given, TlsSpec, url};
+use super::{Call, Settings, Timeouts, TlsSettings, Upstream};
+use crate::error::Error;
+use crate::flow::Body;
+use crate::problem::Problems;
+use crate::spec::{Located, Timeout};
+
+/// The largest answer: a key set with hundreds of keys fits well.
+const LARGEST: usize = 1 << 20;
+
+/// A URL, ready to be called from any core.
+pub struct Remote {
+    upstream: Arc<Upstream>,
+    target: String,
+}
+
+impl Remote {
+    /// Makes ready what is written; every problem is noted. `name` stands in errors. A call takes at most `timeout`.
+    pub fn compile(
+        name: &str,
+        written: &Located<String>,
+        tls: Option<&TlsSpec>,
+        timeout: Duration,
+        given: &Given<'_>,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let (base, query) = match written.value.split_once('?') {
+            Some((base, query)) => (base, Some(query)),
+            None => (written.as_str(), None),
+        };
+        let bare = Located { value: base.to_owned(), span: written.span, runs: written.runs.clone() };
+        let uri = url(&bare, problems)?;
+        if let (Some(_), Some("http")) = (tls, uri.scheme_str()) {
+            let remedy = format!("write `https{}`, or leave out `tls`", written.value.trim_start_matches("http"));
+            return problems.error(written.span, "`tls` needs an `https` URL", remedy);
+        }
+        let host = uri.host().unwrap_or("localhost");
+        let tls = tls.map_or(Some(TlsSettings::default()), |tls| tls.compile(host, given.files, problems))?;
+        let path = uri.path().to_owned();
+        let origin =
+            format!("{}://{}", uri.scheme_str().unwrap_or("http"), uri.authority().map_or("", |at| at.as_str()));
+        let Ok(origin) = origin.parse() else { return problems.error(written.span, "this is not a URL", "") };
+        let timeouts = Timeouts { call: Timeout::After(timeout), ..Timeouts::default() };
+        let settings = Settings { tls, timeouts, resolver: given.resolver.clone(), ..Settings::new(name, origin) };
+        match Upstream::new(settings) {
+            Ok(upstream) => {
+                let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
+                Some(Remote { upstream, target })
+            }
+            Err(error) => problems.error(written.span, error.detail().to_owned(), ""),
+        }
+    }
+
+    /// Gets a JSON document.
+    ///
+    /// # Errors
+    /// As [`Upstream::call`], and `Oversized`.
+    pub async fn get(&self) -> Result<(StatusCode, Bytes), Error> {
+        self.call(Call::get(self.target.clone())).await
+    }
+
+    /// Posts a form, which is answered with JSON. `authorization` is sent as it is.
+    ///
+    /// # Errors
+    /// As [`Upstream::call`], and `Oversized`.
+    pub async fn post(&self, form: String, authorization: Option<HeaderValue>) -> Result<(StatusCode, Bytes), Error> {
+        let mut call = Call::get(self.target.clone());
+        call.method = Method::POST;
+        call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        call.headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
+        call.body = Some(Body::Bytes(form.into()));
+        self.call(call).await
+    }
+
+    async fn call(&self, mut call: Call) -> Result<(StatusCode, Bytes), Error> {
+        let accept: &mut HeaderMap = &mut call.headers;
+        accept.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let answer = self.upstream.call(call).await?;
+        let body = answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(self.upstream.name()))?;
+        Ok((answer.status, body))
+    }
+}
