@@ -101,7 +101,8 @@ fn compile(
     node.into_iter().for_each(|node| document::check_served(node, &mut problems));
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
-    let given = Surroundings { unread: &[], files: &files, metrics };
+    let paths = |written: &_| sources.path(written);
+    let given = Surroundings { unread: &[], files: &files, paths: &paths, metrics };
     let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
     if let (None, Some(node)) = (&document, node) {
         let (readable, broken) = Document::partial(node);

@@ -41,8 +41,13 @@ impl Sources {
 
     /// Reads a file that is named in one of these, from the folder of that one; or says why it cannot be read.
     pub fn beside(&self, written: &Located<String>) -> Result<Vec<u8>, String> {
+        read(&self.path(written))
+    }
+
+    /// Where a file is that is named in one of these: relative to the folder of that one.
+    pub fn path(&self, written: &Located<String>) -> PathBuf {
         let folder = self.file(written.span.file).and_then(|source| source.path.parent());
-        include::bytes(&folder.unwrap_or(Path::new("")).join(&written.value)).map_err(|fault| include::reason(&fault))
+        folder.unwrap_or(Path::new("")).join(&written.value)
     }
 
     /// Adds a file; answers the number that its spans carry.
@@ -50,6 +55,11 @@ impl Sources {
         self.0.push(Source { path, text });
         u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
     }
+}
+
+/// Reads a file that a configuration names, or says why it cannot be read.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    include::bytes(path).map_err(|fault| include::reason(&fault))
 }
 
 /// Reads a configuration with all that it includes, and the environment's variables put in. There is no tree if a

@@ -1,7 +1,7 @@
 //! From a document to a gateway, and the whole life of a request.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Passage};
@@ -10,16 +10,17 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Entries, Located};
 use crocodile_pear::step::{Compile, StreamSpec};
-use crocodile_pear::upstream::{Files, Given, ResolverSpec, Upstream};
+use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN};
 use http::{HeaderMap, Method, Response, Version};
 use indexmap::IndexMap;
 
 use crate::address;
+use crate::background::Task;
 use crate::document::{Document, EndpointSpec};
 use crate::itself;
-use crate::layer::{self, Around, PathParams};
+use crate::layer::{self, Around, PathParams, Paths};
 use crate::layers::Shared;
 use crate::listen::Listening;
 use crate::metrics::Metrics;
@@ -38,6 +39,9 @@ pub struct Gateway {
     listening: Vec<Listening>,
     upstreams: IndexMap<String, Arc<Upstream>>,
     metrics: Arc<Metrics>,
+    resolver: Option<Resolver>,
+    /// What goes on beside the requests, until somebody starts it.
+    tasks: Mutex<Vec<Task>>,
 }
 
 /// What one host serves.
@@ -70,6 +74,8 @@ pub struct Surroundings<'a> {
     pub unread: &'a [String],
     /// Reads what the document names.
     pub files: Files<'a>,
+    /// Says where that is.
+    pub paths: Paths<'a>,
     /// What is counted. A reload counts on.
     pub metrics: &'a Arc<Metrics>,
 }
@@ -81,7 +87,7 @@ impl Gateway {
         let listening = listening(document, given.files, problems);
         let mut sound = listening.is_some() && itself::check(document, problems).is_some();
         let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
-        let beside = Given { files: given.files, resolver };
+        let beside = Given { files: given.files, resolver: resolver.clone() };
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
             match spec.compile(name, *span, &beside, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
@@ -92,7 +98,8 @@ impl Gateway {
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
-        let mut cx = layer::Compile::new(problems, given.files, given.metrics);
+        let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
+        cx.resolver = resolver.clone();
         let layers = document.layers.compile(&mut cx);
         let unserved = Arc::new(layers.around(&Around::nothing()));
         let mut gateway = Gateway {
@@ -102,12 +109,16 @@ impl Gateway {
             listening: listening.unwrap_or_default(),
             upstreams,
             metrics: given.metrics.clone(),
+            tasks: Mutex::new(cx.tasks),
+            resolver,
         };
         let outside = Scenery { layers, hosts: Vec::new(), unserved };
         sound &= gateway.add_all(&document.endpoints, &outside, &broken, given, problems).is_some();
         for (_, group) in document.groups.iter().flat_map(|groups| groups.values()) {
-            let mut cx = layer::Compile::new(problems, given.files, given.metrics);
+            let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
+            cx.resolver = resolver.clone();
             let layers = outside.layers.within(&group.layers, &mut cx);
+            gateway.keep(cx.tasks);
             let hosts = group.hosts(problems);
             sound &= hosts.is_some();
             let hosts = hosts.unwrap_or_default();
@@ -160,6 +171,7 @@ impl Gateway {
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body, written_max_body };
         let layers = Arc::new(scenery.layers.within(&spec.layers, &mut cx).around(&around));
+        self.keep(cx.tasks);
         let upgrade = match (&spec.upgrade, &route) {
             (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
             _ => Some(None),
@@ -182,6 +194,11 @@ impl Gateway {
         }
         self.endpoints.push(endpoint);
         Some(())
+    }
+
+    /// Keeps what goes on beside the requests.
+    fn keep(&mut self, tasks: Vec<Task>) {
+        self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).extend(tasks);
     }
 
     /// What a host serves.
@@ -234,6 +251,11 @@ impl Gateway {
     /// The upstreams, by name.
     pub fn upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
         &self.upstreams
+    }
+
+    /// What goes on beside the requests while this gateway serves, for the first who asks.
+    pub fn take_tasks(&self) -> Vec<Task> {
+        std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is counted.

@@ -1,5 +1,6 @@
 //! The contract of a layer: a `Spec`, as written, compiles into a `Layer`, ready.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,15 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Expression, Field, Located};
 use crocodile_pear::step;
 use crocodile_pear::template::{self, Piece, Template, TemplateKind};
-use crocodile_pear::upstream::Files;
+use crocodile_pear::upstream::{Files, Resolver};
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 use indexmap::IndexMap;
 
+use crate::background::Task;
 use crate::metrics::Metrics;
 use crate::server::End;
+use crate::watched::Watched;
 
 /// A layer as written.
 pub trait Spec: Decode {
@@ -122,11 +125,20 @@ pub struct Compile<'a> {
     pub params: Option<PathParams<'a>>,
     /// Reads the files that the document names.
     pub files: Files<'a>,
+    /// Where the files are that the document names.
+    pub paths: Paths<'a>,
     /// What is counted.
     pub metrics: &'a Arc<Metrics>,
+    /// The DNS resolver of the document; the system's unless set.
+    pub resolver: Option<Resolver>,
+    /// What goes on beside the requests while the gateway serves.
+    pub tasks: Vec<Task>,
     /// Whether an expression uses `$route`.
     pub names_route: bool,
 }
+
+/// Says where a file is that the document names.
+pub type Paths<'a> = &'a dyn Fn(&Located<String>) -> PathBuf;
 
 /// The path parameters of an endpoint.
 #[derive(Clone, Copy, Default)]
@@ -139,12 +151,36 @@ pub struct PathParams<'a> {
 
 impl<'a> Compile<'a> {
     /// At the document.
-    pub fn new(problems: &'a mut Problems, files: Files<'a>, metrics: &'a Arc<Metrics>) -> Self {
-        Compile { problems, params: None, files, metrics, names_route: false }
+    pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
+        let (params, resolver, tasks) = (None, None, Vec::new());
+        Compile { problems, params, files, paths, metrics, resolver, tasks, names_route: false }
     }
 }
 
 impl Compile<'_> {
+    /// Reads a file that is watched while the gateway serves: a change is used without a reload, and a version that
+    /// `parse` refuses is not.
+    pub fn watch<T: Send + Sync + 'static>(
+        &mut self,
+        written: &Located<String>,
+        parse: impl Fn(&[u8]) -> Result<T, String> + Send + 'static,
+    ) -> Option<Arc<Watched<T>>> {
+        let bytes = match (self.files)(written) {
+            Ok(bytes) => bytes,
+            Err(reason) => {
+                let remedy = "name a file that is there; its path is relative to the configuration";
+                return self.problems.error(written.span, format!("cannot read `{written}`: {reason}"), remedy);
+            }
+        };
+        let first = match parse(&bytes) {
+            Ok(first) => first,
+            Err(reason) => return self.problems.error(written.span, format!("cannot use `{written}`: {reason}"), ""),
+        };
+        let (watched, task) = Watched::new(written, (self.paths)(written), first, parse);
+        self.tasks.push(task);
+        Some(watched)
+    }
+
     /// Compiles a text with expressions in braces. `names` are what expressions know here, besides what all know.
     pub fn template(&mut self, written: &Located<String>, names: &[&str]) -> Option<Template> {
         let foreign = |piece: &Piece<'_>| match piece {

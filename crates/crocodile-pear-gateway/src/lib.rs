@@ -2,6 +2,7 @@
 
 mod address;
 mod admin;
+mod background;
 pub mod cli;
 pub mod compress;
 pub mod config;
@@ -22,3 +23,4 @@ mod route;
 pub mod server;
 pub mod stack;
 pub mod upgrade;
+mod watched;

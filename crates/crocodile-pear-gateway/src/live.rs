@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::background::Background;
 use crate::gateway::Gateway;
 use crate::health::Checks;
 use crate::metrics;
@@ -14,6 +15,7 @@ pub struct Live {
     generation: AtomicU64,
     current: Mutex<Arc<Gateway>>,
     checks: Mutex<Option<Checks>>,
+    background: Mutex<Option<Background>>,
 }
 
 impl Live {
@@ -22,6 +24,7 @@ impl Live {
         Live {
             generation: AtomicU64::new(1),
             checks: Mutex::new(Checks::begin(&gateway)),
+            background: Mutex::new(Background::begin(gateway.take_tasks())),
             current: Mutex::new(Arc::new(gateway)),
         }
     }
@@ -30,6 +33,7 @@ impl Live {
     pub fn replace(&self, gateway: Gateway) {
         // Those of the old one end here.
         *self.checks.lock().unwrap_or_else(PoisonError::into_inner) = Checks::begin(&gateway);
+        *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Background::begin(gateway.take_tasks());
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gateway);
         self.generation.fetch_add(1, Ordering::Release);
     }

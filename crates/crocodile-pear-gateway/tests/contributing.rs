@@ -24,8 +24,8 @@ use maintenance::Maintenance;
 async fn the_layer_does_what_contributing_says() {
     let mut problems = Problems::default();
     let written = Maintenance::decode(&Node::from_json(&"10m".into()), &mut problems).unwrap();
-    let (files, metrics) = (|_: &_| Err(String::new()), Arc::default());
-    let mut cx = Compile::new(&mut problems, &files, &metrics);
+    let (files, paths, metrics) = (|_: &_| Err(String::new()), |_: &_| Default::default(), Arc::default());
+    let mut cx = Compile::new(&mut problems, &files, &paths, &metrics);
     let ready = written.compile(&mut cx).unwrap();
     let mut stack = Stack::default();
     let around = Around { route: None, plan: None, max_body: 0, written_max_body: None };
