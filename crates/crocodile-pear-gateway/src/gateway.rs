@@ -116,7 +116,7 @@ impl Gateway {
         sound &= gateway.add_all(&document.endpoints, &outside, &broken, given, problems).is_some();
         for (_, group) in document.groups.iter().flat_map(|groups| groups.values()) {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
-            cx.resolver = resolver.clone();
+            cx.resolver = gateway.resolver.clone();
             let layers = outside.layers.within(&group.layers, &mut cx);
             gateway.keep(cx.tasks);
             let hosts = group.hosts(problems);
@@ -166,7 +166,8 @@ impl Gateway {
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
         let (name, max_body) = (scenery.name(written, known), spec.max_body.value.bytes());
-        let mut cx = layer::Compile::new(problems, given.files, given.metrics);
+        let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
+        cx.resolver = self.resolver.clone();
         cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
         let around = Around { route: Some(&name), plan: plan.as_ref(), max_body, written_max_body };

@@ -100,6 +100,10 @@ layers! {
     addresses: Addresses,
     // Those behind it that read a body read no more than this.
     body: MaxBody,
+    // Before anything that is done for clients: it says who they are.
+    authenticate: Authenticate,
+    // It asks who the client is.
+    allow: Allow,
     // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.
     compress: Compress,
     // The timers are those of the pipeline alone.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::spec::Json;
+use crocodile_pear::spec::{Entries, Json};
 
 use super::client::{Client, Head, Piece};
 use super::gates::Gates;
@@ -50,6 +50,7 @@ impl Scene {
         let name = path.file_name().unwrap_or_default();
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(&file, whole(&scenario.config)).map_err(|error| error.to_string())?;
+        beside(&file, scenario.files.as_ref())?;
         let arguments = ["run".as_ref(), file.as_os_str()];
         let variables = scenario.environment.iter().flatten().map(|(name, (_, value))| (name.clone(), value.clone()));
         let gateway = Gateway::start(arguments, addresses.into_iter().chain(variables))?;
@@ -73,6 +74,7 @@ impl Scene {
         if let Some(config) = &step.rewrite {
             fs::write(&self.file, whole(config)).map_err(|error| error.to_string())?;
         }
+        beside(&self.file, step.write.as_ref())?;
         if let Some(signal) = &step.signal {
             self.gateway.signal(signal)?;
         }
@@ -133,6 +135,14 @@ impl Scene {
         let faults: Vec<String> = self.upstreams.values().flat_map(Upstream::faults).collect();
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
+}
+
+/// Writes files into the folder of a configuration.
+fn beside(config: &Path, files: Option<&Entries<String>>) -> Result<(), String> {
+    for (name, (_, text)) in files.into_iter().flatten() {
+        fs::write(config.with_file_name(name), text).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 impl Drop for Scene {

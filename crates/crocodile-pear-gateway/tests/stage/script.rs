@@ -16,6 +16,8 @@ spec! {
         /// The gateway's configuration without `listen`; `${NAME}` is the address of the upstream `name`.
         /// `${NOBODY}` refuses connections, and `${FULL}` never takes one.
         pub config: String,
+        /// Files beside the configuration, by name; the names are not those of other scenarios.
+        pub files: Option<Entries<String>>,
         /// Variables of the gateway's environment.
         pub environment: Option<Entries<String>>,
         /// What upstreams answer, by name and path.
@@ -135,6 +137,8 @@ spec! {
         pub wait: Option<String>,
         /// Writes another configuration into the gateway's file.
         pub rewrite: Option<String>,
+        /// Writes files beside it.
+        pub write: Option<Entries<String>>,
         /// Sends the gateway a signal: `HUP` or `TERM`.
         pub signal: Option<String>,
         /// Sends a request, `METHOD /target`,

@@ -1,0 +1,82 @@
+//! `allow`: what clients may do, as an expression. Where it is false, the answer is 403.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crocodile_pear::jq::{self, Data, Filter};
+use crocodile_pear::limiter::LogLimiter;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Node};
+use http::StatusCode;
+
+use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::respond;
+
+/// What must be true of a request.
+#[derive(Clone, Debug)]
+pub struct Allow(Expression);
+
+impl Decode for Allow {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        Expression::decode(node, problems).map(Allow)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        Expression::schema(definitions)
+    }
+}
+
+impl Spec for Allow {
+    type Ready = Rule;
+
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "allow",
+        "What must be true of a request, as an expression that knows `$claims`, `$path`, `$query`, `$headers`, `$client`, \
+         `$route` and `$id`. Where it gives false or null, nothing, or an error, the answer is 403.",
+    ));
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "allow",
+        "What must be true of a request to it, instead of what the document says; `off` for nothing.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Rule>> {
+        let filter = cx.filter(&self.0, &[])?;
+        if filter.reads_item() {
+            let remedy = "begin with a variable, as in `$claims.scope`";
+            return cx.problems.error(self.0.0.span, "`.` is nothing here: no item flows yet", remedy);
+        }
+        let written = self.0.0.value.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
+    }
+}
+
+/// A warning stands for all of its time: an expression that fails may fail for every request.
+const OFTEN: Duration = Duration::from_secs(1);
+
+/// Lets requests pass of which it is true.
+pub struct Rule {
+    filter: Filter,
+    written: String,
+    limiter: LogLimiter,
+}
+
+impl Layer for Rule {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        let told = self.filter.run_one(jq::null(), &mut |name| scope.variable(name, &None));
+        match told {
+            Ok(Some(value)) if Data::Value(value.clone()).holds() => return Verdict::Pass,
+            Ok(_) => {}
+            Err(error) if self.limiter.allows() => {
+                tracing::warn!(%error, id = scope.facts().id(), "request refused with 403: the expression of `allow` failed");
+            }
+            Err(_) => {}
+        }
+        Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "the client may not do this"))
+    }
+
+    fn outline(&self) -> Option<String> {
+        Some(format!("answers with 403 unless {}", self.written))
+    }
+}

@@ -1,0 +1,176 @@
+//! `authenticate`: who the client is. Without a valid credential a request is answered with 401.
+
+mod api_key;
+mod jwt;
+mod method;
+mod place;
+mod remembered;
+
+use std::sync::Arc;
+
+use crocodile_pear::error::Error;
+use crocodile_pear::flow::Body;
+use crocodile_pear::jq::Value;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, NodeKind};
+use futures_util::future::BoxFuture;
+use http::header::WWW_AUTHENTICATE;
+use http::{Response, StatusCode};
+
+use self::method::{Judgement, Method, MethodSpec, Outcome};
+use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::respond;
+
+/// The methods, any one of which will do; none for an endpoint that is open to all.
+#[derive(Clone, Debug)]
+pub struct Authenticate(Vec<MethodSpec>);
+
+impl Decode for Authenticate {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        const WANTED: &str = "a list of methods, or `none`";
+        match &node.kind {
+            NodeKind::Scalar { text, .. } if text == "none" => Some(Authenticate(Vec::new())),
+            NodeKind::List(methods) if methods.is_empty() => {
+                node.wrong(WANTED, "name a method, as in `- api_key: { header: x-api-key, keys: keys.yaml }`", problems)
+            }
+            NodeKind::Scalar { .. } => {
+                let remedy =
+                    "write `none` for everybody, or a list as in `- api_key: { header: x-api-key, keys: keys.yaml }`";
+                node.wrong(WANTED, remedy, problems)
+            }
+            _ => {
+                node.expect_list(WANTED, problems)?;
+                Vec::decode(node, problems).map(Authenticate)
+            }
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        serde_json::json!({ "anyOf": [{ "const": "none" }, Vec::<MethodSpec>::schema(definitions)] })
+    }
+}
+
+impl Spec for Authenticate {
+    type Ready = Gate;
+
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "authenticate",
+        "Who may call: a list of methods, any one of which will do. A request without a valid credential is answered with \
+         401. What is known of the client is `$claims` in expressions.",
+    ));
+
+    const AT_ENDPOINT: Option<Field> =
+        Some(Field::new("authenticate", "Who may call it, instead of what the document says; `none` for everybody."));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
+        // All are compiled before one that failed ends it, so that every problem is found.
+        let methods: Vec<_> = self.0.iter().map(|spec| spec.compile(cx)).collect();
+        let methods: Vec<Box<dyn Method>> = methods.into_iter().collect::<Option<_>>()?;
+        if methods.is_empty() {
+            return None;
+        }
+        let mut credentials = Credentials::default();
+        methods.iter().for_each(|method| method.places(&mut credentials));
+        Some(Arc::new(Gate { methods, credentials: Arc::new(credentials) }))
+    }
+}
+
+/// Lets authenticated requests pass.
+pub struct Gate {
+    methods: Vec<Box<dyn Method>>,
+    /// Where they find credentials. These are not forwarded.
+    credentials: Arc<Credentials>,
+}
+
+/// What the methods so far have said.
+#[derive(Default)]
+struct Tried {
+    /// The first reason why a credential was refused, and by which method.
+    refused: Option<(usize, &'static str)>,
+    /// Why one could not be checked.
+    unavailable: Option<Error>,
+}
+
+impl Layer for Gate {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        let mut tried = Tried::default();
+        for (at, method) in self.methods.iter().enumerate() {
+            match method.judge(scope) {
+                Judgement::Now(Outcome::Granted(claims)) => {
+                    self.admit(scope, claims);
+                    return Verdict::Pass;
+                }
+                Judgement::Now(outcome) => tried.note(at, outcome),
+                Judgement::Wait(first) => return Verdict::Wait(Box::pin(self.wait(scope, at, first, tried))),
+            }
+        }
+        Verdict::Answer(self.refuse(tried))
+    }
+
+    fn outline(&self) -> Option<String> {
+        let methods: Vec<String> = self.methods.iter().map(|method| method.outline()).collect();
+        Some(format!("needs {}", methods.join(", or ")))
+    }
+}
+
+impl Gate {
+    /// The same from the method `at` on, whose judgement is awaited.
+    async fn wait(
+        &self,
+        scope: &mut Scope,
+        mut at: usize,
+        first: BoxFuture<'_, Outcome>,
+        mut tried: Tried,
+    ) -> Option<Response<Body>> {
+        let mut outcome = first.await;
+        loop {
+            if let Outcome::Granted(claims) = outcome {
+                self.admit(scope, claims);
+                return None;
+            }
+            tried.note(at, outcome);
+            at += 1;
+            let Some(method) = self.methods.get(at) else { return Some(self.refuse(tried)) };
+            outcome = match method.judge(scope) {
+                Judgement::Now(outcome) => outcome,
+                Judgement::Wait(outcome) => outcome.await,
+            };
+        }
+    }
+
+    fn admit(&self, scope: &mut Scope, claims: Value) {
+        let facts = scope.facts_mut();
+        facts.put("claims", claims);
+        facts.set_credentials(self.credentials.clone());
+    }
+
+    fn refuse(&self, tried: Tried) -> Response<Body> {
+        if let Some(error) = tried.unavailable {
+            return respond::fail(&error);
+        }
+        let detail = tried.refused.map_or("the request needs a credential", |(_, reason)| reason);
+        let mut response = respond::refuse(StatusCode::UNAUTHORIZED, detail);
+        let mut challenges = Vec::new();
+        for (at, method) in self.methods.iter().enumerate() {
+            let refused = tried.refused.filter(|(refused, _)| *refused == at).map(|(_, reason)| reason);
+            let challenge = method.challenge(refused);
+            // Two methods may ask for the same.
+            challenges.extend(challenge.filter(|challenge| !challenges.contains(challenge)));
+        }
+        for challenge in challenges {
+            response.headers_mut().append(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+impl Tried {
+    fn note(&mut self, at: usize, outcome: Outcome) {
+        match outcome {
+            Outcome::Refused(reason) => drop(self.refused.get_or_insert((at, reason))),
+            Outcome::Unavailable(error) => drop(self.unavailable.get_or_insert(error)),
+            Outcome::Absent | Outcome::Granted(_) => {}
+        }
+    }
+}

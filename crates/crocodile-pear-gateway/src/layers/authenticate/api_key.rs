@@ -1,0 +1,259 @@
+//! `api_key`: a secret text that stands for a client. Only hashes of the keys are known here.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crocodile_pear::format::json;
+use crocodile_pear::jq::Value;
+use crocodile_pear::problem::{Problems, Span};
+use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Decode, Literal, Located, only};
+use http::{HeaderName, HeaderValue};
+use ring::digest;
+use subtle::ConstantTimeEq;
+
+use super::method::{Judgement, Method, Outcome, challenge};
+use super::place::{Found, Place};
+use crate::config;
+use crate::layer::Compile;
+use crate::watched::Watched;
+
+spec! {
+    /// An API key in a header field, in the query or in a cookie.
+    pub struct ApiKey {
+        /// The header field that has the key.
+        pub header: Option<Located<String>>,
+        /// The parameter of the query that has it.
+        pub query: Option<Located<String>>,
+        /// The cookie that has it.
+        pub cookie: Option<Located<String>>,
+        /// The file with the keys: a list of `{ sha256: HEX, claims: { … } }`. The SHA-256 of a key is made by
+        /// `printf %s KEY | sha256sum`. What stands in `claims` is `$claims`. The file is watched: a change is used without a
+        /// reload.
+        pub keys: Located<String>,
+        /// What the 401 answer calls the protected area.
+        pub realm: String = "api".to_owned(),
+    }
+}
+
+impl ApiKey {
+    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
+        let place = self.place(cx.problems);
+        let keys = cx.watch(&self.keys, Keys::parse);
+        let (place, keys) = (place?, keys?);
+        let (kind, name) = place.parts();
+        let challenge = challenge("ApiKey", &[("realm", &self.realm), ("in", kind), ("name", name)]);
+        Some(Box::new(Ready { place, keys, challenge }))
+    }
+
+    fn place(&self, problems: &mut Problems) -> Option<Place> {
+        let written = [&self.header, &self.query, &self.cookie].into_iter().flatten().collect::<Vec<_>>();
+        match written.as_slice() {
+            [_] => {}
+            [] => {
+                let message = "it is not said where the key of a request is";
+                return problems.error(self.keys.span, message, "add `header: x-api-key`, beside `keys`");
+            }
+            [_, second, ..] => {
+                let remedy =
+                    "keep one of `header`, `query` and `cookie`; for both, write two methods: `- api_key:` twice";
+                return problems.error(second.span, "the key of a request is in one place", remedy);
+            }
+        }
+        if let Some(written) = &self.header {
+            return match HeaderName::from_bytes(written.value.as_bytes()) {
+                Ok(name) => Some(Place::Header(name)),
+                Err(_) => {
+                    let message = format!("`{written}` is not the name of a header field");
+                    problems.error(written.span, message, "names are of letters, digits and `-`")
+                }
+            };
+        }
+        let named = |written: &Located<String>, problems: &mut Problems| {
+            let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\=;,&".contains(&byte);
+            if !written.value.is_empty() && written.value.bytes().all(plain) {
+                return Some(written.value.clone());
+            }
+            let remedy = "names are of letters, digits, `-` and `_`";
+            problems.error(written.span, format!("`{written}` is not a name"), remedy)
+        };
+        match (&self.query, &self.cookie) {
+            (Some(written), _) => named(written, problems).map(Place::Query),
+            (None, Some(written)) => named(written, problems).map(Place::Cookie),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Ready.
+struct Ready {
+    place: Place,
+    keys: Arc<Watched<Keys>>,
+    challenge: Option<HeaderValue>,
+}
+
+impl Method for Ready {
+    fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
+        Judgement::Now(match self.place.find(scope) {
+            Found::None => Outcome::Absent,
+            Found::Several => Outcome::Refused("the request has more than one API key"),
+            Found::One(key) => match self.keys.load().find(&key) {
+                Some(claims) => Outcome::Granted(claims),
+                None => Outcome::Refused("the API key is not valid"),
+            },
+        })
+    }
+
+    fn challenge(&self, _: Option<&'static str>) -> Option<HeaderValue> {
+        self.challenge.clone()
+    }
+
+    fn places(&self, credentials: &mut Credentials) {
+        self.place.note(credentials);
+    }
+
+    fn outline(&self) -> String {
+        let (kind, name) = self.place.parts();
+        format!("an API key in {} `{name}`", if kind == "query" { "the query," } else { kind })
+    }
+}
+
+/// The keys of a file.
+struct Keys(HashMap<Sum, Value>);
+
+spec! {
+    /// A key. Written short as its hash alone.
+    struct KeySpec {
+        /// The SHA-256 of the key, 64 hexadecimal digits.
+        sha256: Located<String>,
+        /// What `$claims` is for requests with this key.
+        claims: Option<Located<Literal>>,
+    }
+    short(sum)
+}
+
+fn sum(text: Located<String>, problems: &mut Problems) -> Option<KeySpec> {
+    only([("sha256", text)], problems)
+}
+
+impl Keys {
+    /// Reads a file; the error says what is wrong, and quotes nothing that might be a key.
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+        let (node, _, mut problems) = config::parse("", text, &|_| None);
+        let keys = node.and_then(|node| Keys::read(&node, &mut problems));
+        match problems.into_sorted().first() {
+            None => keys.ok_or_else(|| "it cannot be read".to_owned()),
+            Some(problem) => {
+                let remedy = problem.remedy.iter().map(|remedy| format!(" ({remedy})")).collect::<String>();
+                Err(format!("line {}: {}{remedy}", problem.span.line, problem.message))
+            }
+        }
+    }
+
+    fn read(node: &spec::Node, problems: &mut Problems) -> Option<Self> {
+        const FORM: &str = "write `- { sha256: HEX, claims: { … } }` for each key";
+        let Some(items) = node.as_list() else {
+            return problems.error(node.span, "the keys are not a list", FORM);
+        };
+        let mut keys: HashMap<Sum, (Value, Span)> = HashMap::new();
+        for item in items {
+            let Some(key) = KeySpec::decode(item, problems) else { continue };
+            let Some(sum) = Sum::read(&key.sha256.value) else {
+                let remedy = "write 64 hexadecimal digits, as `printf %s KEY | sha256sum` prints them";
+                problems.error::<()>(key.sha256.span, "this is not the SHA-256 of a key", remedy);
+                continue;
+            };
+            let written = key.claims.as_ref().map_or("{}", |claims| claims.value.as_str());
+            let claims = json::read(&Bytes::from(written.to_owned())).ok().filter(|_| written.starts_with('{'));
+            let Some(claims) = claims else {
+                let span = key.claims.as_ref().map_or(item.span, |claims| claims.span);
+                problems.error::<()>(span, "`claims` is not a map", "write it as `claims: { name: value }`");
+                continue;
+            };
+            if let Some((_, first)) = keys.insert(sum, (claims, key.sha256.span)) {
+                let message = format!("this key is there already, in line {}", first.line);
+                problems.error::<()>(key.sha256.span, message, "leave out one of the two");
+            }
+        }
+        Some(Keys(keys.into_iter().map(|(sum, (claims, _))| (sum, claims)).collect()))
+    }
+
+    fn find(&self, key: &[u8]) -> Option<Value> {
+        let sum = digest::digest(&digest::SHA256, key);
+        self.0.get(&Sum(sum.as_ref().try_into().ok()?)).cloned()
+    }
+}
+
+/// A SHA-256. The map that it is a key of hashes it with a random key, and compares it in constant time: how long a look
+/// takes says nothing of the sums that are there.
+#[derive(Clone, Copy, Eq)]
+struct Sum([u8; 32]);
+
+impl Sum {
+    fn read(hex: &str) -> Option<Self> {
+        if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut sum = [0; 32];
+        for (byte, at) in sum.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
+        }
+        Some(Sum(sum))
+    }
+}
+
+impl PartialEq for Sum {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Hash for Sum {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of `secret`.
+    const SUM: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+    fn wrong(file: &str) -> String {
+        Keys::parse(file.as_bytes()).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_key_is_found_by_its_hash() {
+        let keys =
+            Keys::parse(format!("- {{ sha256: {SUM}, claims: {{ plan: gold, n: 1 }} }}\n").as_bytes()).expect("good");
+        let claims = keys.find(b"secret").expect("a key").to_string();
+        assert_eq!(claims, r#"{"plan":"gold","n":1}"#);
+        assert!(keys.find(b"Secret").is_none() && keys.find(b"").is_none() && keys.find(SUM.as_bytes()).is_none());
+        let short = Keys::parse(format!("- {}\n", SUM.to_uppercase()).as_bytes()).expect("good");
+        assert_eq!(short.find(b"secret").expect("a key").to_string(), "{}");
+        assert!(Keys::parse(b"[]").expect("good").0.is_empty());
+    }
+
+    #[test]
+    fn a_broken_file_is_told_with_its_line_and_without_its_keys() {
+        assert!(wrong("").contains("not a list"), "{}", wrong(""));
+        assert!(wrong("a: b").contains("not a list"));
+        let plain = wrong("- { sha256: my-secret-key }\n");
+        assert!(
+            plain.starts_with("line 1: this is not the SHA-256 of a key") && !plain.contains("my-secret"),
+            "{plain}"
+        );
+        assert!(!wrong("- my-secret-key\n").contains("my-secret"));
+        assert!(!wrong("- [my-secret-key]\n").contains("my-secret"), "{}", wrong("- [my-secret-key]\n"));
+        assert!(wrong(&format!("- {SUM}\n- {SUM}\n")).starts_with("line 2: this key is there already, in line 1"));
+        assert!(wrong(&format!("- {{ sha256: {SUM}, claims: gold }}\n")).contains("`claims` is not a map"));
+        assert!(wrong("- { sha256: \"").starts_with("line "), "{}", wrong("- { sha256: \""));
+    }
+}

@@ -1,0 +1,316 @@
+//! `jwt`: a signed token (RFC 7519, RFC 8725) in `authorization: Bearer`.
+
+mod issuer;
+mod jws;
+mod key;
+mod pem;
+mod strict;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::format::json;
+use crocodile_pear::jq::Value;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Located, Texts};
+use crocodile_pear::upstream::{Given, Remote, TlsSpec};
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use serde_json::Map;
+
+use self::issuer::Issuer;
+use self::jws::{Jws, Refused, Verified};
+use self::key::{Algorithm, KeySet};
+use super::method::{Judgement, Method, Outcome, challenge};
+use super::place::{Found, authorization};
+use super::remembered::{Hash, Remembered, hash, now};
+use crate::layer::Compile;
+use crate::watched::Watched;
+
+spec! {
+    /// A JSON Web Token, as `authorization: Bearer TOKEN`. Its claims are `$claims`.
+    pub struct Jwt {
+        /// Who must have issued it: the claim `iss`, to the letter.
+        pub issuer: Located<String>,
+        /// For whom it must be: one of these must be the claim `aud`, or in it. `any` does not look at `aud`.
+        pub audience: Located<Texts>,
+        /// The keys of the issuer: a URL with a JWK set, or a file with one, or with public keys in PEM. A file is watched.
+        pub keys: Located<String>,
+        /// The algorithms that are accepted.
+        pub algorithms: Located<Vec<Algorithm>>,
+        /// How far the clocks of the issuer and of the gateway may differ, for `exp` and `nbf`. A token without `exp` is
+        /// refused.
+        pub leeway: Duration = Duration::from_secs(5),
+        /// How often the keys are fetched from a URL. They are fetched before that, at most every 10 s, for a token that names a key
+        /// that is not known.
+        pub refresh: Located<Duration> = Located::new(Duration::from_secs(300), Default::default()),
+        /// TLS to the URL: authorities to trust, client certificate, versions.
+        pub tls: Option<TlsSpec>,
+        /// What the 401 answer calls the protected area.
+        pub realm: String = "api".to_owned(),
+    }
+}
+
+/// How long fetching the keys may take.
+const FETCH: Duration = Duration::from_secs(5);
+
+impl Jwt {
+    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
+        let sound = self.check(cx.problems);
+        let keys = self.source(cx)?;
+        sound?;
+        let audiences: Vec<String> = self.audience.value.0.iter().map(|text| text.value.clone()).collect();
+        let rules = Rules {
+            issuer: self.issuer.value.clone(),
+            audiences: Some(audiences).filter(|names| names.as_slice() != ["any"]),
+            algorithms: self.algorithms.value.clone(),
+            leeway: self.leeway.as_secs_f64(),
+        };
+        let known = Remembered::default();
+        Some(Box::new(Ready { rules, keys, known, realm: self.realm.clone() }))
+    }
+
+    fn check(&self, problems: &mut Problems) -> Option<()> {
+        let empty = [
+            (
+                self.issuer.value.is_empty(),
+                self.issuer.span,
+                "`issuer` is empty",
+                "write the claim `iss` of the tokens",
+            ),
+            (
+                self.audience.value.0.is_empty(),
+                self.audience.span,
+                "`audience` is empty",
+                "write the claim `aud` of the tokens that are meant for this API, or `any`",
+            ),
+            (
+                self.algorithms.value.is_empty(),
+                self.algorithms.span,
+                "`algorithms` is empty",
+                "name what the issuer signs with, as in `algorithms: [RS256]`",
+            ),
+            (
+                self.refresh.value.is_zero(),
+                self.refresh.span,
+                "the keys cannot be fetched all the time",
+                "write a longer time, as in `refresh: 5m`",
+            ),
+        ];
+        let wrong: Vec<_> = empty.into_iter().filter(|(wrong, ..)| *wrong).collect();
+        for (_, span, message, remedy) in &wrong {
+            problems.error::<()>(*span, *message, *remedy);
+        }
+        wrong.is_empty().then_some(())
+    }
+
+    fn source(&self, cx: &mut Compile<'_>) -> Option<Source> {
+        if !self.keys.value.contains("://") {
+            if let Some(tls) = &self.tls {
+                let place = [&tls.ca, &tls.certificate, &tls.key, &tls.server_name].into_iter().flatten().next();
+                let span = place.map_or(self.keys.span, |written| written.span);
+                return cx.problems.error(span, "`tls` is for a URL, and `keys` is a file", "leave it out");
+            }
+            return cx.watch(&self.keys, KeySet::parse).map(Source::File);
+        }
+        let given = Given { files: cx.files, resolver: cx.resolver.clone() };
+        let remote = Remote::compile("keys", &self.keys, self.tls.as_ref(), FETCH, &given, cx.problems)?;
+        let tls = self.tls.as_ref().map(|tls| {
+            let read = |written: &Option<Located<String>>| written.as_ref().map(|written| (cx.files)(written));
+            format!("{:?}", ([&tls.ca, &tls.certificate, &tls.key].map(read), &tls.server_name, &tls.versions))
+        });
+        let key = format!("{} {} {:?}", self.keys, tls.unwrap_or_default(), cx.resolver.is_some());
+        let issuer = Issuer::shared(key, &self.issuer.value, remote);
+        cx.tasks.push(Box::pin(issuer.clone().run(self.refresh.value)));
+        Some(Source::Url(issuer))
+    }
+}
+
+/// Where the keys come from.
+enum Source {
+    File(Arc<Watched<KeySet>>),
+    Url(Arc<Issuer>),
+}
+
+impl Source {
+    fn keys(&self) -> Option<Arc<KeySet>> {
+        match self {
+            Source::File(keys) => Some(keys.load().clone()),
+            Source::Url(issuer) => issuer.keys(),
+        }
+    }
+}
+
+/// Ready.
+struct Ready {
+    rules: Rules,
+    keys: Source,
+    /// Tokens that were verified, with the generation of the keys.
+    known: Remembered<(u64, Value)>,
+    realm: String,
+}
+
+/// What is made of a token with the keys that are at hand.
+enum Check {
+    Granted(Value),
+    Refused(Refused),
+    /// No key fits, or there are none.
+    NoKey {
+        known: bool,
+    },
+}
+
+impl Method for Ready {
+    fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
+        let token = match authorization(scope, "bearer") {
+            Found::None => return Judgement::Now(Outcome::Absent),
+            Found::Several => return Judgement::Now(Outcome::Refused("the request has two `authorization` fields")),
+            Found::One(token) => token,
+        };
+        let hash = hash(&token);
+        let known = match self.check(&token, &hash) {
+            Check::Granted(claims) => return Judgement::Now(Outcome::Granted(claims)),
+            Check::Refused(reason) => return Judgement::Now(Outcome::Refused(reason)),
+            Check::NoKey { known } => known,
+        };
+        match &self.keys {
+            Source::Url(issuer) => match issuer.newer(known) {
+                Some(round) => {
+                    let token = token.into_owned();
+                    Judgement::Wait(Box::pin(async move {
+                        issuer.wait(round).await;
+                        without_waiting(self.check(&token, &hash))
+                    }))
+                }
+                None => Judgement::Now(without_waiting(Check::NoKey { known })),
+            },
+            Source::File(_) => Judgement::Now(without_waiting(Check::NoKey { known })),
+        }
+    }
+
+    fn challenge(&self, refused: Option<&'static str>) -> Option<HeaderValue> {
+        bearer(&self.realm, refused)
+    }
+
+    fn places(&self, credentials: &mut Credentials) {
+        credentials.headers.push(AUTHORIZATION);
+    }
+
+    fn outline(&self) -> String {
+        format!("a JWT of {}", self.rules.issuer)
+    }
+}
+
+/// The challenge of RFC 6750, 3.
+pub fn bearer(realm: &str, refused: Option<&'static str>) -> Option<HeaderValue> {
+    match refused {
+        None => challenge("Bearer", &[("realm", realm)]),
+        Some(reason) => {
+            let parameters = [("realm", realm), ("error", "invalid_token"), ("error_description", reason)];
+            challenge("Bearer", &parameters)
+        }
+    }
+}
+
+fn without_waiting(check: Check) -> Outcome {
+    match check {
+        Check::Granted(claims) => Outcome::Granted(claims),
+        Check::Refused(reason) => Outcome::Refused(reason),
+        Check::NoKey { known: true } => Outcome::Refused("the token's key is not known"),
+        Check::NoKey { known: false } => {
+            let detail = "the token cannot be checked: the keys of its issuer could not be fetched";
+            Outcome::Unavailable(Error::new(Kind::Busy, detail))
+        }
+    }
+}
+
+impl Ready {
+    fn check(&self, token: &[u8], hash: &Hash) -> Check {
+        let now = now();
+        let keys = self.keys.keys();
+        if let (Some(keys), Some((generation, claims))) = (&keys, self.known.find(hash, now))
+            && generation == keys.generation
+        {
+            return Check::Granted(claims);
+        }
+        let jws = match Jws::read(token) {
+            Ok(jws) if self.rules.algorithms.contains(&jws.algorithm) => jws,
+            Ok(_) => return Check::Refused("the token's algorithm is not accepted"),
+            Err(reason) => return Check::Refused(reason),
+        };
+        let Some(keys) = keys else { return Check::NoKey { known: false } };
+        let payload = match jws.verify(&keys) {
+            Verified::Yes(payload) => payload,
+            Verified::No => return Check::Refused("the token's signature is not valid"),
+            Verified::NoKey => return Check::NoKey { known: true },
+        };
+        let (until, claims) = match self.rules.admit(payload, now) {
+            Ok(admitted) => admitted,
+            Err(reason) => return Check::Refused(reason),
+        };
+        self.known.keep(*hash, until, (keys.generation, claims.clone()));
+        Check::Granted(claims)
+    }
+}
+
+/// What the claims must say.
+struct Rules {
+    issuer: String,
+    /// One of these; nothing, where `aud` is not looked at.
+    audiences: Option<Vec<String>>,
+    algorithms: Vec<Algorithm>,
+    /// In seconds.
+    leeway: f64,
+}
+
+impl Rules {
+    /// The claims, and the second from which on they are not valid any more.
+    fn admit(&self, payload: Vec<u8>, now: u64) -> Result<(u64, Value), Refused> {
+        const FORM: Refused = "the token's claims cannot be read";
+        let claims = strict::object(&payload).ok_or(FORM)?;
+        let until = self.check(&claims, now as f64)?;
+        let value = json::read(&Bytes::from(payload)).map_err(|_| FORM)?;
+        Ok((until, value))
+    }
+
+    fn check(&self, claims: &Map<String, serde_json::Value>, now: f64) -> Result<u64, Refused> {
+        // A date is a number, of whole seconds or not (RFC 7519, 2).
+        let date = |name: &str| claims.get(name).map(|date| date.as_f64().ok_or("a date of the token is not a number"));
+        let exp = date("exp").transpose()?.ok_or("the token has no time at which it ends (`exp`)")?;
+        if now >= exp + self.leeway {
+            return Err("the token has expired");
+        }
+        if let Some(nbf) = date("nbf").transpose()?
+            && now + self.leeway < nbf
+        {
+            return Err("the token is not valid yet");
+        }
+        if claims.get("iss").and_then(|issuer| issuer.as_str()) != Some(&self.issuer) {
+            return Err("the token has another issuer");
+        }
+        let meant = |name: &serde_json::Value| {
+            let wanted = |name: &str| self.audiences.iter().flatten().any(|audience| audience == name);
+            name.as_str().is_some_and(wanted)
+        };
+        let audience = claims.get("aud");
+        let fits = match audience {
+            _ if self.audiences.is_none() => true,
+            Some(serde_json::Value::Array(names)) => {
+                names.iter().all(serde_json::Value::is_string) && names.iter().any(meant)
+            }
+            Some(name) => meant(name),
+            None => false,
+        };
+        if !fits {
+            return Err("the token is for somebody else");
+        }
+        // What is beyond all times is kept for ever, within the bound of the memory.
+        Ok((exp + self.leeway).ceil() as u64)
+    }
+}

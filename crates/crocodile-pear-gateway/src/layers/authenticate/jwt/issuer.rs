@@ -1,0 +1,147 @@
+//! The keys of an issuer at a URL: fetched in the background, again and again. Old keys stay while the issuer is down.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use crocodile_pear::upstream::Remote;
+use http::StatusCode;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::key::KeySet;
+
+/// A token with an unknown `kid` makes the keys be fetched before their time, at most this often: issuers change keys
+/// rarely, and anybody can send such a token.
+const REFETCH: Duration = Duration::from_secs(10);
+
+/// How long a request waits for keys.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// While there are no keys at all, they are asked for this often.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The keys at a URL.
+pub struct Issuer {
+    remote: Remote,
+    /// How it is called in the log.
+    name: String,
+    keys: ArcSwapOption<KeySet>,
+    /// The latest round that somebody wants, and the latest that has ended, well or not. The first is 1.
+    wanted: AtomicU64,
+    done: watch::Sender<u64>,
+    wake: Notify,
+    /// When a token last asked for a round, and for which.
+    asked: Mutex<Option<(Instant, u64)>>,
+    /// Held by the one task that fetches.
+    fetching: tokio::sync::Mutex<()>,
+}
+
+/// Those that serve now. After a reload the keys that are there stay.
+static ISSUERS: LazyLock<Mutex<HashMap<String, Weak<Issuer>>>> = LazyLock::new(Mutex::default);
+
+impl Issuer {
+    /// The one that is known under `key`, or a new one.
+    pub fn shared(key: String, name: &str, remote: Remote) -> Arc<Self> {
+        let mut issuers = ISSUERS.lock().unwrap_or_else(PoisonError::into_inner);
+        issuers.retain(|_, issuer| issuer.strong_count() > 0);
+        if let Some(known) = issuers.get(&key).and_then(Weak::upgrade) {
+            return known;
+        }
+        let new = Arc::new(Issuer {
+            remote,
+            name: name.to_owned(),
+            keys: ArcSwapOption::empty(),
+            wanted: AtomicU64::new(1),
+            done: watch::Sender::new(0),
+            wake: Notify::new(),
+            asked: Mutex::default(),
+            fetching: tokio::sync::Mutex::default(),
+        });
+        issuers.insert(key, Arc::downgrade(&new));
+        new
+    }
+
+    /// The latest keys; nothing if there have never been any.
+    pub fn keys(&self) -> Option<Arc<KeySet>> {
+        self.keys.load_full()
+    }
+
+    /// Fetches the keys at every `refresh`, and when a token asks for it, for as long as it is polled.
+    pub async fn run(self: Arc<Self>, refresh: Duration) {
+        // Several endpoints may name one issuer, and a reload begins before the old gateway ends.
+        let _fetching = self.fetching.lock().await;
+        let mut failing = false;
+        loop {
+            let (began, round) = (Instant::now(), self.wanted.load(Ordering::Relaxed));
+            match self.fetch().await {
+                Ok(()) if std::mem::take(&mut failing) => tracing::info!("keys of `{}` fetched again", self.name),
+                Ok(()) => {}
+                Err(reason) if std::mem::replace(&mut failing, true) => {
+                    tracing::debug!("cannot fetch the keys of `{}`: {reason}", self.name);
+                }
+                Err(reason) if self.keys.load().is_some() => {
+                    tracing::warn!("cannot fetch the keys of `{}`: {reason}; the old keys stay in use", self.name);
+                }
+                Err(reason) => {
+                    tracing::warn!(
+                        "cannot fetch the keys of `{}`: {reason}; its tokens are answered with 503",
+                        self.name
+                    );
+                }
+            }
+            self.done.send_replace(round);
+            let wait = if self.keys.load().is_none() { AGAIN.min(refresh) } else { refresh };
+            tokio::select! {
+                () = tokio::time::sleep_until(began + wait) => {}
+                () = self.wake.notified() => {}
+            }
+        }
+    }
+
+    async fn fetch(&self) -> Result<(), String> {
+        let (status, body) = self.remote.get().await.map_err(|error| error.detail().to_owned())?;
+        if status != StatusCode::OK {
+            return Err(format!("the answer is {status}"));
+        }
+        let keys = KeySet::parse(&body)?;
+        // What was found out with the same keys stays known.
+        if !self.keys.load().as_ref().is_some_and(|known| known.same(&keys)) {
+            tracing::debug!("{} keys of `{}` fetched", keys.len(), self.name);
+            self.keys.store(Some(Arc::new(keys)));
+        }
+        Ok(())
+    }
+
+    /// The round that a request should wait for: the first one, or where a token names a key that is not known, another
+    /// one. Nothing, where waiting would not help.
+    pub fn newer(&self, known: bool) -> Option<Round> {
+        if !known {
+            return (*self.done.borrow() == 0).then_some(Round(1));
+        }
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        match *asked {
+            // Those who come while it is under way wait for it too.
+            Some((at, round)) if now < at + REFETCH => (*self.done.borrow() < round).then_some(Round(round)),
+            _ => {
+                let round = self.wanted.fetch_add(1, Ordering::Relaxed) + 1;
+                *asked = Some((now, round));
+                self.wake.notify_one();
+                Some(Round(round))
+            }
+        }
+    }
+
+    /// Waits until it has ended, for a while.
+    pub async fn wait(&self, round: Round) {
+        let mut done = self.done.subscribe();
+        let ended = done.wait_for(|done| *done >= round.0);
+        let _ = tokio::time::timeout(PATIENCE, ended).await;
+    }
+}
+
+/// A fetch of the keys, by its number.
+pub struct Round(u64);

@@ -1,0 +1,82 @@
+//! A signed token in its compact form (RFC 7515, 7.1), read by the letter: what could be read in two ways is refused.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use super::key::{Algorithm, KeySet};
+use super::strict;
+
+/// A token, taken apart. Nothing of it is proven yet.
+pub struct Jws<'a> {
+    /// What is signed: the first two parts as they came.
+    signed: &'a [u8],
+    /// The algorithm that it names.
+    pub algorithm: Algorithm,
+    /// The key that it names.
+    pub kid: Option<String>,
+    payload: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+/// Why a token is refused: the text is for the client.
+pub type Refused = &'static str;
+
+/// Whether a set of keys has the one that signed a token.
+pub enum Verified {
+    /// It has; this is what is signed.
+    Yes(Vec<u8>),
+    /// No key fits what the token names.
+    NoKey,
+    /// The signature is not valid.
+    No,
+}
+
+/// Fields of a header that name a key of the token's own choice: a forger's.
+const OWN_KEYS: [&str; 4] = ["jwk", "jku", "x5u", "x5c"];
+
+impl<'a> Jws<'a> {
+    /// Takes a token apart.
+    pub fn read(token: &'a [u8]) -> Result<Self, Refused> {
+        const FORM: Refused = "the token is not a signed JWT";
+        let mut parts = token.split(|byte| *byte == b'.');
+        let (Some(header), Some(payload), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(FORM);
+        };
+        let decode = |part: &[u8]| URL_SAFE_NO_PAD.decode(part).map_err(|_| FORM);
+        let fields = strict::object(&decode(header)?).ok_or(FORM)?;
+        if OWN_KEYS.iter().any(|field| fields.contains_key(*field)) {
+            return Err("the token brings its own key");
+        }
+        // All of its extensions must be understood (RFC 7515, 4.1.11), and there are none here.
+        if fields.contains_key("crit") {
+            return Err("the token needs an extension that is not known");
+        }
+        let algorithm = algorithm(&fields).ok_or("the token's algorithm is not accepted")?;
+        let kid = match fields.get("kid") {
+            None => None,
+            Some(Value::String(kid)) => Some(kid.clone()),
+            Some(_) => return Err(FORM),
+        };
+        let signed = &token[..header.len() + 1 + payload.len()];
+        Ok(Jws { signed, algorithm, kid, payload: decode(payload)?, signature: decode(signature)? })
+    }
+
+    /// Looks for the key that signed it.
+    pub fn verify(self, keys: &KeySet) -> Verified {
+        let mut tried = false;
+        for key in keys.fitting(self.kid.as_deref(), self.algorithm) {
+            tried = true;
+            if key.verifies(self.algorithm, self.signed, &self.signature) {
+                return Verified::Yes(self.payload);
+            }
+        }
+        if tried { Verified::No } else { Verified::NoKey }
+    }
+}
+
+fn algorithm(fields: &Map<String, Value>) -> Option<Algorithm> {
+    Algorithm::named(fields.get("alg")?.as_str()?)
+}

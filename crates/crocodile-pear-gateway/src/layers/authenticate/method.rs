@@ -1,0 +1,142 @@
+//! The contract of a method, and the list of them.
+
+use crocodile_pear::error::Error;
+use crocodile_pear::jq::Value;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::spec::{Decode, Definitions, Json, Node, NodeKind, suggest};
+use futures_util::future::BoxFuture;
+use http::HeaderValue;
+
+use super::api_key::ApiKey;
+use super::jwt::Jwt;
+use crate::layer::Compile;
+
+/// A way to authenticate, ready.
+pub trait Method: Send + Sync {
+    /// Looks at the credential of a request.
+    fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a>;
+
+    /// What a client is told that has no valid credential (RFC 9110, 11.6.1); `refused` is why its own was refused.
+    fn challenge(&self, refused: Option<&'static str>) -> Option<HeaderValue>;
+
+    /// Adds the places where it looks for credentials.
+    fn places(&self, credentials: &mut Credentials);
+
+    /// What it needs, for `explain`.
+    fn outline(&self) -> String;
+}
+
+/// What a method says of a request.
+pub enum Judgement<'a> {
+    /// At once.
+    Now(Outcome),
+    /// Not yet.
+    Wait(BoxFuture<'a, Outcome>),
+}
+
+/// What became of a credential.
+pub enum Outcome {
+    /// There is none for this method.
+    Absent,
+    /// It is not valid. The reason is for the client.
+    Refused(&'static str),
+    /// It is valid, and says this of the client.
+    Granted(Value),
+    /// It cannot be checked now.
+    Unavailable(Error),
+}
+
+/// Declares the methods by their names in the configuration.
+macro_rules! methods {
+    ($($name:ident: $spec:ident),* $(,)?) => {
+        /// A method as written.
+        #[derive(Clone, Debug)]
+        pub enum MethodSpec {
+            $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$spec>),)*
+        }
+
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        fn decode(name: &str, node: &Node, problems: &mut Problems) -> Option<MethodSpec> {
+            match name {
+                $(stringify!($name) => Box::<$spec>::decode(node, problems).map(MethodSpec::$spec),)*
+                _ => None,
+            }
+        }
+
+        fn schemas(definitions: &mut Definitions) -> Vec<(&'static str, Json)> {
+            vec![$((stringify!($name), $spec::schema(definitions))),*]
+        }
+
+        impl MethodSpec {
+            /// Makes it ready; every problem is noted.
+            pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
+                match self {
+                    $(MethodSpec::$spec(spec) => spec.compile(cx),)*
+                }
+            }
+        }
+    };
+}
+
+methods! {
+    jwt: Jwt,
+    api_key: ApiKey,
+}
+
+/// A method is a map with one key, its name.
+impl Decode for MethodSpec {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        if node.lacks_space(|name| NAMES.contains(&name), problems) {
+            return None;
+        }
+        let NodeKind::Map(entries) = &node.kind else {
+            let remedy = format!("write `- METHOD: {{ … }}` with one of {}", NAMES.join(", "));
+            return problems.error(node.span, "a method is a map with one key, its name", remedy);
+        };
+        let [(name, inner), others @ ..] = entries.as_slice() else {
+            let remedy = format!("write `- METHOD: {{ … }}` with one of {}", NAMES.join(", "));
+            return problems.error(node.span, "a method is a map with one key, its name", remedy);
+        };
+        if !NAMES.contains(&name.as_str()) {
+            let remedy = match suggest(name.as_str(), NAMES.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the methods are {}", NAMES.join(", ")),
+            };
+            return problems.error(name.span, format!("no method is named `{name}`"), remedy);
+        }
+        if let Some((other, _)) = others.first() {
+            let (message, remedy) = match NAMES.contains(&other.as_str()) {
+                true => {
+                    (format!("`{other}` is a method of its own"), format!("begin it with a `-`: write `- {other}:`"))
+                }
+                false => (
+                    format!("`{other}` stands beside `{name}`, not in it"),
+                    format!("indent `{other}` further than `{name}`"),
+                ),
+            };
+            return problems.error(other.span, message, remedy);
+        }
+        decode(name.as_str(), inner, problems)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let each = schemas(definitions).into_iter().map(|(name, schema)| {
+            serde_json::json!({
+                "type": "object",
+                "properties": { name: schema },
+                "required": [name],
+                "additionalProperties": false,
+            })
+        });
+        serde_json::json!({ "oneOf": each.collect::<Vec<_>>() })
+    }
+}
+
+/// A challenge: the scheme and its parameters, each a name and a text.
+pub fn challenge(scheme: &str, parameters: &[(&str, &str)]) -> Option<HeaderValue> {
+    let quoted = |(name, text): &(&str, &str)| format!("{name}=\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""));
+    let parameters: Vec<String> = parameters.iter().map(quoted).collect();
+    HeaderValue::from_bytes(format!("{scheme} {}", parameters.join(", ")).as_bytes()).ok()
+}

@@ -1,0 +1,159 @@
+//! Where in a request a credential stands.
+
+use std::borrow::Cow;
+
+use crocodile_pear::scope::{Credentials, Scope};
+use http::HeaderName;
+use http::header::{AUTHORIZATION, COOKIE};
+use percent_encoding::percent_decode_str;
+
+/// A place with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A header field.
+    Header(HeaderName),
+    /// A parameter of the query.
+    Query(String),
+    /// A cookie.
+    Cookie(String),
+}
+
+/// What stands there.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// Nothing.
+    None,
+    /// One credential.
+    One(Cow<'a, [u8]>),
+    /// Several: it is not said which one counts.
+    Several,
+}
+
+impl<'a> Found<'a> {
+    fn of(mut found: impl Iterator<Item = Cow<'a, [u8]>>) -> Self {
+        match (found.next(), found.next()) {
+            (None, _) => Found::None,
+            (Some(one), None) if one.is_empty() => Found::None,
+            (Some(one), None) => Found::One(one),
+            (Some(_), Some(_)) => Found::Several,
+        }
+    }
+}
+
+impl Place {
+    /// What a request has there.
+    pub fn find<'a>(&self, scope: &'a Scope) -> Found<'a> {
+        match self {
+            Place::Header(name) => Found::of(scope.headers().get_all(name).iter().map(|value| value.as_bytes().into())),
+            Place::Query(name) => {
+                let pairs = scope.query().unwrap_or_default().split('&');
+                let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+                Found::of(pairs.filter(|(key, _)| *decode(key) == *name.as_bytes()).map(|(_, value)| decode(value)))
+            }
+            Place::Cookie(name) => {
+                let fields = scope.headers().get_all(COOKIE).iter();
+                let pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
+                Found::of(pairs.filter_map(|pair| cookie(pair, name.as_bytes())).map(Cow::Borrowed))
+            }
+        }
+    }
+
+    /// Notes it as a place of credentials.
+    pub fn note(&self, credentials: &mut Credentials) {
+        match self {
+            Place::Header(name) => credentials.headers.push(name.clone()),
+            Place::Query(name) => credentials.query.push(name.clone()),
+            Place::Cookie(name) => credentials.cookies.push(name.clone()),
+        }
+    }
+
+    /// Its kind and its name.
+    pub fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Place::Header(name) => ("header", name.as_str()),
+            Place::Query(name) => ("query", name),
+            Place::Cookie(name) => ("cookie", name),
+        }
+    }
+}
+
+/// A part of a query, as forms write it.
+fn decode(text: &str) -> Cow<'_, [u8]> {
+    match text.contains('+') {
+        false => percent_decode_str(text).into(),
+        true => percent_decode_str(&text.replace('+', " ")).collect::<Vec<u8>>().into(),
+    }
+}
+
+/// The value of a cookie of this name (RFC 6265, 4.2.1), without quotes.
+fn cookie<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let at = pair.iter().position(|byte| *byte == b'=')?;
+    let value = pair[at + 1..].trim_ascii();
+    let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+    (pair[..at].trim_ascii() == name).then_some(bare)
+}
+
+/// The credential of the `authorization` field, if it has this scheme.
+pub fn authorization<'a>(scope: &'a Scope, scheme: &str) -> Found<'a> {
+    let fields = scope.headers().get_all(AUTHORIZATION).iter();
+    let mut fields = fields.map(http::HeaderValue::as_bytes);
+    let (Some(field), None) = (fields.next(), fields.next()) else {
+        // With two fields it is not said which one counts, whatever their schemes are.
+        return if scope.headers().contains_key(AUTHORIZATION) { Found::Several } else { Found::None };
+    };
+    let end = field.iter().position(|byte| *byte == b' ').unwrap_or(field.len());
+    let (named, rest) = field.split_at(end);
+    match named.eq_ignore_ascii_case(scheme.as_bytes()) {
+        true => Found::One(rest.trim_ascii().into()),
+        false => Found::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crocodile_pear::flow::Body;
+    use http::{HeaderMap, HeaderValue, Method};
+
+    use super::*;
+
+    fn scope(target: &'static str, fields: &[(&'static str, &'static str)]) -> Scope {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        let target = http::uri::PathAndQuery::from_static(target);
+        Scope::new(Method::GET, Some(target), headers, Body::empty())
+    }
+
+    fn one(text: &str) -> Found<'_> {
+        Found::One(text.as_bytes().into())
+    }
+
+    #[test]
+    fn a_credential_in_the_query_is_decoded() {
+        let key = Place::Query("key".to_owned());
+        assert_eq!(key.find(&scope("/a?x=1&k%65y=a%2Bb+c", &[])), one("a+b c"));
+        assert_eq!(key.find(&scope("/a?keys=1", &[])), Found::None);
+        assert_eq!(key.find(&scope("/a?key=", &[])), Found::None);
+        assert_eq!(key.find(&scope("/a?key=1&key=1", &[])), Found::Several);
+    }
+
+    #[test]
+    fn a_cookie_is_found_among_others() {
+        let session = Place::Cookie("session".to_owned());
+        assert_eq!(session.find(&scope("/", &[("cookie", "a=1; session=\"s=1\"; b")])), one("s=1"));
+        assert_eq!(session.find(&scope("/", &[("cookie", "Session=1; xsession=2")])), Found::None);
+        assert_eq!(session.find(&scope("/", &[("cookie", "session=1"), ("cookie", "session=2")])), Found::Several);
+    }
+
+    #[test]
+    fn a_scheme_is_known_in_any_case() {
+        let read = |field: &'static str| {
+            matches!(authorization(&scope("/", &[("authorization", field)]), "bearer"), Found::One(_))
+        };
+        assert!(read("Bearer a") && read("BEARER  a") && read("bearer a"));
+        assert!(!read("Basic a") && !read("Bearera") && !read(" Bear er"));
+        let twice = scope("/", &[("authorization", "Basic a"), ("authorization", "Bearer b")]);
+        assert_eq!(authorization(&twice, "bearer"), Found::Several);
+    }
+}
