@@ -15,6 +15,7 @@ use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::layers::{AtDocument, AtEndpoint, Layers};
 use crate::listen::ListenSpec;
+use crate::rate::MinRateSpec;
 use crate::upgrade::Upgrades;
 pub use group::GroupSpec;
 
@@ -172,6 +173,11 @@ spec! {
         pub body: Duration = Duration::from_secs(30),
         /// Without progress in taking an answer.
         pub write: Duration = Duration::from_secs(30),
+        /// The least rate at which a client sends its body and takes its answer while it is waited for, in bytes a second, after
+        /// 10 s to begin with: `500B`, or `{ bytes: 500B, after: 10s }`; `off` for none. Faster bytes earn time to rest, up to
+        /// `body` and `write`. A slower body is answered with 408, a slower answer is broken off. It does not hold for
+        /// server-sent events, for what an endpoint with `stream: on` takes and serves, and behind `upgrade`.
+        pub min_rate: MinRateSpec = MinRateSpec::default(),
         /// The most bytes of a request's head.
         pub max_head: Size = Size(16 << 10),
         /// The most bytes of a request's target; a longer one is refused with 414.

@@ -26,7 +26,7 @@ use crate::listen::Listening;
 use crate::metrics::Metrics;
 use crate::respond;
 use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
-use crate::server::{ClientRequest, Connection, Redirect, Refusal, Reply};
+use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried};
 use crate::stack::{Stack, Visit};
 use crate::upgrade::Allowed;
 
@@ -61,6 +61,8 @@ pub struct Endpoint {
     pub layers: Arc<Stack>,
     /// The protocols that its clients may change to.
     pub upgrade: Option<Allowed>,
+    /// Whether what it serves is a stream.
+    stream: StreamSpec,
     /// The most bytes of a client's body that are read whole.
     max_body: usize,
     /// The name once more, where an expression uses it.
@@ -179,7 +181,7 @@ impl Gateway {
         };
         let (route, plan, upgrade) = (route.ok()?, plan?, upgrade?);
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
-        let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, max_body, named });
+        let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, stream: spec.stream, max_body, named });
         let patterns = scenery.hosts.iter().map(Some).chain(scenery.hosts.is_empty().then_some(None));
         for pattern in patterns {
             let site = self.site(pattern, &scenery.unserved);
@@ -275,6 +277,8 @@ impl Gateway {
         let redirect = request.connection.entry.redirect;
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         scope.facts_mut().set_client(client);
+        // Kept there, since few bodies are still to come.
+        request.patience.map(|patience| scope.extensions_mut().insert(patience));
         let ClientRequest { interim, upgrade, trailers, .. } = request;
         scope.set_passage(Passage { interim, upgrade: None, trailers });
         let mut scope = Arc::new(scope);
@@ -397,6 +401,11 @@ impl Endpoint {
     /// What passes besides a request and its answer is for the one call of a proxy. `upgrade`: the client asks for another
     /// protocol.
     fn pass(&self, scope: &mut Scope, upgrade: bool) {
+        if self.stream == StreamSpec::On
+            && let Some(patience) = scope.extensions().get::<Arc<dyn Patience>>()
+        {
+            patience.unhurried();
+        }
         if !self.plan.is_proxy() {
             scope.set_passage(Passage::default());
         } else if let (true, Some(allowed)) = (upgrade, &self.upgrade) {
@@ -417,10 +426,13 @@ impl Endpoint {
             own.call_as_get();
         }
         let mut visit = Visit::new(&self.layers, scope);
-        let response = match visit.enter().await {
+        let mut response = match visit.enter().await {
             Some(response) => response,
             None => respond::respond(self.plan.answer(visit.scope(), self.max_body).await, visit.scope()),
         };
+        if self.stream == StreamSpec::On {
+            response.extensions_mut().insert(Unhurried);
+        }
         visit.leave(response).await
     }
 }

@@ -18,6 +18,7 @@ pub mod live;
 mod log;
 pub mod metrics;
 mod network;
+mod rate;
 pub mod respond;
 mod route;
 pub mod server;

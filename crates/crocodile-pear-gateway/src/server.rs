@@ -8,6 +8,7 @@ mod http1;
 mod io;
 mod listen;
 mod occupancy;
+mod pace;
 mod reply;
 mod request;
 mod shutdown;
@@ -20,8 +21,9 @@ use std::time::Duration;
 pub use cores::serve;
 pub use crocodile_pear::http1::request::Refusal;
 pub use listen::{Entry, Listeners, Redirect, Unbound};
+pub use pace::MinRate;
 pub use reply::{End, Ending, Observer, Reply};
-pub use request::{ClientRequest, Connection};
+pub use request::{ClientRequest, Connection, Patience, Unhurried};
 pub use shutdown::Shutdown;
 pub use tls::{Secured, Tls, Unfit};
 
@@ -49,6 +51,8 @@ pub struct Settings {
     pub write: Duration,
     /// How long the handler waits for the next bytes of a request's body; then 408.
     pub body: Duration,
+    /// The least rate at which bodies come and answers are taken while a client is waited for; none, for no such bound.
+    pub min_rate: Option<MinRate>,
     /// How long requests in flight may go on once the shutdown has begun.
     pub drain: Duration,
     /// Bytes of a head; then 431.
@@ -72,6 +76,7 @@ impl Default for Settings {
             keep_alive: Duration::from_secs(75),
             write: Duration::from_secs(30),
             body: Duration::from_secs(30),
+            min_rate: Some(MinRate::default()),
             drain: Duration::from_secs(30),
             max_head: 16 * 1024,
             max_target: 8 * 1024,

@@ -24,6 +24,8 @@ mod server;
 mod several;
 #[path = "outages/shared.rs"]
 mod shared;
+#[path = "outages/slow.rs"]
+mod slow;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "stage/stage.rs"]
 mod stage;

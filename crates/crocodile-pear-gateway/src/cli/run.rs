@@ -97,6 +97,7 @@ fn settings(clients: &Clients) -> Settings {
         keep_alive: clients.keep,
         write: clients.write,
         body: clients.body,
+        min_rate: clients.min_rate.bound(),
         drain: clients.drain,
         max_head,
         max_target: clients.max_target.bytes(),

@@ -71,6 +71,16 @@ impl Interim for Connection {
     }
 }
 
+/// The side of a client's body that can be told to wait. A body that is a stream may rest, or trickle, as long as it likes.
+pub trait Patience: Send + Sync {
+    /// There is no least rate for this body.
+    fn unhurried(&self);
+}
+
+/// Stands in the extensions of an answer that has no least rate: it is a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Unhurried;
+
 /// A request whose head has been admitted.
 pub struct ClientRequest {
     /// The method.
@@ -91,4 +101,6 @@ pub struct ClientRequest {
     pub upgrade: bool,
     /// Whether the client takes trailers.
     pub trailers: bool,
+    /// How long is waited for the body, if it is still to come.
+    pub patience: Option<Arc<dyn Patience>>,
 }

@@ -35,6 +35,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
     ("Clients", "Clients"),
+    ("RateSpec", "The least rate of clients"),
 ];
 
 const KINDS: [Kind; 17] = [

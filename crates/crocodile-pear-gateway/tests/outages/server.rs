@@ -106,13 +106,14 @@ async fn serve(stream: TcpStream, mood: Arc<Mood>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut stream = BufReader::new(stream);
     for answered in 1.. {
-        let mut length = 0;
+        let (mut length, mut trickles) = (0, false);
         let mut line = String::new();
         while line != "\r\n" {
             line.clear();
             if stream.read_line(&mut line).await.ok()? == 0 {
                 return None;
             }
+            trickles |= line.starts_with("GET /trickle ");
             if let Some(value) = line.strip_prefix("content-length: ") {
                 length = value.trim().parse().unwrap();
             }
@@ -124,6 +125,9 @@ async fn serve(stream: TcpStream, mood: Arc<Mood>) -> Option<()> {
         if length > 0 {
             *mood.bodies.lock().unwrap().entry(String::from_utf8(body).unwrap()).or_default() += 1;
         }
+        if trickles {
+            return trickle(stream).await;
+        }
         let status = if mood.fails.load(Ordering::SeqCst) { "500 Oh" } else { "200 OK" };
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\nok");
         stream.write_all(answer.as_bytes()).await.ok()?;
@@ -132,4 +136,13 @@ async fn serve(stream: TcpStream, mood: Arc<Mood>) -> Option<()> {
         }
     }
     None
+}
+
+/// An answer that never ends, a byte each half second.
+async fn trickle(mut stream: BufReader<TcpStream>) -> Option<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.ok()?;
+    loop {
+        stream.write_all(b"1\r\na\r\n").await.ok()?;
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
 }

@@ -1,11 +1,13 @@
 //! Nobody holds a connection, and nobody's slowness is another's.
 
+use std::io::Read;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crocodile_pear_gateway::server::Settings;
+use crocodile_pear_gateway::server::{MinRate, Settings};
 
-use crate::scene::{Close, PATIENCE, Scene};
+use crate::scene::{Client, Close, PATIENCE, Scene};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -106,4 +108,56 @@ fn an_address_with_too_many_connections_is_refused_one_more() {
     assert!((0..1000).any(served));
     first.send("GET /d HTTP/1.1\r\nhost: h\r\n\r\n");
     first.until("GET /d []");
+}
+
+/// A rate that no test reaches.
+fn hurried() -> Settings {
+    let bytes = NonZeroU64::MAX;
+    Settings { min_rate: Some(MinRate { bytes, after: SHORT }), ..Settings::default() }
+}
+
+/// Sends a byte now and then until something comes back.
+fn trickle(client: &mut Client) -> String {
+    client.0.set_read_timeout(Some(SHORT / 10)).unwrap();
+    let mut read = [0; 4096];
+    loop {
+        match client.0.read(&mut read) {
+            Ok(length) => return String::from_utf8_lossy(&read[..length]).into_owned(),
+            Err(_) => client.send("x"),
+        }
+    }
+}
+
+#[test]
+fn a_request_body_that_trickles_is_told_and_closed() {
+    let scene = Scene::new(hurried());
+    let mut client = scene.connect();
+    client.send("POST /a HTTP/1.1\r\nhost: h\r\ncontent-length: 100000\r\n\r\n");
+    let answer = trickle(&mut client);
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+}
+
+#[test]
+fn a_request_body_that_is_a_stream_may_trickle() {
+    let scene = Scene::new(hurried());
+    let mut client = scene.connect();
+    client.send("POST /unhurried HTTP/1.1\r\nhost: h\r\ncontent-length: 40\r\n\r\n");
+    let answer = trickle(&mut client);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+#[test]
+fn a_client_that_reads_slowly_is_dropped_unless_it_reads_a_stream() {
+    let scene = Scene::new(hurried());
+    let (mut events, mut client) = (scene.connect(), scene.connect());
+    events.send("GET /events HTTP/1.1\r\nhost: h\r\n\r\n");
+    events.until("\r\n\r\n");
+    client.send("GET /endless HTTP/1.1\r\nhost: h\r\n\r\n");
+    while scene.left.recv_timeout(SHORT / 10).is_err() {
+        let _ = client.0.read(&mut [0]);
+    }
+    assert_eq!(client.rest().1, Close::Reset);
+    events.0.read_exact(&mut vec![0; 8 << 20]).unwrap();
+    assert!(scene.left.try_recv().is_err());
 }

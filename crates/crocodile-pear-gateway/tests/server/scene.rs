@@ -155,13 +155,21 @@ impl Play {
                     piece
                 }))))
             }
-            "/endless" => {
+            "/endless" | "/events" => {
                 let told = Told("body", self.leaves.clone());
                 let chunk = Bytes::from(vec![b'x'; 32 * 1024]);
-                Response::new(streamed(stream::repeat_with(move || {
+                let mut response = Response::new(streamed(stream::repeat_with(move || {
                     let _ = &told;
                     Ok(Frame::data(chunk.clone()))
-                })))
+                })));
+                if path == "/events" {
+                    response.headers_mut().insert("content-type", HeaderValue::from_static("text/event-stream"));
+                }
+                response
+            }
+            "/unhurried" => {
+                request.patience.iter().for_each(|patience| patience.unhurried());
+                self.echo(request).await
             }
             "/fail" => {
                 let failure = Err(Error::new(Kind::Cut, "the upstream broke"));

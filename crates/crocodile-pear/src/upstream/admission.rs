@@ -1,6 +1,7 @@
-//! The limit of calls in flight (`in_flight`): calls above it wait, for a bounded time.
+//! The limit of calls in flight (`in_flight`): calls above it wait, for a bounded time. One whose bytes trickle, in either
+//! direction, makes room for them: a few slow clients or answers would hold every place.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -12,13 +13,35 @@ use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
 /// The limit of an upstream's calls in flight, over all cores.
-pub(super) struct Gate(Option<Semaphore>);
+pub(super) struct Gate(Option<Limit>);
+
+struct Limit {
+    calls: Semaphore,
+    /// As many again may trickle; they make room for those that wait.
+    trickling: Semaphore,
+    /// How many calls wait.
+    waiting: AtomicUsize,
+}
 
 impl Gate {
     /// At most `most` calls at once; `None` for no limit.
     pub(super) fn new(most: Option<usize>) -> Self {
-        Gate(most.map(|calls| Semaphore::new(calls.min(Semaphore::MAX_PERMITS))))
+        let limit = |calls: usize| {
+            let places = || Semaphore::new(calls.min(Semaphore::MAX_PERMITS));
+            Limit { calls: places(), trickling: places(), waiting: AtomicUsize::new(0) }
+        };
+        Gate(most.map(limit))
     }
+}
+
+/// What becomes of a call that trickles.
+pub(super) enum Room {
+    /// Nobody waits for its place.
+    Enough,
+    /// It has made room, and goes on.
+    Made,
+    /// There are too many that trickle.
+    None,
 }
 
 /// A call counted as in flight, and as load of its server. It has to be given back by hand: its owner holds the
@@ -27,6 +50,8 @@ impl Gate {
 pub(super) struct Admission {
     /// The server whose load it counts to.
     at: usize,
+    /// Whether it has made room for others.
+    aside: bool,
 }
 
 /// Waits until the call may be in flight.
@@ -40,7 +65,8 @@ pub(super) async fn admit(
     limit: Timeout,
 ) -> Result<Admission, Error> {
     if let Gate(Some(gate)) = &upstream.gate {
-        let permit = match gate.try_acquire() {
+        clock.hesitate();
+        let permit = match gate.calls.try_acquire() {
             Ok(permit) => Some(permit),
             Err(_) => {
                 upstream.counters.count(Event::Queued);
@@ -52,7 +78,7 @@ pub(super) async fn admit(
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
     }
     upstream.counters.count(Event::Entered);
-    let admission = Admission { at };
+    let admission = Admission { at, aside: false };
     admission.load(upstream, 1);
     Ok(admission)
 }
@@ -70,8 +96,22 @@ impl Admission {
         self.load(upstream, -1);
         upstream.counters.count(Event::Left);
         if let Gate(Some(gate)) = &upstream.gate {
-            gate.add_permits(1);
+            let places = if self.aside { &gate.trickling } else { &gate.calls };
+            places.add_permits(1);
         }
+    }
+
+    /// The call trickles: it makes room if others wait.
+    pub(super) fn step_aside(&mut self, upstream: &Upstream) -> Room {
+        let Gate(Some(gate)) = &upstream.gate else { return Room::Enough };
+        if gate.waiting.load(Ordering::Relaxed) == 0 || self.aside {
+            return Room::Enough;
+        }
+        let Ok(place) = gate.trickling.try_acquire() else { return Room::None };
+        place.forget();
+        self.aside = true;
+        gate.calls.add_permits(1);
+        Room::Made
     }
 
     /// Counted only where there are several servers to choose from.
@@ -82,11 +122,28 @@ impl Admission {
     }
 }
 
-async fn queue<'a>(gate: &'a Semaphore, clock: &mut Clock, limit: Timeout) -> Option<SemaphorePermit<'a>> {
+/// Counts a call that waits, for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn queue<'a>(gate: &'a Limit, clock: &mut Clock, limit: Timeout) -> Option<SemaphorePermit<'a>> {
     let since = Instant::now();
+    let _waiting = Waiting::new(&gate.waiting);
     let permit = match clock.within(limit) {
-        Timeout::Never => gate.acquire().await.ok(),
-        Timeout::After(limit) => tokio::time::timeout(limit, gate.acquire()).await.ok()?.ok(),
+        Timeout::Never => gate.calls.acquire().await.ok(),
+        Timeout::After(limit) => tokio::time::timeout(limit, gate.calls.acquire()).await.ok()?.ok(),
     };
     clock.charge(since.elapsed());
     permit

@@ -29,32 +29,70 @@ pub(super) struct Clock {
     begun: Option<Instant>,
     /// When the latest wait ended.
     paused: Option<Instant>,
+    /// How long bytes may be waited for until they trickle; `None` where nobody asks.
+    hesitates: Option<Duration>,
 }
 
 /// The present wait.
 struct Wait {
+    phase: Phase,
     since: Instant,
     deadline: Instant,
 }
 
 /// What is waited for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// More of the request's body, from the client.
+    Upload,
     FirstByte,
     Body,
 }
 
+/// What a wait has come to.
+pub(super) enum Expired {
+    /// The call has failed.
+    Failed(Error),
+    /// The bytes that are waited for trickle.
+    Trickles,
+}
+
+/// A body with fewer bytes a second than this does not move: it trickles.
+const TRICKLE: u64 = 500;
+
+/// How long the first bytes may be waited for before the call makes room for others: hundreds of calls that trickle have made
+/// room before one that waits has waited for a second.
+const HESITATE: Duration = Duration::from_millis(150);
+
+/// What further bytes may earn: many round trips of a slow line.
+const MOST_EARNED: Duration = Duration::from_secs(2);
+
+/// The time that bytes stand for at the least rate.
+fn earned(bytes: u64) -> Duration {
+    Duration::from_millis(bytes.saturating_mul(1000) / TRICKLE)
+}
+
 impl Wait {
-    fn new(since: Instant, limit: Duration) -> Self {
+    fn new(phase: Phase, since: Instant, limit: Duration) -> Self {
         // A limit beyond what a clock can say is as good as a century.
-        Wait { since, deadline: since.checked_add(limit).unwrap_or_else(|| since + CENTURY) }
+        Wait { phase, since, deadline: since.checked_add(limit).unwrap_or_else(|| since + CENTURY) }
     }
 }
 
 impl Clock {
     pub(super) fn new(timeouts: &Timeouts, end: Option<Instant>) -> Self {
         let Timeouts { call, first_byte, idle, .. } = *timeouts;
-        Clock { timer: None, wait: None, call, first_byte, idle, end, begun: None, paused: None }
+        Clock { timer: None, wait: None, call, first_byte, idle, end, begun: None, paused: None, hesitates: None }
+    }
+
+    /// Notices from now on where bytes trickle.
+    pub(super) fn hesitate(&mut self) {
+        self.hesitates = Some(HESITATE);
+    }
+
+    /// No longer.
+    pub(super) fn accept(&mut self) {
+        self.hesitates = None;
     }
 
     /// The wait that follows begins now.
@@ -131,13 +169,26 @@ impl Clock {
 
     /// Stops the clock: the upstream made progress, or the call waits for something else.
     pub(super) fn pause(&mut self) {
+        self.moved(0);
+    }
+
+    /// The same, after so many bytes of a body have come. Time in which the client sends is not the call's.
+    pub(super) fn moved(&mut self, bytes: u64) {
         self.begun = None;
-        let Some(Wait { since, deadline }) = self.wait.take() else { return };
+        let Some(Wait { phase, since, deadline }) = self.wait.take() else { return };
         let now = Instant::now();
         self.paused = Some(now);
         // A call that waits is woken at the deadline. Later than that, nothing was waiting: the consumer pulled late.
-        if now <= deadline {
-            self.charge(now - since);
+        if now > deadline {
+            return;
+        }
+        let waited = now - since;
+        match phase {
+            Phase::Upload => self.charge(waited.saturating_sub(earned(bytes))),
+            Phase::FirstByte | Phase::Body => self.charge(waited),
+        }
+        if let (Some(left), true) = (&mut self.hesitates, phase != Phase::FirstByte) {
+            *left = left.saturating_add(earned(bytes)).min(waited + MOST_EARNED).saturating_sub(waited);
         }
     }
 
@@ -145,24 +196,46 @@ impl Clock {
     /// client's request.
     pub(super) fn lift(&mut self, end: Events) {
         (self.idle, self.call) = (Timeout::Never, Timeout::Never);
+        self.hesitates = None;
         if end == Events::HandedOn {
             self.end = None;
         }
     }
 
     /// Runs the clock. Call it after the upstream was polled and has nothing, so that data always beats the clock.
-    pub(super) fn poll_expired(&mut self, phase: Phase, cx: &mut Context<'_>) -> Poll<Error> {
+    pub(super) fn poll_expired(&mut self, phase: Phase, cx: &mut Context<'_>) -> Poll<Expired> {
         let limit = match phase {
+            Phase::Upload => Timeout::Never,
             Phase::FirstByte => self.first_byte,
             Phase::Body => self.idle,
         };
-        let Timeout::After(limit) = limit.min(self.call) else { return self.poll_end(cx) };
-        let begun = self.begun.take();
-        let begin = || Wait::new(begun.unwrap_or_else(Instant::now), limit);
-        let deadline = self.wait.get_or_insert_with(begin).deadline;
+        if self.wait.as_ref().is_some_and(|wait| wait.phase != phase) {
+            self.pause();
+        }
+        let limit = limit.min(self.call);
+        let hesitates = self.hesitates.filter(|_| phase != Phase::FirstByte);
+        if limit == Timeout::Never && hesitates.is_none() {
+            return self.poll_end(cx).map(Expired::Failed);
+        }
+        let (begun, most) = (self.begun.take(), limit.duration().unwrap_or(CENTURY));
+        let begin = || Wait::new(phase, begun.unwrap_or_else(Instant::now), most);
+        let Wait { since, deadline, .. } = *self.wait.get_or_insert_with(begin);
+        if let Some(trickles) = hesitates.map(|hesitates| since + hesitates)
+            && trickles < deadline
+            && self.end.is_none_or(|end| trickles < end)
+        {
+            return self.poll_timer(trickles, cx).map(|()| Expired::Trickles);
+        }
         match self.end {
-            Some(end) if end < deadline => self.poll_end(cx),
-            _ => self.poll_timer(deadline, cx).map(|()| self.expired(phase, limit)),
+            Some(end) if end < deadline => self.poll_end(cx).map(Expired::Failed),
+            _ => self.poll_timer(deadline, cx).map(|()| Expired::Failed(self.expired(phase, most))),
+        }
+    }
+
+    /// Nobody minds that bytes trickle: for as long again.
+    pub(super) fn wait_on(&mut self) {
+        if let (Some(wait), Some(left)) = (&self.wait, &mut self.hesitates) {
+            *left = wait.since.elapsed() + HESITATE;
         }
     }
 
@@ -188,9 +261,12 @@ impl Clock {
     }
 
     fn expired(&self, phase: Phase, limit: Duration) -> Error {
+        if phase == Phase::Upload {
+            return Error::new(Kind::SlowBody, "the request's body came too slowly for the time of the call");
+        }
         let detail = match phase {
             _ if self.call == Timeout::After(limit) => "the call took too long",
-            Phase::FirstByte => "the upstream did not answer in time",
+            Phase::Upload | Phase::FirstByte => "the upstream did not answer in time",
             Phase::Body => "the upstream stopped in the middle of its answer",
         };
         Error::new(Kind::Timeout, detail)
@@ -209,6 +285,40 @@ mod tests {
             &Timeouts { connect: Timeout::Never, first_byte: limit(first_byte), idle: limit(idle), call: limit(call) },
             None,
         )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_send_is_charged() {
+        // Two seconds of ten are used up before a body that trickles, and a body that comes is not charged at all.
+        let mut clock = clock(2, 5, 10);
+        wait(&mut clock, Phase::Body, 2).await;
+        for _ in 0..1000 {
+            let waiting = tokio::time::timeout(Duration::from_secs(1), expire(&mut clock, Phase::Upload));
+            assert!(waiting.await.is_err());
+            clock.moved(500);
+        }
+        for _ in 0..7 {
+            let waiting = tokio::time::timeout(Duration::from_secs(1), expire(&mut clock, Phase::Upload));
+            assert!(waiting.await.is_err());
+            clock.moved(1);
+        }
+        let left = expire(&mut clock, Phase::Upload).await;
+        assert!(left >= Duration::from_secs(1) && left < Duration::from_millis(1_050), "{left:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_trickle_are_noticed() {
+        let mut clock = clock(2, 5, 60);
+        clock.hesitate();
+        let trickles = |expired: &Expired| matches!(expired, Expired::Trickles);
+        let start = Instant::now();
+        assert!(trickles(&poll_fn(|cx| clock.poll_expired(Phase::Body, cx)).await));
+        assert!(start.elapsed() >= HESITATE && start.elapsed() < HESITATE * 2);
+        clock.wait_on();
+        assert!(trickles(&poll_fn(|cx| clock.poll_expired(Phase::Body, cx)).await));
+        assert!(start.elapsed() >= HESITATE * 2);
+        clock.accept();
+        assert!(!trickles(&poll_fn(|cx| clock.poll_expired(Phase::Body, cx)).await));
     }
 
     async fn expire(clock: &mut Clock, phase: Phase) -> Duration {

@@ -12,8 +12,8 @@ use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use super::admission::{Admission, admit};
-use super::clock::{Clock, Phase};
+use super::admission::{Admission, Room, admit};
+use super::clock::{Clock, Expired, Phase};
 use super::h2::{self, Broken, Stream};
 use super::pool::{Lease, OwnConnection};
 use super::request::{Request, Sent};
@@ -174,6 +174,7 @@ impl Exchange {
             let Reading::Head { partial, seen, interim } = &mut self.reading else {
                 return Poll::Ready(Err(gone().into()));
             };
+            let before = *interim;
             let read = own.wire.io.poll_read(cx, |bytes| match bytes {
                 [] => Ok::<_, Error>(Came::End),
                 bytes if partial.is_empty() => {
@@ -194,6 +195,8 @@ impl Exchange {
             });
             match read {
                 Poll::Pending => return self.wait(Phase::FirstByte, starved, cx).map(|error| Err(error.into())),
+                // A head that trickles is not there sooner.
+                Poll::Ready(Ok(Ok(Came::Part(_)))) if *interim == before => self.settle(),
                 Poll::Ready(Ok(Ok(Came::Part(_)))) => self.begun(),
                 Poll::Ready(Ok(Ok(Came::Answer(head, opened)))) => {
                     self.begun();
@@ -247,7 +250,7 @@ impl Exchange {
         let before = self.request.written();
         let sent = self.request.poll_send(&mut own.wire.io, cx);
         if self.request.written() != before {
-            self.clock.pause();
+            self.clock.moved(self.request.written() - before);
         }
         match sent {
             Sent::All => self.sending = Sending::Done,
@@ -259,20 +262,29 @@ impl Exchange {
         Ok(Starved::No)
     }
 
-    /// Nothing came: the clock runs unless the request's body is awaited.
+    /// Nothing came: the clock runs.
     fn wait(&mut self, phase: Phase, starved: Starved, cx: &mut Context<'_>) -> Poll<Error> {
-        match starved {
-            Starved::Yes => {
-                self.clock.pause();
-                self.clock.poll_end(cx)
+        let phase = if let Starved::Yes = starved { Phase::Upload } else { phase };
+        loop {
+            match ready!(self.clock.poll_expired(phase, cx)) {
+                Expired::Failed(error) => return Poll::Ready(error),
+                Expired::Trickles => match self.admission.as_mut().map(|own| own.step_aside(&self.upstream)) {
+                    Some(Room::Enough) => self.clock.wait_on(),
+                    Some(Room::Made) | None => self.clock.accept(),
+                    Some(Room::None) => return Poll::Ready(in_the_way(phase)),
+                },
             }
-            Starved::No => self.clock.poll_expired(phase, cx),
         }
     }
 
     /// Part of the answer is here.
     fn begun(&mut self) {
         self.clock.pause();
+        self.settle();
+    }
+
+    /// There will be no second sending.
+    fn settle(&mut self) {
         self.origin = Origin::Fresh;
         self.request.settle();
     }
@@ -316,7 +328,8 @@ impl Exchange {
         match self.poll_part(cx) {
             Poll::Pending => self.wait(Phase::Body, starved, cx).map(Err),
             came => {
-                self.clock.pause();
+                let bytes = if let Reading::Body(Arriving { ready, .. }) = &self.reading { ready.len() } else { 0 };
+                self.clock.moved(bytes as u64);
                 came
             }
         }
@@ -404,7 +417,8 @@ impl Exchange {
             Poll::Pending => self.wait(Phase::Body, starved, cx).map(|error| Some(Err(self.fail(error)))),
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
             Poll::Ready(came) => {
-                self.clock.pause();
+                let data = came.as_ref().and_then(|came| came.as_ref().ok()?.data_ref());
+                self.clock.moved(data.map_or(0, |data| data.len() as u64));
                 self.finish();
                 Poll::Ready(came)
             }
@@ -416,7 +430,7 @@ impl Exchange {
         let before = self.request.written();
         let sent = stream.poll_send(&mut self.request, cx)?;
         if self.request.written() != before {
-            self.clock.pause();
+            self.clock.moved(self.request.written() - before);
         }
         Ok(if let h2::Sent::Starved = sent { Starved::Yes } else { Starved::No })
     }
@@ -619,6 +633,14 @@ pub(super) fn cut() -> Error {
 
 pub(super) fn malformed(detail: &'static str) -> Error {
     Error::new(Kind::Malformed, detail)
+}
+
+/// The call trickles, and so do as many others as may, while calls wait.
+fn in_the_way(phase: Phase) -> Error {
+    match phase {
+        Phase::Upload => Error::new(Kind::SlowBody, "the request's body came too slowly while other calls waited"),
+        _ => Error::new(Kind::Busy, "the upstream's answer came too slowly while other calls waited"),
+    }
 }
 
 fn gone() -> Error {

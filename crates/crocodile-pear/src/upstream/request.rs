@@ -217,8 +217,9 @@ impl Request {
         };
         self.begun = true;
         let piece = ready!(stream.poll_piece(cx))?;
-        if !matches!(piece, Piece::Data(_)) {
-            self.stream = None;
+        match &piece {
+            Piece::Data(data) => self.written += data.len() as u64,
+            _ => self.stream = None,
         }
         Poll::Ready(Ok(piece))
     }

@@ -48,7 +48,9 @@ spec! {
         /// Whether `location`, `content-location`, `link` and the path and domain of `set-cookie`, in an answer that is handed on,
         /// point to the gateway where they point into the upstream.
         pub rewrite: RewriteSpec = RewriteSpec::On,
-        /// The most calls in flight, over all cores. A call above it waits up to `timeout.connect`, and then fails with 503.
+        /// The most calls in flight, over all cores. A call above it waits up to `timeout.connect`, and then fails with 503. While
+        /// calls wait, one whose body comes with less than 500 bytes a second, from the client or from the upstream, makes
+        /// room for them; as many again may trickle so, and more are broken off.
         pub in_flight: Option<NonZeroUsize>,
         /// How long an idle connection is kept.
         pub keep: Duration = Duration::from_secs(30),
@@ -88,7 +90,8 @@ fn server(url: Located<String>, problems: &mut Problems) -> Option<ServerSpec> {
 }
 
 spec! {
-    /// Timeouts of the phases of a call. Time in which the client does not read is not counted.
+    /// Timeouts of the phases of a call. Time in which the client does not read its answer is not counted. `call` counts the
+    /// time in which the client does not send its body, but for 2 ms for each byte that it sends.
     /// Written short as one time for the whole call.
     pub struct TimeoutSpec {
         /// Until there is a connection; 3s by default.

@@ -9,14 +9,16 @@ use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Body, Pulled, Tunnel};
 use crocodile_pear::format::json;
+use crocodile_pear::http1::answer::is_events;
 use crocodile_pear::http1::{Reuse, write};
-use http::header::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderMap};
 use http::{Response, Version};
 use http_body::Body as _;
 use tokio::time::Instant;
 
 use super::super::cores::Core;
-use super::super::{Ending, Handler, Reply};
+use super::super::pace::Pace;
+use super::super::{Ending, Handler, Reply, Settings, Unhurried};
 use super::head::{Asked, Delimiter, Link, delimit, write_end, write_head};
 use super::upload::Upload;
 use super::wire::Wire;
@@ -80,6 +82,7 @@ pub struct Sending {
     stage: Step,
     /// Why it is broken off once what came before has left.
     failure: Option<Error>,
+    pace: Pace,
     observed: Observed,
 }
 
@@ -130,7 +133,7 @@ impl Sending {
     pub fn new<H: Handler>(
         reply: Reply,
         asked: &Asked,
-        wire: &Wire,
+        wire: &mut Wire,
         upload: Option<&mut Upload>,
         core: &Core<H>,
     ) -> Result<Self, Option<Switching>> {
@@ -167,8 +170,24 @@ impl Sending {
         };
         let body = if delimiter == Delimiter::Nothing { Outgoing::Bytes(Bytes::new()) } else { body };
         let at_hand = matches!(body, Outgoing::Bytes(_));
+        // What was taken of the answer before.
+        let _ = wire.taken();
         let (trailers, began, stage, failure) = (asked.trailers, Instant::now(), Step::Head, None);
-        Ok(Sending { response, body, delimiter, length, link, trailers, began, at_hand, stage, failure, observed })
+        let pace = Pace::default();
+        Ok(Sending {
+            response,
+            body,
+            delimiter,
+            length,
+            link,
+            trailers,
+            began,
+            at_hand,
+            stage,
+            failure,
+            pace,
+            observed,
+        })
     }
 
     /// Sends on, to the end.
@@ -203,7 +222,15 @@ impl Sending {
             match wire.poll_flush(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(Ending::ClientGone),
-                Poll::Pending => return self.poll_stalled(wire, upload, core, cx),
+                Poll::Pending => {
+                    if self.poll_late(wire, core, cx).is_ready() {
+                        return Poll::Ready(Ending::ClientSlow);
+                    }
+                    match ready!(poll_beside(wire, upload, core, cx)) {
+                        Some(ending) => return Poll::Ready(ending),
+                        None => continue,
+                    }
+                }
             }
             if let Some(error) = self.failure.take() {
                 return Poll::Ready(Ending::Failed(error));
@@ -218,11 +245,11 @@ impl Sending {
                 wire.ended = Some(Instant::now());
             }
             match filled {
-                Ok(Poll::Pending) if wire.unsent() == 0 => match ready!(poll_client(wire, upload, core, cx)) {
-                    Client::Moved => {}
-                    Client::Gone => return Poll::Ready(Ending::ClientGone),
-                    Client::LateBody => return Poll::Ready(Ending::ClientSlow),
-                },
+                Ok(Poll::Pending) if wire.unsent() == 0 => {
+                    if let Some(ending) = ready!(poll_beside(wire, upload, core, cx)) {
+                        return Poll::Ready(ending);
+                    }
+                }
                 Ok(_) => {}
                 Err(Stop::Client) => return Poll::Ready(Ending::ClientGone),
                 Err(Stop::Body(error)) => {
@@ -233,27 +260,24 @@ impl Sending {
         }
     }
 
-    /// The socket takes nothing for now.
-    fn poll_stalled<H: Handler>(
-        &mut self,
-        wire: &mut Wire,
-        upload: &mut Option<Upload>,
-        core: &Core<H>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Ending> {
-        let due = wire.stall_due(core.settings.write);
-        if let Some(due) = due
-            && wire.poll_due(due, cx).is_ready()
-        {
-            return Poll::Ready(Ending::ClientSlow);
+    /// The socket takes nothing for now: whether that has lasted too long.
+    fn poll_late<H: Handler>(&mut self, wire: &mut Wire, core: &Core<H>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(since) = wire.stalled() else { return Poll::Pending };
+        let Settings { write, min_rate, .. } = &core.settings;
+        let mut due = since + *write;
+        if let Some(rate) = min_rate.as_ref().filter(|_| self.hurried()) {
+            let (bytes, waited) = wire.taken();
+            self.pace.moved(waited, bytes, rate, *write);
+            due = due.min(self.pace.due(since, rate));
         }
-        loop {
-            match ready!(poll_client(wire, upload, core, cx)) {
-                Client::Moved => {}
-                Client::Gone => return Poll::Ready(Ending::ClientGone),
-                Client::LateBody => return Poll::Ready(Ending::ClientSlow),
-            }
-        }
+        wire.poll_due(due, cx)
+    }
+
+    /// Whether the answer has a least rate: it is no stream.
+    fn hurried(&self) -> bool {
+        let media = self.response.headers().get(CONTENT_TYPE);
+        !media.is_some_and(|media| is_events(media.as_bytes()))
+            && self.response.extensions().get::<Unhurried>().is_none()
     }
 
     /// Writes what there is: the head, and the pieces of the body that are at hand. Ready when the socket may take more.
@@ -359,6 +383,20 @@ impl Sending {
         }
         Ok(())
     }
+}
+
+/// Reads on beside the answer; the end of the answer, if that is what the client brought.
+fn poll_beside<H: Handler>(
+    wire: &mut Wire,
+    upload: &mut Option<Upload>,
+    core: &Core<H>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Ending>> {
+    poll_client(wire, upload, core, cx).map(|client| match client {
+        Client::Moved => None,
+        Client::Gone => Some(Ending::ClientGone),
+        Client::LateBody => Some(Ending::ClientSlow),
+    })
 }
 
 /// Why sending stops before its end.

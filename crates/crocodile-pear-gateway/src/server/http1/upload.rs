@@ -11,6 +11,8 @@ use crocodile_pear::http1::{Broken, Decoder};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
+use super::super::pace::Pace;
+use super::super::{Patience, Settings};
 use super::wire::Wire;
 
 /// The side of the connection.
@@ -19,6 +21,7 @@ pub struct Upload {
     desk: Arc<Desk>,
     /// The client waits to be told that its body is wanted.
     expected: bool,
+    pace: Pace,
 }
 
 /// Where pieces are handed over, one at a time.
@@ -35,6 +38,8 @@ struct Piece {
     driver: Option<Waker>,
     /// The connection is being driven: it looks here by itself.
     driven: bool,
+    /// It is a stream, and has no least rate.
+    unhurried: bool,
 }
 
 enum State {
@@ -68,8 +73,14 @@ impl Upload {
     pub fn new(decoder: Decoder, first: Bytes, left: Option<u64>, expected: bool) -> (Self, RequestBody) {
         let state = if decoder.done() && decoder.trailers.is_none() { State::Whole } else { State::Open };
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
-        let desk = Arc::new(Desk(Mutex::new(Piece { ready, state, left, reader: None, driver: None, driven: true })));
-        (Upload { decoder, desk: desk.clone(), expected }, RequestBody(desk))
+        let piece = Piece { ready, state, left, reader: None, driver: None, driven: true, unhurried: false };
+        let desk = Arc::new(Desk(Mutex::new(piece)));
+        (Upload { decoder, desk: desk.clone(), expected, pace: Pace::default() }, RequestBody(desk))
+    }
+
+    /// Who may say that it is a stream.
+    pub fn patience(&self) -> Arc<dyn Patience> {
+        self.desk.clone()
     }
 
     /// Whether the whole body was read from the socket.
@@ -87,15 +98,25 @@ impl Upload {
         self.expected = false;
     }
 
-    /// Since when the handler has waited for a piece.
-    pub fn wanted_since(&self) -> Option<Instant> {
-        self.desk.lock().reader.as_ref().map(|(_, since)| *since)
+    /// When the piece that the handler waits for, if it does, is late.
+    pub fn due(&self, settings: &Settings) -> Option<Instant> {
+        let piece = self.desk.lock();
+        let (_, since) = piece.reader.as_ref()?;
+        let due = *since + settings.body;
+        Some(match &settings.min_rate {
+            Some(rate) if !piece.unhurried => due.min(self.pace.due(*since, rate)),
+            _ => due,
+        })
     }
 
     /// What is still to come took too long: whoever waits for it learns that it does not come.
-    pub fn give_up(&mut self) {
-        let late = Error::new(Kind::SlowBody, "the request's body took too long to arrive");
-        self.hand_over(None, State::Failed(Some(late)));
+    pub fn give_up(&mut self, settings: &Settings) {
+        let since = self.desk.lock().reader.as_ref().map(|(_, since)| *since);
+        let detail = match since.is_some_and(|since| since.elapsed() < settings.body) {
+            true => "the request's body arrived too slowly",
+            false => "the request's body took too long to arrive",
+        };
+        self.hand_over(None, State::Failed(Some(Error::new(Kind::SlowBody, detail))));
     }
 
     /// The connection is being driven, or no longer is.
@@ -111,10 +132,10 @@ impl Upload {
     ///
     /// # Errors
     /// The client cannot be written to.
-    pub fn poll(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> io::Result<Progress> {
-        if self.desk.lock().reader.is_none() {
+    pub fn poll(&mut self, wire: &mut Wire, settings: &Settings, cx: &mut Context<'_>) -> io::Result<Progress> {
+        let Some(since) = self.desk.lock().reader.as_ref().map(|(_, since)| *since) else {
             return Ok(Progress::None);
-        }
+        };
         if self.whole() {
             self.deliver(Bytes::new());
             return Ok(Progress::Some);
@@ -127,7 +148,7 @@ impl Upload {
             let decoded = self.decode(&mut held);
             held.drain(..decoded.as_ref().map_or(0, |(_, used)| *used));
             wire.held = held;
-            self.decoded(decoded.map(|(data, _)| data));
+            self.decoded(decoded.map(|(data, _)| data), since, settings);
             return Ok(Progress::Some);
         }
         let (mut ended, mut rest) = (false, Vec::new());
@@ -141,7 +162,7 @@ impl Upload {
             Poll::Pending => return Ok(Progress::None),
             Poll::Ready(Ok(decoded)) if !ended => {
                 wire.held = rest;
-                self.decoded(decoded);
+                self.decoded(decoded, since, settings);
             }
             // Also after an error: the client is gone.
             Poll::Ready(_) => {
@@ -157,9 +178,15 @@ impl Upload {
         Ok((Bytes::copy_from_slice(&bytes[decoded.data]), decoded.used))
     }
 
-    fn decoded(&mut self, decoded: Result<Bytes, Broken>) {
+    /// `since` is when it began to be waited for.
+    fn decoded(&mut self, decoded: Result<Bytes, Broken>, since: Instant, settings: &Settings) {
         match decoded {
-            Ok(data) => self.deliver(data),
+            Ok(data) => {
+                if let (Some(rate), false) = (&settings.min_rate, data.is_empty()) {
+                    self.pace.moved(since.elapsed(), data.len() as u64, rate, settings.body);
+                }
+                self.deliver(data);
+            }
             Err(Broken(_)) => self.hand_over(None, State::Failed(Some(malformed()))),
         }
     }
@@ -185,6 +212,12 @@ impl Upload {
         if let Some((reader, _)) = reader {
             reader.wake();
         }
+    }
+}
+
+impl Patience for Desk {
+    fn unhurried(&self) {
+        self.lock().unhurried = true;
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Wire {
     pub ended: Option<Instant>,
     /// Since when the client has taken no byte of what there is for it.
     stalled: Option<Instant>,
+    /// What it has taken of the present answer since that was last asked, and how long that was waited for.
+    taken: (u64, Duration),
     /// When it is looked next whether the client is still there, while nothing is read.
     pub look: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -45,6 +47,7 @@ impl Wire {
             out: Out::default(),
             ended: None,
             stalled: None,
+            taken: Default::default(),
             look: None,
             timer: None,
         }
@@ -90,6 +93,7 @@ impl Wire {
             Poll::Ready(written) => written?,
             Poll::Pending => 0,
         };
+        self.taken.0 += written as u64;
         if written == lead.len() + data.len() + tail.len() {
             return Ok(());
         }
@@ -110,7 +114,8 @@ impl Wire {
             match self.io.poll_send(cx, &parts) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(written)) => {
-                    self.stalled = None;
+                    self.taken.0 += written as u64;
+                    self.go_on();
                     self.out.advance(written);
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -130,8 +135,14 @@ impl Wire {
                 }
             }
         }
-        self.stalled = None;
+        self.go_on();
         Poll::Ready(Ok(()))
+    }
+
+    fn go_on(&mut self) {
+        if let Some(since) = self.stalled.take() {
+            self.taken.1 += since.elapsed();
+        }
     }
 
     /// How many bytes wait for the socket.
@@ -139,9 +150,14 @@ impl Wire {
         self.out.lead.len() + self.out.data.len() + self.out.tail.len() + usize::from(self.io.holds())
     }
 
-    /// When a client that reads nothing is given up.
-    pub fn stall_due(&self, limit: Duration) -> Option<Instant> {
-        self.stalled.map(|since| since + limit)
+    /// Since when the client has taken nothing of what there is for it.
+    pub fn stalled(&self) -> Option<Instant> {
+        self.stalled
+    }
+
+    /// How many bytes it has taken since this was last asked, and how long they were waited for.
+    pub fn taken(&mut self) -> (u64, Duration) {
+        std::mem::take(&mut self.taken)
     }
 
     /// Waits for a moment. A timer that fires early is set again then: most deadlines only ever move away.

@@ -1,0 +1,82 @@
+//! The least rate of a body: whoever is waited for has some time to begin with, and each byte earns some more.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The least rate of bodies.
+#[derive(Clone, Debug)]
+pub struct MinRate {
+    /// Bytes a second.
+    pub bytes: NonZeroU64,
+    /// The time to begin with.
+    pub after: Duration,
+}
+
+impl Default for MinRate {
+    fn default() -> Self {
+        MinRate { bytes: NonZeroU64::MIN.saturating_add(499), after: Duration::from_secs(10) }
+    }
+}
+
+/// The time that one side has earned with its bytes, less the time that it was waited for, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace(i64);
+
+impl Pace {
+    /// So many bytes moved after a wait. However many they are, nobody may rest longer than `rest` for them.
+    pub fn moved(&mut self, waited: Duration, bytes: u64, rate: &MinRate, rest: Duration) {
+        let earned = nanoseconds(Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.bytes));
+        let most = nanoseconds(rest.saturating_sub(rate.after));
+        self.0 = self.0.saturating_sub(nanoseconds(waited)).saturating_add(earned).min(most);
+    }
+
+    /// When a wait that began then has lasted too long.
+    pub fn due(self, since: Instant, rate: &MinRate) -> Instant {
+        let left = nanoseconds(rate.after).saturating_add(self.0).max(0);
+        since + Duration::from_nanos(left.unsigned_abs())
+    }
+}
+
+fn nanoseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: Duration = Duration::from_secs(30);
+
+    /// How long a body of so many bytes after each wait goes on, at most a thousand waits.
+    fn lasts(bytes: u64, wait: Duration) -> Duration {
+        let (rate, mut pace, mut now) = (MinRate::default(), Pace::default(), Instant::now());
+        let began = now;
+        for _ in 0..1000 {
+            if pace.due(now, &rate) < now + wait {
+                return pace.due(now, &rate) - began;
+            }
+            now += wait;
+            pace.moved(wait, bytes, &rate, REST);
+        }
+        now - began
+    }
+
+    #[test]
+    fn a_trickle_ends_and_a_slow_line_does_not() {
+        let (half, second) = (Duration::from_millis(500), Duration::from_secs(1));
+        assert!(lasts(1, half) < Duration::from_millis(10_100));
+        assert!(lasts(0, REST) == Duration::from_secs(10));
+        assert!(lasts(499, second) < second * 6000);
+        assert_eq!(lasts(500, second), second * 1000);
+        assert_eq!(lasts(5_000, second * 10), second * 10_000);
+    }
+
+    #[test]
+    fn a_burst_buys_no_more_than_a_rest() {
+        let (rate, mut pace, now) = (MinRate::default(), Pace::default(), Instant::now());
+        pace.moved(Duration::ZERO, u64::MAX, &rate, REST);
+        assert_eq!(pace.due(now, &rate), now + REST);
+    }
+}
