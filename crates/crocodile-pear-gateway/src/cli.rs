@@ -131,12 +131,12 @@ impl Loaded {
         }
     }
 
-    /// Tells the problems; the gateway and its document if it can run.
-    fn usable(self) -> Option<(Document, Gateway)> {
+    /// Tells the problems; the gateway and its document if it can run, and where they were read from.
+    fn usable(self) -> Option<(Document, Gateway, Sources)> {
         if !self.problems.is_empty() {
             eprint!("{}", self.report(Format::Text(Colour::on(&std::io::stderr()))));
         }
-        self.document.zip(self.gateway)
+        Some((self.document?, self.gateway?, self.sources))
     }
 
     fn has_errors(&self) -> bool {

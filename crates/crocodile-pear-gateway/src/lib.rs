@@ -3,6 +3,7 @@
 mod address;
 mod admin;
 mod background;
+mod certificates;
 pub mod cli;
 pub mod compress;
 pub mod config;

@@ -9,7 +9,11 @@ use crocodile_pear::upstream::Files;
 use crocodile_pear::{choice, spec};
 
 use crate::address;
-use crate::server::{Entry, Redirect, Tls, Unfit};
+use crate::server::{Entry, Redirect};
+
+mod tls;
+
+pub use tls::{ListenerTlsSpec, SOON};
 
 /// The port of `https` that a URL need not name.
 const HTTPS: u16 = 443;
@@ -78,23 +82,17 @@ choice! {
     }
 }
 
-spec! {
-    /// TLS with clients. Paths are relative to the configuration file.
-    pub struct ListenerTlsSpec {
-        /// A PEM file with the certificate and its chain.
-        pub certificate: Located<String>,
-        /// A PEM file with the key of that certificate.
-        pub key: Located<String>,
-    }
-}
-
 /// A listener, checked.
 #[derive(Clone, Debug)]
 pub struct Listening {
     /// Where it listens.
     pub address: SocketAddr,
+    /// The same, as written.
+    pub written: String,
     /// What its connections have in common.
     pub entry: Arc<Entry>,
+    /// Its TLS, as written.
+    pub tls: Option<ListenerTlsSpec>,
 }
 
 impl ListenSpec {
@@ -141,34 +139,13 @@ impl ListenSpec {
 impl ListenerSpec {
     fn compile(&self, redirect: Redirect, files: Files<'_>, problems: &mut Problems) -> Option<Listening> {
         let address = address::read(&self.address, problems);
-        let tls = self.tls.as_ref().map(|tls| tls.compile(files, problems));
+        let tls = self.tls.as_ref().map(|tls| tls.compile(self.address.span, files, problems));
         if let (Some(_), Some(_)) = (&self.tls, &self.redirect) {
             let remedy = "leave `redirect` out here; it is for a listener in clear";
             return problems.error(self.address.span, "a listener with `tls` is where `redirect: https` leads", remedy);
         }
         let tls = tls.map_or(Some(None), |tls| tls.map(Some))?;
-        Some(Listening { address: address?, entry: Arc::new(Entry { tls, redirect: self.redirect.map(|_| redirect) }) })
-    }
-}
-
-impl ListenerTlsSpec {
-    fn compile(&self, files: Files<'_>, problems: &mut Problems) -> Option<Tls> {
-        let mut read = |written: &Located<String>| {
-            files(written)
-                .map_err(|reason| {
-                    problems.error::<()>(written.span, format!("cannot read `{written}`: {reason}"), "");
-                })
-                .ok()
-        };
-        let (certificate, key) = (read(&self.certificate), read(&self.key));
-        Tls::new(&certificate?, &key?)
-            .map_err(|unfit| {
-                let (place, message) = match unfit {
-                    Unfit::Certificate(message) => (self.certificate.span, message),
-                    Unfit::Key(message) => (self.key.span, message),
-                };
-                problems.error::<()>(place, message, "");
-            })
-            .ok()
+        let entry = Arc::new(Entry { tls, redirect: self.redirect.map(|_| redirect) });
+        Some(Listening { address: address?, written: self.address.value.clone(), entry, tls: self.tls.clone() })
     }
 }

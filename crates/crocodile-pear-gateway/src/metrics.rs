@@ -2,14 +2,16 @@
 
 use std::cell::Cell;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::UNIX_EPOCH;
 
 use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
 use http::StatusCode;
 use indexmap::IndexMap;
 
-use crate::server::Ending;
+use crate::server::{Ending, Entry, Tls};
 
 /// Cores beyond this share a counter with another one.
 const CORES: usize = 64;
@@ -48,6 +50,8 @@ pub struct Metrics {
     responses: Vec<Classes>,
     /// Broken off; the client left; the client was too slow. Few, so all cores share them.
     unfinished: [AtomicU64; 3],
+    /// The listeners with TLS, by their addresses.
+    listeners: OnceLock<Vec<(SocketAddr, Arc<Entry>)>>,
     /// By reason; each core has a cache line of its own.
     refused: Vec<Refusals>,
     connections_refused: AtomicU64,
@@ -63,6 +67,7 @@ impl Default for Metrics {
         Metrics {
             responses: (0..CORES).map(|_| Classes::default()).collect(),
             unfinished: Default::default(),
+            listeners: OnceLock::new(),
             refused: (0..CORES).map(|_| Refusals::default()).collect(),
             connections_refused: AtomicU64::new(0),
         }
@@ -97,6 +102,44 @@ impl Metrics {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Says where clients connect, once.
+    pub fn set_listeners(&self, listeners: Vec<(SocketAddr, Arc<Entry>)>) {
+        // A process listens once.
+        let _ = self.listeners.set(listeners);
+    }
+
+    /// The handshakes and the certificates of the listeners that have TLS.
+    fn render_tls(&self, out: &mut String) {
+        let listeners = self.listeners.get().into_iter().flatten();
+        let secured: Vec<(SocketAddr, &Tls)> =
+            listeners.filter_map(|(address, entry)| Some((*address, entry.tls.as_ref()?))).collect();
+        if secured.is_empty() {
+            return;
+        }
+        let mut family = |name: &str, kind: &str, help: &str, samples: Vec<(String, u64)>| {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (labels, value) in samples {
+                let _ = writeln!(out, "{name}{{{labels}}} {value}");
+            }
+        };
+        let done = secured.iter().flat_map(|(address, tls)| {
+            tls.counters.handshakes().map(|(kind, count)| (format!("listener=\"{address}\",kind=\"{kind}\""), count))
+        });
+        family("crocodile_pear_tls_handshakes_total", "counter", HANDSHAKES, done.collect());
+        let failed = secured.iter().flat_map(|(address, tls)| {
+            let counts = tls.counters.failures();
+            counts.map(move |(reason, count)| (format!("listener=\"{address}\",reason=\"{reason}\""), count))
+        });
+        family("crocodile_pear_tls_handshakes_failed_total", "counter", FAILED_HANDSHAKES, failed.collect());
+        let expiry = secured.iter().flat_map(|(address, tls)| {
+            tls.setup().identities.into_iter().map(move |identity| {
+                let seconds = identity.expiry.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                (format!("listener=\"{address}\",name=\"{}\"", label(identity.label())), seconds)
+            })
+        });
+        family("crocodile_pear_tls_certificate_expiry_timestamp_seconds", "gauge", EXPIRY, expiry.collect());
+    }
+
     /// The Prometheus text format, version 0.0.4.
     pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>) -> String {
         let mut out = String::new();
@@ -116,6 +159,7 @@ impl Metrics {
             let _ = writeln!(out, "crocodile_pear_responses_unfinished_total{{reason=\"{reason}\"}} {count}");
         }
         self.render_refused(&mut out);
+        self.render_tls(&mut out);
         let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
@@ -175,6 +219,10 @@ impl UpstreamSample {
 fn label(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
+
+const HANDSHAKES: &str = "TLS handshakes with clients, full ones and those that resumed a session.";
+const FAILED_HANDSHAKES: &str = "TLS handshakes with clients that failed, by the reason.";
+const EXPIRY: &str = "When a certificate of a listener expires, in seconds since 1970.";
 
 /// As in the access log.
 const REASONS: [&str; 3] = ["failed", "client-gone", "client-slow"];

@@ -10,8 +10,14 @@
 mod authority;
 #[path = "tls/listeners.rs"]
 mod listeners;
+#[path = "tls/names.rs"]
+mod names;
 #[path = "tls/scene.rs"]
 mod scene;
+#[path = "tls/sessions.rs"]
+mod sessions;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "stage/stage.rs"]
 mod stage;
+#[path = "tls/swaps.rs"]
+mod swaps;

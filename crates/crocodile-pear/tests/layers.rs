@@ -51,6 +51,7 @@ const GATEWAY: &[&str] = &[
     "health",
     "live",
     "admin",
+    "certificates",
     "cli",
 ];
 

@@ -50,7 +50,7 @@ impl Demo {
             }
         };
         let (node, sources, problems) = self.config(upstreams);
-        let Some((document, gateway)) = compile(node.as_ref(), sources, &Arc::default(), problems).usable() else {
+        let Some((document, gateway, _)) = compile(node.as_ref(), sources, &Arc::default(), problems).usable() else {
             return ExitCode::from(1);
         };
         log::begin(document.layers.observe.as_ref().and_then(Setting::on));

@@ -22,7 +22,7 @@ pub struct Explain {
 
 impl Explain {
     pub fn execute(self) -> ExitCode {
-        let Some((_, gateway)) = self.file.load().usable() else { return ExitCode::from(1) };
+        let Some((_, gateway, _)) = self.file.load().usable() else { return ExitCode::from(1) };
         let Some(wanted) = &self.endpoint else {
             let endpoints = gateway.endpoints().iter().map(|endpoint| outline(endpoint));
             let upstreams = gateway.upstreams().values().filter_map(|one| upstream(one));

@@ -11,10 +11,12 @@ use std::time::Duration;
 use clap::Args;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Entries, Located};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::File;
 use crate::address;
 use crate::admin;
+use crate::certificates::{self, Certificates};
 use crate::document::{Clients, Document};
 use crate::layers::Setting;
 use crate::listen::Listening;
@@ -31,13 +33,15 @@ pub struct Run {
 impl Run {
     pub fn execute(self) -> ExitCode {
         let loaded = self.file.load();
-        let Some((document, gateway)) = loaded.usable() else { return ExitCode::from(1) };
+        let Some((document, gateway, sources)) = loaded.usable() else { return ExitCode::from(1) };
         // Before anything runs that may have something to say: health checks begin with the gateway.
         log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
-        let (reload, first) = (live.clone(), document.clone());
-        let started = move |_: SocketAddr| reload_on_signal(self.file, reload, first);
-        serve(&document, &live, started)
+        let certificates = Certificates::new(live.current().listening(), sources);
+        let reload = Reload { file: self.file, live: live.clone(), document: document.clone(), certificates };
+        // Before anybody knows that it serves: a SIGHUP that nothing waits for ends the process.
+        reload.begin();
+        serve(&document, &live, |_| {})
     }
 }
 
@@ -58,9 +62,10 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let mut listeners = Listeners::new(cores);
     let mut bound = Vec::new();
-    for Listening { address, entry } in live.current().listening() {
+    for Listening { address, entry, .. } in live.current().listening() {
         bound.push((listeners.add(*address, entry.clone())?, entry.clone()));
     }
+    live.current().metrics().set_listeners(bound.clone());
     let shutdown = Shutdown::default();
     shutdown.on_signals(grace(document))?;
     if let Some(admin) = &document.admin {
@@ -106,42 +111,61 @@ fn settings(clients: &Clients) -> Settings {
     }
 }
 
-/// SIGHUP reads the file again. What is found wrong is told, and the old configuration goes on.
-fn reload_on_signal(file: File, live: Arc<Live>, mut document: Document) {
-    let mut listen = move || -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
-            while hangups.recv().await.is_some() {
-                reload(&file, &live, &mut document);
-            }
-            Ok(())
-        })
-    };
-    let spawned = thread::Builder::new().name("reload".into()).spawn(move || {
-        if let Err(error) = listen() {
-            tracing::warn!(%error, "SIGHUP cannot be listened to; a changed configuration needs a restart");
-        }
-    });
-    if let Err(error) = spawned {
-        tracing::warn!(%error, "no thread for reloads; a changed configuration needs a restart");
-    }
+/// What changes while the gateway serves.
+struct Reload {
+    file: File,
+    live: Arc<Live>,
+    document: Document,
+    certificates: Certificates,
 }
 
-fn reload(file: &File, live: &Live, before: &mut Document) {
-    let loaded = file.reload(live.current().metrics());
-    loaded.log();
-    match loaded.document.zip(loaded.gateway) {
-        Some((document, gateway)) => {
-            live.replace(gateway);
-            let change = Change::between(before, &document);
-            tracing::info!("the configuration was read again; {change}");
-            if !change.restart.is_empty() {
-                tracing::warn!("{} changed: this needs a restart", change.restart.join(", "));
-            }
-            *before = document;
+impl Reload {
+    /// Begins a thread for it.
+    fn begin(self) {
+        if let Err(error) = self.try_begin() {
+            tracing::warn!(%error, "SIGHUP cannot be listened to; a changed configuration needs a restart");
         }
-        None => tracing::error!("the configuration has problems; the old one goes on"),
+    }
+
+    fn try_begin(mut self) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let hangups = {
+            let _within = runtime.enter();
+            signal(SignalKind::hangup())?
+        };
+        thread::Builder::new().name("reload".into()).spawn(move || runtime.block_on(self.follow(hangups)))?;
+        Ok(())
+    }
+
+    /// SIGHUP reads the configuration again; certificates are read again when their files change.
+    async fn follow(&mut self, mut hangups: Signal) {
+        let mut look = tokio::time::interval(certificates::LOOK);
+        loop {
+            tokio::select! {
+                hangup = hangups.recv() => match hangup {
+                    Some(()) => self.reload(),
+                    None => return,
+                },
+                _ = look.tick() => self.certificates.look(),
+            }
+        }
+    }
+
+    /// What is found wrong is told, and the old configuration goes on.
+    fn reload(&mut self) {
+        let loaded = self.file.reload(self.live.current().metrics());
+        loaded.log();
+        let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {
+            return tracing::error!("the configuration has problems; the old one goes on");
+        };
+        self.certificates.reload(gateway.listening(), loaded.sources);
+        self.live.replace(gateway);
+        let change = Change::between(&self.document, &document);
+        tracing::info!("the configuration was read again; {change}");
+        if !change.restart.is_empty() {
+            tracing::warn!("{} changed: this needs a restart", change.restart.join(", "));
+        }
+        self.document = document;
     }
 }
 

@@ -186,20 +186,8 @@ impl Opened {
 
 /// Makes the TLS handshake within this time.
 async fn handshake(stream: TcpStream, entry: &Entry, limit: Duration) -> Option<Opened> {
-    let tls = entry.tls.as_ref()?;
-    match timeout(limit, tls.accept(stream)).await {
-        Ok(Ok((stream, protocol, secured))) => {
-            Some(Opened { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
-        }
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "a TLS handshake failed");
-            None
-        }
-        Err(_) => {
-            tracing::debug!("a TLS handshake took too long");
-            None
-        }
-    }
+    let (stream, protocol, secured) = entry.tls.as_ref()?.accept(stream, limit).await?;
+    Some(Opened { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
 }
 
 async fn back_off(error: &io::Error, warned: &mut Option<Instant>) {

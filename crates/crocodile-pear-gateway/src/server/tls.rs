@@ -1,18 +1,25 @@
 //! TLS with clients (versions 1.2 and 1.3): the handshake, and the connection behind it.
 
-use std::fmt;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+mod choice;
+mod counters;
+mod identity;
+mod stream;
+
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustls::server::{NoServerSessionStorage, ProducesTickets};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+
+pub use self::counters::{Counters, Reason};
+pub use self::identity::{Day, Identity, Unfit};
+pub(super) use self::stream::Stream;
+
+use self::choice::Choice;
 
 /// The versions of HTTP that clients may choose, the preferred one first.
 const OFFERS: [&[u8]; 1] = [b"http/1.1"];
@@ -33,99 +40,90 @@ pub struct Secured {
     pub name: Option<String>,
 }
 
-/// TLS at one listener. Its certificates may be replaced while it serves.
+/// TLS at one listener. What it is set up with may be replaced while it serves.
+#[derive(Debug)]
 pub struct Tls {
-    config: RwLock<Arc<ServerConfig>>,
+    current: RwLock<Arc<Current>>,
+    /// How handshakes ended.
+    pub counters: Counters,
 }
 
-/// Why a certificate cannot be used.
+/// What handshakes are made with.
 #[derive(Debug)]
-pub enum Unfit {
-    /// The file of the certificate is not what it should be.
-    Certificate(&'static str),
-    /// The file of the key is not what it should be.
-    Key(&'static str),
+struct Current {
+    setup: Setup,
+    config: Arc<ServerConfig>,
+}
+
+/// What a listener's TLS is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The certificates; the first is for clients that ask for no name, or another one.
+    pub identities: Vec<Identity>,
 }
 
 impl Tls {
-    /// With this certificate and its chain, and its key, both PEM.
-    ///
     /// # Errors
-    /// When they cannot be used.
-    pub fn new(certificate: &[u8], key: &[u8]) -> Result<Self, Unfit> {
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-        let chain = match chain {
-            Ok(chain) if chain.is_empty() => return Err(Unfit::Certificate("there is no certificate in this file")),
-            Ok(chain) => chain,
-            Err(_) => return Err(Unfit::Certificate("this file is no valid PEM")),
-        };
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| Unfit::Key("there is no key in this file"))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider has suites for every version");
-        let mut config = builder.with_no_client_auth().with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => Unfit::Key("the key is not that of the certificate"),
-            rustls::Error::InvalidCertificate(_) => Unfit::Certificate("the certificate cannot be read"),
-            _ => Unfit::Key("the key is of no kind that can be used"),
-        })?;
-        config.alpn_protocols = OFFERS.iter().map(|name| name.to_vec()).collect();
-        Ok(Tls { config: RwLock::new(Arc::new(config)) })
+    /// Without randomness.
+    pub fn new(setup: Setup) -> Result<Self, rustls::Error> {
+        // The keys of tickets are replaced every 6 hours, and forgotten after 12; all cores share them.
+        let config = setup.config(rustls::crypto::ring::Ticketer::new()?);
+        let current = Arc::new(Current { setup, config });
+        Ok(Tls { current: RwLock::new(current), counters: Counters::default() })
     }
 
-    /// Makes the handshake with a client.
-    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<(Stream, Protocol, Secured)> {
-        let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let accepting = TlsAcceptor::from(config).accept_with(stream, |session| {
+    /// Makes new handshakes with what the other one is made of. Connections go on as they are.
+    pub fn adopt(&self, other: &Tls) {
+        let setup = other.setup();
+        // Sessions go on: the keys of their tickets stay.
+        let config = setup.config(self.current().config.ticketer.clone());
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current { setup, config });
+    }
+
+    /// What it is made of.
+    pub fn setup(&self) -> Setup {
+        self.current().setup.clone()
+    }
+
+    fn current(&self) -> Arc<Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes the handshake with a client, within this time.
+    pub(super) async fn accept(&self, stream: TcpStream, limit: Duration) -> Option<(Stream, Protocol, Secured)> {
+        let accepting = TlsAcceptor::from(self.current().config.clone()).accept_with(stream, |session| {
             session.set_buffer_limit(Some(OUTGOING));
         });
-        let stream = accepting.await?;
+        let stream = match timeout(limit, accepting).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return self.fail(Reason::of(&error), &error),
+            Err(_) => return self.fail(Reason::Timeout, &io::ErrorKind::TimedOut.into()),
+        };
         let session = stream.get_ref().1;
+        self.counters.done(session.handshake_kind());
         // Nothing else is offered.
         let protocol = Protocol::Http1;
         let secured = Secured { name: session.server_name().map(str::to_owned) };
-        Ok((Stream(stream), protocol, secured))
+        Some((Stream(stream), protocol, secured))
+    }
+
+    fn fail<T>(&self, reason: Reason, error: &io::Error) -> Option<T> {
+        self.counters.fail(reason);
+        tracing::debug!(reason = reason.name(), %error, "a TLS handshake with a client failed");
+        None
     }
 }
 
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").finish_non_exhaustive()
-    }
-}
-
-/// A connection whose handshake is done.
-#[derive(Debug)]
-pub(super) struct Stream(TlsStream<TcpStream>);
-
-impl Stream {
-    /// What carries it.
-    pub fn socket(&self) -> &TcpStream {
-        self.0.get_ref().0
-    }
-
-    /// Whether encrypted bytes wait for the socket.
-    pub fn holds(&self) -> bool {
-        self.0.get_ref().1.wants_write()
-    }
-
-    /// Encrypts what there is room for, and writes what the socket takes of it.
-    pub fn poll_send(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, parts)
-    }
-
-    /// Reads and decrypts once.
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-
-    /// Writes what was encrypted.
-    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    /// Says that nothing more is written.
-    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+impl Setup {
+    fn config(&self, ticketer: Arc<dyn ProducesTickets>) -> Arc<ServerConfig> {
+        let builder = ServerConfig::builder_with_provider(Arc::new(identity::provider().clone()))
+            .with_safe_default_protocol_versions()
+            .expect("the provider has suites for every version");
+        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(Choice::new(&self.identities)));
+        config.alpn_protocols = OFFERS.iter().map(|name| name.to_vec()).collect();
+        // Tickets are enough: a memory of sessions is a lock that the cores would meet at.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = ticketer;
+        Arc::new(config)
     }
 }

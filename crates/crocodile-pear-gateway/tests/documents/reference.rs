@@ -19,6 +19,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Document", "The document"),
     ("ListenerSpec", "A listener"),
     ("ListenerTlsSpec", "TLS with clients"),
+    ("CertificateSpec", "A certificate"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
     ("TlsSpec", "TLS to an upstream"),

@@ -4,14 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use crate::authority::Authority;
-use crate::scene::{ALL_VERSIONS, Folder, connect, dial, get, trusting};
-
-const ENDPOINTS: &str = "
-upstreams: { echo: 'http://127.0.0.1:9' }
-endpoints:
-  GET /who: { pipeline: [{ respond: { body: '{scheme: $client.protocol}' } }] }
-  POST /echo: { max_body: 8MiB, pipeline: [{ respond: { body: '$body' } }] }
-";
+use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, trusting};
 
 #[test]
 fn one_process_listens_in_clear_with_tls_and_to_redirect() {

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
@@ -14,6 +15,14 @@ use crate::stage::PATIENCE;
 use crate::stage::gateway::Gateway;
 
 pub use rustls::ALL_VERSIONS;
+
+/// What is served.
+pub const ENDPOINTS: &str = "
+upstreams: { echo: 'http://127.0.0.1:9' }
+endpoints:
+  GET /who: { pipeline: [{ respond: { body: '{scheme: $client.protocol}' } }] }
+  POST /echo: { max_body: 8MiB, pipeline: [{ respond: { body: '$body' } }] }
+";
 
 /// A gateway that was started in a folder.
 pub struct Scene {
@@ -56,6 +65,22 @@ impl Folder {
 }
 
 impl Scene {
+    /// Waits until the metrics have all of these lines.
+    pub fn until_metrics(&self, wanted: &[String]) {
+        let line = self.gateway.logged("*health and metrics on http://*").unwrap();
+        let admin: SocketAddr = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let metrics = get(&mut dial(admin), "/metrics").unwrap();
+            let missing: Vec<_> = wanted.iter().filter(|line| !metrics.lines().any(|known| known == *line)).collect();
+            if missing.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < end, "{missing:#?} in {metrics}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
     /// The addresses of all listeners, in the order of the configuration.
     pub fn addresses(&self, count: usize) -> Vec<SocketAddr> {
         self.gateway.logged("*listening on*").unwrap();
@@ -109,4 +134,9 @@ pub fn get(client: &mut (impl Read + Write), path: &str) -> std::io::Result<Stri
     let mut text = Vec::new();
     client.read_to_end(&mut text)?;
     Ok(String::from_utf8(text).unwrap())
+}
+
+/// The certificate that a client was shown.
+pub fn shown(client: &Client) -> &[u8] {
+    client.conn.peer_certificates().unwrap()[0].as_ref()
 }

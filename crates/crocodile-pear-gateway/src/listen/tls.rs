@@ -1,0 +1,120 @@
+//! `tls` of a listener: its certificates.
+
+use std::time::{Duration, SystemTime};
+
+use crocodile_pear::problem::{Problems, Span};
+use crocodile_pear::spec;
+use crocodile_pear::spec::Located;
+use crocodile_pear::upstream::Files;
+
+use crate::server::{Day, Identity, Setup, Tls, Unfit};
+
+/// A certificate that expires within this time is told.
+pub const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+spec! {
+    /// TLS with clients: one certificate, or several. Paths are relative to the configuration file. The files are read again
+    /// when they change; what cannot be used then is logged, and the old certificate stays.
+    pub struct ListenerTlsSpec {
+        /// A PEM file with the certificate, followed by its intermediate ones.
+        pub certificate: Option<Located<String>>,
+        /// A PEM file with the key of that certificate.
+        pub key: Option<Located<String>>,
+        /// Instead: several. A client is shown the one with the name that it asks for, also by a wildcard (`*.example.com`); the
+        /// first where none has it.
+        pub certificates: Option<Vec<CertificateSpec>>,
+    }
+}
+
+spec! {
+    /// A certificate with its key.
+    pub struct CertificateSpec {
+        /// A PEM file with the certificate, followed by its intermediate ones.
+        pub certificate: Located<String>,
+        /// A PEM file with the key of that certificate.
+        pub key: Located<String>,
+    }
+}
+
+impl ListenerTlsSpec {
+    /// Reads all files and checks them; every problem is noted. `place` is that of the listener.
+    pub fn compile(&self, place: Span, files: Files<'_>, problems: &mut Problems) -> Option<Tls> {
+        let written = self.written(place, problems)?;
+        // All are read before one that failed ends it, so that every problem is found.
+        let read: Vec<_> = written.iter().map(|certificate| certificate.read(files, problems)).collect();
+        let identities = read.into_iter().collect::<Option<Vec<_>>>()?;
+        match Tls::new(Setup { identities }) {
+            Ok(tls) => Some(tls),
+            Err(error) => problems.error(place, format!("TLS is not possible: {error}"), ""),
+        }
+    }
+
+    /// The certificates, in order.
+    fn written(&self, place: Span, problems: &mut Problems) -> Option<Vec<CertificateSpec>> {
+        match (&self.certificate, &self.key, &self.certificates) {
+            (Some(certificate), Some(key), None) => {
+                Some(vec![CertificateSpec { certificate: certificate.clone(), key: key.clone() }])
+            }
+            (Some(certificate), None, None) => {
+                problems.error(certificate.span, "the certificate has no `key`", "add `key: FILE`")
+            }
+            (None, Some(key), None) => {
+                problems.error(key.span, "the key has no `certificate`", "add `certificate: FILE`")
+            }
+            (None, None, Some(certificates)) if !certificates.is_empty() => Some(certificates.clone()),
+            (None, None, _) => problems.error(
+                place,
+                "`tls` has no certificate",
+                "write `tls: { certificate: cert.pem, key: key.pem }`",
+            ),
+            (certificate, key, Some(_)) => {
+                let place = certificate.as_ref().or(key.as_ref()).map_or(place, |written| written.span);
+                let remedy = "move it into the list, as `{ certificate: FILE, key: FILE }`";
+                problems.error(place, "certificates stand here and in `certificates`", remedy)
+            }
+        }
+    }
+
+    /// The files that it names.
+    pub fn files(&self) -> impl Iterator<Item = &Located<String>> {
+        let several = self.certificates.iter().flatten().flat_map(|one| [&one.certificate, &one.key]);
+        self.certificate.iter().chain(&self.key).chain(several)
+    }
+}
+
+const VALID: &str = "name a PEM file with a valid certificate, followed by its intermediate ones";
+const OWN_KEY: &str = "name a PEM file with the key that the certificate was made for";
+
+impl CertificateSpec {
+    fn read(&self, files: Files<'_>, problems: &mut Problems) -> Option<Identity> {
+        let (certificate, key) = (read(&self.certificate, files, problems), read(&self.key, files, problems));
+        let now = SystemTime::now();
+        let (wrong, message, remedy) = match Identity::read(&certificate?, &key?, now) {
+            Ok(identity) => {
+                self.warn(&identity, now, problems);
+                return Some(identity);
+            }
+            Err(Unfit::Certificate(message)) => (&self.certificate, message, VALID),
+            Err(Unfit::Key(message)) => (&self.key, message, OWN_KEY),
+        };
+        problems.error(wrong.span, format!("`{wrong}`: {message}"), remedy)
+    }
+
+    fn warn(&self, identity: &Identity, now: SystemTime, problems: &mut Problems) {
+        if identity.expiry < now + SOON {
+            let message = format!("`{}`: the certificate expires on {}", self.certificate, Day(identity.expiry));
+            problems.warning(
+                self.certificate.span,
+                message,
+                "renew it; a changed file is read while the gateway serves",
+            );
+        }
+    }
+}
+
+fn read(written: &Located<String>, files: Files<'_>, problems: &mut Problems) -> Option<Vec<u8>> {
+    match files(written) {
+        Ok(bytes) => Some(bytes),
+        Err(reason) => problems.error(written.span, format!("cannot read `{written}`: {reason}"), ""),
+    }
+}

@@ -1,0 +1,52 @@
+//! Which certificate a client is shown: the one for the name that it asks for, else the first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::SignatureScheme;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::Identity;
+
+/// The certificates of a listener by name.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// By name, or by what follows the `*` of a wildcard. Several where one name has keys of several kinds.
+    names: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// For other names, and for none.
+    first: Option<Arc<CertifiedKey>>,
+}
+
+impl Choice {
+    pub fn new(identities: &[Identity]) -> Self {
+        let mut names: HashMap<String, Vec<Arc<CertifiedKey>>> = HashMap::new();
+        for identity in identities {
+            for name in &identity.names {
+                let name = name.strip_prefix('*').unwrap_or(name);
+                names.entry(name.to_owned()).or_default().push(identity.key.clone());
+            }
+        }
+        Choice { names, first: identities.first().map(|identity| identity.key.clone()) }
+    }
+
+    /// The certificate for a name and a client that checks these signatures.
+    fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let usable = |keys: &'_ Vec<Arc<CertifiedKey>>| {
+            keys.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
+        };
+        let name = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
+        let named = name.and_then(|name| {
+            // A wildcard stands for one label (RFC 6125, 6.4.3).
+            let within = || name.find('.').and_then(|dot| self.names.get(&name[dot..]));
+            self.names.get(&name).and_then(usable).or_else(|| within().and_then(usable))
+        });
+        named.or_else(|| self.first.clone())
+    }
+}
+
+impl ResolvesServerCert for Choice {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.choose(hello.server_name(), hello.signature_schemes())
+    }
+}

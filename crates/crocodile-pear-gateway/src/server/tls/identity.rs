@@ -1,0 +1,138 @@
+//! A certificate with its key, read from PEM: what it is for, and until when.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// A certificate with its chain and its key.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub(super) key: Arc<CertifiedKey>,
+    /// The names of hosts that it is for, in lower case.
+    pub names: Vec<String>,
+    /// When it expires.
+    pub expiry: SystemTime,
+}
+
+/// Why a certificate cannot be used: which of its files is wrong, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The file of the certificate.
+    Certificate(String),
+    /// The file of the key.
+    Key(String),
+}
+
+impl Identity {
+    /// Reads both files, PEM, as of `now`.
+    ///
+    /// # Errors
+    /// When they cannot be used, or not now.
+    pub fn read(certificate: &[u8], key: &[u8], now: SystemTime) -> Result<Self, Unfit> {
+        let chain = chain(certificate).map_err(Unfit::Certificate);
+        let key = private_key(key).map_err(Unfit::Key);
+        let (chain, key) = (chain?, key?);
+        let own = chain.first().cloned().ok_or_else(|| Unfit::Certificate(NONE.to_owned()))?;
+        let unreadable = || Unfit::Certificate("the certificate cannot be read".to_owned());
+        let (_, read) = X509Certificate::from_der(&own).map_err(|_| unreadable())?;
+        let (begin, end) =
+            (moment(read.validity().not_before.timestamp()), moment(read.validity().not_after.timestamp()));
+        if now > end {
+            return Err(Unfit::Certificate(format!("the certificate expired on {}", Day(end))));
+        }
+        if now < begin {
+            return Err(Unfit::Certificate(format!("the certificate is not valid before {}", Day(begin))));
+        }
+        let names = host_names(&read);
+        let key = CertifiedKey::from_der(chain, key, provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => Unfit::Key("the key is not that of the certificate".to_owned()),
+            rustls::Error::InvalidCertificate(_) => unreadable(),
+            _ => Unfit::Key("the key is of no kind that can be used: RSA, ECDSA (P-256, P-384) or Ed25519".to_owned()),
+        })?;
+        Ok(Identity { key: Arc::new(key), names, expiry: end })
+    }
+
+    /// The first of its names.
+    pub fn label(&self) -> &str {
+        self.names.first().map_or("", String::as_str)
+    }
+}
+
+const NONE: &str = "there is no certificate in this file";
+
+/// The cryptography of all listeners.
+pub(super) fn provider() -> &'static CryptoProvider {
+    static PROVIDER: std::sync::LazyLock<CryptoProvider> =
+        std::sync::LazyLock::new(rustls::crypto::ring::default_provider);
+    &PROVIDER
+}
+
+/// The certificates of a file, at least one.
+pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(read) if read.is_empty() && PrivateKeyDer::from_pem_slice(pem).is_ok() => {
+            Err("there is a key in this file, and no certificate".to_owned())
+        }
+        Ok(read) if read.is_empty() => Err(NONE.to_owned()),
+        Ok(read) => Ok(read),
+        Err(_) => Err("this file is no valid PEM".to_owned()),
+    }
+}
+
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        PemError::NoItemsFound => match pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
+            true => {
+                "the key is encrypted: store it without a passphrase, readable for the gateway's user only".to_owned()
+            }
+            false => "there is no key in this file".to_owned(),
+        },
+        _ => "this file is no valid PEM".to_owned(),
+    })
+}
+
+const ENCRYPTED: &[u8] = b"BEGIN ENCRYPTED PRIVATE KEY";
+
+/// The names of hosts; the common name only where there are no others.
+fn host_names(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let names = certificate.subject_alternative_name().ok().flatten();
+    let names = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+        _ => None,
+    });
+    let names: Vec<String> = names.collect();
+    if !names.is_empty() {
+        return names;
+    }
+    let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    common.map(str::to_ascii_lowercase).collect()
+}
+
+/// A moment of a certificate; one before 1970 is 1970.
+pub(super) fn moment(timestamp: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(timestamp).unwrap_or_default())
+}
+
+/// A day, as people write it.
+pub struct Day(pub SystemTime);
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        match x509_parser::time::ASN1Time::from_timestamp(i64::try_from(seconds).unwrap_or_default()) {
+            Ok(time) => {
+                let date = time.to_datetime().date();
+                write!(f, "{}-{:02}-{:02}", date.year(), u8::from(date.month()), date.day())
+            }
+            Err(_) => f.write_str("an unknown day"),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A connection whose handshake is done.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// A connection whose handshake is done.
+#[derive(Debug)]
+pub struct Stream(pub(super) TlsStream<TcpStream>);
+
+impl Stream {
+    /// What carries it.
+    pub fn socket(&self) -> &TcpStream {
+        self.0.get_ref().0
+    }
+
+    /// Whether encrypted bytes wait for the socket.
+    pub fn holds(&self) -> bool {
+        self.0.get_ref().1.wants_write()
+    }
+
+    /// Encrypts what there is room for, and writes what the socket takes of it.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, parts)
+    }
+
+    /// Reads and decrypts once.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+
+    /// Writes what was encrypted.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    /// Says that nothing more is written.
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
