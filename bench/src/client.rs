@@ -48,6 +48,18 @@ impl Connection {
     pub async fn exchange(&mut self, request: &[u8]) -> Result<Answer> {
         self.stream.write_all(request).await?;
         let head = self.head().await?;
+        self.answer(head).await
+    }
+
+    /// The same, with the bytes of the head.
+    pub async fn ask(&mut self, request: &[u8], kept: &mut Vec<u8>) -> Result<Answer> {
+        self.stream.write_all(request).await?;
+        let head = self.head().await?;
+        kept.extend_from_slice(&self.rest()[..head]);
+        self.answer(head).await
+    }
+
+    async fn answer(&mut self, head: usize) -> Result<Answer> {
         let (status, length) = parse(self.take(head))?;
         let mut answer = Answer { status, head, framing: 0, body: Vec::new(), began: Instant::now() };
         match length {
@@ -148,8 +160,9 @@ fn parse(head: &[u8]) -> Result<(u16, Length)> {
         return Ok((status, Length::Chunked));
     }
     match field("content-length") {
+        // Whatever length is told (RFC 9112, 6.3).
+        _ if matches!(status, 204 | 304) => Ok((status, Length::Exactly(0))),
         Some(field) => Ok((status, Length::Exactly(std::str::from_utf8(field.value)?.trim().parse()?))),
-        None if matches!(status, 204 | 304) => Ok((status, Length::Exactly(0))),
         None => Err(format!("an answer ({status}) without a length").into()),
     }
 }

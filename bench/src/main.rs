@@ -4,6 +4,7 @@ mod client;
 mod compression;
 mod details;
 mod expected;
+mod fifteen;
 mod hold;
 mod keepalive;
 mod load;
@@ -54,6 +55,8 @@ enum Bench {
     Thumbnails(thumbnails::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
+    /// Fifteen configurations that people write, each answer compared with its own request
+    Fifteen(fifteen::Options),
     /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
     Rc10k(rc10k::Options),
     /// A hundred thousand calls waiting at once over HTTP/2, for few clients
@@ -96,6 +99,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Compression(options) => compression::run(options).await,
         Bench::Thumbnails(options) => thumbnails::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
+        Bench::Fifteen(options) => fifteen::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
         Bench::Wide(options) => wide::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,
