@@ -216,7 +216,27 @@ impl Rewriting<'_> {
     fn cookie_path(&self, path: &str) -> Option<String> {
         let path = path.strip_prefix('/').map(|_| path.trim_end_matches('/'))?;
         let mut bases = self.upstream.bases(None, None, None);
-        bases.find_map(|base| self.path(path.strip_prefix(base)?))
+        bases.find_map(|base| {
+            let path = path.strip_prefix(base)?;
+            self.path(path).or_else(|| self.above(path))
+        })
+    }
+
+    /// A path above that of the call, where the endpoint's path ends as the call's does: of `/v1/items/{id}` and `/items/{id}`, the
+    /// path `/v1` is `/`, and `/v1/items` is `/items`.
+    fn above(&self, path: &str) -> Option<String> {
+        let (from, to) = (pattern(&self.rules.from), pattern(&self.rules.to));
+        let tail = from.strip_prefix(path).filter(|tail| tail.starts_with('/'))?;
+        let mut left = to.strip_suffix(tail)?;
+        let mut made = String::new();
+        while let Some((text, rest)) = left.split_once('{') {
+            let (name, rest) = rest.split_once('}')?;
+            made.push_str(text);
+            made.extend(utf8_percent_encode(self.scope.param(name)?, RESERVED));
+            left = rest;
+        }
+        made.push_str(left);
+        Some(if made.is_empty() { "/".to_owned() } else { made })
     }
 
     /// Whether a domain is one of the upstream's, and not one that the client may have cookies of.
@@ -233,6 +253,20 @@ impl Rewriting<'_> {
     fn client_host(&self) -> Option<&str> {
         self.scope.headers().get(HOST)?.to_str().ok()
     }
+}
+
+/// The pieces as they are written in a path.
+fn pattern(pieces: &[Piece]) -> String {
+    let mut pattern = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => pattern.push_str(text),
+            Piece::Param(name) => pattern.extend(["{", name, "}"]),
+            Piece::Rest(RestForm::Bare) => pattern.push_str("{*}"),
+            Piece::Rest(_) => pattern.push_str("/{*}"),
+        }
+    }
+    pattern
 }
 
 /// Scheme, authority, and what follows; nothing for a URL of another kind.
