@@ -13,7 +13,7 @@ use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN};
-use http::{HeaderMap, Method, Response, Version};
+use http::{HeaderMap, Method, Response};
 use indexmap::IndexMap;
 
 use crate::address;
@@ -345,7 +345,7 @@ impl Gateway {
     /// The answer to a request that could not be read.
     pub fn refuse(&self, refusal: Refusal, connection: &Connection) -> Reply {
         let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
-        scope.facts_mut().set_client(connection.client(Version::HTTP_11));
+        scope.facts_mut().set_client(connection.client(connection.version));
         Visit::new(&self.unserved, Arc::new(scope)).refuse(|| respond::refusal(&refusal))
     }
 }

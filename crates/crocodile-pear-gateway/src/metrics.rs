@@ -86,7 +86,7 @@ impl Metrics {
         let reason = match how {
             Ending::Whole => return,
             Ending::Failed(_) => 0,
-            Ending::ClientGone => 1,
+            Ending::ClientGone | Ending::ClientReset(_) => 1,
             Ending::ClientSlow => 2,
         };
         self.unfinished[reason].fetch_add(1, Ordering::Relaxed);

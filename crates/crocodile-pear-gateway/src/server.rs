@@ -1,10 +1,14 @@
 //! The inbound side: one runtime and one listener per core, and the protocols behind one handler.
 //!
-//! `listen` binds the addresses, `cores` accepts, `tls` makes handshakes, `io` carries a connection's bytes, `http1` speaks
-//! HTTP/1.1. What they hand over are a [`ClientRequest`] and a [`Reply`].
+//! `listen` binds the addresses, `cores` accepts, `tls` makes handshakes, `io` carries a connection's bytes, `http1` and
+//! `http2` speak the protocols. What they hand over are a [`ClientRequest`] and a [`Reply`].
 
+mod alarm;
+mod copy;
 mod cores;
+pub mod grpc;
 mod http1;
+mod http2;
 mod io;
 mod listen;
 mod occupancy;

@@ -11,6 +11,8 @@ mod answers;
 mod deadlines;
 #[path = "server/framing.rs"]
 mod framing;
+#[path = "server/http2.rs"]
+mod http2;
 #[path = "server/interim.rs"]
 mod interim;
 #[path = "server/scene.rs"]

@@ -1,5 +1,6 @@
 //! What operators learn of every request: a count of its answer, and a line of the access log at its end.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -131,11 +132,12 @@ impl Layer for Observe {
     }
 }
 
-fn told(how: &Ending) -> (&'static str, Option<&Error>) {
+fn told(how: &Ending) -> (&'static str, Option<Cow<'_, str>>) {
     match how {
         Ending::Whole => ("whole", None),
-        Ending::Failed(error) => ("failed", Some(error)),
+        Ending::Failed(error) => ("failed", Some(error.to_string().into())),
         Ending::ClientGone => ("client-gone", None),
+        Ending::ClientReset(reason) => ("client-gone", Some(format!("the stream was reset: {reason:?}").into())),
         Ending::ClientSlow => ("client-slow", None),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use crocodile_pear::http1::request::Bounds;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -20,7 +21,7 @@ use super::io::Io;
 use super::occupancy::Occupancy;
 use super::shutdown::Phase;
 use super::tls::{Protocol, Secured};
-use super::{Connection, Entry, Handler, Listeners, Settings, Shutdown, http1};
+use super::{Connection, Entry, Handler, Listeners, Settings, Shutdown, http1, http2};
 
 /// Without file descriptors or memory for one more, accepting waits this long.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -164,6 +165,8 @@ impl<H: Handler> Gate<H> {
             let connection = Arc::new(Connection { secured, ..Connection::new(peer, local, entry) });
             match protocol {
                 Protocol::Http1 => http1::serve(io, connection, core).await,
+                // Boxed: a connection of HTTP/1.1 would carry the room.
+                Protocol::Http2 => Box::pin(http2::serve(io, Bytes::new(), connection, core)).await,
             }
             drop((slot, place));
         });

@@ -33,7 +33,7 @@ use self::upload::{Progress, Upload};
 use self::wire::Wire;
 use super::cores::Core;
 use super::io::Io;
-use super::{ClientRequest, Connection, End, Ending, Handler, Reply};
+use super::{ClientRequest, Connection, Handler, Reply, http2};
 
 /// What a client still sends after the last answer is read away this long, or the kernel's reset would take the answer
 /// with it.
@@ -71,6 +71,8 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
             Next::Request(head) => open(&mut wire, head, &connection),
             Next::Refused(refusal) => Opened { request: Err(refusal), asked: Asked::unread(), upload: None },
             Next::Nothing => return close(wire, false).await,
+            // Boxed: few connections in clear are of HTTP/2, all would carry the room.
+            Next::Preface => return Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone())).await,
         };
         let handled = match request {
             Ok(request) => {
@@ -111,10 +113,12 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
 enum Stage {
     /// It was accepted, and nothing came yet.
     Fresh(Instant),
-    /// A part of a head came.
+    /// A part of the first head came.
     Head(Instant),
     /// A further request.
     Idle(Instant),
+    /// A part of a further head came.
+    LaterHead(Instant),
 }
 
 // It goes from one function to the next; a box would be an allocation for each request.
@@ -124,6 +128,8 @@ enum Next {
     Refused(Refusal),
     /// The client left, or was silent for too long, or the gateway stops.
     Nothing,
+    /// The client speaks HTTP/2 (RFC 9113, 3.3).
+    Preface,
 }
 
 /// Waits for the next head, with no buffer at all until part of one is here.
@@ -138,11 +144,14 @@ fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, 
                     return Poll::Ready(Next::Request(head));
                 }
                 Ok(None) => wire.searched = wire.held.len(),
-                Err(refusal) => return Poll::Ready(Next::Refused(refusal)),
+                Err(refusal) => match other(refusal, wire, *stage) {
+                    Some(next) => return Poll::Ready(next),
+                    None => wire.searched = wire.held.len(),
+                },
             }
             *stage = match *stage {
                 Stage::Fresh(since) => Stage::Head(since),
-                Stage::Idle(_) => Stage::Head(Instant::now()),
+                Stage::Idle(_) => Stage::LaterHead(Instant::now()),
                 stage => stage,
             };
         }
@@ -154,12 +163,33 @@ fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, 
             false => wire.poll_hold(cx).map_ok(|_| None),
         };
         match read {
-            Poll::Ready(Ok(None)) => {}
+            // What was refused is looked at once more, with the eyes of another version.
+            Poll::Ready(Ok(None | Some(Next::Refused(_)))) => {}
             Poll::Ready(Ok(Some(next))) => return Poll::Ready(next),
             Poll::Ready(Err(_)) => return Poll::Ready(Next::Nothing),
             Poll::Pending => return poll_late(wire, *stage, core, cx),
         }
     }
+}
+
+/// What a connection does whose bytes are no request of HTTP/1.1: its first ones may begin HTTP/2. Nothing, as long as that
+/// is not clear.
+fn other(refusal: Refusal, wire: &Wire, stage: Stage) -> Option<Next> {
+    let first = matches!(stage, Stage::Fresh(_) | Stage::Head(_));
+    let common = wire.held.len().min(http2::PREFACE.len());
+    if !first || wire.held[..common] != http2::PREFACE[..common] {
+        return Some(if first && foreign(&wire.held) { Next::Nothing } else { Next::Refused(refusal) });
+    }
+    (common == http2::PREFACE.len()).then_some(Next::Preface)
+}
+
+/// Whether a line of three words is of no version of HTTP: whoever sent it would not understand an answer.
+fn foreign(held: &[u8]) -> bool {
+    let line = held.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (_, target, version) = (words.next(), words.next(), words.next());
+    let path = target.is_none_or(|target| target.contains(&b'/') || target == b"*");
+    !path && version.is_some_and(|version| !version.is_empty() && !version.contains(&b'/')) && words.next().is_none()
 }
 
 /// The common way: a head is whole, and is read where it lies.
@@ -202,7 +232,7 @@ fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(Reques
 fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
     let (due, late) = match stage {
         // A head that has begun to come is still answered.
-        Stage::Head(since) => (since + core.settings.header, Next::Refused(LATE_HEAD)),
+        Stage::Head(since) | Stage::LaterHead(since) => (since + core.settings.header, Next::Refused(LATE_HEAD)),
         _ if core.draining.load(Relaxed) => return Poll::Ready(Next::Nothing),
         Stage::Fresh(since) => (since + core.settings.header, Next::Nothing),
         Stage::Idle(since) => (since + core.settings.keep_alive, Next::Nothing),
@@ -389,26 +419,6 @@ async fn close(mut wire: Wire, more: bool) {
 fn poll_discard(wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
     while let Ok(1..) = ready!(wire.io.poll_read(cx, |bytes| bytes.len())) {}
     Poll::Ready(())
-}
-
-/// Tells the observer of an answer how it ended, whatever happens to the task.
-struct Observed {
-    observer: Option<Box<dyn super::Observer>>,
-    bytes: u64,
-}
-
-impl Observed {
-    fn end(&mut self, how: Ending) {
-        if let Some(observer) = self.observer.take() {
-            observer.ended(&End { bytes: self.bytes, how });
-        }
-    }
-}
-
-impl Drop for Observed {
-    fn drop(&mut self) {
-        self.end(Ending::ClientGone);
-    }
 }
 
 #[cfg(test)]

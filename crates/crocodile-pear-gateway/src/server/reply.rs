@@ -2,6 +2,7 @@
 
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::Body;
+use h2::Reason;
 use http::Response;
 
 /// The answer to a request.
@@ -37,6 +38,8 @@ pub enum Ending {
     Failed(Error),
     /// The client left.
     ClientGone,
+    /// The client gave the request up and stays (HTTP/2), for this reason.
+    ClientReset(Reason),
     /// The client did not read its answer, or did not send its body, in time.
     ClientSlow,
 }
@@ -44,5 +47,26 @@ pub enum Ending {
 impl From<Response<Body>> for Reply {
     fn from(response: Response<Body>) -> Self {
         Reply { response, observer: None }
+    }
+}
+
+/// Tells the observer of an answer how it ended, whatever happens to the task.
+pub(super) struct Observed {
+    pub(super) observer: Option<Box<dyn Observer>>,
+    /// Bytes of the body that were written.
+    pub(super) bytes: u64,
+}
+
+impl Observed {
+    pub(super) fn end(&mut self, how: Ending) {
+        if let Some(observer) = self.observer.take() {
+            observer.ended(&End { bytes: self.bytes, how });
+        }
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        self.end(Ending::ClientGone);
     }
 }

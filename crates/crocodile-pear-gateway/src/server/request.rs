@@ -25,6 +25,8 @@ pub struct Connection {
     pub entry: Arc<Entry>,
     /// What TLS found out of it; nothing, for one in clear.
     pub secured: Option<Box<Secured>>,
+    /// The version of HTTP that it speaks, as far as requests do not say it themselves.
+    pub version: Version,
     pub(super) interim: Interims,
 }
 
@@ -41,7 +43,7 @@ const MOST_INTERIM: usize = 16 * 1024;
 impl Connection {
     /// A connection in clear between these addresses.
     pub fn new(peer: SocketAddr, local: SocketAddr, entry: Arc<Entry>) -> Self {
-        Connection { peer, local, entry, secured: None, interim: Interims::default() }
+        Connection { peer, local, entry, secured: None, version: Version::HTTP_11, interim: Interims::default() }
     }
 
     /// Who asks, with a request in this version of HTTP.

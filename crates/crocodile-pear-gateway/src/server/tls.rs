@@ -22,7 +22,8 @@ pub(super) use self::stream::Stream;
 use self::choice::Choice;
 
 /// The versions of HTTP that clients may choose, the preferred one first.
-const OFFERS: [&[u8]; 1] = [b"http/1.1"];
+const OFFERS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+const HTTP2: &[u8] = b"h2";
 
 /// Encrypted bytes that wait for the socket: two records, so that the next is encrypted while one is sent.
 const OUTGOING: usize = 32 * 1024;
@@ -31,6 +32,7 @@ const OUTGOING: usize = 32 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
+    Http2,
 }
 
 /// What the handshake found out.
@@ -101,8 +103,10 @@ impl Tls {
         };
         let session = stream.get_ref().1;
         self.counters.done(session.handshake_kind());
-        // Nothing else is offered.
-        let protocol = Protocol::Http1;
+        let protocol = match session.alpn_protocol() {
+            Some(HTTP2) => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
         let secured = Secured { name: session.server_name().map(str::to_owned) };
         Some((Stream(stream), protocol, secured))
     }

@@ -182,7 +182,6 @@ const REFUSED_HEADS: &[&str] = &[
     "\nGET / HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET / HTTP/1.1\r\n host: h\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: h\r\nx: a\r\n b\r\n\r\n",
-    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "POST / HTTP/1.0\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     "POST / HTTP/1.0\r\nhost: h\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     "GET / HTTP/1.0\r\nhost: h\r\nhost: h\r\n\r\n",

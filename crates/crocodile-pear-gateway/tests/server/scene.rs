@@ -12,7 +12,7 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Body, Pulled};
 use crocodile_pear_gateway::respond;
 use crocodile_pear_gateway::server::{
-    ClientRequest, Connection, Handler, Listeners, Refusal, Reply, Settings, Shutdown, serve,
+    ClientRequest, Connection, End, Handler, Listeners, Observer, Refusal, Reply, Settings, Shutdown, serve,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Response};
@@ -28,6 +28,8 @@ pub struct Scene {
     pub seen: Arc<Mutex<Vec<(SocketAddr, String)>>>,
     pub left: Receiver<&'static str>,
     pub came: Receiver<&'static str>,
+    /// How answers ended, and after how many bytes.
+    pub ended: Receiver<(String, u64)>,
     server: Option<JoinHandle<std::io::Result<()>>>,
 }
 
@@ -39,10 +41,11 @@ impl Scene {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (leaves, left) = mpsc::channel();
         let (comes, came) = mpsc::channel();
-        let play = Play { seen: seen.clone(), leaves, comes };
+        let (ends_told, ended) = mpsc::channel();
+        let play = Play { seen: seen.clone(), leaves, comes, ends: ends_told };
         let ends = shutdown.clone();
         let server = thread::spawn(move || serve(listeners, &settings, &ends, |_| play.clone()));
-        Scene { address, shutdown, seen, left, came, server: Some(server) }
+        Scene { address, shutdown, seen, left, came, ended, server: Some(server) }
     }
 
     pub fn connect(&self) -> Client {
@@ -117,6 +120,15 @@ struct Play {
     seen: Arc<Mutex<Vec<(SocketAddr, String)>>>,
     leaves: Sender<&'static str>,
     comes: Sender<&'static str>,
+    ends: Sender<(String, u64)>,
+}
+
+struct Watch(Sender<(String, u64)>);
+
+impl Observer for Watch {
+    fn ended(self: Box<Self>, end: &End) {
+        let _ = self.0.send((format!("{:?}", end.how), end.bytes));
+    }
 }
 
 /// Tells when it is dropped.
@@ -130,7 +142,8 @@ impl Drop for Told {
 
 impl Handler for Play {
     async fn handle(&self, request: ClientRequest) -> Reply {
-        self.play(request).await.map(Body::Pulled).into()
+        let response = self.play(request).await.map(Body::Pulled);
+        Reply { response, observer: Some(Box::new(Watch(self.ends.clone()))) }
     }
 
     fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {

@@ -61,12 +61,18 @@ const fn refuse<T>(detail: &'static str) -> Result<T, Refusal> {
     Err(Refusal { status: StatusCode::BAD_REQUEST, detail })
 }
 
-const FIELDS: Refusal =
+/// The fields are too many or too large.
+pub const FIELDS: Refusal =
     Refusal { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail: "the request's header is too large" };
 const HOST: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "Host is not a host" };
-const CONNECT: Refusal = Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the gateway does not serve CONNECT" };
-const TRACE: Refusal = Refusal { status: StatusCode::METHOD_NOT_ALLOWED, detail: "the gateway does not serve TRACE" };
-const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the request's target is too long" };
+/// CONNECT is not served.
+pub const CONNECT: Refusal =
+    Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the gateway does not serve CONNECT" };
+/// TRACE is not served.
+pub const TRACE: Refusal =
+    Refusal { status: StatusCode::METHOD_NOT_ALLOWED, detail: "the gateway does not serve TRACE" };
+/// The target is too long.
+pub const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the request's target is too long" };
 
 /// Reads the head that `bytes` begin with, and tells how long it is; nothing, while it is not whole.
 ///
@@ -285,7 +291,11 @@ fn lists(value: &[u8], word: &[u8]) -> bool {
     value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(word))
 }
 
-fn digits(value: &[u8]) -> Result<u64, Refusal> {
+/// Reads a length: digits only.
+///
+/// # Errors
+/// It is anything else, or one that is out of all proportion.
+pub fn digits(value: &[u8]) -> Result<u64, Refusal> {
     let mut length = 0_u64;
     if value.is_empty() || value.len() > 19 {
         return refuse("Content-Length is not a length");
@@ -301,7 +311,10 @@ fn digits(value: &[u8]) -> Result<u64, Refusal> {
 
 /// Checks `host[:port]`: a name, an IPv4 or a bracketed IPv6 address, and nothing besides. A port may be empty (RFC 3986,
 /// 3.2.3).
-fn authority(value: &[u8]) -> Result<&[u8], Refusal> {
+///
+/// # Errors
+/// It is anything else.
+pub fn authority(value: &[u8]) -> Result<&[u8], Refusal> {
     let (host, port) = match value.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !value.ends_with(b"]") => (&value[..colon], Some(&value[colon + 1..])),
         _ => (value, None),
@@ -365,16 +378,34 @@ const fn permitted(more: &[u8]) -> [bool; 256] {
     table
 }
 
-fn path(target: &str) -> Result<PathAndQuery, Refusal> {
+/// Whether a path with its query holds only bytes that mean the same to everyone.
+fn plain(target: &str) -> bool {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let fits = |text: &str, table: &[bool; 256]| text.bytes().all(|byte| table[usize::from(byte)]);
-    if fits(path, &PATH)
-        && fits(query, &QUERY)
+    fits(path, &PATH) && fits(query, &QUERY)
+}
+
+fn path(target: &str) -> Result<PathAndQuery, Refusal> {
+    if plain(target)
         && let Ok(target) = PathAndQuery::from_maybe_shared(Bytes::copy_from_slice(target.as_bytes()))
     {
         return Ok(target);
     }
     refuse("the request's target holds a byte that must be percent-encoded")
+}
+
+/// Checks a target that comes without scheme and authority, as in HTTP/2.
+///
+/// # Errors
+/// Those of HTTP/1.1.
+pub fn check_target(method: &Method, target: &str) -> Result<(), Refusal> {
+    match target {
+        "*" if *method == Method::OPTIONS => Ok(()),
+        "*" => refuse("only OPTIONS may ask for *"),
+        path if !path.starts_with('/') => refuse("the request's target is no path"),
+        path if plain(path) => Ok(()),
+        _ => refuse("the request's target holds a byte that must be percent-encoded"),
+    }
 }
 
 #[cfg(test)]

@@ -16,13 +16,15 @@ use http::{Response, Version};
 use http_body::Body as _;
 use tokio::time::Instant;
 
+use super::super::copy;
 use super::super::cores::Core;
 use super::super::pace::Pace;
+use super::super::reply::Observed;
 use super::super::{Ending, Handler, Reply, Settings, Unhurried};
 use super::head::{Asked, Delimiter, Link, delimit, write_end, write_head};
 use super::upload::Upload;
 use super::wire::Wire;
-use super::{Client, Observed, poll_client, tunnel};
+use super::{Client, poll_client, tunnel};
 
 /// Pieces of so many bytes together are copied into one: a plain write costs the kernel less than a vectored one.
 const JOINED: usize = 4 * 1024;
@@ -59,8 +61,8 @@ impl Switching {
     /// Sends the head, and is the tunnel until it ends.
     pub async fn run(mut self, wire: &mut Wire) -> Sent {
         let (how, sent) = match tunnel::run(wire, self.head, self.tunnel, &mut self.observed.bytes).await {
-            tunnel::Ended::Closed(how) => (how, Sent::Switched),
-            tunnel::Ended::Broken(how) => (how, Sent::Broken),
+            copy::Ended::Closed(how) => (how, Sent::Switched),
+            copy::Ended::Broken(how) => (how, Sent::Broken),
         };
         self.observed.end(how);
         sent

@@ -1,47 +1,38 @@
 //! A connection that speaks another protocol from here on: bytes in both directions, until both sides have ended.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 
-use bytes::{Buf, Bytes};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Duplex, Tunnel};
-use crocodile_pear::http1::scratch;
+use crocodile_pear::flow::Tunnel;
 use crocodile_pear::spec::Timeout;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::super::Ending;
+use super::super::copy::{Ended, Stopped, Way, Ways};
 use super::wire::Wire;
-
-/// How a tunnel ended.
-pub enum Ended {
-    /// Both sides were told that nothing more comes.
-    Closed(Ending),
-    /// It was broken off; dropping both sides resets them.
-    Broken(Ending),
-}
 
 /// Sends the head, then copies until both sides have ended, one has failed, or both were silent for too long. `bytes`
 /// counts those for the client.
 pub async fn run(wire: &mut Wire, head: Vec<u8>, tunnel: Tunnel, bytes: &mut u64) -> Ended {
     let Tunnel { mut stream, early, idle } = tunnel;
     let head_length = head.len() as u64;
-    let mut down = Way::new([head.as_slice(), &early].concat().into());
-    let mut up = Way::new(std::mem::take(&mut wire.held).into());
+    let down = Way::new([head.as_slice(), &early].concat().into());
+    let up = Way::new(std::mem::take(&mut wire.held).into());
+    let mut ways = Ways { up, down };
     // Nothing of these is needed while the tunnel waits.
     drop((head, early));
     let mut moved = Instant::now();
     let stopped = poll_fn(|cx| {
-        let before = (up.bytes, down.bytes);
-        let stopped = copy_both(wire, stream.as_mut(), &mut up, &mut down, cx);
-        *bytes = down.bytes.saturating_sub(head_length);
+        let before = ways.moved();
+        // What was written before the tunnel began goes first.
+        let flushed = wire.poll_flush(cx);
+        let stopped = ways.poll_copy(&mut wire.io, stream.as_mut(), flushed, cx);
+        *bytes = ways.down.bytes.saturating_sub(head_length);
         if let Poll::Ready(stopped) = stopped {
             return Poll::Ready(stopped);
         }
-        if before != (up.bytes, down.bytes) {
+        if before != ways.moved() {
             moved = Instant::now();
         }
         match idle {
@@ -50,155 +41,9 @@ pub async fn run(wire: &mut Wire, head: Vec<u8>, tunnel: Tunnel, bytes: &mut u64
         }
     })
     .await;
-    let failed = |kind, detail| Ending::Failed(Error::new(kind, detail));
-    match stopped {
-        Stopped::Ended => Ended::Closed(Ending::Whole),
-        Stopped::Client => Ended::Broken(Ending::ClientGone),
-        Stopped::Upstream => Ended::Broken(failed(Kind::Reset, "the upstream broke the tunnel off")),
-        Stopped::Idle => {
-            // The client is told by whoever closes its connection; nobody waits for either.
-            let _ = poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_shutdown(cx))).await;
-            Ended::Closed(failed(Kind::Timeout, "the tunnel was silent for too long"))
-        }
+    if let Stopped::Idle = stopped {
+        // The client is told by whoever closes its connection; nobody waits for either.
+        let _ = poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_shutdown(cx))).await;
     }
-}
-
-/// Why nothing is copied any more.
-enum Stopped {
-    /// Both sides have ended.
-    Ended,
-    /// The client is gone.
-    Client,
-    /// The upstream is gone.
-    Upstream,
-    /// Both were silent for too long.
-    Idle,
-}
-
-/// Which side of a copy has failed.
-enum Side {
-    From,
-    To,
-}
-
-/// Copies what is there, in both directions.
-fn copy_both(
-    wire: &mut Wire,
-    stream: &mut dyn Duplex,
-    up: &mut Way,
-    down: &mut Way,
-    cx: &mut Context<'_>,
-) -> Poll<Stopped> {
-    let upwards = up.copy(&mut wire.io, stream, cx);
-    // What was written before the tunnel began goes first.
-    let downwards = match wire.poll_flush(cx) {
-        Poll::Ready(Ok(())) => down.copy(stream, &mut wire.io, cx),
-        Poll::Ready(Err(_)) => Poll::Ready(Err(Side::To)),
-        Poll::Pending => Poll::Pending,
-    };
-    match (upwards, downwards) {
-        (Poll::Ready(Err(Side::From)), _) => Poll::Ready(Stopped::Client),
-        (_, Poll::Ready(Err(Side::From))) => Poll::Ready(Stopped::Upstream),
-        // A side that takes nothing any more may have said something before: that is passed on first.
-        (Poll::Pending, _) | (_, Poll::Pending) => Poll::Pending,
-        (Poll::Ready(Err(Side::To)), _) => Poll::Ready(Stopped::Upstream),
-        (_, Poll::Ready(Err(Side::To))) => Poll::Ready(Stopped::Client),
-        (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(Stopped::Ended),
-    }
-}
-
-/// One direction. It has no buffer but for what the other side does not take at once.
-struct Way {
-    unsent: Bytes,
-    state: State,
-    bytes: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Open,
-    /// Nothing more comes.
-    Ended,
-    /// The other side knows.
-    Shut,
-    /// The other side takes nothing any more.
-    Refused,
-}
-
-impl Way {
-    fn new(first: Bytes) -> Self {
-        Way { unsent: first, state: State::Open, bytes: 0 }
-    }
-
-    /// Copies what is there; ready when nothing more will be copied.
-    fn copy<R, W>(&mut self, from: &mut R, to: &mut W, cx: &mut Context<'_>) -> Poll<Result<(), Side>>
-    where
-        R: AsyncRead + Unpin + ?Sized,
-        W: AsyncWrite + Unpin + ?Sized,
-    {
-        loop {
-            match self.state {
-                State::Shut => return Poll::Ready(Ok(())),
-                State::Refused => return Poll::Ready(Err(Side::To)),
-                State::Open | State::Ended => {}
-            }
-            match ready!(self.poll_send(to, cx)) {
-                Ok(()) if self.state == State::Open => {}
-                Ok(()) => {
-                    self.state = State::Shut;
-                    continue;
-                }
-                Err(_) => {
-                    self.state = State::Refused;
-                    continue;
-                }
-            }
-            let waker = cx.waker();
-            let read = scratch::read(
-                |buf| Pin::new(&mut *from).poll_read(&mut Context::from_waker(waker), buf),
-                |bytes| self.pass(bytes, to, &mut Context::from_waker(waker)),
-            );
-            match read {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Side::From)),
-                Poll::Pending => {
-                    if ready!(Pin::new(&mut *to).poll_flush(cx)).is_err() {
-                        self.state = State::Refused;
-                        continue;
-                    }
-                    return Poll::Pending;
-                }
-            }
-        }
-    }
-
-    /// Writes what waits, and the end behind it.
-    fn poll_send<W: AsyncWrite + Unpin + ?Sized>(&mut self, to: &mut W, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.unsent.is_empty() {
-            let written = ready!(Pin::new(&mut *to).poll_write(cx, &self.unsent))?;
-            self.unsent.advance(written);
-            self.bytes += written as u64;
-        }
-        // Not even an empty one is kept: it may be part of a large one.
-        self.unsent = Bytes::new();
-        match self.state {
-            State::Ended => Pin::new(to).poll_shutdown(cx),
-            _ => Poll::Ready(Ok(())),
-        }
-    }
-
-    /// Writes what was read; what is not taken at once is kept.
-    fn pass<W: AsyncWrite + Unpin + ?Sized>(&mut self, bytes: &[u8], to: &mut W, cx: &mut Context<'_>) {
-        if bytes.is_empty() {
-            self.state = State::Ended;
-            return;
-        }
-        let written = match Pin::new(to).poll_write(cx, bytes) {
-            Poll::Ready(Ok(written)) => written,
-            Poll::Ready(Err(_)) => return self.state = State::Refused,
-            Poll::Pending => 0,
-        };
-        self.bytes += written as u64;
-        self.unsent = Bytes::copy_from_slice(&bytes[written..]);
-    }
+    stopped.ending()
 }

@@ -1,0 +1,191 @@
+//! Bytes copied in both directions, until both sides have ended: what a tunnel does in every version of HTTP.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::Duplex;
+use crocodile_pear::http1::scratch;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Ending;
+
+/// How a tunnel ended.
+pub enum Ended {
+    /// Both sides were told that nothing more comes.
+    Closed(Ending),
+    /// It was broken off; dropping both sides resets them.
+    Broken(Ending),
+}
+
+/// Why nothing is copied any more.
+#[derive(Clone, Copy)]
+pub enum Stopped {
+    /// Both sides have ended.
+    Ended,
+    /// The client is gone.
+    Client,
+    /// The upstream is gone.
+    Upstream,
+    /// Both were silent for too long.
+    Idle,
+}
+
+impl Stopped {
+    /// How the tunnel ended by that.
+    pub fn ending(self) -> Ended {
+        let failed = |kind, detail| Ending::Failed(Error::new(kind, detail));
+        match self {
+            Stopped::Ended => Ended::Closed(Ending::Whole),
+            Stopped::Client => Ended::Broken(Ending::ClientGone),
+            Stopped::Upstream => Ended::Broken(failed(Kind::Reset, "the upstream broke the tunnel off")),
+            Stopped::Idle => Ended::Closed(failed(Kind::Timeout, "the tunnel was silent for too long")),
+        }
+    }
+}
+
+/// Both directions between a client and an upstream.
+pub struct Ways {
+    pub up: Way,
+    pub down: Way,
+}
+
+impl Ways {
+    /// Copies what is there. `flushed`: what was written to the client before has left.
+    pub fn poll_copy<C>(
+        &mut self,
+        client: &mut C,
+        stream: &mut dyn Duplex,
+        flushed: Poll<io::Result<()>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Stopped>
+    where
+        C: AsyncRead + AsyncWrite + Unpin,
+    {
+        let upwards = self.up.copy(client, stream, cx);
+        let downwards = match flushed {
+            Poll::Ready(Ok(())) => self.down.copy(stream, client, cx),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Side::To)),
+            Poll::Pending => Poll::Pending,
+        };
+        match (upwards, downwards) {
+            (Poll::Ready(Err(Side::From)), _) => Poll::Ready(Stopped::Client),
+            (_, Poll::Ready(Err(Side::From))) => Poll::Ready(Stopped::Upstream),
+            // A side that takes nothing any more may have said something before: that is passed on first.
+            (Poll::Pending, _) | (_, Poll::Pending) => Poll::Pending,
+            (Poll::Ready(Err(Side::To)), _) => Poll::Ready(Stopped::Upstream),
+            (_, Poll::Ready(Err(Side::To))) => Poll::Ready(Stopped::Client),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(Stopped::Ended),
+        }
+    }
+
+    /// Bytes that were passed on so far, either way.
+    pub fn moved(&self) -> (u64, u64) {
+        (self.up.bytes, self.down.bytes)
+    }
+}
+
+/// Which side of a copy has failed.
+enum Side {
+    From,
+    To,
+}
+
+/// One direction. It has no buffer but for what the other side does not take at once.
+pub struct Way {
+    unsent: Bytes,
+    state: State,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Nothing more comes.
+    Ended,
+    /// The other side knows.
+    Shut,
+    /// The other side takes nothing any more.
+    Refused,
+}
+
+impl Way {
+    /// A direction in which these bytes go first.
+    pub fn new(first: Bytes) -> Self {
+        Way { unsent: first, state: State::Open, bytes: 0 }
+    }
+
+    /// Copies what is there; ready when nothing more will be copied.
+    fn copy<R, W>(&mut self, from: &mut R, to: &mut W, cx: &mut Context<'_>) -> Poll<Result<(), Side>>
+    where
+        R: AsyncRead + Unpin + ?Sized,
+        W: AsyncWrite + Unpin + ?Sized,
+    {
+        loop {
+            match self.state {
+                State::Shut => return Poll::Ready(Ok(())),
+                State::Refused => return Poll::Ready(Err(Side::To)),
+                State::Open | State::Ended => {}
+            }
+            match ready!(self.poll_send(to, cx)) {
+                Ok(()) if self.state == State::Open => {}
+                Ok(()) => {
+                    self.state = State::Shut;
+                    continue;
+                }
+                Err(_) => {
+                    self.state = State::Refused;
+                    continue;
+                }
+            }
+            let waker = cx.waker();
+            let read = scratch::read(
+                |buf| Pin::new(&mut *from).poll_read(&mut Context::from_waker(waker), buf),
+                |bytes| self.pass(bytes, to, &mut Context::from_waker(waker)),
+            );
+            match read {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Side::From)),
+                Poll::Pending => {
+                    if ready!(Pin::new(&mut *to).poll_flush(cx)).is_err() {
+                        self.state = State::Refused;
+                        continue;
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Writes what waits, and the end behind it.
+    fn poll_send<W: AsyncWrite + Unpin + ?Sized>(&mut self, to: &mut W, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unsent.is_empty() {
+            let written = ready!(Pin::new(&mut *to).poll_write(cx, &self.unsent))?;
+            self.unsent.advance(written);
+            self.bytes += written as u64;
+        }
+        // Not even an empty one is kept: it may be part of a large one.
+        self.unsent = Bytes::new();
+        match self.state {
+            State::Ended => Pin::new(to).poll_shutdown(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Writes what was read; what is not taken at once is kept.
+    fn pass<W: AsyncWrite + Unpin + ?Sized>(&mut self, bytes: &[u8], to: &mut W, cx: &mut Context<'_>) {
+        if bytes.is_empty() {
+            self.state = State::Ended;
+            return;
+        }
+        let written = match Pin::new(to).poll_write(cx, bytes) {
+            Poll::Ready(Ok(written)) => written,
+            Poll::Ready(Err(_)) => return self.state = State::Refused,
+            Poll::Pending => 0,
+        };
+        self.bytes += written as u64;
+        self.unsent = Bytes::copy_from_slice(&bytes[written..]);
+    }
+}

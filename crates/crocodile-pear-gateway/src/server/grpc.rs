@@ -1,0 +1,119 @@
+//! What of gRPC a server must know that only hands it on: its failures are told in trailers, whatever the status of HTTP
+//! would be, and its calls bring their deadline with them.
+
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+const MEDIA: &str = "application/grpc";
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
+/// What a message must not hold as it is; what is beyond ASCII is encoded anyway.
+const UNFIT: &AsciiSet = &CONTROLS.add(b'%');
+
+/// Whether a content type is one of gRPC; gRPC-Web is not, its trailers stand in its body.
+pub fn is_grpc(media: &[u8]) -> bool {
+    let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));
+    kind.eq_ignore_ascii_case(MEDIA.as_bytes()) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+}
+
+/// Whether a message says that it is of gRPC.
+pub fn speaks(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|media| is_grpc(media.as_bytes()))
+}
+
+/// The header of an answer that is nothing but a failure.
+pub fn failure(status: StatusCode, detail: &str) -> HeaderMap {
+    let mut headers = trailers(status, detail);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA));
+    headers
+}
+
+/// The trailers of an answer that failed in its middle.
+pub fn trailers(status: StatusCode, detail: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(STATUS, code(status).into());
+    if let Ok(message) = HeaderValue::from_str(&utf8_percent_encode(detail, UNFIT).to_string()) {
+        headers.insert(MESSAGE, message);
+    }
+    headers
+}
+
+/// What a status of ours is in gRPC (`google.rpc.Code`).
+fn code(status: StatusCode) -> u16 {
+    match status.as_u16() {
+        400 | 406 | 415 | 422 => 3,
+        401 => 16,
+        403 => 7,
+        404 | 405 | 501 => 12,
+        408 | 504 => 4,
+        413 | 414 | 429 | 431 => 8,
+        500 => 13,
+        502 | 503 => 14,
+        _ => 2,
+    }
+}
+
+/// The time that a call has, as its client says: at most eight digits and a unit.
+pub fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(TIMEOUT)?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let plain = (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let count: u64 = digits.parse().ok().filter(|_| plain)?;
+    match unit {
+        "H" => Some(Duration::from_secs(count * 3600)),
+        "M" => Some(Duration::from_secs(count * 60)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_grpc_writes_them() {
+        let read = |text: &'static str| {
+            timeout(&HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_static(text))])).map(|time| time.as_nanos())
+        };
+        assert_eq!(read("1H"), Some(3_600_000_000_000));
+        assert_eq!(read("99999999S"), Some(99_999_999_000_000_000));
+        assert_eq!(read("20m"), Some(20_000_000));
+        assert_eq!(read("7n"), Some(7));
+        for bad in ["", "S", "1", "-1S", "1s", "1.5S", "123456789S", "1 S", "+1S"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_message_holds_no_byte_that_a_field_may_not() {
+        let fields = failure(StatusCode::GATEWAY_TIMEOUT, "100 % späte\nAntwort");
+        assert_eq!(
+            (&fields["grpc-status"], fields["grpc-message"].to_str().ok()),
+            (&HeaderValue::from_static("4"), Some("100 %25 sp%C3%A4te%0AAntwort"))
+        );
+    }
+
+    #[test]
+    fn grpc_is_told_from_its_neighbours() {
+        for (media, is) in [
+            ("application/grpc", true),
+            ("Application/gRPC+proto", true),
+            ("application/grpc;x", true),
+            ("application/grpc-web", false),
+            ("application/grpcx", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            assert_eq!(is_grpc(media.as_bytes()), is, "{media}");
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! An answer on its way to `h2`: pulled as the client's window takes it.
+
+use std::cell::RefCell;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::format::json;
+use crocodile_pear::http1::answer::is_events;
+use crocodile_pear::http1::fields::hop_by_hop;
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
+use http::response::Parts;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::{Body as _, Frame};
+use tokio::time::Instant;
+
+use super::super::alarm::Alarm;
+use super::super::grpc;
+use super::super::pace::Pace;
+use super::super::reply::Observed;
+use super::super::{Ending, Reply, Settings, Unhurried};
+use super::request::framing;
+use super::stream::{Done, Leaving};
+
+/// Pieces below this size leave together, if there are several.
+const SMALL: usize = 4 * 1024;
+
+/// So many bytes of small pieces leave in one frame.
+const BATCH: usize = 16 * 1024;
+
+/// What of a request decides how its answer is sent.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    pub head_only: bool,
+    /// Failures are told in trailers.
+    pub grpc: bool,
+}
+
+/// A body on its way.
+pub struct Sending {
+    stream: Option<SendStream<Bytes>>,
+    body: Pulled,
+    /// What was pulled and not sent.
+    ahead: Bytes,
+    /// What follows it.
+    next: Next,
+    /// Bytes that are still to come, where the head has told.
+    left: Option<u64>,
+    grpc: bool,
+    observed: Observed,
+    /// Since when the client's window has been closed.
+    stalled: Option<Instant>,
+    /// How long it was closed before what is sent next.
+    waited: Duration,
+    pace: Pace,
+    /// Whether the answer has a least rate: it is no stream.
+    hurried: bool,
+    alarm: Alarm,
+}
+
+/// What follows the bytes that were pulled.
+enum Next {
+    More,
+    End,
+    Trailers(HeaderMap),
+    Failed(Error),
+}
+
+impl Sending {
+    /// Sends the head, and the body if it is at hand.
+    ///
+    /// # Errors
+    /// The answer, if all of it was sent; nothing, if none can be.
+    pub fn new(reply: Reply, asked: Asked, mut respond: SendResponse<Bytes>) -> Result<Self, Done> {
+        let Reply { response, observer } = reply;
+        let mut observed = Observed { observer, bytes: 0 };
+        let (mut parts, body) = response.into_parts();
+        let whole = match body {
+            Body::Bytes(bytes) => Ok(bytes),
+            Body::Json(raw) => Ok(raw.bytes().clone()),
+            Body::Value(value) => match json::to_bytes(&value) {
+                Ok(bytes) => Ok(bytes),
+                Err(error) => return Err(fail(error, observed, &mut respond)),
+            },
+            Body::Pulled(body) => Err(body),
+            Body::Tunnel(_) => {
+                return Err(fail(Error::new(Kind::Internal, "a tunnel is no body"), observed, &mut respond));
+            }
+        };
+        let length = match &whole {
+            Ok(bytes) => Some(bytes.len() as u64),
+            Err(body) => body.size_hint().exact(),
+        };
+        let left = frame(parts.status, &mut parts.headers, length, asked.head_only);
+        let hurried = hurried(&parts, asked.grpc);
+        let nothing = bodiless(parts.status, asked.head_only);
+        let (whole, body) = match whole {
+            _ if nothing => (Some(Bytes::new()), None),
+            Ok(bytes) => (Some(bytes), None),
+            Err(body) => (None, Some(body)),
+        };
+        let uneven = !nothing && whole.as_ref().zip(left).is_some_and(|(bytes, left)| bytes.len() as u64 != left);
+        let empty = whole.as_ref().is_some_and(Bytes::is_empty) && !uneven;
+        let mut head = Response::new(());
+        (*head.status_mut(), *head.headers_mut()) = (parts.status, parts.headers);
+        let Ok(mut stream) = respond.send_response(head, empty) else {
+            observed.end(Ending::ClientGone);
+            return Err(Done::Over);
+        };
+        let Some(body) = body else {
+            let bytes = whole.unwrap_or_default();
+            let total = bytes.len() as u64;
+            if !empty {
+                // All is at hand: `h2` keeps what the window does not take, which is no more than we would.
+                let _ = stream.send_data(bytes, !uneven);
+            }
+            let (how, reset) = match uneven {
+                true => (Ending::Failed(wrong_length(total, left)), Some(Reason::INTERNAL_ERROR)),
+                false => (Ending::Whole, None),
+            };
+            return Err(Done::Leaving(Leaving { stream, observed, how, total, reset }));
+        };
+        Ok(Sending {
+            stream: Some(stream),
+            body,
+            ahead: Bytes::new(),
+            next: Next::More,
+            left,
+            grpc: asked.grpc,
+            observed,
+            stalled: None,
+            waited: Duration::ZERO,
+            pace: Pace::default(),
+            hurried,
+            alarm: Alarm::default(),
+        })
+    }
+
+    /// Sends on, to the end.
+    pub fn poll(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<Done> {
+        loop {
+            let Some(stream) = &mut self.stream else { return Poll::Ready(Done::Over) };
+            if let Poll::Ready(reason) = stream.poll_reset(cx) {
+                self.observed.end(reason.map_or(Ending::ClientGone, Ending::ClientReset));
+                return Poll::Ready(Done::Over);
+            }
+            let pulling = self.ahead.is_empty() && matches!(self.next, Next::More);
+            if self.ahead.is_empty() && !pulling {
+                return Poll::Ready(self.finish());
+            }
+            // Nothing is pulled that could not be sent.
+            stream.reserve_capacity(self.ahead.len().max(1));
+            if stream.capacity() == 0 {
+                match stream.poll_capacity(cx) {
+                    Poll::Ready(Some(Ok(_))) => continue,
+                    Poll::Ready(_) => {
+                        self.observed.end(Ending::ClientGone);
+                        return Poll::Ready(Done::Over);
+                    }
+                    Poll::Pending => return self.poll_stalled(settings, cx),
+                }
+            }
+            if let Some(since) = self.stalled.take() {
+                self.waited += since.elapsed();
+            }
+            if pulling {
+                if self.pull(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                continue;
+            }
+            let part = self.ahead.split_to(stream.capacity().min(self.ahead.len()));
+            let last = self.ahead.is_empty() && matches!(self.next, Next::End);
+            self.observed.bytes += part.len() as u64;
+            if let Some(rate) = settings.min_rate.as_ref().filter(|_| self.hurried && !self.waited.is_zero()) {
+                self.pace.moved(std::mem::take(&mut self.waited), part.len() as u64, rate, settings.write);
+            }
+            if stream.send_data(part, last).is_err() {
+                self.observed.end(Ending::ClientGone);
+                return Poll::Ready(Done::Over);
+            }
+            if last {
+                return Poll::Ready(self.leave(Ending::Whole, None));
+            }
+        }
+    }
+
+    /// The client takes nothing for now.
+    fn poll_stalled(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<Done> {
+        let since = *self.stalled.get_or_insert_with(Instant::now);
+        let mut due = since + settings.write;
+        if let Some(rate) = settings.min_rate.as_ref().filter(|_| self.hurried) {
+            due = due.min(self.pace.due(since, rate));
+        }
+        if self.alarm.poll(due, cx).is_pending() {
+            return Poll::Pending;
+        }
+        if let Some(stream) = &mut self.stream {
+            stream.send_reset(Reason::CANCEL);
+        }
+        self.observed.end(Ending::ClientSlow);
+        Poll::Ready(Done::Over)
+    }
+
+    /// Pulls what is there, up to a frame of small pieces.
+    fn pull(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut small = BytesMut::new();
+        loop {
+            let frame = match self.body.as_mut().poll_frame(cx) {
+                Poll::Pending if self.ahead.is_empty() && small.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+                Poll::Ready(frame) => frame,
+            };
+            let Some(data) = self.accept(frame) else { break };
+            if self.body.is_end_stream() {
+                self.next = self.whole();
+            }
+            let (first, more) = (self.ahead.is_empty() && small.is_empty(), matches!(self.next, Next::More));
+            if first && (data.len() >= SMALL || !more) {
+                self.ahead = data;
+                break;
+            }
+            if first {
+                self.ahead = data;
+                continue;
+            }
+            if small.is_empty() {
+                small.extend_from_slice(&self.ahead);
+            }
+            small.extend_from_slice(&data);
+            if small.len() >= BATCH || !more {
+                break;
+            }
+        }
+        if !small.is_empty() {
+            self.ahead = small.freeze();
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes in what the body gave; its data, if it was some.
+    fn accept(&mut self, frame: Option<Result<Frame<Bytes>, Error>>) -> Option<Bytes> {
+        let frame = match frame {
+            None => {
+                self.next = self.whole();
+                return None;
+            }
+            Some(Err(error)) => {
+                self.next = Next::Failed(error);
+                return None;
+            }
+            Some(Ok(frame)) => frame,
+        };
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(frame) => {
+                self.next = match (self.whole(), frame.into_trailers()) {
+                    (Next::End, Ok(trailers)) => clean(trailers).map_or(Next::End, Next::Trailers),
+                    (next, _) => next,
+                };
+                return None;
+            }
+        };
+        let length = data.len() as u64;
+        match self.left {
+            Some(left) if left < length => {
+                self.next = Next::Failed(wrong_length(length, Some(left)));
+                return None;
+            }
+            Some(left) => self.left = Some(left - length),
+            None => {}
+        }
+        Some(data)
+    }
+
+    /// What follows the last byte.
+    fn whole(&self) -> Next {
+        match self.left {
+            Some(left @ 1..) => Next::Failed(wrong_length(0, Some(left))),
+            _ => Next::End,
+        }
+    }
+
+    /// All bytes are with `h2`; says how the answer ends.
+    fn finish(&mut self) -> Done {
+        let Some(stream) = &mut self.stream else { return Done::Over };
+        match std::mem::replace(&mut self.next, Next::End) {
+            Next::More | Next::End => {
+                let _ = stream.send_data(Bytes::new(), true);
+                self.leave(Ending::Whole, None)
+            }
+            Next::Trailers(trailers) => {
+                let _ = stream.send_trailers(trailers);
+                self.leave(Ending::Whole, None)
+            }
+            Next::Failed(error) if self.grpc => {
+                let _ = stream.send_trailers(grpc::trailers(error.status(), error.detail()));
+                self.leave(Ending::Failed(error), None)
+            }
+            Next::Failed(error) => self.leave(Ending::Failed(error), Some(Reason::INTERNAL_ERROR)),
+        }
+    }
+
+    fn leave(&mut self, how: Ending, reset: Option<Reason>) -> Done {
+        let Some(stream) = self.stream.take() else { return Done::Over };
+        let total = self.observed.bytes;
+        let observed = Observed { observer: self.observed.observer.take(), bytes: total };
+        Done::Leaving(Leaving { stream, observed, how, total, reset })
+    }
+}
+
+/// Nothing was sent, and nothing can be.
+fn fail(error: Error, mut observed: Observed, respond: &mut SendResponse<Bytes>) -> Done {
+    tracing::error!(%error, "an answer could not be written");
+    respond.send_reset(Reason::INTERNAL_ERROR);
+    observed.end(Ending::Failed(error));
+    Done::Over
+}
+
+/// Whether an answer has a least rate: it is no stream.
+fn hurried(head: &Parts, grpc: bool) -> bool {
+    let events = || head.headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()));
+    !grpc && head.extensions.get::<Unhurried>().is_none() && !events()
+}
+
+fn bodiless(status: StatusCode, head_only: bool) -> bool {
+    head_only || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// Makes the fields fit for HTTP/2, and says the length where it is known; how many bytes must come, where that is told.
+fn frame(status: StatusCode, headers: &mut HeaderMap, length: Option<u64>, head_only: bool) -> Option<u64> {
+    if headers.keys().any(framing) {
+        let gone: Vec<HeaderName> = headers.keys().filter(|name| framing(name)).cloned().collect();
+        for name in gone {
+            headers.remove(name);
+        }
+    }
+    let declared = declared(headers);
+    let said = match status {
+        StatusCode::NO_CONTENT => None,
+        StatusCode::NOT_MODIFIED => declared,
+        _ => declared.or(length),
+    };
+    match said {
+        Some(length) if declared != Some(length) => drop(headers.insert(CONTENT_LENGTH, length.into())),
+        Some(_) => {}
+        None => drop(headers.remove(CONTENT_LENGTH)),
+    }
+    if !headers.contains_key(DATE) {
+        headers.insert(DATE, date());
+    }
+    said.filter(|_| !bodiless(status, head_only))
+}
+
+/// The one Content-Length of an answer.
+fn declared(headers: &HeaderMap) -> Option<u64> {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    let first = values.next()?.to_str().ok()?;
+    let plain = values.next().is_none() && !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
+    first.parse().ok().filter(|_| plain)
+}
+
+/// Drops the trailers that frame messages.
+fn clean(mut trailers: HeaderMap) -> Option<HeaderMap> {
+    let unfit = |name: &HeaderName| hop_by_hop(name) || *name == CONTENT_LENGTH;
+    if trailers.keys().any(unfit) {
+        let gone: Vec<HeaderName> = trailers.keys().filter(|name| unfit(name)).cloned().collect();
+        for name in gone {
+            trailers.remove(name);
+        }
+    }
+    (!trailers.is_empty()).then_some(trailers)
+}
+
+fn wrong_length(more: u64, left: Option<u64>) -> Error {
+    match left.is_some_and(|left| more > left) {
+        true => Error::new(Kind::Malformed, "the answer is longer than its length"),
+        false => Error::new(Kind::Cut, "the answer ended before its length"),
+    }
+}
+
+thread_local! {
+    /// The date, and until when it is true.
+    static DATED: RefCell<Option<(Instant, HeaderValue)>> = const { RefCell::new(None) };
+}
+
+fn date() -> HeaderValue {
+    DATED.with_borrow_mut(|dated| {
+        let now = Instant::now();
+        if let Some((until, value)) = dated
+            && *until > now
+        {
+            return value.clone();
+        }
+        let time = SystemTime::now();
+        let part = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+        let value = HeaderValue::from_str(&httpdate::fmt_http_date(time)).expect("a date is a value");
+        *dated = Some((now + Duration::from_nanos(1_000_000_000 - u64::from(part)), value.clone()));
+        value
+    })
+}

@@ -1,0 +1,225 @@
+//! One stream: a request, the handler at work on it, and its answer.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use crocodile_pear::flow::{Body, Interim};
+use crocodile_pear::http1::fields::hop_by_hop;
+use crocodile_pear::http1::request::Refusal;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+
+use super::super::cores::Core;
+use super::super::reply::Observed;
+use super::super::{ClientRequest, Connection, Ending, Handler, Patience, Reply};
+use super::request::{self, Head};
+use super::send::{Asked, Sending};
+use super::tunnel;
+use super::upload::{self, Came, RequestBody};
+use super::wire::SharedWire;
+
+/// Interim answers of one request that wait for the connection; more are left out.
+const MOST_INTERIM: usize = 32;
+
+const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
+const NO_TUNNEL: Refusal =
+    Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the endpoint does not change to this protocol" };
+
+/// How far a stream has come when its work is done.
+pub enum Done {
+    /// The client gave it up before it was answered.
+    GivenUp,
+    /// There is nothing left to do.
+    Over,
+    /// Its answer is on its way.
+    Leaving(Leaving),
+}
+
+/// An answer that `h2` has whole, and the socket not yet.
+pub struct Leaving {
+    pub stream: SendStream<Bytes>,
+    pub observed: Observed,
+    /// How it ends when all of it has left.
+    pub how: Ending,
+    /// Bytes of its body.
+    pub total: u64,
+    /// What breaks it off then.
+    pub reset: Option<Reason>,
+}
+
+/// What a handler says of a request before it answers: what goes to the client, and how long the body may take.
+#[derive(Default)]
+pub struct Aside {
+    unhurried: AtomicBool,
+    waiting: AtomicBool,
+    heads: Mutex<Vec<Response<()>>>,
+}
+
+impl Aside {
+    /// The client waits to be told that its body is wanted.
+    pub fn go_on(&self) {
+        self.push(StatusCode::CONTINUE, HeaderMap::new());
+    }
+
+    /// Whether there is a least rate for the body.
+    pub fn hurried(&self) -> bool {
+        !self.unhurried.load(Relaxed)
+    }
+
+    fn push(&self, status: StatusCode, headers: HeaderMap) {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        if heads.len() < MOST_INTERIM {
+            let mut head = Response::new(());
+            (*head.status_mut(), *head.headers_mut()) = (status, headers);
+            heads.push(head);
+            self.waiting.store(true, Relaxed);
+        }
+    }
+
+    fn send(&self, respond: &mut SendResponse<Bytes>) {
+        if self.waiting.swap(false, Relaxed) {
+            let heads = std::mem::take(&mut *self.heads.lock().unwrap_or_else(PoisonError::into_inner));
+            for head in heads {
+                // One that cannot be sent is left out: nobody depends on it.
+                let _ = respond.send_informational(head);
+            }
+        }
+    }
+}
+
+impl Patience for Aside {
+    fn unhurried(&self) {
+        self.unhurried.store(true, Relaxed);
+    }
+}
+
+impl Interim for Aside {
+    fn interim(&self, status: StatusCode, headers: &HeaderMap) {
+        let kept = headers.iter().filter(|(name, _)| !hop_by_hop(name) && **name != CONTENT_LENGTH);
+        self.push(status, kept.map(|(name, value)| (name.clone(), value.clone())).collect());
+    }
+}
+
+/// A request, ready for the handler.
+struct Opened {
+    request: Result<ClientRequest, Refusal>,
+    asked: Asked,
+    aside: Arc<Aside>,
+    /// The client's side of a tunnel.
+    tunnel: Option<RecvStream>,
+}
+
+/// Serves one request, up to the moment when `h2` has its answer.
+pub async fn serve<H: Handler>(
+    core: Arc<Core<H>>,
+    connection: Arc<Connection>,
+    wire: SharedWire,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) -> Done {
+    let Opened { request, asked, aside, tunnel } = open(&core, &connection, &wire, request);
+    let reply = match request {
+        Ok(request) => {
+            let mut handling = pin!(core.handler.handle(request));
+            match poll_fn(|cx| poll_handler(handling.as_mut(), &mut respond, &aside, cx)).await {
+                Some(reply) => final_answer(reply, tunnel.is_some(), &connection, &core),
+                None => return Done::GivenUp,
+            }
+        }
+        Err(refusal) => core.handler.refuse(refusal, &connection),
+    };
+    let id = respond.stream_id().as_u32();
+    wire.lock().follow(id);
+    let agreed = matches!(reply.response.body(), Body::Tunnel(_));
+    let done = match tunnel.filter(|_| agreed) {
+        // Boxed: few streams become tunnels, all would carry the room.
+        Some(recv) => Box::pin(tunnel::run(reply, recv, respond)).await,
+        None => match Sending::new(reply, asked, respond) {
+            Ok(mut sending) => poll_fn(|cx| sending.poll(&core.settings, cx)).await,
+            Err(done) => done,
+        },
+    };
+    if !matches!(done, Done::Leaving(_)) {
+        wire.lock().forget(id);
+    }
+    done
+}
+
+fn open<H: Handler>(
+    core: &Core<H>,
+    connection: &Arc<Connection>,
+    wire: &SharedWire,
+    request: Request<RecvStream>,
+) -> Opened {
+    let (head, mut recv) = request.into_parts();
+    let aside = Arc::new(Aside::default());
+    let mut asked = Asked { head_only: head.method == Method::HEAD, grpc: false };
+    let head = match request::admit(head, core.bounds()) {
+        Ok(head) => head,
+        Err(refusal) => return Opened { request: Err(refusal), asked, aside, tunnel: None },
+    };
+    asked.grpc = head.grpc;
+    let Head { method, target, headers, length, expects, trailers, tunnel, .. } = head;
+    let (body, tunnel) = if tunnel {
+        (Body::empty(), Some(recv))
+    } else if recv.is_end_stream() {
+        (Body::empty(), None)
+    } else {
+        let body = match upload::take(&mut recv, length) {
+            Came::Whole(bytes) => Body::Bytes(bytes),
+            Came::Part(first) => {
+                let (aside, wire) = (aside.clone(), wire.clone());
+                Body::Pulled(Box::pin(RequestBody::new(recv, first, length, expects, aside, wire, &core.settings)))
+            }
+        };
+        (body, None)
+    };
+    let pulled = matches!(body, Body::Pulled(_));
+    let request = ClientRequest {
+        method,
+        target,
+        version: Version::HTTP_2,
+        headers: headers.into(),
+        body,
+        connection: connection.clone(),
+        interim: Some(aside.clone()),
+        upgrade: tunnel.is_some(),
+        trailers,
+        patience: pulled.then(|| aside.clone() as Arc<dyn Patience>),
+    };
+    Opened { request: Ok(request), asked, aside, tunnel }
+}
+
+/// Waits for the handler. Nothing, if the client gives the request up.
+fn poll_handler(
+    handling: Pin<&mut impl Future<Output = Reply>>,
+    respond: &mut SendResponse<Bytes>,
+    aside: &Aside,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Reply>> {
+    if respond.poll_reset(cx).is_ready() {
+        return Poll::Ready(None);
+    }
+    let polled = handling.poll(cx);
+    // Those that came with the answer go before it.
+    aside.send(respond);
+    polled.map(Some)
+}
+
+/// The reply, unless its status is none of a final answer, or would make the client believe that it has a tunnel.
+fn final_answer<H: Handler>(reply: Reply, tunnel: bool, connection: &Arc<Connection>, core: &Core<H>) -> Reply {
+    let status = reply.response.status();
+    match matches!(reply.response.body(), Body::Tunnel(_)) {
+        true if tunnel && status == StatusCode::SWITCHING_PROTOCOLS => reply,
+        false if tunnel && status.is_success() => core.handler.refuse(NO_TUNNEL, connection),
+        false if !status.is_informational() => reply,
+        _ => core.handler.refuse(INTERIM, connection),
+    }
+}

@@ -1,0 +1,310 @@
+//! The bytes of a connection on their way to and from `h2`: bounded a turn, gathered into few writes, and watched, since
+//! `h2` tells neither what a client sends besides requests nor when an answer has left.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::super::io::Io;
+use super::PREFACE;
+use super::budget::Budget;
+use super::frames::{END_HEADERS, END_STREAM, Passing, Scanner, kind};
+
+/// What is read in one turn of the connection's task, so that a flood of small frames leaves time for other connections.
+const TURN: usize = 32 * 1024;
+
+/// What is gathered for one write; no more is taken while the socket takes nothing.
+const GATHERED: usize = 64 * 1024;
+
+/// A write of this size is not worth copying.
+const LARGE: usize = 12 * 1024;
+
+thread_local! {
+    /// Where writes are gathered: a connection with nothing to write has no buffer.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// One connection's bytes.
+pub struct Wire {
+    io: Io,
+    /// Read before it was known that this is HTTP/2.
+    early: Bytes,
+    /// What is to be written, from `sent` on.
+    out: Vec<u8>,
+    sent: usize,
+    inbound: Scanner,
+    outbound: Scanner,
+    /// What is left to read in this turn.
+    turn: usize,
+    now: Instant,
+    /// When bytes came last.
+    pub heard: Instant,
+    /// Since when the socket takes nothing of what there is for it.
+    pub stalled: Option<Instant>,
+    /// Since when a header block has been coming.
+    pub block: Option<Instant>,
+    data: LatestData,
+    pub budget: Budget,
+    answers: Vec<Answer>,
+}
+
+/// The data that came last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatestData {
+    stream: u32,
+    pub at: Instant,
+    /// Bytes of a frame that is not whole yet.
+    pub part: usize,
+}
+
+/// How far an answer has left.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    stream: u32,
+    /// Whether its head has.
+    pub head: bool,
+    /// Bytes of its body that have.
+    pub bytes: u64,
+    /// Whether its end has.
+    pub ended: bool,
+    /// When a part of it left last.
+    pub moved: Instant,
+}
+
+/// The same wire for the connection, its streams and `h2`.
+#[derive(Clone)]
+pub struct SharedWire(Arc<Mutex<Wire>>);
+
+impl SharedWire {
+    pub fn new(io: Io, early: Bytes) -> Self {
+        let now = Instant::now();
+        SharedWire(Arc::new(Mutex::new(Wire {
+            io,
+            early,
+            out: Vec::new(),
+            sent: 0,
+            inbound: Scanner::behind(PREFACE.len()),
+            outbound: Scanner::default(),
+            turn: TURN,
+            now,
+            heard: now,
+            stalled: None,
+            block: None,
+            data: LatestData { stream: 0, at: now, part: 0 },
+            budget: Budget::new(now),
+            answers: Vec::new(),
+        })))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Wire> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wire {
+    /// Another turn of the connection's task begins.
+    pub fn begin(&mut self, now: Instant) {
+        self.turn = TURN;
+        self.now = now;
+    }
+
+    /// The data of a stream that came last, if none of another stream came since.
+    pub fn data_of(&self, stream: u32) -> Option<LatestData> {
+        Some(self.data).filter(|data| data.stream == stream)
+    }
+
+    /// Follows the answer of a stream from here on.
+    pub fn follow(&mut self, stream: u32) {
+        let moved = self.now;
+        self.answers.push(Answer { stream, head: false, bytes: 0, ended: false, moved });
+    }
+
+    /// How far the answer of a stream has left.
+    pub fn answer(&self, stream: u32) -> Option<&Answer> {
+        self.answers.iter().find(|answer| answer.stream == stream)
+    }
+
+    /// Follows the answer of a stream no longer.
+    pub fn forget(&mut self, stream: u32) {
+        if let Some(at) = self.answers.iter().position(|answer| answer.stream == stream) {
+            self.answers.swap_remove(at);
+        }
+    }
+
+    /// Writes what was gathered.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.out.is_empty() && self.stalled.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        while self.sent < self.out.len() {
+            match self.io.poll_send(cx, &[IoSlice::new(&self.out[self.sent..])]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => {
+                    let left = &self.out[self.sent..self.sent + written];
+                    note_sent(&mut self.outbound, left, &mut self.answers, &mut self.budget, self.now);
+                    self.sent += written;
+                    self.stalled = None;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.stalled.get_or_insert(self.now);
+                    return Poll::Pending;
+                }
+            }
+        }
+        if Pin::new(&mut self.io).poll_flush(cx)?.is_pending() {
+            self.stalled.get_or_insert(self.now);
+            return Poll::Pending;
+        }
+        self.stalled = None;
+        self.sent = 0;
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        SCRATCH.set(out);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        if !self.early.is_empty() {
+            let take = buf.remaining().min(self.early.len());
+            buf.put_slice(&self.early[..take]);
+            self.early.advance(take);
+        } else if self.turn == 0 {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        } else {
+            ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        }
+        let came = &buf.filled()[before..];
+        self.turn = self.turn.saturating_sub(came.len());
+        self.heard = self.now;
+        let Wire { inbound, budget, block, data, now, .. } = self;
+        inbound.scan(came, |frame| {
+            if frame.begins {
+                budget.received(&frame);
+            }
+            match frame.kind {
+                kind::DATA => {
+                    let before = if frame.begins { 0 } else { data.part };
+                    let part = if frame.ends { 0 } else { before + frame.passed };
+                    *data = LatestData { stream: frame.stream, at: *now, part };
+                }
+                kind::HEADERS | kind::CONTINUATION if frame.ends && frame.has(END_HEADERS) => *block = None,
+                kind::HEADERS => {
+                    block.get_or_insert(*now);
+                }
+                _ => {}
+            }
+        });
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let waiting = self.out.len() - self.sent;
+        if waiting + length > GATHERED || (length >= LARGE && waiting > 0) {
+            match self.poll_drain(cx)? {
+                Poll::Ready(()) => {}
+                Poll::Pending if self.out.len() - self.sent + length > GATHERED => return Poll::Pending,
+                Poll::Pending => {}
+            }
+        }
+        if length >= LARGE && self.out.is_empty() {
+            return self.poll_write_large(cx, parts);
+        }
+        if self.out.capacity() == 0 {
+            self.out = SCRATCH.take();
+        }
+        parts.iter().for_each(|part| self.out.extend_from_slice(part));
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_write_large(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let Poll::Ready(written) = self.io.poll_send(cx, parts)? else {
+            self.stalled.get_or_insert(self.now);
+            return Poll::Pending;
+        };
+        self.stalled = None;
+        let mut left = written;
+        for part in parts {
+            let of_part = left.min(part.len());
+            left -= of_part;
+            note_sent(&mut self.outbound, &part[..of_part], &mut self.answers, &mut self.budget, self.now);
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    /// Ends the connection cleanly: everything that was to be said was said.
+    pub fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(cx))?;
+        self.io.close();
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    /// Reads away what the client still sends. Ready at its end.
+    pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Ok(1..) = ready!(self.io.poll_read(cx, |bytes| bytes.len())) {}
+        Poll::Ready(())
+    }
+}
+
+fn note_sent(outbound: &mut Scanner, bytes: &[u8], answers: &mut [Answer], budget: &mut Budget, now: Instant) {
+    outbound.scan(bytes, |frame: Passing| {
+        if frame.begins {
+            budget.sent(&frame);
+        }
+        if frame.kind > kind::HEADERS {
+            return;
+        }
+        let Some(answer) = answers.iter_mut().find(|answer| answer.stream == frame.stream) else { return };
+        answer.moved = now;
+        match frame.kind {
+            kind::DATA => answer.bytes += frame.passed as u64,
+            _ => answer.head |= frame.ends,
+        }
+        answer.ended |= frame.ends && frame.has(END_STREAM);
+    });
+}
+
+impl AsyncRead for SharedWire {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.lock().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for SharedWire {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.lock().poll_write(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.lock().poll_write(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// What was gathered leaves at the end of the turn.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
