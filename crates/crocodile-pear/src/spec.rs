@@ -12,6 +12,7 @@ mod part;
 mod record;
 mod scalar;
 mod schema;
+mod secret;
 mod several;
 mod share;
 mod size;
@@ -27,6 +28,7 @@ pub use record::{Field, Fields, Group, Property, only};
 pub use record::{absent, object, plain, unquoted};
 pub use scalar::Expression;
 pub use schema::{Definitions, schema};
+pub use secret::Secret;
 #[doc(hidden)]
 pub use several::misplaced;
 pub use several::{Entries, Literal, Texts};

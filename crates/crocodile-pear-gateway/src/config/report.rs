@@ -88,9 +88,50 @@ fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{margin}{} {place}", colour.paint(BLUE, "-->"));
     let _ = writeln!(text, "{margin} {bar}");
-    let _ = writeln!(text, "{} {bar} {}", colour.paint(BLUE, &number), printable(line));
+    let _ = writeln!(text, "{} {bar} {}", colour.paint(BLUE, &number), printable(&concealed(line)));
     let _ = writeln!(text, "{margin} {bar} {before}{pointer}");
     text
+}
+
+/// A line with stars for the secrets that are written in it; as many characters as before.
+fn concealed(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(':') {
+        let (before, after) = rest.split_at(at + 1);
+        shown.push_str(before);
+        let (from, to) = match after.strip_prefix("//") {
+            Some(authority) => credentials(authority).map_or((0, 0), |length| (2, 2 + length)),
+            None if is_secret(before) => value(after),
+            None => (0, 0),
+        };
+        shown.push_str(&after[..from]);
+        shown.extend(after[from..to].chars().map(|_| '*'));
+        rest = &after[to..];
+    }
+    shown + rest
+}
+
+/// Whether the key before a colon is that of a secret.
+fn is_secret(before: &str) -> bool {
+    let key = before.trim_end_matches([':', '"', '\'', ' ']);
+    let begin = key.rfind(|letter: char| !(letter.is_alphanumeric() || "_-".contains(letter))).map_or(0, |at| at + 1);
+    let key = key.get(begin..).unwrap_or_default().to_ascii_lowercase();
+    key.contains("secret") || key.contains("password")
+}
+
+/// Where the value behind a colon begins and ends. A variable is shown as it is written.
+fn value(after: &str) -> (usize, usize) {
+    let begin = after.len() - after.trim_start().len();
+    let value = &after[begin..];
+    let end = value.find([',', '}']).unwrap_or(value.len());
+    if value.starts_with("${") { (0, 0) } else { (begin, begin + value[..end].trim_end().len()) }
+}
+
+/// How long the credentials are that a URL has before its host.
+fn credentials(authority: &str) -> Option<usize> {
+    let end = authority.find(['/', '?', '#', ' ', '\'', '"', ',']).unwrap_or(authority.len());
+    authority[..end].rfind('@')
 }
 
 /// A text that does nothing to a terminal; as many characters as before.
@@ -193,5 +234,22 @@ warning: long\u{fffd}
             (&"gateway.yaml".into(), &6.into(), &"warning".into())
         );
         assert_eq!(report(&[], &sources, Format::Json), "[]\n");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        for (line, shown) in [
+            ("  client_secret: hunter2", "  client_secret: *******"),
+            ("a: { client_secret: 'hunter2', b: c }", "a: { client_secret: *********, b: c }"),
+            ("{\"my-password\" : x}, d: e", "{\"my-password\" : *}, d: e"),
+            ("client_secret: ${SECRET}", "client_secret: ${SECRET}"),
+            ("secret: a, client_secret: é", "secret: *, client_secret: *"),
+            ("url: https://ada:hunter2@id.example/a:b", "url: https://***********@id.example/a:b"),
+            ("url: 'http://127.0.0.1:80/@a', x: y", "url: 'http://127.0.0.1:80/@a', x: y"),
+            ("token_url: a, scope: b", "token_url: a, scope: b"),
+            ("client_secret:", "client_secret:"),
+        ] {
+            assert_eq!(super::concealed(line), shown);
+        }
     }
 }
