@@ -6,6 +6,7 @@ mod breaker;
 mod clock;
 mod connect;
 mod counters;
+mod credentials;
 mod eject;
 mod exchange;
 mod forward;
@@ -29,6 +30,7 @@ mod tunnel;
 pub use self::balance::{BalanceSpec, Way};
 pub use self::breaker::BreakerSpec;
 pub use self::counters::CounterSnapshot;
+pub use self::credentials::{ClientCredentials, CredentialsSpec, Oauth2Spec, SendSpec, client_basic, form};
 pub use self::eject::{EjectSpec, Ejection};
 pub use self::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness};
 pub use self::health::HealthSpec;
@@ -48,6 +50,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use tokio::time::Instant;
 
@@ -107,6 +110,8 @@ pub struct Settings {
     pub balance: BalanceSpec,
     /// Active health checks; they run while [`Upstream::watch`] is polled.
     pub health: Option<HealthSpec>,
+    /// What calls prove themselves with.
+    pub credentials: Option<Arc<ClientCredentials>>,
 }
 
 impl Settings {
@@ -129,6 +134,7 @@ impl Settings {
             breaker: None,
             balance: crate::spec::defaults(),
             health: None,
+            credentials: None,
         }
     }
 
@@ -159,6 +165,7 @@ impl Settings {
             self.breaker.as_ref().map(BreakerSpec::explain),
             self.ejection().map(eject),
             self.health.as_ref().map(HealthSpec::explain),
+            self.credentials.as_ref().map(|_| "calls carry an access token (OAuth 2.0 client credentials)".to_owned()),
         ];
         parts.into_iter().flatten().collect()
     }
@@ -202,6 +209,7 @@ pub struct Upstream {
     silence: Option<Duration>,
     servers: Box<[Server]>,
     health: Option<Arc<HealthSpec>>,
+    credentials: Option<Arc<ClientCredentials>>,
     outline: Vec<String>,
     counters: Counters,
     log_limiter: LogLimiter,
@@ -311,6 +319,7 @@ impl Upstream {
             silence: settings.balance.silence.duration().filter(|_| servers.len() > 1),
             servers,
             health: settings.health.map(Arc::new),
+            credentials: settings.credentials,
             counters: Counters::new(),
             log_limiter: LogLimiter::default(),
             name: settings.name,
@@ -389,8 +398,16 @@ impl Upstream {
     /// the answer's body.
     pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        let ready = self.prepare(call).map_err(|error| error.of_upstream(&self.name));
-        async move { chain(ready?).await }
+        let begun = match &self.credentials {
+            None => Begun::Plain(self.prepare(call).map_err(|error| error.of_upstream(&self.name))),
+            Some(credentials) => Begun::Authorized(Box::pin(credentials.clone().call(self.clone(), call))),
+        };
+        async move {
+            match begun {
+                Begun::Plain(ready) => chain(ready?).await,
+                Begun::Authorized(call) => call.await,
+            }
+        }
     }
 
     fn prepare(self: &Arc<Self>, call: Call) -> Result<Ready, Error> {
@@ -469,6 +486,13 @@ impl ServerState {
             dns: server.connector.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
         }
     }
+}
+
+/// A call that is about to be made.
+enum Begun {
+    Plain(Result<Ready, Error>),
+    /// With a token, which may have to be fetched first.
+    Authorized(BoxFuture<'static, Result<Answer, Error>>),
 }
 
 /// A call whose server is chosen.

@@ -38,6 +38,10 @@ impl Remote {
             None => (written.as_str(), None),
         };
         let bare = Located { value: base.to_owned(), span: written.span, runs: written.runs.clone() };
+        let authority = base.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+        if authority.contains('@') {
+            return problems.error(written.span, "a URL must not contain credentials", "leave them out");
+        }
         let uri = url(&bare, problems)?;
         if let (Some(_), Some("http")) = (tls, uri.scheme_str()) {
             let remedy = format!("write `https{}`, or leave out `tls`", written.value.trim_start_matches("http"));

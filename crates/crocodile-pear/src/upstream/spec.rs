@@ -8,8 +8,8 @@ use http::Uri;
 
 use super::tls::{Part, Tls};
 use super::{
-    BalanceSpec, BreakerSpec, Connections, FieldsSpec, Forward, ForwardedSpec, HealthSpec, HostSpec, Resolver,
-    RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
+    BalanceSpec, BreakerSpec, Connections, CredentialsSpec, FieldsSpec, Forward, ForwardedSpec, HealthSpec, HostSpec,
+    Resolver, RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
 };
 use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
@@ -64,6 +64,8 @@ spec! {
         pub balance: BalanceSpec = defaults(),
         /// Active health checks. Off by default.
         pub health: Option<HealthSpec>,
+        /// What calls prove with that they are the gateway's. It is sent instead of the client's `authorization`.
+        pub credentials: Option<CredentialsSpec>,
         /// How XML in its answers is read.
         pub xml: Option<XmlSpec>,
     }
@@ -247,7 +249,11 @@ impl UpstreamSpec {
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
         let lists = self.xml.as_ref().map_or(Some(Lists::default()), |xml| xml.compile(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
-        let (servers, tls, forward) = (servers?, tls?, forward?);
+        let credentials = match &self.credentials {
+            None => Some(None),
+            Some(credentials) => credentials.compile(given, problems).map(Some),
+        };
+        let (servers, tls, forward, credentials) = (servers?, tls?, forward?, credentials?);
         health?;
         let standard = || Connections { keep: self.keep, ..Connections::default() };
         let connections = self.connections.as_ref().map_or_else(standard, |spec| spec.bounds(self.keep));
@@ -265,6 +271,7 @@ impl UpstreamSpec {
             breaker: self.breaker.clone(),
             balance: self.balance.clone(),
             health: self.health.clone(),
+            credentials,
             ..Settings::new(name, servers.first()?.0.clone())
         };
         match Upstream::new(Settings { servers, ..settings }) {

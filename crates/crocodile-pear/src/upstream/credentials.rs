@@ -1,0 +1,368 @@
+//! What the gateway proves itself with to an upstream: an access token of OAuth 2.0, got with its client credentials
+//! (RFC 6749, 4.4), for all calls and all cores.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::time::Instant;
+
+use super::{Call, Given, Remote, TlsSpec, Upstream, chain};
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body};
+use crate::limiter::LogLimiter;
+use crate::problem::Problems;
+use crate::spec;
+use crate::spec::{Entries, Json, Located, Secret};
+
+spec! {
+    /// What calls to an upstream carry to prove that they are the gateway's.
+    pub struct CredentialsSpec {
+        /// An access token, got with client credentials.
+        pub oauth2: Oauth2Spec,
+    }
+}
+
+spec! {
+    /// OAuth 2.0 client credentials (RFC 6749, 4.4). The token is fetched when it is first needed, once for all calls, and again
+    /// before it expires. A call that is answered with 401 is made once more with a new token.
+    pub struct Oauth2Spec {
+        /// The token endpoint.
+        pub token_url: Located<String>,
+        /// Who the gateway is to the token endpoint.
+        pub client_id: String,
+        /// The secret that proves it.
+        pub client_secret: Secret,
+        /// What the token shall be good for, as the token endpoint calls it: words with spaces between.
+        pub scope: Option<String>,
+        /// More parameters of the token request, as `audience` or `resource`.
+        pub parameters: Option<Entries<String>>,
+        /// How the client id and the secret are sent.
+        pub send: SendSpec = SendSpec::Basic,
+        /// How long the token endpoint may take.
+        pub timeout: Duration = Duration::from_secs(5),
+        /// TLS to the token endpoint: authorities to trust, client certificate, versions.
+        pub tls: Option<TlsSpec>,
+    }
+}
+
+crate::choice! {
+    /// How a client id and a secret are sent (RFC 6749, 2.3.1).
+    pub enum SendSpec {
+        /// As HTTP basic authentication.
+        Basic = "basic",
+        /// As `client_id` and `client_secret` in the form.
+        Form = "form",
+    }
+}
+
+impl CredentialsSpec {
+    /// Makes it ready; every problem is noted.
+    pub(super) fn compile(&self, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<ClientCredentials>> {
+        let spec = &self.oauth2;
+        let tls = spec.tls.as_ref();
+        let remote = Remote::compile("token endpoint", &spec.token_url, tls, spec.timeout, given, problems)?;
+        let mut fields = vec![("grant_type", "client_credentials")];
+        fields.extend(spec.scope.as_deref().map(|scope| ("scope", scope)));
+        for (name, (span, value)) in spec.parameters.iter().flatten() {
+            if ["grant_type", "scope", "client_id", "client_secret"].contains(&name.as_str()) {
+                return problems.error(*span, format!("`{name}` is not set here"), "leave it out");
+            }
+            fields.push((name, value));
+        }
+        let authorization = match spec.send {
+            SendSpec::Basic => client_basic(&spec.client_id, &spec.client_secret),
+            SendSpec::Form => {
+                fields.push(("client_id", &spec.client_id));
+                fields.push(("client_secret", spec.client_secret.expose()));
+                None
+            }
+        };
+        Some(Arc::new(ClientCredentials {
+            remote,
+            form: form(&fields),
+            authorization,
+            token: RwLock::default(),
+            turn: Arc::default(),
+            failed: Mutex::default(),
+            futile: Mutex::default(),
+            limiter: LogLimiter::every(Duration::from_secs(1)),
+        }))
+    }
+}
+
+/// A client id and its secret as HTTP basic authentication (RFC 6749, 2.3.1: each is encoded as in a form).
+pub fn client_basic(id: &str, secret: &Secret) -> Option<HeaderValue> {
+    let text = format!("{}:{}", encode(id), encode(secret.expose()));
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(text))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// The fields of a form, encoded.
+pub fn form(fields: &[(&str, &str)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+    fields.join("&")
+}
+
+fn encode(text: &str) -> String {
+    const OTHERS: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    utf8_percent_encode(text, &OTHERS).to_string()
+}
+
+/// A failure is told to all calls for this long, so that they do not ask again at once.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Where a new token did not help, no other one is fetched for this long because of 401.
+const FUTILE: Duration = Duration::from_secs(10);
+
+/// A token is fetched anew so long before it expires, or a fifth of its life if that is less.
+const EARLY: Duration = Duration::from_secs(60);
+
+/// The tokens of one upstream.
+pub struct ClientCredentials {
+    remote: Remote,
+    form: String,
+    authorization: Option<HeaderValue>,
+    token: RwLock<Option<Arc<Token>>>,
+    /// Held by the one call that fetches a token.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    failed: Mutex<Option<(Instant, Error)>>,
+    futile: Mutex<Option<Instant>>,
+    limiter: LogLimiter,
+}
+
+struct Token {
+    /// The `authorization` field.
+    field: HeaderValue,
+    /// From when on another one is fetched, and from when on this one is of no use; nothing, where that is not known.
+    times: Option<(Instant, Instant)>,
+}
+
+impl fmt::Debug for ClientCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientCredentials(***)")
+    }
+}
+
+impl ClientCredentials {
+    /// Makes a call with a token; answered with 401, it is made once more with a new one.
+    pub(super) async fn call(self: Arc<Self>, upstream: Arc<Upstream>, mut call: Call) -> Result<Answer, Error> {
+        let ours = |error: Error| error.of_upstream(upstream.name());
+        let token = self.token().await.map_err(ours)?;
+        let second = repeat(&call);
+        call.headers.insert(AUTHORIZATION, token.field.clone());
+        let answer = chain(upstream.prepare(call).map_err(ours)?).await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let Some((new, mut call)) = self.renew(&token).await.zip(second) else { return Ok(answer) };
+        drop(answer);
+        call.headers.insert(AUTHORIZATION, new.field.clone());
+        let answer = chain(upstream.prepare(call).map_err(ours)?).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            *self.futile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        Ok(answer)
+    }
+
+    /// A token that is good now.
+    async fn token(self: &Arc<Self>) -> Result<Arc<Token>, Error> {
+        match self.current() {
+            Some(token) if !token.is_old() => return Ok(token),
+            Some(token) if !token.is_over() => {
+                // This call need not wait for the next one.
+                if let Ok(turn) = self.turn.clone().try_lock_owned() {
+                    let own = self.clone();
+                    tokio::spawn(async move {
+                        let _turn = turn;
+                        // A failure is logged, and tried again.
+                        let _ = own.fetch().await;
+                    });
+                }
+                return Ok(token);
+            }
+            _ => {}
+        }
+        let _turn = self.turn.lock().await;
+        match self.current() {
+            Some(token) if !token.is_over() => Ok(token),
+            _ => self.fetch().await,
+        }
+    }
+
+    /// Another token than this one, which the upstream refused; nothing, where that would not help.
+    async fn renew(&self, refused: &Arc<Token>) -> Option<Arc<Token>> {
+        let _turn = self.turn.lock().await;
+        if let Some(current) = self.current().filter(|current| !Arc::ptr_eq(current, refused)) {
+            return Some(current);
+        }
+        let futile = *self.futile.lock().unwrap_or_else(PoisonError::into_inner);
+        if futile.is_some_and(|at| at.elapsed() < FUTILE) {
+            return None;
+        }
+        self.fetch().await.ok()
+    }
+
+    fn current(&self) -> Option<Arc<Token>> {
+        self.token.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Only for the one who has the turn.
+    async fn fetch(&self) -> Result<Arc<Token>, Error> {
+        let before = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, error)) = before.filter(|(at, _)| at.elapsed() < PAUSE) {
+            return Err(error);
+        }
+        let began = Instant::now();
+        let answer = self.remote.post(self.form.clone(), self.authorization.clone()).await;
+        let token =
+            answer.map_err(|error| unreachable(&error)).and_then(|(status, body)| Token::read(status, &body, began));
+        match token {
+            Ok(token) => {
+                let token = Arc::new(token);
+                *self.token.write().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(token)
+            }
+            Err(error) => {
+                if self.limiter.allows() {
+                    tracing::warn!(target: "crocodile_pear::upstream", "{}", error.detail());
+                }
+                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The same call once more, unless its body streams.
+fn repeat(call: &Call) -> Option<Call> {
+    let body = match &call.body {
+        None => None,
+        Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
+        Some(Body::Value(value)) => Some(Body::Value(value.clone())),
+        Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
+        Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
+    };
+    Some(call.again(body))
+}
+
+fn unreachable(error: &Error) -> Error {
+    Error::new(Kind::Busy, format!("no access token: the token endpoint gives no answer ({})", error.kind().name()))
+}
+
+/// The errors that a token endpoint names (RFC 6749, 5.2).
+const NAMED: [&str; 6] = [
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_scope",
+];
+
+impl Token {
+    fn read(status: StatusCode, body: &[u8], began: Instant) -> Result<Self, Error> {
+        let said: Json = serde_json::from_slice(body).unwrap_or_default();
+        let text = |name: &str| said.get(name).and_then(Json::as_str);
+        if status != StatusCode::OK {
+            let named = text("error").and_then(|error| NAMED.iter().find(|known| **known == error));
+            let named = named.map(|error| format!(" ({error})")).unwrap_or_default();
+            let kind = if status.is_server_error() { Kind::Busy } else { Kind::Unusable };
+            let detail = format!("no access token: the token endpoint answered {}{named}", status.as_u16());
+            return Err(Error::new(kind, detail));
+        }
+        let malformed =
+            |what| Error::new(Kind::Unusable, format!("no access token: the token endpoint's answer {what}"));
+        let token = text("access_token").filter(|token| !token.is_empty()).ok_or_else(|| malformed("has none"))?;
+        if !text("token_type").is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
+            return Err(malformed("is not of the type `Bearer`"));
+        }
+        let field = HeaderValue::from_str(&format!("Bearer {token}"));
+        let mut field = field.map_err(|_| malformed("has a token that cannot stand in a header"))?;
+        field.set_sensitive(true);
+        // Some endpoints write the number as a text.
+        let lifetime = said.get("expires_in").and_then(|time| time.as_f64().or_else(|| time.as_str()?.parse().ok()));
+        let lifetime = lifetime.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
+        let times = lifetime.and_then(|lifetime| {
+            let over = began.checked_add(lifetime)?;
+            Some((over.checked_sub(EARLY.min(lifetime / 5))?, over))
+        });
+        Ok(Token { field, times })
+    }
+
+    fn is_old(&self) -> bool {
+        self.times.is_some_and(|(old, _)| old <= Instant::now())
+    }
+
+    fn is_over(&self) -> bool {
+        self.times.is_some_and(|(_, over)| over <= Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: u16, body: &str) -> String {
+        let status = StatusCode::from_u16(status).expect("a status");
+        let error = Token::read(status, body.as_bytes(), Instant::now()).err().expect("no token");
+        format!("{} {}", error.status().as_u16(), error.detail())
+    }
+
+    #[test]
+    fn a_failing_token_endpoint_is_told_without_what_it_said() {
+        for (status, body, wanted) in [
+            (
+                401,
+                r#"{"error":"invalid_client"}"#,
+                "502 no access token: the token endpoint answered 401 (invalid_client)",
+            ),
+            (400, r#"{"error":"<secret>"}"#, "502 no access token: the token endpoint answered 400"),
+            (500, "", "503 no access token: the token endpoint answered 500"),
+            (302, "", "502 no access token: the token endpoint answered 302"),
+            (200, "{}", "502 no access token: the token endpoint's answer has none"),
+            (
+                200,
+                r#"{"access_token":"a","token_type":"mac"}"#,
+                "502 no access token: the token endpoint's answer is not of the type `Bearer`",
+            ),
+            (
+                200,
+                r#"{"access_token":"a\nb","token_type":"Bearer"}"#,
+                "502 no access token: the token endpoint's answer has a token that cannot stand in a header",
+            ),
+        ] {
+            assert_eq!(told(status, body), wanted);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_renewed_before_it_expires() {
+        for (expires, old, over) in
+            [("3600", 3540, 3600), ("10", 8, 10), ("\"100\"", 80, 100), ("0", 0, 0), ("-1", 0, 0)]
+        {
+            let began = Instant::now();
+            let body = format!(r#"{{"access_token":"a","token_type":"bearer","expires_in":{expires}}}"#);
+            let token = Token::read(StatusCode::OK, body.as_bytes(), began).expect("a token");
+            let times = token.times.map(|(old, over)| ((old - began).as_secs(), (over - began).as_secs()));
+            assert_eq!(times, Some((old, over)), "{expires}");
+        }
+        let forever = Token::read(StatusCode::OK, br#"{"access_token":"a","token_type":"Bearer"}"#, Instant::now());
+        assert!(!forever.expect("a token").is_old());
+    }
+
+    #[test]
+    fn ids_and_secrets_are_encoded() {
+        let value = client_basic("a b", &Secret::from("c:d%é".to_owned())).expect("a value");
+        assert_eq!(value, format!("Basic {}", STANDARD.encode("a%20b:c%3Ad%25%C3%A9")));
+        assert_eq!(form(&[("a", "b c"), ("d&", "=")]), "a=b%20c&d%26=%3D");
+    }
+}
