@@ -1,6 +1,8 @@
 //! `authenticate`: who the client is. Without a valid credential a request is answered with 401.
 
 mod api_key;
+mod basic;
+mod introspection;
 mod jwt;
 mod method;
 mod place;

@@ -14,13 +14,20 @@ pub struct Issuer {
     pub address: SocketAddr,
     answer: Arc<Mutex<Answer>>,
     seen: Arc<Mutex<Vec<String>>>,
+    /// The `authorization` without which the answer is 401.
+    needed: Arc<Mutex<Option<String>>>,
 }
 
 impl Issuer {
     pub fn start(body: impl Into<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let issuer = Issuer { address, answer: Arc::new(Mutex::new((200, body.into()))), seen: Arc::default() };
+        let issuer = Issuer {
+            address,
+            answer: Arc::new(Mutex::new((200, body.into()))),
+            seen: Arc::default(),
+            needed: Arc::default(),
+        };
         let own = issuer.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -37,6 +44,11 @@ impl Issuer {
 
     pub fn answers(&self, status: u16, body: impl Into<String>) {
         *self.answer.lock().unwrap() = (status, body.into());
+    }
+
+    /// Answers with 401 from now on, but for this `authorization`.
+    pub fn needs(&self, authorization: &str) {
+        *self.needed.lock().unwrap() = Some(authorization.to_owned());
     }
 
     /// How often it was asked.
@@ -62,7 +74,11 @@ impl Issuer {
             let mut body = vec![0; length.unwrap_or(0)];
             stream.read_exact(&mut body)?;
             request.extend(body);
-            let (status, body) = self.answer.lock().unwrap().clone();
+            let (mut status, body) = self.answer.lock().unwrap().clone();
+            let needed = self.needed.lock().unwrap().clone();
+            if needed.is_some_and(|needed| !head.contains(&format!("authorization: {}\r\n", needed.to_lowercase()))) {
+                status = 401;
+            }
             self.seen.lock().unwrap().push(String::from_utf8_lossy(&request).into_owned());
             if status == 0 {
                 return Ok(());

@@ -1,12 +1,11 @@
 //! Keys that come from a URL or a file, and change.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::issuer::Issuer;
-use crate::scene::{bearer, folder, gateway};
+use crate::scene::{bearer, folder, gateway, until};
 use crate::tokens::{Ec, claims, token, with};
 
 fn set(keys: &[(&str, &Ec)]) -> String {
@@ -65,7 +64,7 @@ fn old_keys_stay_while_the_issuer_is_down() {
     for (status, body) in [(0, ""), (500, ""), (200, "not JSON"), (200, "{\"keys\":[]}"), (302, "")] {
         issuer.answers(status, body);
         let before = issuer.asked();
-        wait(|| issuer.asked() > before + 1);
+        until(|| issuer.asked() > before + 1);
         assert_eq!(bearer(&gateway, "GET /who", &signed("key", &key)).status, 200, "{status} {body}");
     }
     gateway.logged("*WARN*cannot fetch the keys of `https://id.example`*the old keys stay in use*").unwrap();
@@ -94,7 +93,7 @@ fn without_keys_nobody_is_let_in_and_nobody_is_called_a_forger() {
     // A token that is none needs no keys.
     assert_eq!(bearer(&gateway, "GET /who", "forged").status, 401);
     issuer.answers(200, set(&[("key", &key)]));
-    wait(|| bearer(&gateway, "GET /who", &signed("key", &key)).status == 200);
+    until(|| bearer(&gateway, "GET /who", &signed("key", &key)).status == 200);
 }
 
 #[test]
@@ -111,13 +110,4 @@ fn a_file_of_keys_is_watched() {
     std::fs::write(&file, "{\"keys\":").unwrap();
     gateway.logged("*ERROR*cannot use the new `jwks.json`*the old one stays in use*").unwrap();
     assert_eq!(bearer(&gateway, "GET /who", &signed("key", &new)).status, 200);
-}
-
-/// Waits until it is so.
-fn wait(so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !so() {
-        assert!(Instant::now() < end, "it never is so");
-        thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::stage::gateway::Gateway;
 
@@ -44,4 +46,13 @@ pub fn send(gateway: &Gateway, call: &str, fields: &[String]) -> Answer {
 /// The answer to a request with this token.
 pub fn bearer(gateway: &Gateway, call: &str, token: &str) -> Answer {
     send(gateway, call, &[format!("authorization: Bearer {token}")])
+}
+
+/// Waits until it is so.
+pub fn until(so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !so() {
+        assert!(Instant::now() < end, "it never is so");
+        thread::sleep(Duration::from_millis(20));
+    }
 }

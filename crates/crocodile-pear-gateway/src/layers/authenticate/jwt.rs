@@ -27,7 +27,7 @@ use serde_json::Map;
 use self::issuer::Issuer;
 use self::jws::{Jws, Refused, Verified};
 use self::key::{Algorithm, KeySet};
-use super::method::{Judgement, Method, Outcome, challenge};
+use super::method::{Judgement, Method, Outcome, bearer};
 use super::place::{Found, authorization};
 use super::remembered::{Hash, Remembered, hash, now};
 use crate::layer::Compile;
@@ -204,17 +204,6 @@ impl Method for Ready {
 
     fn outline(&self) -> String {
         format!("a JWT of {}", self.rules.issuer)
-    }
-}
-
-/// The challenge of RFC 6750, 3.
-pub fn bearer(realm: &str, refused: Option<&'static str>) -> Option<HeaderValue> {
-    match refused {
-        None => challenge("Bearer", &[("realm", realm)]),
-        Some(reason) => {
-            let parameters = [("realm", realm), ("error", "invalid_token"), ("error_description", reason)];
-            challenge("Bearer", &parameters)
-        }
     }
 }
 

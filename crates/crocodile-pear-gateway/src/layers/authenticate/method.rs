@@ -9,6 +9,8 @@ use futures_util::future::BoxFuture;
 use http::HeaderValue;
 
 use super::api_key::ApiKey;
+use super::basic::Basic;
+use super::introspection::Introspection;
 use super::jwt::Jwt;
 use crate::layer::Compile;
 
@@ -83,6 +85,8 @@ macro_rules! methods {
 methods! {
     jwt: Jwt,
     api_key: ApiKey,
+    introspection: Introspection,
+    basic: Basic,
 }
 
 /// A method is a map with one key, its name.
@@ -139,4 +143,15 @@ pub fn challenge(scheme: &str, parameters: &[(&str, &str)]) -> Option<HeaderValu
     let quoted = |(name, text): &(&str, &str)| format!("{name}=\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""));
     let parameters: Vec<String> = parameters.iter().map(quoted).collect();
     HeaderValue::from_bytes(format!("{scheme} {}", parameters.join(", ")).as_bytes()).ok()
+}
+
+/// The challenge of RFC 6750, 3.
+pub fn bearer(realm: &str, refused: Option<&'static str>) -> Option<HeaderValue> {
+    match refused {
+        None => challenge("Bearer", &[("realm", realm)]),
+        Some(reason) => {
+            let parameters = [("realm", realm), ("error", "invalid_token"), ("error_description", reason)];
+            challenge("Bearer", &parameters)
+        }
+    }
 }

@@ -1,0 +1,193 @@
+//! `introspection`: the issuer is asked whether a token is valid (RFC 7662).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::format::json;
+use crocodile_pear::jq::Value;
+use crocodile_pear::limiter::LogLimiter;
+use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Located, Secret};
+use crocodile_pear::upstream::{Given, Remote, TlsSpec, client_basic, form};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, StatusCode};
+
+use super::method::{Judgement, Method, Outcome, bearer};
+use super::place::{Found, authorization};
+use super::remembered::{Hash, Remembered, hash, now};
+use crate::layer::Compile;
+
+spec! {
+    /// A token, as `authorization: Bearer TOKEN`, that its issuer is asked about (RFC 7662). What the issuer says of it is
+    /// `$claims`.
+    pub struct Introspection {
+        /// The introspection endpoint.
+        pub url: Located<String>,
+        /// Who the gateway is to the issuer.
+        pub client_id: String,
+        /// The secret that proves it; both are sent as HTTP basic authentication.
+        pub client_secret: Secret,
+        /// How long an answer is remembered at most, and never beyond `exp`. A refusal is remembered for 10 s.
+        pub cache: Duration = Duration::from_secs(300),
+        /// How long the issuer may take. After that the answer is 503.
+        pub timeout: Duration = Duration::from_secs(5),
+        /// TLS to the issuer: authorities to trust, client certificate, versions.
+        pub tls: Option<TlsSpec>,
+        /// What the 401 answer calls the protected area.
+        pub realm: String = "api".to_owned(),
+    }
+}
+
+impl Introspection {
+    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
+        let given = Given { files: cx.files, resolver: cx.resolver.clone() };
+        let tls = self.tls.as_ref();
+        let remote = Remote::compile("introspection", &self.url, tls, self.timeout, &given, cx.problems)?;
+        let authorization = client_basic(&self.client_id, &self.client_secret)?;
+        Some(Box::new(Ready {
+            remote,
+            authorization,
+            cache: self.cache.as_secs(),
+            realm: self.realm.clone(),
+            name: self.url.value.split(['?', '#']).next().unwrap_or_default().to_owned(),
+            known: Remembered::default(),
+            flights: Mutex::default(),
+            limiter: LogLimiter::every(Duration::from_secs(1)),
+        }))
+    }
+}
+
+/// How long a refusal is remembered.
+const REFUSED: u64 = 10;
+
+/// How long it is remembered that the issuer cannot be asked: requests that waited for one answer share it.
+const UNAVAILABLE: u64 = 1;
+
+/// Ready.
+struct Ready {
+    remote: Remote,
+    authorization: HeaderValue,
+    /// In seconds.
+    cache: u64,
+    realm: String,
+    name: String,
+    known: Remembered<Finding>,
+    /// Tokens that are being asked about.
+    flights: Mutex<HashMap<Hash, Arc<tokio::sync::Mutex<()>>>>,
+    limiter: LogLimiter,
+}
+
+/// What the issuer has said.
+#[derive(Clone)]
+enum Finding {
+    Granted(Value),
+    Refused,
+    Unavailable,
+}
+
+impl From<Finding> for Outcome {
+    fn from(finding: Finding) -> Self {
+        match finding {
+            Finding::Granted(claims) => Outcome::Granted(claims),
+            Finding::Refused => Outcome::Refused("the token is not active"),
+            Finding::Unavailable => {
+                let detail = "the token cannot be checked: its issuer gives no answer";
+                Outcome::Unavailable(Error::new(Kind::Busy, detail))
+            }
+        }
+    }
+}
+
+impl Method for Ready {
+    fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
+        let token = match authorization(scope, "bearer") {
+            Found::None => return Judgement::Now(Outcome::Absent),
+            Found::Several => return Judgement::Now(Outcome::Refused("the request has two `authorization` fields")),
+            Found::One(token) => token,
+        };
+        // RFC 6750, 2.1. Anything else is no token, and nobody is asked.
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
+        let Some(token) = std::str::from_utf8(&token)
+            .ok()
+            .filter(|token| !token.is_empty() && token.bytes().all(|byte| plain(&byte)))
+        else {
+            return Judgement::Now(Outcome::Refused("the token is not well formed"));
+        };
+        let hash = hash(token.as_bytes());
+        match self.known.find(&hash, now()) {
+            Some(finding) => Judgement::Now(finding.into()),
+            None => Judgement::Wait(Box::pin(self.ask(token.to_owned(), hash))),
+        }
+    }
+
+    fn challenge(&self, refused: Option<&'static str>) -> Option<HeaderValue> {
+        bearer(&self.realm, refused)
+    }
+
+    fn places(&self, credentials: &mut Credentials) {
+        credentials.headers.push(AUTHORIZATION);
+    }
+
+    fn outline(&self) -> String {
+        format!("a token that {} calls active", self.name)
+    }
+}
+
+impl Ready {
+    /// Asks the issuer. Simultaneous requests with the same token make one call.
+    async fn ask(&self, token: String, hash: Hash) -> Outcome {
+        let flight = self.flights.lock().unwrap_or_else(PoisonError::into_inner).entry(hash).or_default().clone();
+        let outcome = {
+            let _turn = flight.lock().await;
+            match self.known.find(&hash, now()) {
+                Some(finding) => finding,
+                None => self.call(&token, hash).await,
+            }
+        };
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        // The map and this one: nobody else waits.
+        if Arc::strong_count(&flight) <= 2 {
+            flights.remove(&hash);
+        }
+        outcome.into()
+    }
+
+    async fn call(&self, token: &str, hash: Hash) -> Finding {
+        let form = form(&[("token", token), ("token_type_hint", "access_token")]);
+        let (finding, until) = match self.remote.post(form, Some(self.authorization.clone())).await {
+            Ok((StatusCode::OK, body)) => match self.read(&body) {
+                Some(found) => found,
+                None => self.fail("its answer is not that of an introspection endpoint"),
+            },
+            Ok((status, _)) => self.fail(&format!("it answered {status}")),
+            Err(error) => self.fail(error.detail()),
+        };
+        self.known.keep(hash, until, finding.clone());
+        finding
+    }
+
+    /// What an answer says, and until when.
+    fn read(&self, body: &bytes::Bytes) -> Option<(Finding, u64)> {
+        let now = now();
+        let said: serde_json::Value = serde_json::from_slice(body).ok()?;
+        let active = said.get("active")?.as_bool()?;
+        let exp = match said.get("exp") {
+            None | Some(serde_json::Value::Null) => u64::MAX,
+            Some(exp) => exp.as_f64()? as u64,
+        };
+        if !active || exp <= now {
+            return Some((Finding::Refused, now + REFUSED));
+        }
+        Some((Finding::Granted(json::read(body).ok()?), exp.min(now.saturating_add(self.cache))))
+    }
+
+    fn fail(&self, reason: &str) -> (Finding, u64) {
+        if self.limiter.allows() {
+            tracing::warn!("`{}` cannot be asked about a token: {reason}; requests are answered with 503", self.name);
+        }
+        (Finding::Unavailable, now() + UNAVAILABLE)
+    }
+}

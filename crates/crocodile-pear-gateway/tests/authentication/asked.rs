@@ -1,0 +1,98 @@
+//! Tokens that their issuer is asked about.
+
+use std::thread;
+
+use serde_json::json;
+
+use crate::issuer::Issuer;
+use crate::scene::{bearer, gateway};
+use crate::tokens::now;
+
+fn config(issuer: &Issuer, more: &str) -> String {
+    let url = format!("http://{}/introspect", issuer.address);
+    format!(
+        "authenticate:
+  - introspection: {{ url: '{url}', client_id: 'gate way', client_secret: 's3cret:%', timeout: 2s{more} }}
+endpoints:
+  GET /who: {{ pipeline: [respond: {{ body: '$claims.sub' }}] }}
+"
+    )
+}
+
+fn active(exp: i64) -> String {
+    json!({ "active": true, "sub": "ada", "exp": exp }).to_string()
+}
+
+#[test]
+fn the_issuer_is_asked_once_for_a_token() {
+    let issuer = Issuer::start(active(now() + 3600));
+    let gateway = gateway("introspection", &config(&issuer, ""));
+    thread::scope(|scope| {
+        let ask = || bearer(&gateway, "GET /who", "opaque-1").status;
+        let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        for answer in asked {
+            assert_eq!(answer.join().unwrap(), 200);
+        }
+    });
+    assert_eq!(issuer.asked(), 1);
+    let asked = issuer.last();
+    assert!(asked.starts_with("POST /introspect HTTP/1.1\r\n"), "{asked}");
+    // `gate%20way:s3cret%3A%25`
+    assert!(asked.contains("authorization: Basic Z2F0ZSUyMHdheTpzM2NyZXQlM0ElMjU="), "{asked}");
+    assert!(asked.ends_with("token=opaque-1&token_type_hint=access_token"), "{asked}");
+    assert_eq!(bearer(&gateway, "GET /who", "opaque-1").body, "\"ada\"");
+    assert_eq!(bearer(&gateway, "GET /who", "opaque-2").status, 200);
+    assert_eq!(issuer.asked(), 2);
+}
+
+#[test]
+fn a_refusal_is_remembered_too() {
+    let issuer = Issuer::start(r#"{"active":false}"#);
+    let gateway = gateway("refused", &config(&issuer, ""));
+    for _ in 0..5 {
+        let answer = bearer(&gateway, "GET /who", "opaque");
+        assert_eq!(answer.status, 401);
+        assert!(answer.head.contains("error=\"invalid_token\""), "{}", answer.head);
+    }
+    assert_eq!(issuer.asked(), 1);
+    // What is no token is not asked about.
+    for token in ["", "a b", "a\u{e9}", "{}", "a,b"] {
+        assert_eq!(bearer(&gateway, "GET /who", token).status, 401, "{token}");
+    }
+    assert_eq!(issuer.asked(), 1);
+    // The issuer calls it active, and it is not.
+    issuer.answers(200, active(now() - 1));
+    assert_eq!(bearer(&gateway, "GET /who", "expired").status, 401);
+}
+
+#[test]
+fn an_answer_holds_no_longer_than_its_token() {
+    let issuer = Issuer::start(active(now() + 2));
+    let gateway = gateway("short", &config(&issuer, ""));
+    assert_eq!(bearer(&gateway, "GET /who", "short").status, 200);
+    issuer.answers(200, r#"{"active":false}"#);
+    crate::scene::until(|| bearer(&gateway, "GET /who", "short").status == 401);
+    assert_eq!(issuer.asked(), 2);
+}
+
+#[test]
+fn an_issuer_that_gives_no_answer_lets_nobody_in() {
+    let issuer = Issuer::start("");
+    let gateway = gateway("away", &config(&issuer, ""));
+    for (number, (status, body)) in
+        [(0, ""), (500, ""), (401, r#"{"active":true}"#), (200, "ok"), (200, "{}"), (200, r#"{"active":"true"}"#)]
+            .iter()
+            .enumerate()
+    {
+        issuer.answers(*status, *body);
+        let answer = bearer(&gateway, "GET /who", &format!("token-{number}"));
+        assert_eq!(answer.status, 503, "{status} {body}");
+        assert!(
+            answer.body.contains("its issuer gives no answer") && answer.head.contains("retry-after"),
+            "{answer:?}"
+        );
+    }
+    gateway.logged("*WARN*cannot be asked about a token*requests are answered with 503*").unwrap();
+    issuer.answers(200, active(now() + 60));
+    crate::scene::until(|| bearer(&gateway, "GET /who", "token-0").status == 200);
+}
