@@ -116,9 +116,10 @@ impl Gateway {
         };
         let outside = Scenery { layers, hosts: Vec::new(), unserved };
         sound &= gateway.add_all(&document.endpoints, &outside, &broken, given, problems).is_some();
-        for (_, group) in document.groups.iter().flat_map(|groups| groups.values()) {
+        for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
             cx.resolver = gateway.resolver.clone();
+            cx.place = name;
             let layers = outside.layers.within(&group.layers, &mut cx);
             gateway.keep(cx.tasks);
             let hosts = group.hosts(problems);
@@ -172,7 +173,9 @@ impl Gateway {
         cx.resolver = self.resolver.clone();
         cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
-        let around = Around { route: Some(&name), plan: plan.as_ref(), max_body, written_max_body };
+        cx.place = &name;
+        let mut around = Around { route: Some(&name), plan: plan.as_ref(), ..Around::default() };
+        (around.max_body, around.written_max_body) = (max_body, written_max_body);
         let layers = Arc::new(scenery.layers.within(&spec.layers, &mut cx).around(&around));
         self.keep(cx.tasks);
         let upgrade = match (&spec.upgrade, &route) {

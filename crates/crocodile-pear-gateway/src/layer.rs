@@ -1,5 +1,6 @@
 //! The contract of a layer: a `Spec`, as written, compiles into a `Layer`, ready.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,6 +134,8 @@ pub struct Compile<'a> {
     pub resolver: Option<Resolver>,
     /// What goes on beside the requests while the gateway serves.
     pub tasks: Vec<Task>,
+    /// Where it is written: the endpoint, the group, or nothing for the document.
+    pub place: &'a str,
     /// Whether an expression uses `$route`.
     pub names_route: bool,
 }
@@ -153,7 +156,7 @@ impl<'a> Compile<'a> {
     /// At the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
         let (params, resolver, tasks) = (None, None, Vec::new());
-        Compile { problems, params, files, paths, metrics, resolver, tasks, names_route: false }
+        Compile { problems, params, files, paths, metrics, resolver, tasks, place: "", names_route: false }
     }
 }
 
@@ -228,6 +231,7 @@ impl Compile<'_> {
 }
 
 /// What a layer stands around.
+#[derive(Default)]
 pub struct Around<'a> {
     /// The endpoint as written; nothing, for requests that none serves.
     pub route: Option<&'a Arc<str>>,
@@ -237,11 +241,13 @@ pub struct Around<'a> {
     pub max_body: usize,
     /// The bound that is written at the endpoint, for bodies that are handed on as well.
     pub written_max_body: Option<usize>,
+    /// A layer that stands further in than the one that it is written with: where the consumer is known.
+    pub for_consumers: RefCell<Option<Arc<dyn Layer>>>,
 }
 
 impl Around<'_> {
     /// Requests that no endpoint serves.
     pub fn nothing() -> Self {
-        Around { route: None, plan: None, max_body: 0, written_max_body: None }
+        Around::default()
     }
 }

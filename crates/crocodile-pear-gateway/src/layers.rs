@@ -98,10 +98,14 @@ layers! {
     cors: Cors,
     // The cheapest refusal.
     addresses: Addresses,
+    // Before anything that computes: the limits that need no `$claims`.
+    rate_limit: RateLimits,
     // Those behind it that read a body read no more than this.
     body: MaxBody,
     // Before anything that is done for clients: it says who they are.
     authenticate: Authenticate,
+    // The consumer is known: the limits that use `$claims`.
+    consumer_limit: ConsumerLimits,
     // It asks who the client is.
     allow: Allow,
     // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.

@@ -40,10 +40,12 @@ pub enum RefusedBy {
     MaxBody,
     /// It is a preflight for what its page may not do.
     Cors,
+    /// It is one too many in its time.
+    RateLimit,
 }
 
 /// As labels, in the order of [`RefusedBy`].
-const REFUSED_BY: [&str; 3] = ["addresses", "max_body", "cors"];
+const REFUSED_BY: [&str; 4] = ["addresses", "max_body", "cors", "rate_limit"];
 
 /// The gateway's own counters.
 pub struct Metrics {

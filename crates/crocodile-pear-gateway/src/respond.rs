@@ -123,6 +123,19 @@ pub fn redirect(target: Option<&str>) -> Response<Body> {
     response
 }
 
+/// The problem type of draft-ietf-httpapi-ratelimit-headers-10.
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+/// A request that is one too many for limits with these names; another one may come after so many seconds.
+pub fn quota_exceeded(limits: &[&str], retry: u64) -> Response<Body> {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let document = serde_json::json!({
+        "type": QUOTA_EXCEEDED, "title": "Too Many Requests", "status": status.as_u16(),
+        "detail": format!("too many requests; come back in {retry} s"), "violated-policies": limits,
+    });
+    problem(status, document.to_string().into(), Some(retry))
+}
+
 /// A refusal that is no fault of an upstream or a step.
 pub fn refuse(status: StatusCode, detail: &str) -> Response<Body> {
     let title = status.canonical_reason().unwrap_or("Error");

@@ -28,7 +28,7 @@ async fn the_layer_does_what_contributing_says() {
     let mut cx = Compile::new(&mut problems, &files, &paths, &metrics);
     let ready = written.compile(&mut cx).unwrap();
     let mut stack = Stack::default();
-    let around = Around { route: None, plan: None, max_body: 0, written_max_body: None };
+    let around = Around::nothing();
     stack.push("maintenance", Maintenance::around(&ready, &around).unwrap());
     let told: Vec<_> = stack.outline().collect();
     assert_eq!(told, [("maintenance", "answers every request with 503, to be tried again after 600 s".to_owned())]);

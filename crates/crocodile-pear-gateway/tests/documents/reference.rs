@@ -93,8 +93,7 @@ impl Reference<'_> {
         for place in ["Document", "EndpointSpec"] {
             let fields = object(&self.definitions[place])["properties"].as_object().unwrap();
             for field in fields.values() {
-                let ways = std::iter::once(field).chain(field["anyOf"].as_array().into_iter().flatten());
-                for name in ways.filter_map(|way| way["$ref"].as_str()?.rsplit('/').next()) {
+                for name in ways(field).into_iter().filter_map(|way| way["$ref"].as_str()?.rsplit('/').next()) {
                     let known = SECTIONS.iter().any(|(known, _)| *known == name) || names.contains(&name);
                     if !known && object(&self.definitions[name])["properties"].is_object() {
                         names.push(name);
@@ -191,6 +190,14 @@ impl Reference<'_> {
             Some(name) => &self.definitions[name],
             None => schema,
         }
+    }
+}
+
+/// The ways in which something may be written.
+fn ways(schema: &Json) -> Vec<&Json> {
+    match schema["anyOf"].as_array() {
+        Some(any) => any.iter().flat_map(ways).collect(),
+        None => vec![schema],
     }
 }
 

@@ -1,0 +1,43 @@
+//! The limits of `rate_limit` that use `$claims`: they stand where the consumer is known.
+
+use std::sync::Arc;
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::{Decode, Definitions, Json, Node};
+
+use crate::layer::{Around, Compile, Layer, Spec};
+
+/// Written under `rate_limit`, never by itself.
+#[derive(Clone, Debug)]
+pub struct ConsumerLimits;
+
+impl Decode for ConsumerLimits {
+    fn decode(_: &Node, _: &mut Problems) -> Option<Self> {
+        Some(ConsumerLimits)
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        serde_json::json!({})
+    }
+}
+
+/// Holds the place of a limit.
+pub struct ConsumerPlace;
+
+impl Layer for ConsumerPlace {}
+
+impl Spec for ConsumerLimits {
+    type Ready = ConsumerPlace;
+
+    fn unwritten() -> Option<Self> {
+        Some(ConsumerLimits)
+    }
+
+    fn compile(&self, _: &mut Compile<'_>) -> Option<Arc<ConsumerPlace>> {
+        Some(Arc::new(ConsumerPlace))
+    }
+
+    fn around(_: &Arc<ConsumerPlace>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        at.for_consumers.take()
+    }
+}

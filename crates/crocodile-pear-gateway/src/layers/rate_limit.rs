@@ -1,0 +1,354 @@
+//! `rate_limit`: how many requests each client, or each of whatever an expression says, may make.
+
+mod rate;
+mod table;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crocodile_pear::flow::Body;
+use crocodile_pear::jq::{self, Filter, Value};
+use crocodile_pear::limiter::LogLimiter;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::{jq::as_str, spec};
+use http::Response;
+use http::header::{HeaderName, HeaderValue};
+
+use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
+use crate::metrics::{Metrics, RefusedBy};
+use crate::respond;
+use rate::Rate;
+use table::{Left, Pace, Table};
+
+/// The fields of draft-ietf-httpapi-ratelimit-headers-10.
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+spec! {
+    /// How many requests may come; one more is answered with 429.
+    pub struct RateLimit {
+        /// So many requests in so much time: `100/1m`.
+        pub rate: Located<Rate>,
+        /// How many may come at once after a rest; as many as the rate names unless set.
+        pub burst: Option<Located<NonZeroU32>>,
+        /// What is counted by, an expression: `$client.address`, `$headers["x-api-key"]`, `$claims.sub`. Each of its values has
+        /// the rate for itself, and requests for which it is null are not limited. All requests are counted together unless set.
+        pub by: Option<Expression>,
+        /// What the limit is called in answers; `default`, or its rate where there are several.
+        pub name: Option<Located<String>>,
+    }
+}
+
+/// One limit, or several that all hold.
+#[derive(Clone, Debug)]
+pub struct RateLimits(Vec<RateLimit>);
+
+impl Decode for RateLimits {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_list() {
+            Some([]) => node.wrong("a limit", "write `{ rate: 100/1m }`", problems),
+            Some(_) => Vec::decode(node, problems).map(RateLimits),
+            None => RateLimit::decode(node, problems).map(|limit| RateLimits(vec![limit])),
+        }
+    }
+
+    fn fields() -> Vec<Field> {
+        RateLimit::fields()
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let one = RateLimit::schema(definitions);
+        serde_json::json!({"anyOf": [one, {"type": "array", "items": one}]})
+    }
+}
+
+impl Spec for RateLimits {
+    type Ready = Limiters;
+
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "rate_limit",
+        "How many requests may come, over all endpoints together; one limit, or a list of limits that all hold.",
+    ));
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "rate_limit",
+        "How many may come to it, instead of the limits of the document; `off` for none.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Limiters>> {
+        let several = self.0.len() > 1;
+        let mut names: Vec<String> = Vec::new();
+        let (mut early, mut late) = (Vec::new(), Vec::new());
+        for limit in &self.0 {
+            let Some(ready) = limit.ready(several, &mut names, cx) else { continue };
+            if ready.by.needs_claims() { late.push(ready) } else { early.push(ready) }
+        }
+        let limiter = |limits: Vec<Limit>, place| {
+            (!limits.is_empty()).then(|| Arc::new(Limiter::new(limits, place, cx.metrics.clone())))
+        };
+        Some(Arc::new(Limiters { early: limiter(early, Place::Client), late: limiter(late, Place::Claims) }))
+    }
+
+    fn around(ready: &Arc<Limiters>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        if let Some(late) = &ready.late {
+            at.for_consumers.replace(Some(late.clone()));
+        }
+        ready.early.clone().map(|early| early as Arc<dyn Layer>)
+    }
+}
+
+/// The limits of one place: those that need to know no more than the client, and those that wait for `$claims`.
+pub struct Limiters {
+    early: Option<Arc<Limiter>>,
+    late: Option<Arc<Limiter>>,
+}
+
+/// `Limiters` are not a layer of their own: each half stands where it must.
+impl Layer for Limiters {}
+
+impl RateLimit {
+    fn ready(&self, several: bool, names: &mut Vec<String>, cx: &mut Compile<'_>) -> Option<Limit> {
+        let rate = self.rate.value;
+        let burst = self.burst.as_ref().map_or(rate.requests, |burst| burst.value.get().into());
+        let by = match &self.by {
+            None => By::Everyone,
+            Some(written) if written.0.as_str().trim() == "$client.address" => By::Address,
+            Some(written) => By::Expression(cx.filter(written, &[])?),
+        };
+        let (requests, window) = (rate.requests, rate.window);
+        let usual = if several { format!("{requests}/{}", told(window)) } else { "default".to_owned() };
+        let name = self.name.as_ref().map_or(usual, |name| name.value.clone());
+        let place = self.name.as_ref().map_or(self.rate.span, |name| name.span);
+        if names.contains(&name) {
+            return cx.problems.error(place, format!("two limits are called `{name}`"), "give one another `name`");
+        }
+        if name.is_empty() || !name.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+            return cx.problems.error(place, "this cannot be the name of a limit", "use letters, digits, `-` and `_`");
+        }
+        names.push(name.clone());
+        let Some(pace) = Pace::new(rate.interval(), burst) else {
+            return cx.problems.error(
+                place,
+                "a burst at this rate takes longer than 100 years",
+                "write a smaller `burst`",
+            );
+        };
+        let written = self.by.as_ref().map_or("", |by| by.0.as_str());
+        let table = Table::of(format!("{}|{name}|{}/{window:?}|{burst}|{written}", cx.place, requests));
+        Some(Limit { name, requests, window, burst, pace, by, table })
+    }
+}
+
+/// A time in whole units, as one writes it.
+fn told(time: Duration) -> String {
+    time.written().and_then(|written| written.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// What is counted by.
+enum By {
+    /// All requests together.
+    Everyone,
+    /// `$client.address`, the usual one: it needs no evaluation.
+    Address,
+    Expression(Filter),
+}
+
+/// What a request is counted as.
+enum Key {
+    /// It is not limited.
+    None,
+    Everyone,
+    Address(std::net::IpAddr),
+    Text(String),
+    /// The expression failed. Such requests are counted together: a client that makes it fail gains nothing.
+    Failed,
+}
+
+impl By {
+    fn needs_claims(&self) -> bool {
+        matches!(self, By::Expression(filter) if filter.uses().iter().any(|name| name == "claims"))
+    }
+
+    fn key(&self, scope: &Scope, failed: &LogLimiter) -> Key {
+        match self {
+            By::Everyone => Key::Everyone,
+            By::Address => {
+                scope.facts().client().map_or(Key::None, |client| Key::Address(client.address.ip().to_canonical()))
+            }
+            By::Expression(filter) => match filter.run_one(jq::null(), &mut |name| scope.variable(name, &None)) {
+                Ok(None) => Key::None,
+                Ok(Some(value)) if value == jq::null() => Key::None,
+                Ok(Some(value)) => Key::Text(text(&value)),
+                Err(error) => {
+                    if failed.allows() {
+                        tracing::warn!(%error, "`by` of a rate limit failed; such requests are counted together");
+                    }
+                    Key::Failed
+                }
+            },
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    as_str(value).map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// One limit, ready.
+struct Limit {
+    name: String,
+    requests: u64,
+    window: Duration,
+    burst: u64,
+    pace: Pace,
+    by: By,
+    table: Arc<Table>,
+}
+
+impl Limit {
+    fn hash(&self, key: &Key) -> u64 {
+        match key {
+            Key::None | Key::Everyone => self.table.hash(0_u8),
+            Key::Address(address) => self.table.hash((1_u8, address)),
+            Key::Text(text) => self.table.hash((2_u8, text)),
+            Key::Failed => self.table.hash(3_u8),
+        }
+    }
+
+    /// `"default";q=100;w=60`
+    fn policy(&self) -> String {
+        format!("\"{}\";q={};w={}", self.name, self.requests, seconds(self.window.as_nanos() as u64))
+    }
+
+    /// `"default";r=50;t=30`
+    fn state(&self, left: &Left) -> String {
+        let time = if left.remaining == 0 { left.next } else { left.whole };
+        format!("\"{}\";r={};t={}", self.name, left.remaining, seconds(time))
+    }
+}
+
+/// Whole seconds, rounded up.
+fn seconds(nanos: u64) -> u64 {
+    nanos.div_ceil(1_000_000_000)
+}
+
+/// Where a limiter stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before anything that computes.
+    Client,
+    /// Where the consumer is known.
+    Claims,
+}
+
+/// Limits that are looked at together, in one place.
+pub struct Limiter {
+    limits: Vec<Limit>,
+    place: Place,
+    policy: HeaderValue,
+    failed: LogLimiter,
+    metrics: Arc<Metrics>,
+}
+
+/// The state of the limits for one request, for its answer: of the first place, and of the second.
+#[derive(Clone, Default)]
+struct States([Option<HeaderValue>; 2]);
+
+impl Limiter {
+    fn new(limits: Vec<Limit>, place: Place, metrics: Arc<Metrics>) -> Self {
+        let policy = limits.iter().map(Limit::policy).collect::<Vec<_>>().join(", ");
+        let policy = HeaderValue::from_str(&policy).expect("names of limits are visible ASCII");
+        Limiter { limits, place, policy, failed: LogLimiter::default(), metrics }
+    }
+
+    fn keys(&self, scope: &Scope) -> Vec<Key> {
+        self.limits.iter().map(|limit| limit.by.key(scope, &self.failed)).collect()
+    }
+
+    /// Counts a request, for all limits or for none.
+    fn take(&self, keys: &[Key]) -> Vec<Option<Result<Left, Left>>> {
+        let take = |(limit, key): (&Limit, &Key)| match key {
+            Key::None => None,
+            key => Some(limit.table.take(limit.hash(key), limit.table.now(), limit.pace)),
+        };
+        let taken: Vec<_> = self.limits.iter().zip(keys).map(take).collect();
+        if taken.iter().flatten().any(Result::is_err) {
+            for ((limit, key), _) in
+                self.limits.iter().zip(keys).zip(&taken).filter(|(_, taken)| matches!(taken, Some(Ok(_))))
+            {
+                limit.table.give_back(limit.hash(key), limit.pace);
+            }
+        }
+        taken
+    }
+
+    /// Lets a request pass, with the state of its limits noted for the answer, or refuses it.
+    fn decide(&self, taken: &[Option<Result<Left, Left>>], scope: &mut Scope) -> Option<Response<Body>> {
+        let state = |(limit, taken): (&Limit, &Option<Result<Left, Left>>)| match taken {
+            Some(Ok(left) | Err(left)) => Some(limit.state(left)),
+            None => None,
+        };
+        let states: Vec<String> = self.limits.iter().zip(taken).filter_map(state).collect();
+        let states = (!states.is_empty()).then(|| HeaderValue::from_str(&states.join(", ")).ok()).flatten();
+        let violated = self.limits.iter().zip(taken).filter_map(|(limit, taken)| match taken {
+            Some(Err(left)) => Some((limit.name.as_str(), left.next)),
+            _ => None,
+        });
+        let violated: Vec<(&str, u64)> = violated.collect();
+        if violated.is_empty() {
+            let mut known = scope.extensions_mut().remove::<States>().unwrap_or_default();
+            known.0[self.place as usize] = states;
+            scope.extensions_mut().insert(known);
+            return None;
+        }
+        self.metrics.count_refused(RefusedBy::RateLimit);
+        let wait = violated.iter().map(|(_, next)| *next).max().unwrap_or_default();
+        let names: Vec<&str> = violated.iter().map(|(name, _)| *name).collect();
+        let mut response = respond::quota_exceeded(&names, seconds(wait).max(1));
+        response.headers_mut().insert(RATE_LIMIT_POLICY, self.policy.clone());
+        if let Some(states) = states {
+            response.headers_mut().insert(RATE_LIMIT, states);
+        }
+        Some(response)
+    }
+}
+
+impl Layer for Limiter {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        let keys = self.keys(scope);
+        let taken = self.take(&keys);
+        self.decide(&taken, scope).map_or(Verdict::Pass, Verdict::Answer)
+    }
+
+    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+        let states = scope.extensions().get::<States>();
+        let headers = response.headers_mut();
+        // What an upstream says is of its own limits, unless the other place has just said it.
+        let other =
+            self.place == Place::Client && states.is_some_and(|states| states.0[Place::Claims as usize].is_some());
+        if !other {
+            headers.remove(RATE_LIMIT);
+            headers.remove(RATE_LIMIT_POLICY);
+        }
+        headers.append(RATE_LIMIT_POLICY, self.policy.clone());
+        if let Some(state) = states.and_then(|states| states.0[self.place as usize].clone()) {
+            headers.append(RATE_LIMIT, state);
+        }
+        Passage::Done
+    }
+
+    fn outline(&self) -> Option<String> {
+        let told = |limit: &Limit| {
+            let by = match &limit.by {
+                By::Everyone => "all together",
+                By::Address => "each client address",
+                By::Expression(_) => "each value of its expression",
+            };
+            format!("{} requests in {} for {by}, {} at once", limit.requests, told(limit.window), limit.burst)
+        };
+        Some(self.limits.iter().map(told).collect::<Vec<_>>().join("; "))
+    }
+}

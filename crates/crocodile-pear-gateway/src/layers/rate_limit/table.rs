@@ -1,0 +1,249 @@
+//! How much each key has used: the generic cell rate algorithm (GCRA, ITU-T I.371), with one time for each key.
+//!
+//! The time of a key is when its quota will be whole again. A request moves it by the interval of the rate, and is refused
+//! if that puts it further ahead than the burst allows. What is in the past needs no place: a key that rests is forgotten.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+/// Many, so that cores rarely meet at one; each is locked for less than a microsecond.
+const SHARDS: usize = 1024;
+
+/// Keys of a shard, and so 1.8 million in all. A map of 4,096 places of 17 bytes takes them and never grows, whatever comes
+/// and goes: at most 72 MB.
+const KEYS: usize = 1792;
+
+/// The rate and the burst, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Between two requests at the rate.
+    pub interval: u64,
+    /// How far ahead a key's time may be.
+    pub room: u64,
+}
+
+impl Pace {
+    /// `burst` requests at once, and one more after each interval; nothing if that is longer than clocks go.
+    pub fn new(interval: u64, burst: u64) -> Option<Self> {
+        let room = interval.checked_mul(burst)?;
+        (interval > 0 && room > 0 && room < u64::MAX / 4).then_some(Pace { interval, room })
+    }
+
+    /// What is left where a key's time is so far ahead.
+    pub fn left(&self, ahead: u64) -> Left {
+        let remaining = self.room.saturating_sub(ahead) / self.interval;
+        let next = (ahead + self.interval).saturating_sub(self.room);
+        Left { remaining, next, whole: ahead }
+    }
+}
+
+/// What a key has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// How many requests it may make now.
+    pub remaining: u64,
+    /// Nanoseconds until it may make one.
+    pub next: u64,
+    /// Nanoseconds until its quota is whole again.
+    pub whole: u64,
+}
+
+/// The times of keys, by a hash that nobody outside can foresee.
+pub struct Table {
+    key: RandomState,
+    began: Instant,
+    shards: Box<[Shard]>,
+}
+
+/// On a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+struct Shard(Mutex<Times>);
+
+type Times = HashMap<u64, u64, BuildHasherDefault<Hashed>>;
+
+/// A key is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table::with(SHARDS)
+    }
+}
+
+/// Tables by what they count. A reload counts on where a limit is the same as before.
+static TABLES: Mutex<Vec<(String, Weak<Table>)>> = Mutex::new(Vec::new());
+
+impl Table {
+    fn with(shards: usize) -> Self {
+        let shards = (0..shards).map(|_| Shard::default()).collect();
+        Table { key: RandomState::new(), began: Instant::now(), shards }
+    }
+
+    /// The table of a limit that has this identity.
+    pub fn of(identity: String) -> Arc<Self> {
+        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(|(_, table)| table.strong_count() > 0);
+        let known = tables.iter().find(|(known, _)| *known == identity).and_then(|(_, table)| table.upgrade());
+        known.unwrap_or_else(|| {
+            let table = Arc::new(Table::default());
+            tables.push((identity, Arc::downgrade(&table)));
+            table
+        })
+    }
+
+    /// The hash of a key.
+    pub fn hash(&self, key: impl std::hash::Hash) -> u64 {
+        self.key.hash_one(key)
+    }
+
+    /// Now, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Counts a request of this key; `Err` if it is one too many, which is not counted.
+    pub fn take(&self, key: u64, now: u64, pace: Pace) -> Result<Left, Left> {
+        let mut times = self.shard(key);
+        let ahead = times.get(&key).map_or(0, |time| time.saturating_sub(now));
+        if ahead + pace.interval > pace.room {
+            return Err(pace.left(ahead));
+        }
+        let ahead = ahead + pace.interval;
+        let full = times.len() >= KEYS || times.len() == times.capacity();
+        if full && !times.contains_key(&key) {
+            make_room(&mut times, now);
+        }
+        times.insert(key, now + ahead);
+        Ok(pace.left(ahead))
+    }
+
+    /// Takes back what was counted for a request that another limit refused.
+    pub fn give_back(&self, key: u64, pace: Pace) {
+        if let Some(time) = self.shard(key).get_mut(&key) {
+            *time = time.saturating_sub(pace.interval);
+        }
+    }
+
+    fn shard(&self, key: u64) -> std::sync::MutexGuard<'_, Times> {
+        // The map uses the lowest and the highest bits.
+        self.shards[(key >> 32) as usize % self.shards.len()].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many keys it has.
+    #[cfg(test)]
+    fn keys(&self) -> usize {
+        self.shards.iter().map(|shard| shard.0.lock().expect("whole").len()).sum()
+    }
+}
+
+/// Makes room for one more: keys that rest go, then the map grows, and at its bound the key goes that has used least.
+fn make_room(times: &mut Times, now: u64) {
+    times.retain(|_, time| *time > now);
+    if times.len() >= KEYS
+        && let Some(key) = times.iter().min_by_key(|(_, time)| **time).map(|(key, _)| *key)
+    {
+        times.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_key_has_its_burst_at_once_and_its_rate_from_then_on() {
+        let (table, pace) = (Table::default(), Pace::new(SECOND / 10, 3).expect("a pace"));
+        let take = |now| table.take(1, now, pace);
+        assert_eq!(take(0), Ok(Left { remaining: 2, next: 0, whole: SECOND / 10 }));
+        assert_eq!(take(0).map(|left| left.remaining), Ok(1));
+        assert_eq!(take(0), Ok(Left { remaining: 0, next: SECOND / 10, whole: 3 * SECOND / 10 }));
+        assert_eq!(take(0), Err(Left { remaining: 0, next: SECOND / 10, whole: 3 * SECOND / 10 }));
+        assert_eq!(take(SECOND / 10 - 1).map_err(|left| left.next), Err(1));
+        assert!(take(SECOND / 10).is_ok() && take(SECOND / 10).is_err());
+        table.give_back(1, pace);
+        assert!(take(SECOND / 10).is_ok());
+    }
+
+    #[test]
+    fn a_million_requests_of_a_thousand_keys_on_all_cores_are_counted_exactly() {
+        const KEYS: u64 = 1000;
+        const REQUESTS: u64 = 1_000_000;
+        let (table, pace) = (Table::default(), Pace::new(SECOND / 100, 20).expect("a pace"));
+        // Two seconds pass while all of them come: 1,000 of each key, and 220 may pass.
+        let clock = AtomicU64::new(0);
+        let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+        let work = || {
+            loop {
+                let request = clock.fetch_add(1, Ordering::Relaxed);
+                if request >= REQUESTS {
+                    return;
+                }
+                let (key, now) = (request % KEYS, request * 2 * SECOND / REQUESTS);
+                if table.take(table.hash(key), now, pace).is_ok() {
+                    admitted[key as usize].fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(work))));
+        let sum: u64 = admitted.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        // 20 at once, and 100 a second for the 1.998 s between a key's first and last request.
+        for count in &admitted {
+            let count = count.load(Ordering::Relaxed);
+            assert!((219..=220).contains(&count), "{count}");
+        }
+        assert!((219_000..=220_000).contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn a_table_is_bounded_and_forgets_keys_that_rest() {
+        const SHARDS: usize = 4;
+        let (table, pace) = (Table::with(SHARDS), Pace::new(SECOND, 2).expect("a pace"));
+        let capacity = || -> usize { table.shards.iter().map(|shard| shard.0.lock().expect("whole").capacity()).sum() };
+        for key in 0..30_000_u64 {
+            assert!(table.take(table.hash(key), 0, pace).is_ok());
+        }
+        assert_eq!(table.keys(), SHARDS * KEYS);
+        assert!(capacity() <= SHARDS * 4096, "{}", capacity());
+        for key in 0..30_000_u64 {
+            assert!(table.take(table.hash(key + 30_000), (2 + key) * SECOND, pace).is_ok());
+        }
+        // Only what was used in the last second is not at rest; the others go when their room is needed.
+        assert!(table.keys() <= SHARDS * KEYS && capacity() <= SHARDS * 4096);
+    }
+
+    #[test]
+    fn of_too_many_keys_those_go_that_have_used_least() {
+        let (table, pace) = (Table::with(1), Pace::new(SECOND, 2).expect("a pace"));
+        assert!(table.take(7, 0, pace).is_ok() && table.take(7, 0, pace).is_ok());
+        (0..10_000_u64).for_each(|key| drop(table.take(table.hash(key), 0, pace)));
+        assert!(table.take(7, 0, pace).is_err());
+    }
+
+    #[test]
+    fn the_same_limit_has_the_same_table_while_it_is_used() {
+        let one = Table::of("a test's".to_owned());
+        assert!(Arc::ptr_eq(&one, &Table::of("a test's".to_owned())));
+        assert!(!Arc::ptr_eq(&one, &Table::of("another test's".to_owned())));
+    }
+}
