@@ -36,10 +36,11 @@ pub struct Convert(ConvertSpec);
 spec! {
     /// The formats, and how they are written.
     pub struct ConvertSpec {
-        /// The format, or several of which the client's `Accept` chooses.
+        /// The format, or a list of formats from which the client's `Accept` chooses.
         pub to: Forms,
-        /// The columns of `csv`, in this order; other fields are left out. Unless they are named, they are the fields of the items that
-        /// stand in the first 64 KiB of a list, which wait for each other; a later item that has others breaks the answer off.
+        /// The columns of `csv`, in this order; other fields are left out. By default, the fields of the items in the
+        /// first 64 KiB of the list, which are held until then. If a later item has other fields, the answer is broken
+        /// off.
         pub columns: Vec<String> = Vec::new(),
         /// The most bytes of one item of a list, and of an answer that is read whole.
         pub max_body: Size = MAX_BODY,
@@ -92,11 +93,12 @@ impl Decode for Convert {
         let form = Form::schema(definitions);
         serde_json::json!({
             "anyOf": [form, {"type": "array", "items": form, "minItems": 1}, ConvertSpec::schema(definitions)],
-            "description": "Gives the answer in another format. Of a list of formats the client's `Accept` chooses (RFC 9110, \
-                12.5.1), the first where it does not care; a client that takes none of them is told 406 before any call is made. \
-                A list that arrives as JSON, NDJSON, CSV or server-sent events is converted item by item, and sent on while it arrives; \
-                what goes wrong in it breaks the answer off. Anything else, and anything that becomes MessagePack, is read whole, within `max_body`. \
-                JSON that stays JSON passes as it is, and so does an answer with another status than 2xx.",
+            "description": "Converts the answer to another format. If there is a list of formats, the client's `Accept` \
+                chooses one (RFC 9110, 12.5.1), by default the first; a client that accepts none of them gets \
+                406 before any call is made. A list that arrives as JSON, NDJSON, CSV or server-sent events is \
+                converted item by item while it arrives; an error in it breaks the answer off. Anything else, \
+                and everything that becomes MessagePack, is read whole, within `max_body`. JSON stays as it is, \
+                and so does an answer with another status than 2xx.",
         })
     }
 }

@@ -19,15 +19,15 @@ use crate::spec::{Expression, Located, Size, only};
 use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, evaluate};
 
 spec! {
-    /// Keeps one of the items with the same key, and drops the others. Written short as the expression of the key.
-    /// An item's body is read whole, within `max_body`. Keys are the same if their JSON is. An item that failed, or is an
-    /// answer with another status than 2xx, passes as it is.
+    /// Keeps one of the items with the same key and drops the others. Written short as the expression that gives the
+    /// key. Keys are compared as JSON. An item's body is read whole, within `max_body`. A failed item, or an answer
+    /// with another status than 2xx, passes unchanged.
     pub struct Dedupe {
-        /// The key; `.` is the item. Items for which it is null are all kept.
+        /// An expression that gives the key; `.` is the item. Items with the key null are all kept.
         pub by: Expression,
-        /// Which one is kept.
+        /// Which item is kept.
         pub keep: Keep = Keep::Arrival,
-        /// At most so many different keys, of at most 1 KiB each; an item with one more is an item that failed.
+        /// The most different keys, of at most 1 KiB each. An item with one more key fails.
         pub limit: usize = 10_000,
         /// The most bytes of an item's body.
         pub max_body: Size = MAX_BODY,
@@ -38,9 +38,9 @@ spec! {
 choice! {
     /// Which of the items with the same key is kept.
     pub enum Keep {
-        /// The one that is there first.
+        /// The one that arrives first.
         Arrival = "arrival",
-        /// The one of the earliest request: of several sources the one that is named first. An item then waits for
+        /// The one of the earliest call: of several sources, the one that is written first. An item then waits for
         /// those before it.
         Request = "request",
     }

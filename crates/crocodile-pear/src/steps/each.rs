@@ -25,26 +25,27 @@ use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, part};
 
 spec! {
     /// Makes one item of each item of a list. Written short as the expression alone.
-    /// A path that ends in `[]` (`.[]`, `.cases[]`, `.a.b[]`) is read while the body still arrives: an item flows on as
-    /// soon as it is whole, and the list never stands in memory. The items of an object are its values. Of NDJSON, CSV and
-    /// server-sent events, `.[]` gives each line, row or event in the same way. For any other expression, and for other formats, the
-    /// body is read whole, within `max_body`.
-    /// A list that breaks off, is no valid JSON or has more items than `limit` gives the items before that, and
-    /// then one that failed and says so. An answer with another status than 2xx passes as it is.
-    /// Several lists are read side by side: an item flows on as soon as its list has it, and a list that hangs holds no
-    /// other one up. Where `concatenate` has `order: request`, or a `merge` follows, one list is read after the other. The
-    /// items of one list keep its order.
+    ///
+    /// A path that ends in `[]` (`.[]`, `.cases[]`, `.a.b[]`) is read while the body arrives: each item flows on as
+    /// soon as it is complete, and the list is never held in memory. The items of an object are its values. `.[]` also
+    /// gives the lines of NDJSON, the rows of CSV and the events of a stream, one by one. For other expressions and
+    /// other formats, the body is read whole, within `max_body`.
+    ///
+    /// If a list is cut off, is not valid JSON or has more items than `limit`, the items before that point flow on,
+    /// followed by one failed item that says why. An answer with another status than 2xx passes unchanged.
+    ///
+    /// Several lists are read at the same time, so a list that hangs does not delay the others. With `concatenate` in
+    /// `order: request`, or with `merge`, the lists follow one another. The items of one list keep their order.
     pub struct Each {
-        /// Where the items are.
+        /// An expression that gives the items.
         #[name = "in"]
         pub items: Expression,
-        /// At most this many items of one list; one more is an item that failed, and the rest is not read. `none` is no limit.
-        /// Unless it is set, it is 1000, and there is none for what arrives as server-sent events or as NDJSON: those may be
-        /// streams without an end.
+        /// The most items of one list. One more is a failed item, and the rest is not read. `none` means no limit. By
+        /// default 1000, but no limit for server-sent events and NDJSON, which may be endless streams.
         pub limit: Option<Limit>,
-        /// How many items run side by side through the steps that follow.
+        /// How many items may be in the following steps at the same time.
         pub concurrency: NonZeroUsize = AT_ONCE,
-        /// The most bytes of one item, or of the body where it is read whole.
+        /// The most bytes of one item, or of the body if it is read whole.
         pub max_body: Size = MAX_BODY,
     }
     short(short)

@@ -30,66 +30,68 @@ use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, Likeness, Root, TimeoutSpec, Upstream};
 
 spec! {
-    /// Fetches what a link in each item leads to. Written short as the expression that gives the link.
-    /// The document is put under the key `as` of the item, if that is an object; otherwise it takes the item's place. A
-    /// link that is missing or null gives null, without a call.
+    /// Fetches the document that a link in each item points to. Written short as the expression that gives the link.
+    /// The document is put into the item under the key `as`; without `as`, or if the item is not an object, it replaces
+    /// the item. If the link is missing or null, the result is null and no call is made.
     ///
-    /// A relative link is resolved (RFC 3986) against the document that it stands in: where the expression begins with
-    /// the key of an earlier `as` (`.case.resources[0].href`), the URL of that document, where it begins with a named
-    /// result (`$orders.next`), that one's, and otherwise the URL of the answer that the item came in. `base` says it where
-    /// the expression does not.
+    /// A relative link is resolved (RFC 3986) against the document that contains it. If the expression begins with the
+    /// key of an earlier `as` (`.case.resources[0].href`), that is the document under this key; if it begins with a
+    /// named result (`$orders.next`), it is that result; otherwise it is the answer that the item came from. `base`
+    /// overrides this.
     ///
-    /// A link may lead to the origins (scheme, host, port) of configured upstreams, and nowhere else: any other is refused
-    /// before anything is dialled. Of several upstreams at one origin it is the one with the longest path that the link
-    /// begins with. The upstream that it leads to is sent the header fields of its own `forward`, and nothing else.
+    /// A link may only lead to the origins (scheme, host, port) of configured upstreams; any other link is refused
+    /// before a connection is made. If several upstreams have the same origin, the one with the longest matching path
+    /// is used. The call gets the header fields of that upstream's `forward`, and nothing else.
     ///
-    /// The same document is fetched once for a request of a client, however many items link to it; documents are kept
-    /// for that up to 4 MiB of their bytes, those not asked for again go first.
+    /// Within one request of a client, the same document is fetched once, however many items link to it. Up to 4 MiB of
+    /// documents are kept for this; the least recently used go first.
     ///
-    /// An item's body and the documents are read whole, within `max_body`. An item fails when its link is refused, when
-    /// there is no answer, or when the answer has another status than 2xx (404 too), unless `otherwise` or `on_status`
-    /// says what stands for the document. An item that is an answer with another status than 2xx passes as it is.
+    /// An item's body and the documents are read whole, within `max_body`. The item fails if its link is refused, if
+    /// there is no answer, or if the answer has another status than 2xx (also 404), unless `otherwise` or `on_status`
+    /// gives a value. An answer that flows in with another status than 2xx passes unchanged.
     ///
-    /// With `request`, the expression gives no link but a value (a number, a name), and the call is made for it, whichever
-    /// upstream it goes to; `batch` in it asks for several at once.
+    /// With `request`, the expression gives a value instead of a link (a number, a name), and the call is made for that
+    /// value, at any upstream. Its `batch` asks for several values in one call.
     ///
-    /// With `pages`, the answer and the pages that follow it become one item each: a page flows on while the next is fetched.
+    /// With `pages`, the answer and each page that follows become one item each. A page flows on while the next one is
+    /// fetched.
     pub struct Follow {
-        /// The link, or with a `limit` above 1 the links; a list counts as its items.
+        /// The link. With a `limit` above 1, the links; a list gives its items.
         pub link: Option<Expression>,
-        /// The link to the next page; 50 `pages` unless they are set.
+        /// The link to the next page. At most 50 `pages` by default.
         pub next: Option<Expression>,
-        /// A relation in HAL's `_links`, as the link.
+        /// The name of a relation in HAL's `_links`, to use as the link.
         pub hal: Option<Located<String>>,
-        /// A member of JSON:API's `links`, or a relationship's related resource, as the link.
+        /// The name of a member of JSON:API's `links`, or of a relationship, to use as the link.
         pub json_api: Option<Located<String>>,
-        /// A relation in the `Link` header fields of the answer (RFC 8288), as the link.
+        /// The name of a relation in the answer's `Link` header fields (RFC 8288), to use as the link.
         pub link_header: Option<Located<String>>,
-        /// The call for what `link` gives, which is then a value: `.` in its `path`, `headers` and `body`.
+        /// The call to make for the value of `link`. In its `path`, `headers` and `body`, `.` is that value.
         pub request: Option<Request>,
-        /// The key of the item that holds the document.
+        /// The key of the item under which the document is put.
         #[name = "as"]
         pub name: Option<Located<String>>,
-        /// The `as` of the document that relative links stand in, where the expression does not begin with it.
+        /// The `as` of the document against which relative links are resolved, if the expression does not begin with
+        /// it.
         pub base: Option<Located<String>>,
-        /// At most this many pages, with the first; one more is an item that failed.
+        /// The most pages, including the first. One more is a failed item.
         pub pages: Option<u64>,
-        /// At most this many links of one document; one more is an error of the item. Above 1, the result is a list.
+        /// The most links of one document. More links make the item fail. Above 1, the result is a list.
         pub limit: u64 = 1,
-        /// With a `limit` above 1: at most this many links of one document are followed at once. All of them, unless it is set.
+        /// With a `limit` above 1: how many links of one document are followed at the same time. No limit by default.
         pub concurrency: Option<Located<NonZeroUsize>>,
-        /// So many times over, the links of each document are followed in turn: `.` is then the document. A link to a
-        /// document on the way to it is null: loops end.
+        /// How many levels of links are followed: the links of each fetched document too, with the document as `.`. A
+        /// link back to a document on the way to it gives null, so loops end.
         pub depth: u64 = 1,
-        /// An expression; where it gives false or null, nothing is followed: the item is as if it had no link.
+        /// A condition. If it is false or null, nothing is followed, as if the item had no link.
         pub when: Option<Expression>,
-        /// What stands for a document that cannot be had.
+        /// The value to use if a document cannot be fetched.
         pub otherwise: Option<Located<Literal>>,
-        /// What becomes of a document by the status that it came with, or by the class of it: `{ 404: null, 5xx: fail }`.
-        /// `pass` uses it as if its status were 2xx, `fail` makes it one that cannot be had and for which `otherwise` does
-        /// not stand, any other value stands for the document.
+        /// What to do by the status of the document's answer, or by its class: `{ 404: null, 5xx: fail }`. `pass` uses
+        /// it as if its status were 2xx. `fail` makes it fail, also if there is `otherwise`. Any other value is used
+        /// instead of the document.
         pub on_status: Option<OnStatus>,
-        /// How long a call may take: a time for the whole of it, or a time for each phase.
+        /// How long a call may take: one time for the whole call, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The most bytes of an item and of a document.
         pub max_body: Size = MAX_BODY,

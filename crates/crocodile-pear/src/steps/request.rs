@@ -38,48 +38,47 @@ use crate::upstream::{Call, Events, Likeness, RewriteSpec, Root, TimeoutSpec, Ti
 const MOST_AT_ONCE: usize = 1024;
 
 spec! {
-    /// Calls an upstream: once for each item that flows, or once for each value of `for_each`.
-    /// Written short as `UPSTREAM /path`. An item that is an answer with another status than 2xx passes as it is.
+    /// Calls an upstream: once, once for each item that flows in, or once for each value of `for_each`. Written short
+    /// as `UPSTREAM /path`. An answer that flows in with another status than 2xx passes unchanged, without a call.
     pub struct Request {
-        /// The upstream, by its name.
+        /// The name of the upstream.
         pub to: Located<String>,
-        /// Path and query. `{word}` is a path parameter, `{*word}` the rest of the path as it came, any other `{…}` an
-        /// expression, percent-encoded as one segment or one query value; `{*…}` gives several segments. A path that ends in
-        /// `?*` hands on the client's query as it came. A query parameter whose expression gives null or an empty text is left
-        /// out, with its name.
+        /// Path and query. `{word}` is a parameter of the endpoint's path, `{*word}` the rest of that path as it came.
+        /// Any other `{…}` is an expression; its value is percent-encoded as one segment or one query value. `{*…}`
+        /// inserts several segments. `?*` at the end sends the client's query as it came. A query parameter whose value
+        /// is null or empty is left out, with its name.
         pub path: Located<String>,
-        /// The method. Left out, it is the client's own where this is the pipeline's first step and makes one call
-        /// (the client's body then goes along, streamed), and otherwise GET, or POST with a `body`.
+        /// The method. By default, the first step of a pipeline uses the client's method and streams the client's body,
+        /// if it makes one call. All other calls use GET, or POST if they have a `body`.
         pub method: Option<Located<String>>,
-        /// Header fields to send, each a text with `{}` as in `path`. They win over forwarded ones. A field whose
-        /// expression gives null or an empty text is left out.
+        /// Header fields to send; each value is a text with `{}`, as in `path`. They replace forwarded fields of the
+        /// same name. A field whose value is null or empty is left out.
         pub headers: Option<Entries<Located<String>>>,
-        /// An expression whose value is sent as a JSON body.
+        /// An expression. Its value is sent as a JSON body.
         pub body: Option<Expression>,
-        /// An expression that gives the values to call for, each `.` in `path`, `headers` and `body`. All calls start
-        /// at once, unless `concurrency` is set.
+        /// An expression that gives values. One call is made for each of them; in `path`, `headers` and `body`, `.` is
+        /// the value. All calls start at once, unless `concurrency` is set.
         pub for_each: Option<Expression>,
-        /// At most this many calls for `for_each`; one more value is an error.
+        /// The most calls for `for_each`. More values are an error.
         pub limit: Located<u64> = Located::new(100, Default::default()),
-        /// With `for_each`: at most this many of its calls at once; the others wait for one to end. All of them, unless
-        /// it is set.
+        /// With `for_each`: the most calls at the same time. Further calls wait. No limit by default.
         pub concurrency: Option<Located<NonZeroUsize>>,
-        /// With `for_each`: several of its values in one call.
+        /// With `for_each`: asks for several values in one call.
         pub batch: Option<Batch>,
-        /// An expression; where it gives false or null, the call is not made, and `otherwise` or null stands for its answer.
+        /// A condition. If it is false or null, the call is not made; the result is `otherwise`, or null.
         pub when: Option<Expression>,
-        /// How long the call may take: a time for the whole of it, or a time for each phase.
+        /// How long the call may take: one time for the whole call, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
-        /// What stands for the answer when the call fails or is answered by another status than 2xx. The body is then
-        /// read whole, within `max_body`, before anything flows on.
+        /// The value to use if the call fails, or if the answer has another status than 2xx. To know that, the gateway
+        /// then reads the whole body, within `max_body`, before it goes on.
         pub otherwise: Option<Located<Literal>>,
-        /// What becomes of an answer by its status, or by the class of it: `{ 404: null, 409: pass, 5xx: fail }`. `pass`
-        /// uses it as if its status were 2xx, `fail` makes it a failed call for which `otherwise` does not stand, any
-        /// other value stands for the answer.
+        /// What to do by the status of the answer, or by its class: `{ 404: null, 409: pass, 5xx: fail }`. `pass` uses
+        /// the answer as if its status were 2xx. `fail` makes the call fail, also if it has `otherwise`. Any other
+        /// value is used instead of the answer.
         pub on_status: Option<OnStatus>,
-        /// As `rewrite` of the upstream, for this call: the first step, whose answer is handed on.
+        /// Overrides `rewrite` of the upstream for this call. Only for the first step, if its answer is handed on.
         pub rewrite: Option<Located<RewriteSpec>>,
-        /// The most bytes of a body that are read whole for `otherwise` or for an expression.
+        /// The most bytes of a body that are read for `otherwise` or for an expression.
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
     }
     short(short)

@@ -32,12 +32,14 @@ impl Decode for Requests {
 
     fn schema(definitions: &mut Definitions) -> Json {
         let mut schema = Entries::<Request>::schema(definitions);
-        schema["description"] = "Several calls with a name each, all started at once. `merge` makes one value of \
-            their answers, in which each stands as `$name`; without it each is an item. A call whose expressions use \
-            the `$name` of another waits for that one's answer, which is then read whole, within its `max_body`, and must \
-            have a status of 2xx or what stands for it, by `otherwise` or `on_status`. One that uses `$answers.NAME`, \
-            what that one answered, runs whatever that was. The order in which they are written does not matter."
-            .into();
+        schema["description"] =
+            "Several calls, each with a name. They all start at once. `merge` makes one value of their answers, \
+            where each answer is `$name`; without `merge`, each answer is an item. A call may use another call's \
+            `$name` in its expressions: it then waits for that answer, which is read whole, within its \
+            `max_body`, and must have a status of 2xx, or a value from `otherwise` or `on_status`. A call that \
+            uses `$answers.NAME` runs whatever the other call answered. The order in which the calls are written \
+            does not matter."
+                .into();
         schema
     }
 }

@@ -28,21 +28,21 @@ use crate::template::{Source, Template, TemplateKind};
 pub struct Respond(Located<RespondSpec>);
 
 spec! {
-    /// Says with which status, header fields and body the client is answered. It is the last step; it may also be the only
-    /// one. What is not written stays as it flowed in: an answer keeps its status, its fields and its body, which is
-    /// read only where an expression uses `.`, then whole, within `max_body`. Where nothing flowed in, the status is 200 and the body
-    /// empty. An answer with another status than 2xx passes as it is.
+    /// Sets the status, the header fields and the body of the client's answer. It is the last step, and may be the only
+    /// one. What is not set stays as it is: the answer keeps its status, its fields and its body. The body is read only
+    /// if an expression uses `.`, then whole, within `max_body`. As the only step, the status is 200 and the body empty
+    /// by default. An answer with another status than 2xx passes unchanged.
     pub struct RespondSpec {
-        /// The status: a number, or an expression that gives one.
+        /// The status: a number, or an expression that gives a number.
         pub status: Option<WrittenStatus>,
-        /// Header fields, each a text with `{}` as in the `headers` of a request, or a list of texts. A field takes the
-        /// place of those of its name; `set-cookie` is added to them. One whose expression gives null or an empty text is
-        /// left out.
+        /// Header fields; each value is a text with `{}`, as in the `headers` of a request, or a list of texts. A field
+        /// replaces those of the same name; `set-cookie` is added to them. A field whose value is null or empty is left
+        /// out.
         pub headers: Option<Entries<Texts>>,
-        /// An expression whose value is the body. It leaves as JSON; where `content-type` says otherwise it is a
-        /// text, and leaves as that. Without an output the body is empty.
+        /// An expression. Its value is sent as JSON. If `content-type` is another type, the value must be a text and is
+        /// sent as it is. Without an output the body is empty.
         pub body: Option<Expression>,
-        /// The most bytes of a body that are read for the expressions.
+        /// The most bytes of the body that are read for the expressions.
         pub max_body: Size = MAX_BODY,
     }
 }

@@ -38,12 +38,13 @@ impl Decode for Select {
                 "type": "object",
                 "minProperties": 1,
                 "additionalProperties": { "anyOf": [{"type": "boolean"}, expression, {"type": "object"}] },
-                "description": "Gives each item the fields that are wanted, as a map in the shape of the output. \
-                    `name: true` takes the field that stands there in the item too; `name: .other.path` takes another, by an \
-                    expression whose `.` is the item; `name: {...}` makes an object; `'name[]': {...}` makes one for each item \
-                    of the list `name`, and within it `.` is that item. `'*': true` takes all other fields as they are, and then \
-                    `name: false` leaves one out. If the item itself is a list, this is done to each of its items. \
-                    Paths and slices are taken from the bytes of the body without parsing it; it is read whole, at most 16 MiB.",
+                "description": "Keeps the fields that are wanted, written as a map in the shape of the output. `name: true` \
+                    takes the field of the same name. `name: .other.path` takes another field, by an expression \
+                    whose `.` is the item. `name: {...}` makes an object. `'name[]': {...}` makes one object for \
+                    each item of the list `name`; inside it, `.` is that item. `'*': true` takes all other \
+                    fields, and `name: false` then leaves one out. If the item is a list, this is done for each \
+                    of its items. Paths and slices are taken from the bytes of the body without parsing it. The \
+                    body is read whole, at most 16 MiB.",
             })
         })
     }

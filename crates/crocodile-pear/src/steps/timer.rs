@@ -35,8 +35,8 @@ impl Decode for Timer {
     fn schema(_: &mut Definitions) -> Json {
         serde_json::json!({
             "type": "string",
-            "description": "Notes under this label when each message (status, headers, chunk, done) passes: a line in \
-                the log, a metric in `Server-Timing`.",
+            "description": "Records when each message (status, headers, chunk, done) passes this point: as a line in the log \
+                and in `Server-Timing`, under this label.",
         })
     }
 }

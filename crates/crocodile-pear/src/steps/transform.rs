@@ -13,9 +13,9 @@ use crate::spec::{Expression, Located, Size, only};
 use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, apply};
 
 spec! {
-    /// Gives each item a new body. Written short as the expression alone.
-    /// The item's body is read whole, within `max_body`. An answer with another status than 2xx passes as it is: the
-    /// expression is for what was asked for. An expression without an output drops the item.
+    /// Gives each item a new body. Written short as the expression alone. The item's body is read whole, within
+    /// `max_body`. An expression without an output drops the item. An answer with another status than 2xx passes
+    /// unchanged, with its own body: use `on_status` of the call to handle it.
     pub struct Transform {
         /// The expression; `.` is the item's body.
         pub jq: Expression,

@@ -23,27 +23,28 @@ use crate::template;
 use crate::upstream::Call;
 
 spec! {
-    /// Asks for several values in one call, where the upstream offers that. In `path`, `headers` and `body` of the call,
-    /// `.` is then the list of the values: `/users?ids={join(",")}`. What leaves is as if each call had been made alone:
-    /// an item for each value; a value that comes twice is asked for once; items that nobody asked for are ignored. A
-    /// value without an item is a `missing` failure (404) of a `request`, and null for a `follow`. When the call fails, each of its
-    /// values does.
+    /// Asks for several values in one call, if the API allows it. In `path`, `headers` and `body` of the call, `.` is
+    /// then the list of values: `/users?ids={join(",")}`. The result is the same as with one call for each value: one
+    /// item for each. A value that comes twice is asked for once. Items that nobody asked for are ignored. A value
+    /// without an item fails in a `request` (`missing`, 404) and is null in a `follow`. If the call fails, all its
+    /// values fail.
     ///
-    /// No timer waits: a batch leaves when it is full, when no more values can come, or when nothing more is at
-    /// hand and no other batch of the step is under way. What comes meanwhile is the next one.
+    /// There is no timer. A batch is sent when it is full, when no more values can come, or when no value is waiting
+    /// and no other batch of the step is being sent. Values that come in the meantime form the next batch.
     pub struct Batch {
-        /// At most this many values in one call.
+        /// The most values in one call.
         pub size: NonZeroUsize = SIZE,
-        /// Where the items are in the answer, which is read whole, within `max_body`.
+        /// Where the items are in the answer. The answer is read whole, within `max_body`.
         pub items: Expression = plain(".[]"),
-        /// The value that an item belongs to; `.` is the item. It is compared as text: `"7"` is `7`.
+        /// The value that an item belongs to; `.` is the item. It is compared as text: `"7"` equals `7`.
         pub key: Expression = plain(".id"),
-        /// A query parameter that is written once for each value, instead of an expression in the path:
-        /// `?id=1&id=2` is `repeat: id`.
+        /// A query parameter that is repeated for each value, instead of an expression in the path: `repeat: id` gives
+        /// `?id=1&id=2`.
         pub repeat: Option<Located<String>>,
-        /// Whether a value has the list of all its items, empty if there are none. Otherwise the first one counts.
+        /// `true`: each value gets the list of all its items, which may be empty. `false`: each value gets its first
+        /// item.
         pub many: bool = false,
-        /// A call whose path and query are longer is divided into several.
+        /// If path and query would be longer, the values are split into several calls.
         pub max_url: Size = Size(4 << 10),
     }
 }
