@@ -20,30 +20,34 @@ use crate::upgrade::Upgrades;
 pub use group::GroupSpec;
 
 spec! {
-    /// A gateway: where it listens, what it may call, and what it answers.
+    /// A gateway: where it listens, which APIs it calls, and what it answers.
     pub struct Document {
-        /// Where clients connect: an address `HOST:PORT`, a map with its settings, or a list of such. Port 0 takes a free one.
+        /// Where clients connect: an address `HOST:PORT`, a map with settings, or a list of these. Port 0 takes a free
+        /// port.
         pub listen: ListenSpec = ListenSpec::default(),
-        /// The address for operators: health and metrics. Nothing listens there unless it is set.
+        /// The address for operators, with health and metrics. Off by default.
         pub admin: Option<Located<String>>,
-        /// How many threads serve, each with its own listener and connections; as many as cores unless set.
+        /// How many threads serve. Each has its own listener and connections. By default as many as the machine has
+        /// cores.
         pub threads: Option<NonZeroUsize>,
         /// The APIs that may be called, by name.
         pub upstreams: Option<Entries<UpstreamSpec>>,
-        /// The name server that is asked for the addresses of upstreams, `HOST:PORT`, or a list of them; those of the system
-        /// unless set. Names are asked for again before their time (TTL) is over, and the last good answer stands while
-        /// nobody answers; a connection to an address that a name no longer has is not used again.
+        /// The DNS server for the names of upstreams, `HOST:PORT`, or a list of them; by default those of the system. A
+        /// name is looked up again before its TTL ends. If no DNS server answers, the last known addresses stay in use.
+        /// Connections to an address that the name no longer has are not used again.
         pub resolver: Option<ResolverSpec>,
-        /// What is answered, by method and path: `GET /inbox/{category}`. A path alone is for all methods that no other
-        /// endpoint of the path serves. `{word}` is one segment, `{*word}` at the end the rest of the path, which may be empty:
-        /// `/api/{*path}` takes `/api` too. Where several paths fit, text beats `{word}` and `{word}` beats `{*word}`, segment by
-        /// segment. Text is compared decoded (`/%61` is `/a`); an encoded slash divides nothing.
+        /// What is answered, by method and path: `GET /inbox/{category}`. A path alone serves all methods that no other
+        /// endpoint of the same path serves. `{word}` is one segment. `{*word}` at the end is the rest of the path,
+        /// which may be empty: `/api/{*path}` serves `/api` too. If several paths match, text wins over `{word}`, and
+        /// `{word}` over `{*word}`, segment by segment. Text is compared after decoding (`/%61` is `/a`); an encoded
+        /// slash does not separate segments.
         pub endpoints: Entries<EndpointSpec> = Entries::new(),
         /// Endpoints that have hosts or layers in common, by names of your own.
         pub groups: Option<Entries<GroupSpec>>,
-        /// What a client may take in time and space.
+        /// Limits for clients and their connections.
         pub clients: Option<Clients>,
-        /// Other files to add, relative to this one: their upstreams, endpoints and groups, and settings that this one has not.
+        /// Other files to add, relative to this one: their upstreams, endpoints and groups, and settings that this file
+        /// does not have.
         pub include: Option<Included>,
     }
     group(layers: Layers<AtDocument>)
@@ -131,18 +135,18 @@ impl Decode for Included {
 const MAX_BODY: Size = Size(1 << 20);
 
 spec! {
-    /// One endpoint. Written short as `UPSTREAM /path`: the call is made with the client's method and body, and its
-    /// answer is handed on as it comes.
+    /// One endpoint. Written short as `UPSTREAM /path`: a proxy, which makes one call with the client's method and body
+    /// and hands the answer on as it arrives.
     pub struct EndpointSpec {
         /// The steps, in order.
         pub pipeline: Vec<Located<Written>>,
         /// The most bytes of a client's body; a larger one is answered with 413. Where an expression uses `$body`, the body is read
         /// whole, and 1 MiB is the bound unless set. A body that is handed on has the bound that is written here, or the one of the document.
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
-        /// The protocols that clients may change to, as `websocket`. Only an endpoint that is a proxy can have some.
+        /// The protocols that clients may switch to, like `websocket`. Only for a proxy.
         pub upgrade: Option<Upgrades>,
-        /// Whether what it serves is a stream that may rest and go on as long as it likes, as the log of a build. Server-sent
-        /// events are, whatever stands here.
+        /// Whether the answer may be silent for a long time and never end, like the log of a build. Server-sent events
+        /// always may.
         pub stream: StreamSpec = StreamSpec::Off,
     }
     group(layers: Layers<AtEndpoint>)
@@ -163,33 +167,33 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
 }
 
 spec! {
-    /// What a client may take in time and space.
+    /// Limits for clients and their connections.
     pub struct Clients {
-        /// Until the head of a request is whole, from its first byte or from the connection on.
+        /// How long the head of a request may take, from its first byte, or from the start of the connection.
         pub head: Duration = Duration::from_secs(10),
-        /// Between two requests of a connection.
+        /// How long a connection may wait for its next request.
         pub keep: Duration = Duration::from_secs(75),
-        /// Without a byte of a request's body that is waited for.
+        /// How long a client may pause while its body is being read.
         pub body: Duration = Duration::from_secs(30),
-        /// Without progress in taking an answer.
+        /// How long a client may pause in reading its answer.
         pub write: Duration = Duration::from_secs(30),
         /// The least rate at which a client sends its body and takes its answer while it is waited for, in bytes a second, after
         /// 10 s to begin with: `500B`, or `{ bytes: 500B, after: 10s }`; `off` for none. Faster bytes earn time to rest, up to
         /// `body` and `write`. A slower body is answered with 408, a slower answer is broken off. It does not hold for
         /// server-sent events, for what an endpoint with `stream: on` takes and serves, and behind `upgrade`.
         pub min_rate: MinRateSpec = MinRateSpec::default(),
-        /// The most bytes of a request's head.
+        /// The most bytes of a request's head; a longer one is refused with 431.
         pub max_head: Size = Size(16 << 10),
         /// The most bytes of a request's target; a longer one is refused with 414.
         pub max_target: Size = Size(8 << 10),
         /// The most connections of one client address; further ones are reset as they come. An IPv6 address counts as its network of
         /// 64 bits. Behind a proxy, all connections have the address of the proxy. No bound unless set.
         pub connections_per_address: Option<NonZeroU32>,
-        /// How long clients may still connect after the order to stop, while `/ready` of `admin` says 503: a load balancer
-        /// needs this time to send them elsewhere. Unless set, 5 s where there is an `admin`, and none otherwise or in a
-        /// terminal.
+        /// How long clients may still connect after the signal to stop, while `/ready` of `admin` already answers 503.
+        /// A load balancer needs this time to send clients elsewhere. By default 5 s with an `admin`, and 0 without one
+        /// or in a terminal.
         pub grace: Option<Duration>,
-        /// How long requests may go on after that.
+        /// How long requests in flight may then go on.
         pub drain: Duration = Duration::from_secs(30),
     }
 }

@@ -11,27 +11,27 @@ use tracing_subscriber::util::SubscriberInitExt;
 spec! {
     /// What is logged, and how. The log goes to the standard error stream.
     pub struct Log {
-        /// The least severe lines that are written.
+        /// Lines of this level and above are written.
         pub level: Level = Level::Info,
         /// The form of a line.
         pub format: LogFormat = LogFormat::Text,
-        /// Whether each request has a line of its own.
+        /// Whether each request has a line.
         pub access: bool = false,
-        /// Whether timers are logged at `info`. They are at `debug` anyway: each message that passes one is a line.
+        /// Whether timers are logged at level `info` instead of `debug`. Each message that passes a timer is one line.
         pub timers: bool = false,
     }
 }
 
 crocodile_pear::choice! {
-    /// The least severe lines that are written.
+    /// Lines of this level and above are written.
     pub enum Level {
         /// Failures of the gateway itself.
         Error = "error",
         /// What an operator should look at.
         Warn = "warn",
-        /// Starts, stops and, if wanted, timers and requests.
+        /// Starts, stops and reloads; requests and timers if they are turned on.
         Info = "info",
-        /// What fails at upstreams and clients.
+        /// Also failures of single calls and items.
         Debug = "debug",
     }
 }

@@ -29,39 +29,39 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The client's request cannot be served as it stands.
+    /// The client's request is not valid.
     BadRequest,
-    /// The client takes none of the formats that there are.
+    /// The client accepts none of the available formats.
     NotAcceptable,
     /// The client's body is larger than the configured bound.
     BodyTooLarge,
-    /// The client's body did not go on in time.
+    /// The client did not send its body in time.
     SlowBody,
-    /// No connection to the upstream could be had.
+    /// The gateway could not connect to the upstream.
     Unreachable,
-    /// The upstream broke the connection before it answered.
+    /// The upstream closed the connection before it answered.
     Reset,
-    /// The upstream's answer breaks HTTP or its own content type.
+    /// The upstream's answer is not valid HTTP, or not valid for its content type.
     Malformed,
-    /// The upstream's answer ended before it was whole.
+    /// The upstream's answer was cut off.
     Cut,
     /// The upstream's answer is larger than the configured bound.
     Oversized,
-    /// The upstream refused what the client asked for, with a status of 4xx; the client is told the same status.
+    /// The upstream answered with a status of 4xx that is the client's fault; the client gets the same status.
     Refused(StatusCode),
-    /// The upstream answered with another status than the pipeline can use, or with a link that may not be followed.
+    /// The upstream answered with a status that the pipeline cannot use, or with a link that may not be followed.
     Unusable,
-    /// The upstream's answer to several calls in one has nothing for this one.
+    /// The upstream's answer to a batch has no item for this value.
     Missing,
     /// The upstream took longer than the configured time.
     Timeout,
-    /// The upstream has as many calls in flight as it may, or its breaker is open.
+    /// The upstream has reached its limit of calls, or its circuit breaker is open.
     Busy,
-    /// An expression failed on data of the upstream.
+    /// An expression failed on the upstream's data.
     Expression,
-    /// The request has come back to the gateway, or may not be forwarded any further (RFC 5842, 7.2).
+    /// The request came back to the gateway, or must not be forwarded any further (RFC 5842, 7.2).
     Loop,
-    /// A fault of our own.
+    /// An error in the configuration's expressions or in the gateway.
     Internal,
 }
 

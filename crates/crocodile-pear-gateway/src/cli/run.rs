@@ -123,7 +123,7 @@ impl Reload {
     /// Begins a thread for it.
     fn begin(self) {
         if let Err(error) = self.try_begin() {
-            tracing::warn!(%error, "SIGHUP cannot be listened to; a changed configuration needs a restart");
+            tracing::warn!(%error, "cannot listen for SIGHUP; a changed configuration needs a restart");
         }
     }
 

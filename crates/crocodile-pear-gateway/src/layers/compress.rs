@@ -13,27 +13,28 @@ use crate::compress::{self, Coding, Compressor, LARGE, Levels, Media, SMALL};
 use crate::layer::{Compile, Layer, Passage, Spec};
 
 spec! {
-    /// Compresses answers for clients that ask for it with `Accept-Encoding`. Written short as `on`, with every default,
-    /// or `off`. What arrives is delivered: whenever nothing more is at hand, the client can decode all that has come so
-    /// far. An answer that is compressed already, is a part (206), or says `no-transform` is handed on as it is. An
-    /// answer under way holds about 0.3 MiB, with zstd 0.7 MiB; one of more than 1 MiB another 1 MiB while cores that rest
-    /// help with it. Leave it off where secrets and what a client may choose come in one answer: the length of a
-    /// compressed one tells of both.
+    /// Compresses answers for clients that ask for it with `Accept-Encoding`. Written short as `on`, with all defaults,
+    /// or `off`. Each part of a stream is sent as soon as it arrives: the client can always decode everything so far.
+    /// An answer that is already compressed, is a part (206), or says `no-transform` is handed on unchanged. Each
+    /// answer in progress takes about 0.3 MiB of memory, or 0.7 MiB with zstd; one of more than 1 MiB takes another 1
+    /// MiB while idle cores help with it. Do not use it for answers that contain both a secret and something that a
+    /// client can choose: the compressed length can reveal the secret.
     pub struct Compress {
-        /// What is offered. Where a client likes several equally, it gets the first of these.
+        /// The codings that are offered. If a client accepts several equally, the first of this list is used.
         pub codings: Vec<Coding> = Coding::ALL.to_vec(),
-        /// A shorter body is sent as it is. For the end of one of unknown length, and of one known to be of 64 KiB at
-        /// most, 5 ms are waited, no longer.
+        /// A shorter body is sent as it is. If the length is not known, or is at most 64 KiB, the gateway waits up to 5
+        /// ms for the rest of the body.
         pub min_size: Size = Size(1 << 10),
-        /// The content types that are worth it: `text/html`, `text/*`, or `*+json` for all that end like this.
+        /// The content types that are compressed: `text/html`, `text/*`, or `*+json` for all that end like this.
         pub types: Vec<Located<String>> = compress::usual(),
-        /// The level of gzip and deflate, 1 (fast) to 9 (small). Unless set, 6 for a body known to be of 128 KiB at most,
-        /// and 1 for others.
+        /// The level of gzip and deflate, 1 (fast) to 9 (small). By default 6 for a body that is known to have at most
+        /// 128 KiB, otherwise 1.
         pub gzip: Option<Located<u32>>,
-        /// The level of br, 0 (fast) to 11 (small). Unless set, 3 for such a small body, and 1 for others. At 0 and 1,
-        /// nothing is found again of what was delivered before.
+        /// The level of br, 0 (fast) to 11 (small). By default 3 for a body that is known to have at most 128 KiB,
+        /// otherwise 1. Levels 0 and 1 do not look for repetitions in what was already sent.
         pub br: Option<Located<u32>>,
-        /// The level of zstd, 1 (fast) to 19 (small). Unless set, 3 for such a small body, and 1 for others.
+        /// The level of zstd, 1 (fast) to 19 (small). By default 3 for a body that is known to have at most 128 KiB,
+        /// otherwise 1.
         pub zstd: Option<Located<u32>>,
     }
     short(switch)

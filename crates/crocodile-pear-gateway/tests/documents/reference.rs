@@ -276,11 +276,11 @@ fn log() -> String {
             line.as_object().unwrap().keys().filter(own).map(|name| format!("`{name}`")).collect();
         format!("| `{target}` | {} | {when} |\n", fields.join(", "))
     };
-    let timer = "a message passes a [timer](#timer): `status`, `headers`, `chunk`, `done` or `failed`, with the status, \
-        the number of fields or of bytes as its size; the time is since the request began";
+    let timer = "a message passes a [timer](#timer): `status`, `headers`, `chunk`, `done` or `failed`. The size is the status, \
+        the number of header fields, or the number of bytes; the time is since the request began";
     let access = "an answer has ended, if `access` is on: `whole`, `failed` (with the `error`), `client-gone` or `client-slow`. A request \
-        that could not be read has no method, path and route, one for which there is no endpoint no route; a client that left before \
-        its answer has status 499";
+        that is not valid HTTP has no method, path and route; a request without an endpoint has no route; a client that left before \
+        its answer has the status 499";
     row("crocodile_pear::timer", timer) + &row("crocodile_pear::access", access)
 }
 

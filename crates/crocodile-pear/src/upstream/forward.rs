@@ -70,11 +70,11 @@ impl Decode for HostSpec {
 crate::choice! {
     /// How an upstream is told who asked.
     pub enum ForwardedSpec {
-        /// In `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`.
+        /// `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`.
         X = "x",
-        /// In `forwarded` (RFC 7239).
+        /// `forwarded` (RFC 7239).
         Rfc7239 = "rfc7239",
-        /// Not at all.
+        /// No field.
         Off = "off",
     }
 }

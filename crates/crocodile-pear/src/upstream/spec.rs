@@ -30,23 +30,23 @@ spec! {
         pub protocol: Protocol = Protocol::Auto,
         /// TLS settings for `https`: authorities to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
-        /// How long a call may take: a time for the whole of it (`2s`), or a time for each phase.
+        /// How long a call may take: one time for the whole call (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
-        /// The client's header fields that are forwarded: a list of names, or `all`. No other is. `all` leaves out those of one
-        /// hop, those in which the client would say who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`), and the credentials
-        /// that `authenticate` reads.
+        /// The client's header fields that are forwarded: a list of names, or `all`; none by default. `all` leaves out
+        /// the fields of one hop, those in which a client says who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`),
+        /// and the credentials that `authenticate` reads.
         pub forward: FieldsSpec = FieldsSpec::Named(Vec::new()),
-        /// The `host` of calls: a name, or `keep` for the client's own. The server's by default.
+        /// The `host` of calls: a name, or `keep` for the client's own. By default the host of the server's URL.
         pub host: Option<HostSpec>,
-        /// How the upstream is told the client's address, protocol and host: `x` for `x-forwarded-for`, `x-forwarded-proto` and
-        /// `x-forwarded-host`, `rfc7239` for `forwarded`, or `off`. What the client says of itself is replaced. `x` by
-        /// default with `forward: all`, otherwise `off`.
+        /// How the upstream is told the client's address, protocol and host: `x` sends `x-forwarded-for`,
+        /// `x-forwarded-proto` and `x-forwarded-host`, `rfc7239` sends `forwarded`, `off` sends nothing. Fields of the
+        /// client with these names are replaced. By default `x` with `forward: all`, otherwise `off`.
         pub forwarded: Option<ForwardedSpec>,
-        /// Header fields of every call, each a text with `{}`. They win over forwarded ones; those of the call itself win over
-        /// them. A field whose expression gives null or an empty text is left out, also if the client sent it.
+        /// Header fields for every call; each value is a text with `{}`. They replace forwarded fields; `headers` of a
+        /// call replace them. A field whose value is null or empty is left out, even if the client sent it.
         pub headers: Option<Entries<Located<String>>>,
-        /// Whether `location`, `content-location`, `link` and the path and domain of `set-cookie`, in an answer that is handed on,
-        /// point to the gateway where they point into the upstream.
+        /// Whether `location`, `content-location`, `link` and the path and domain of `set-cookie` are changed to point
+        /// to the gateway if they point into the upstream. Only in an answer that is handed on.
         pub rewrite: RewriteSpec = RewriteSpec::On,
         /// The most calls in flight, over all cores. A call above it waits up to `timeout.connect`, and then fails with 503. While
         /// calls wait, one whose body comes with less than 500 bytes a second, from the client or from the upstream, makes
@@ -81,7 +81,7 @@ spec! {
     pub struct ServerSpec {
         /// As the `url` of an upstream.
         pub url: Located<String>,
-        /// Its share of the calls, beside the weights of the others: from 1 to 100.
+        /// Its share of the calls, relative to the weights of the other servers: 1 to 100.
         pub weight: NonZeroU32 = NonZeroU32::MIN,
     }
     short(server)
@@ -96,14 +96,14 @@ spec! {
     /// time in which the client does not send its body, but for 2 ms for each byte that it sends.
     /// Written short as one time for the whole call.
     pub struct TimeoutSpec {
-        /// Until there is a connection; 3s by default.
+        /// Until there is a connection. Default 3s.
         pub connect: Option<Timeout>,
-        /// From the request to the head of the answer; 30s by default.
+        /// From the request to the head of the answer. Default 30s.
         pub first_byte: Option<Timeout>,
-        /// Between two pieces of the body; 30s by default. Server-sent events may rest longer, and so may what an endpoint with
-        /// `stream: on` serves.
+        /// Between two pieces of the body. Default 30s. It does not apply to server-sent events, nor to an endpoint with
+        /// `stream: on`.
         pub idle: Option<Timeout>,
-        /// The whole call; 5m by default.
+        /// The whole call. Default 5m.
         pub call: Option<Timeout>,
     }
     short(whole)
@@ -116,9 +116,9 @@ fn whole(call: Located<String>, problems: &mut Problems) -> Option<TimeoutSpec> 
 crate::choice! {
     /// Whether header fields that point into the upstream point to the gateway instead.
     pub enum RewriteSpec {
-        /// They do, where the endpoint has a path for it.
+        /// They are, if the endpoint has a path for the target.
         On = "on",
-        /// They are handed on as they came.
+        /// They are handed on unchanged.
         Off = "off",
     }
 }
@@ -126,11 +126,11 @@ crate::choice! {
 crate::choice! {
     /// Which versions of HTTP are used.
     pub enum Protocol {
-        /// With TLS the version that the upstream chooses, otherwise HTTP/1.1.
+        /// With TLS, the version that the upstream chooses; otherwise HTTP/1.1.
         Auto = "auto",
         /// HTTP/1.1.
         Http1 = "http1",
-        /// HTTP/2; without TLS with prior knowledge.
+        /// HTTP/2; without TLS, with prior knowledge.
         Http2 = "http2",
     }
 }
@@ -155,7 +155,7 @@ spec! {
         pub waiting: usize = 1024,
         /// The most idle connections that are kept.
         pub idle: usize = 1024,
-        /// How long a connection is used in all. Calls in flight are finished.
+        /// How long a connection is used. Calls in flight are completed.
         pub lifetime: Duration = Duration::from_secs(3600),
     }
 }
