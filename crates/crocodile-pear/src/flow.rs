@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesOrdered, FuturesUnordered, Stream};
-use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName};
+use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName};
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 
@@ -74,8 +74,17 @@ pub const OF_BYTES: [HeaderName; 6] = [
 
 /// Drops the fields that describe a body: another one takes its place.
 pub fn undescribe(headers: &mut HeaderMap) {
+    headers.remove(CONTENT_RANGE);
     for name in OF_BYTES.iter().chain(&[CONTENT_TYPE, ETAG]) {
         headers.remove(name);
+    }
+}
+
+/// The status of an answer with another body than its own, which is whole: none of a part or of nothing.
+pub fn of_whole(status: StatusCode) -> StatusCode {
+    match status {
+        StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::PARTIAL_CONTENT => StatusCode::OK,
+        status => status,
     }
 }
 
@@ -156,6 +165,13 @@ impl Answer {
     /// An answer that a step made of a value.
     pub fn of_value(value: impl Into<Data>) -> Self {
         Answer::new(StatusCode::OK, HeaderMap::new(), value.into().into())
+    }
+
+    /// Another body takes the place of its own: no field describes that any more, and its status is not one of a part (206) or
+    /// of nothing (204, 205).
+    pub fn redescribe(&mut self) {
+        undescribe(&mut self.headers);
+        self.status = of_whole(self.status);
     }
 
     /// Whether steps use it: its status is 2xx, or its call accepts the status.

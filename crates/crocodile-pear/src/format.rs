@@ -181,7 +181,7 @@ fn parse(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Bytes) -
     match declared {
         Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null().into()),
         Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
-        Declared::Nothing => match Raw::check(&bytes) {
+        Declared::Nothing => match Raw::check(&charset::unmarked(bytes.clone())) {
             Ok(raw) => Ok(raw.into()),
             Err(_) => charset::any(headers, &bytes).map(|text| jq::string(&text).into()),
         },
@@ -235,7 +235,9 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
             json::check(&bytes)?;
             lines.append(&bytes, out);
         }
-        Declared::Nothing if json::check(&bytes).is_ok() => lines.append(&bytes, out),
+        Declared::Nothing if json::check(&charset::unmarked(bytes.clone())).is_ok() => {
+            lines.append(&charset::unmarked(bytes), out);
+        }
         Declared::Nothing | Declared::Other => json::write_string(&charset::any(&headers, &bytes)?, out),
         Declared::Form => json::write(&form::read(&charset::text(&headers, &bytes)?)?, out)?,
         other => lines.append(structured(other, &headers, &lists, bytes)?.bytes(), out),

@@ -10,6 +10,9 @@ use http::header::CONTENT_TYPE;
 
 use crate::error::{Error, Kind};
 
+/// The byte order mark of UTF-8.
+pub const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The `charset` of a content type.
 pub fn named(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
@@ -44,9 +47,14 @@ pub fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, str>, Er
 /// As [`text`].
 pub fn recode(headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Error> {
     if named(headers).is_none() || encoding(headers)? == UTF_8 {
-        return Ok(bytes);
+        return Ok(unmarked(bytes));
     }
     Ok(text(headers, &bytes)?.into_owned().into())
+}
+
+/// Without the byte order mark that some put before UTF-8 (RFC 8259, 8.1).
+pub fn unmarked(bytes: Bytes) -> Bytes {
+    if bytes.starts_with(MARK) { bytes.slice(MARK.len()..) } else { bytes }
 }
 
 /// Text in whatever it is; bytes of a type that names no character set, and which are no UTF-8, as a `data:` URL (RFC 2397).

@@ -73,6 +73,7 @@ pub const TRACE: Refusal =
     Refusal { status: StatusCode::METHOD_NOT_ALLOWED, detail: "the gateway does not serve TRACE" };
 /// The target is too long.
 pub const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the request's target is too long" };
+const METHOD: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is too long" };
 
 /// Reads the head that `bytes` begin with, and tells how long it is; nothing, while it is not whole.
 ///
@@ -114,6 +115,9 @@ impl From<LineFault> for Fault {
 
 /// Whether the request line or the fields made a head too large.
 fn oversized(bytes: &[u8], bounds: Bounds) -> Refusal {
+    if bytes.iter().take(bounds.target).all(|byte| is_token(*byte)) {
+        return METHOD;
+    }
     let line = bytes.iter().take(bounds.head).position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     if line > bounds.target { TARGET } else { FIELDS }
 }

@@ -13,7 +13,7 @@ use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT
 use http_body::Frame;
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Outcome, undescribe};
+use crate::flow::{Answer, Body, Flow, Outcome, of_whole, undescribe};
 use crate::format;
 use crate::format::list::{List, Next, Opened, open};
 use crate::problem::Problems;
@@ -192,7 +192,7 @@ async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) ->
         }
     };
     describe(&mut headers, target);
-    Ok(Answer { names, upstream, accepted, ..Answer::new(status, headers, body) })
+    Ok(Answer { names, upstream, accepted, ..Answer::new(of_whole(status), headers, body) })
 }
 
 fn describe(headers: &mut HeaderMap, target: Target) {

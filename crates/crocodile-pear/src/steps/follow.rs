@@ -12,7 +12,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Producer, interleave, undescribe};
+use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Producer, interleave};
 use crate::format::json::Raw;
 use crate::format::{self, json};
 use crate::jq::value::{self, Shape as Kinds};
@@ -370,7 +370,7 @@ impl Ready {
         };
         let site = Site { names: answer.names.clone(), base, trail: Arc::new(trail), left: self.depth };
         let found = self.clone().descend(links, site, scope).await?;
-        undescribe(&mut answer.headers);
+        answer.redescribe();
         answer.names = self.rebase(answer.names, found.base, item.is_object());
         answer.body = self.put(item, found.data)?.into();
         Ok(answer)
@@ -685,7 +685,7 @@ impl Pages {
             Ok(None) => Next::None,
             Err(error) => Next::Failed(format::explain(text.as_ref(), error)),
         };
-        undescribe(&mut answer.headers);
+        answer.redescribe();
         answer.body = page.into();
         Ok(answer)
     }

@@ -276,7 +276,10 @@ impl Ready {
         }
         if let Some(filter) = &self.body {
             answer.headers.remove(CONTENT_ENCODING);
-            undescribe(&mut answer.headers);
+            match self.status {
+                None => answer.redescribe(),
+                Some(_) => undescribe(&mut answer.headers),
+            }
             answer.body = body(apply(filter, item, &names, scope, self.blame)?)?;
         }
         self.set_fields(&mut answer.headers, &view)?;

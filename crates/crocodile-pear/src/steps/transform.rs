@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Flow, Outcome, undescribe};
+use crate::flow::{Answer, Flow, Outcome};
 use crate::format;
 use crate::jq::Filter;
 use crate::problem::Problems;
@@ -87,7 +87,7 @@ impl Ready {
             let detail = format!("the expression gives {} values where one is needed; put it in [ ]", outputs.len());
             return Err(Error::new(Kind::Expression, detail));
         }
-        undescribe(&mut answer.headers);
+        answer.redescribe();
         Ok(outputs.pop().map(|data| Answer { body: data.into(), ..answer }))
     }
 }

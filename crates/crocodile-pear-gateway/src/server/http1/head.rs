@@ -52,6 +52,8 @@ pub fn delimit<T>(response: &Response<T>, length: Option<u64>, asked: &Asked) ->
     let declared = declared(response.headers());
     match response.status() {
         StatusCode::NO_CONTENT => (Delimiter::Nothing, None),
+        // RFC 9110, 15.3.6: it has no body, and says so.
+        StatusCode::RESET_CONTENT => (Delimiter::Nothing, Some(0)),
         StatusCode::NOT_MODIFIED => (Delimiter::Nothing, declared),
         _ if asked.head_only => (Delimiter::Nothing, declared.or(length)),
         _ => match declared.or(length) {
@@ -217,6 +219,7 @@ mod tests {
             (200, None, Some(5), &head, Nothing, Some(5)),
             (200, None, None, &head, Nothing, None),
             (204, Some("7"), Some(0), &new, Nothing, None),
+            (205, Some("7"), None, &new, Nothing, Some(0)),
             (304, Some("7"), Some(0), &new, Nothing, Some(7)),
             (304, None, Some(0), &new, Nothing, None),
         ] {

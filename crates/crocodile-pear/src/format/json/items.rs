@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
 
+use super::super::charset::unmarked;
 use super::{Checker, Raw, check, is_space, read, trim, walk};
 use crate::error::{Error, Kind};
 use crate::jq::value;
@@ -64,8 +65,8 @@ fn key(path: &str) -> Option<(Box<str>, &str)> {
 
 /// Reads the items of one list, or the values of one object, from a document that arrives in pieces.
 ///
-/// The whole document is checked as it passes, so an item that is handed out is valid JSON. Of a list whose key stands
-/// twice the first counts. Held is the beginning of one item, at most `bound` bytes.
+/// The whole document is checked as it passes, so an item that is handed out is valid JSON. Of a key that stands twice the
+/// last value counts, as for [`read`]; it is an error where the items of the first were handed out already. Held is the beginning of one item, at most `bound` bytes.
 pub struct Items {
     form: Form,
     bound: usize,
@@ -74,6 +75,8 @@ pub struct Items {
     /// How much of the chunk has been looked at, and how much has been checked.
     at: usize,
     fed: usize,
+    /// Nothing was pushed.
+    fresh: bool,
     /// What earlier chunks had of the item, or of the key, that is being read.
     begun: Vec<u8>,
     /// Where it begins in this chunk.
@@ -116,8 +119,10 @@ enum Stage {
     Between(usize, Nest),
     /// Within an item.
     Within(usize, Nest),
-    /// Behind the list.
-    Behind,
+    /// Behind the list; so many objects of the path are still open.
+    Behind(usize),
+    /// The list, or something that leads to it, is there a second time.
+    Twice,
     /// There is no list: the value that was found instead begins with this byte; `}` if a key is missing.
     Unfit(u8),
 }
@@ -149,11 +154,13 @@ impl Items {
     fn new(form: Form, bound: usize) -> Self {
         let (chunk, begun) = (Bytes::new(), Vec::new());
         let checker = Checker::new();
-        Items { form, bound, checker, chunk, at: 0, fed: 0, begun, from: None, quote: Quote::Outside, depth: 0 }
+        let (from, quote) = (None, Quote::Outside);
+        Items { form, bound, checker, chunk, at: 0, fed: 0, fresh: true, begun, from, quote, depth: 0 }
     }
 
     /// Takes the next piece of the body; the one before must have been read to its end with `next`.
     pub fn push(&mut self, chunk: Bytes) {
+        let chunk = if std::mem::replace(&mut self.fresh, false) { unmarked(chunk) } else { chunk };
         if let Form::Document(Place { path, stage: Stage::Seeking(0, true), .. }) = &self.form
             && let Some(listed) = Listed::within(&chunk, path)
         {
@@ -197,7 +204,8 @@ impl Items {
         };
         std::mem::take(&mut self.checker).finish()?;
         match place.stage {
-            Stage::Behind => Ok(None),
+            Stage::Behind(_) => Ok(None),
+            Stage::Twice => Err(place.twice()),
             Stage::Unfit(byte) => Err(place.expected(found(byte))),
             _ => Err(place.expected("nothing")),
         }
@@ -314,8 +322,16 @@ impl Items {
                 let Some(from) = self.from.take() else { return false };
                 self.begun.extend_from_slice(&self.chunk[from..self.at]);
                 let key = std::mem::take(&mut self.begun);
-                place.stage =
-                    Stage::Seeking(found, place.path.0.get(found - 1).is_some_and(|wanted| same(&key, wanted)));
+                place.stage = Stage::Seeking(found, place.names(found, &key));
+                false
+            }
+            Stage::Behind(open) if place.key && depth == open => {
+                let Some(from) = self.from.take() else { return false };
+                self.begun.extend_from_slice(&self.chunk[from..self.at]);
+                let key = std::mem::take(&mut self.begun);
+                if place.names(open, &key) {
+                    place.stage = Stage::Twice;
+                }
                 false
             }
             _ => false,
@@ -353,7 +369,13 @@ impl Items {
                 }
                 closes
             }
-            Stage::Behind | Stage::Unfit(_) => {
+            Stage::Behind(open @ 1..) => {
+                if place.behind(byte, open, self.depth) {
+                    self.from = Some(self.at);
+                }
+                false
+            }
+            Stage::Behind(0) | Stage::Twice | Stage::Unfit(_) => {
                 self.at = self.chunk.len();
                 return false;
             }
@@ -378,7 +400,7 @@ impl Listed {
         let raw = Raw::check(piece).ok()?;
         let mut list = &raw.bytes()[..];
         for wanted in &path.0 {
-            list = walk::Entries::of(list)?.find(|(key, _)| walk::is(key, wanted))?.1;
+            list = walk::Entries::of(list)?.filter(|(key, _)| walk::is(key, wanted)).last()?.1;
         }
         let levels = u8::try_from(path.0.len() + 1).ok()?;
         let is_list = matches!(list.first(), Some(b'[' | b'{'));
@@ -402,6 +424,30 @@ fn found(byte: u8) -> &'static str {
 impl Place {
     fn expected(&self, found: &str) -> Error {
         Error::new(Kind::Malformed, format!("expected a JSON array at `{}`, found {found}", self.path))
+    }
+
+    fn twice(&self) -> Error {
+        Error::new(Kind::Malformed, format!("not valid JSON: a key of `{}` stands twice", self.path))
+    }
+
+    /// Whether a key of the object that so many keys led to, as it is written, is the next of the path.
+    fn names(&self, found: usize, key: &[u8]) -> bool {
+        self.path.0.get(found - 1).is_some_and(|wanted| same(key, wanted))
+    }
+
+    /// Behind the list. Whether a key begins in an object of the path.
+    fn behind(&mut self, byte: u8, open: usize, depth: usize) -> bool {
+        if depth != open {
+            return false;
+        }
+        match byte {
+            b',' => self.key = true,
+            b':' => self.key = false,
+            b'}' => (self.key, self.stage) = (false, Stage::Behind(open - 1)),
+            b'"' => return self.key,
+            _ => {}
+        }
+        false
     }
 
     /// On the way to the list.
@@ -438,7 +484,7 @@ impl Place {
     fn between(&mut self, byte: u8, level: usize, nest: Nest) -> bool {
         match byte {
             b']' | b'}' => {
-                self.stage = Stage::Behind;
+                (self.key, self.stage) = (false, Stage::Behind(level - 1));
                 false
             }
             b',' => {
@@ -620,5 +666,34 @@ mod tests {
         }
         let (handed, error) = run(Items::of_lines(100), "1\n{\n2\n", 3);
         assert_eq!((handed.len(), error.map(|error| error.kind())), (1, Some(Kind::Malformed)));
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_never_half_read() {
+        let documents = [
+            (".a[]", r#"{"a":[1],"b":{"a":2},"a":[3,4]}"#),
+            (".a.b[]", r#"{"a":{"b":[1]},"c":[{"a":0}],"a":{"b":[3,4]}}"#),
+            (".a.b[]", r#"{"a":{"b":[1],"b":[3,4]}}"#),
+        ];
+        for (expression, document) in documents {
+            let whole = run(Items::at(path(expression), 1000), document, document.len());
+            assert_eq!(whole.0, ["3", "4"], "{document}");
+            for size in 1..document.len() {
+                let (_, error) = run(Items::at(path(expression), 1000), document, size);
+                assert!(error.is_some_and(|error| error.detail().contains("stands twice")), "{document} by {size}");
+            }
+        }
+        let once = r#"{"a":{"b":[1],"c":{"b":[2],"a":3}},"b":[4],"d":[{"a":{"b":5}}]}"#;
+        for size in 1..=once.len() {
+            let (handed, error) = run(Items::at(path(".a.b[]"), 1000), once, size);
+            assert_eq!((handed, error.is_none()), (vec!["1".to_owned()], true), "by {size}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_document() {
+        let document = "\u{feff}[1,2]";
+        assert_eq!(run(Items::at(path(".[]"), 100), document, document.len()).0, ["1", "2"]);
+        assert_eq!(run(Items::of_lines(100), "\u{feff}1\n2\n", 4).0, ["1", "2"]);
     }
 }

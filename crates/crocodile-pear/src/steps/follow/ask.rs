@@ -7,7 +7,7 @@ use futures_util::stream::StreamExt;
 
 use super::{Follow, Found, Ready};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Flow, Names, Outcome, undescribe};
+use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
 use crate::jq::Value;
 use crate::jq::value::{self, Shape as Kinds};
@@ -64,7 +64,7 @@ impl Ask {
         let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope);
         let values = values.map_err(|error| format::explain(text.as_ref(), error))?;
         let found = self.found(values, &answer.names, coming).await?;
-        undescribe(&mut answer.headers);
+        answer.redescribe();
         answer.names = self.ready.rebase(answer.names, found.base, item.is_object());
         answer.body = self.ready.put(item, found.data)?.into();
         Ok(answer)
