@@ -49,7 +49,7 @@ fn what_is_not_of_http_at_all_is_not_answered() {
 #[test]
 fn a_header_block_that_does_not_end_is_given_up() {
     let scene = Scene::new(Settings { header: SHORT, ..Settings::default() });
-    let mut raw = Raw::new(&scene);
+    let mut raw = Raw::new(scene.address);
     raw.send(frame(HEADERS, END_STREAM, 1, &get("/a")));
     raw.send(frame(CONTINUATION, 0, 1, &field(b"a", b"b")));
     assert!(raw.rest().iter().all(|frame| frame.kind != HEADERS));
@@ -58,7 +58,7 @@ fn a_header_block_that_does_not_end_is_given_up() {
 #[test]
 fn a_connection_at_rest_is_told_that_it_ends() {
     let scene = Scene::new(Settings { keep_alive: SHORT, ..Settings::default() });
-    let mut raw = Raw::new(&scene);
+    let mut raw = Raw::new(scene.address);
     raw.send(request(1, "/a"));
     raw.until(DATA);
     assert_eq!(raw.until(GOAWAY).code(), 0);
@@ -68,7 +68,7 @@ fn a_connection_at_rest_is_told_that_it_ends() {
 #[test]
 fn heads_that_are_too_large_are_answered() {
     let scene = Scene::new(Settings::default());
-    let mut raw = Raw::new(&scene);
+    let mut raw = Raw::new(scene.address);
     let status = |raw: &mut Raw, stream, block: &[u8]| {
         let (first, rest) = block.split_at(block.len().min(16_384));
         let last = if rest.is_empty() { END_HEADERS } else { 0 };
@@ -102,7 +102,7 @@ fn heads_that_are_too_large_are_answered() {
 #[test]
 fn a_body_is_as_long_as_its_length_says() {
     let scene = Scene::new(Settings::default());
-    let mut raw = Raw::new(&scene);
+    let mut raw = Raw::new(scene.address);
     for (stream, body) in [(1, "hell"), (3, "hello!")] {
         let fields = [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/a")];
         let head = [block(&fields), block(&[("content-length", "5")])].concat();

@@ -1,17 +1,22 @@
 //! Frames, written and read byte by byte.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
-use crate::scene::{PATIENCE, Scene};
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
+pub const PRIORITY: u8 = 2;
 pub const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
 
 pub const END_STREAM: u8 = 1;
@@ -79,23 +84,22 @@ pub struct Raw(pub TcpStream);
 
 impl Raw {
     /// Connects and greets.
-    pub fn new(scene: &Scene) -> Self {
-        Raw::with(scene, &[])
-    }
-
-    /// The same, with these settings.
-    pub fn with(scene: &Scene, settings: &[(u16, u32)]) -> Self {
-        let stream = TcpStream::connect(scene.address).unwrap();
+    pub fn new(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let settings = settings.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat());
         let mut raw = Raw(stream);
-        raw.send([PREFACE, &frame(SETTINGS, 0, 0, &settings.collect::<Vec<u8>>())].concat());
+        raw.send([PREFACE, &frame(SETTINGS, 0, 0, &[])].concat());
         raw
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Sends until the other side has had enough. Whether all was taken.
+    pub fn flood(&mut self, bytes: &[u8]) -> bool {
+        self.0.write_all(bytes).is_ok()
     }
 
     /// The next frame; nothing at the end of the connection.

@@ -1,0 +1,19 @@
+//! Clients of HTTP/2 before the real binary: hostile ones, and those that want more than an answer.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test sends is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "http2/floods.rs"]
+mod floods;
+#[path = "http2/injections.rs"]
+mod injections;
+#[allow(dead_code, reason = "the server's tests use the rest")]
+#[path = "http2/raw.rs"]
+mod raw;
+#[path = "http2/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
