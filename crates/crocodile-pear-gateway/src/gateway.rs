@@ -8,12 +8,12 @@ use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Entries, Located};
+use crocodile_pear::spec::{Entries, Located, Timeout};
 use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN};
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Method, Response, Version};
 use indexmap::IndexMap;
 
 use crate::address;
@@ -26,7 +26,7 @@ use crate::listen::Listening;
 use crate::metrics::Metrics;
 use crate::respond;
 use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
-use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried};
+use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
 use crate::stack::{Stack, Visit};
 use crate::upgrade::Allowed;
 
@@ -280,6 +280,11 @@ impl Gateway {
         let redirect = request.connection.entry.redirect;
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         scope.facts_mut().set_client(client);
+        if request.version == Version::HTTP_2
+            && let Some(timeout) = grpc::timeout(scope.headers())
+        {
+            scope.set_timeout(Timeout::After(timeout));
+        }
         // Kept there, since few bodies are still to come.
         request.patience.map(|patience| scope.extensions_mut().insert(patience));
         let ClientRequest { interim, upgrade, trailers, .. } = request;

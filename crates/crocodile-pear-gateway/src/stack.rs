@@ -6,10 +6,10 @@ use std::time::Duration;
 use crocodile_pear::flow::Body;
 use crocodile_pear::scope::Scope;
 use futures_util::FutureExt;
-use http::{Response, StatusCode};
+use http::{Response, StatusCode, Version};
 
 use crate::layer::{Ended, Layer, Passage, Verdict};
-use crate::server::{End, Ending, Observer, Reply};
+use crate::server::{End, Ending, Observer, Reply, grpc};
 
 /// Layers, from the outside in; those that are not configured are not among them.
 #[derive(Default)]
@@ -105,15 +105,20 @@ impl<'a> Visit<'a> {
         self.reply(response)
     }
 
-    fn reply(mut self, response: Response<Body>) -> Reply {
+    fn reply(mut self, mut response: Response<Body>) -> Reply {
         self.left = true;
+        // What is logged and counted is the status of HTTP.
+        let status = response.status();
+        if !status.is_success() && self.scope.facts().client().is_some_and(|client| client.version == Version::HTTP_2) {
+            refuse_call(&mut response, &self.scope);
+        }
         // What is at hand ends well, or with a client that left.
         if !self.stack.watched && !matches!(response.body(), Body::Pulled(_)) {
             return response.into();
         }
         let head = self.scope.timeline().elapsed();
         let (stack, scope) = (self.stack.clone(), self.scope.clone());
-        let watch = Watch { stack, scope, passed: self.passed, status: response.status(), head };
+        let watch = Watch { stack, scope, passed: self.passed, status, head };
         Reply { response, observer: Some(Box::new(watch)) }
     }
 }
@@ -124,6 +129,14 @@ impl Drop for Visit<'_> {
             let end = End { bytes: 0, how: Ending::ClientGone };
             self.stack.tell(self.passed, &Ended { scope: &self.scope, status: None, head: None, end: &end });
         }
+    }
+}
+
+/// A client of gRPC reads no problem document.
+#[cold]
+fn refuse_call(response: &mut Response<Body>, scope: &Scope) {
+    if grpc::speaks(scope.headers()) {
+        grpc::dress(response);
     }
 }
 

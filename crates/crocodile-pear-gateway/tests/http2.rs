@@ -7,6 +7,8 @@
 
 #[path = "http2/floods.rs"]
 mod floods;
+#[path = "http2/grpc.rs"]
+mod grpc;
 #[path = "http2/injections.rs"]
 mod injections;
 #[allow(dead_code, reason = "the server's tests use the rest")]
@@ -17,3 +19,5 @@ mod scene;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "stage/stage.rs"]
 mod stage;
+#[path = "http2/websocket.rs"]
+mod websocket;

@@ -90,11 +90,15 @@ impl Scope {
         self.params = params;
     }
 
-    /// Sets how long the whole request may take.
+    /// Bounds how long the whole request may take; of several bounds the shortest holds.
     pub fn set_timeout(&mut self, timeout: Timeout) {
-        self.deadline = match timeout {
+        let end = match timeout {
             Timeout::After(duration) => self.timeline.began().checked_add(duration),
             Timeout::Never => None,
+        };
+        self.deadline = match (self.deadline, end) {
+            (Some(before), Some(end)) => Some(before.min(end)),
+            (before, end) => before.or(end),
         };
     }
 

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use crocodile_pear::flow::Body;
+use crocodile_pear::http1::answer::is_grpc;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 const MEDIA: &str = "application/grpc";
@@ -15,10 +17,18 @@ const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// What a message must not hold as it is; what is beyond ASCII is encoded anyway.
 const UNFIT: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Whether a content type is one of gRPC; gRPC-Web is not, its trailers stand in its body.
-pub fn is_grpc(media: &[u8]) -> bool {
-    let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));
-    kind.eq_ignore_ascii_case(MEDIA.as_bytes()) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+/// Makes a failure of ours, a problem document, one of gRPC. Its status is told in fields, and there is no body.
+pub fn dress(response: &mut Response<Body>) {
+    let status = response.status();
+    let problem = response.headers().get(CONTENT_TYPE).is_some_and(|media| media == "application/problem+json");
+    let (true, Body::Bytes(document)) = (problem, response.body()) else { return };
+    let document: Option<serde_json::Value> = serde_json::from_slice(document).ok();
+    let detail = document.as_ref().and_then(|document| document.get("detail")?.as_str());
+    let failure = failure(status, detail.or(status.canonical_reason()).unwrap_or_default());
+    response.headers_mut().remove(CONTENT_LENGTH);
+    response.headers_mut().extend(failure);
+    *response.status_mut() = StatusCode::OK;
+    *response.body_mut() = Body::empty();
 }
 
 /// Whether a message says that it is of gRPC.
@@ -27,7 +37,7 @@ pub fn speaks(headers: &HeaderMap) -> bool {
 }
 
 /// The header of an answer that is nothing but a failure.
-pub fn failure(status: StatusCode, detail: &str) -> HeaderMap {
+fn failure(status: StatusCode, detail: &str) -> HeaderMap {
     let mut headers = trailers(status, detail);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA));
     headers
@@ -100,20 +110,5 @@ mod tests {
             (&fields["grpc-status"], fields["grpc-message"].to_str().ok()),
             (&HeaderValue::from_static("4"), Some("100 %25 sp%C3%A4te%0AAntwort"))
         );
-    }
-
-    #[test]
-    fn grpc_is_told_from_its_neighbours() {
-        for (media, is) in [
-            ("application/grpc", true),
-            ("Application/gRPC+proto", true),
-            ("application/grpc;x", true),
-            ("application/grpc-web", false),
-            ("application/grpcx", false),
-            ("application/json", false),
-            ("", false),
-        ] {
-            assert_eq!(is_grpc(media.as_bytes()), is, "{media}");
-        }
     }
 }

@@ -214,6 +214,13 @@ pub fn is_events(media: &[u8]) -> bool {
     kind.eq_ignore_ascii_case(MEDIA) && matches!(rest.first(), None | Some(b';' | b' ' | b'\t'))
 }
 
+/// Whether a content type is one of gRPC; gRPC-Web is not, its trailers stand in its body.
+pub fn is_grpc(media: &[u8]) -> bool {
+    const MEDIA: &[u8] = b"application/grpc";
+    let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));
+    kind.eq_ignore_ascii_case(MEDIA) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+}
+
 /// The length, or a list of the same length several times, as RFC 9110, 8.6, lets one read it.
 fn length(value: &[u8]) -> Option<u64> {
     if !value.contains(&b',') {

@@ -19,7 +19,7 @@ use super::pool::{Lease, OwnConnection};
 use super::request::{Request, Sent};
 use super::server::Server;
 use super::tunnel::Switched;
-use super::{Upstream, tls};
+use super::{Events, Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage, Tunnel};
 use crate::http1::answer::{self, AnswerHead, Asked};
@@ -398,8 +398,12 @@ impl Exchange {
             Poll::Ready(Err(broken)) => Poll::Ready(Err(self.broken(broken))),
             Poll::Ready(Ok(parts)) => {
                 self.begun();
-                if parts.1.get(CONTENT_TYPE).is_some_and(|media| answer::is_events(media.as_bytes())) {
+                let media = parts.1.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+                if media.is_some_and(answer::is_events) {
                     self.clock.lift(self.request.events);
+                } else if media.is_some_and(answer::is_grpc) {
+                    // It may be a stream, which rests as long as it likes; its deadline is its client's.
+                    self.clock.lift(Events::Read);
                 }
                 self.finish();
                 Poll::Ready(Ok(parts))
@@ -498,6 +502,8 @@ impl http_body::Body for Exchange {
             // An answer with trailers leaves in chunks: nothing follows a length.
             Reading::Body(Arriving { decoder, .. }) if decoder.trailers.is_some() => None,
             Reading::Body(Arriving { decoder, ready }) => decoder.left().map(|left| left + ready.len() as u64),
+            // A client that takes trailers may get some, though the length is known.
+            Reading::Shared(stream) if self.request.passage.trailers && !stream.done() => None,
             Reading::Shared(stream) => stream.left(),
         };
         left.map_or_else(SizeHint::default, SizeHint::with_exact)

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::BytesMut;
+use crocodile_pear::http1::answer::is_grpc;
 use crocodile_pear::http1::fields::imitates;
 use crocodile_pear::http1::request::{
     Bounds, CONNECT, FIELDS, MOST_FIELDS, Refusal, TARGET, TRACE, authority, check_target, digits,
@@ -15,8 +16,6 @@ use http::header::{HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Method, StatusCode};
-
-use super::super::grpc;
 
 /// More parts of a cookie than this no browser sends.
 const MOST_CRUMBS: usize = 256;
@@ -116,7 +115,7 @@ fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<Found, Refus
             // `h2` lets nothing else pass.
             2 if *name == TE => found.trailers |= bytes.eq_ignore_ascii_case(b"trailers"),
             6 if *name == EXPECT => found.expects |= bytes.eq_ignore_ascii_case(b"100-continue"),
-            12 if *name == CONTENT_TYPE => found.grpc |= grpc::is_grpc(bytes),
+            12 if *name == CONTENT_TYPE => found.grpc |= is_grpc(bytes),
             _ if imitates(text) => return refuse("a header field's name imitates one that frames messages"),
             _ => {}
         }
