@@ -31,12 +31,18 @@ const SECTIONS: &[(&str, &str)] = &[
     ("BalanceSpec", "Balance"),
     ("EjectSpec", "Ejection"),
     ("HealthSpec", "Health"),
+    ("CredentialsSpec", "Credentials of an upstream"),
+    ("Oauth2Spec", "OAuth2"),
     ("XmlSpec", "XML"),
     ("GroupSpec", "A group of endpoints"),
     ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
     ("Clients", "Clients"),
     ("RateSpec", "The least rate of clients"),
+    ("Jwt", "Method jwt"),
+    ("ApiKey", "Method api_key"),
+    ("Introspection", "Method introspection"),
+    ("Basic", "Method basic"),
 ];
 
 const KINDS: [Kind; 17] = [
@@ -164,11 +170,22 @@ impl Reference<'_> {
             (Some("integer"), _) => "whole number".to_owned(),
             (Some("number"), _) => "number".to_owned(),
             (Some("boolean"), _) => "`true` or `false`".to_owned(),
-            (Some("array"), _) if schema["items"]["oneOf"].is_array() => "list of [steps](#steps)".to_owned(),
+            (Some("array"), _) if schema["items"]["oneOf"].is_array() => self.one_of(&schema["items"]["oneOf"]),
             (Some("array"), _) => format!("list of {}", self.kind(&schema["items"])),
             (Some("object"), _) => format!("map of names, each with {}", self.kind(&schema["additionalProperties"])),
             _ => "any value".to_owned(),
         }
+    }
+
+    /// A list of maps with one key.
+    fn one_of(&self, kinds: &Json) -> String {
+        let kinds = kinds.as_array().into_iter().flatten().flat_map(|kind| kind["properties"].as_object());
+        let kinds: Vec<_> = kinds.flatten().collect();
+        if kinds.iter().any(|(name, _)| *name == "request") {
+            return "list of [steps](#steps)".to_owned();
+        }
+        let links: Vec<String> = kinds.iter().map(|(_, schema)| self.kind(schema)).collect();
+        format!("list of {}", links.join(", "))
     }
 
     fn named(&self, name: &str) -> String {
