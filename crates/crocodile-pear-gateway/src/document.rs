@@ -15,6 +15,7 @@ use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::layers::{AtDocument, AtEndpoint, Layers};
 use crate::listen::ListenSpec;
+use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
 use crate::upgrade::Upgrades;
 pub use group::GroupSpec;
@@ -30,6 +31,8 @@ spec! {
         /// How many threads serve. Each has its own listener and connections. By default as many as the machine has
         /// cores.
         pub threads: Option<NonZeroUsize>,
+        /// The helper threads that do long work.
+        pub thread_pool: Option<ThreadPool>,
         /// The APIs that may be called, by name.
         pub upstreams: Option<Entries<UpstreamSpec>>,
         /// The DNS server for the names of upstreams, `HOST:PORT`, or a list of them; by default those of the system. A
@@ -66,6 +69,7 @@ impl Document {
             listen,
             admin: field(node, "admin").and_then(read),
             threads: None,
+            thread_pool: None,
             upstreams,
             resolver: None,
             endpoints,

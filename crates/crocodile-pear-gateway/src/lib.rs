@@ -19,6 +19,7 @@ pub mod live;
 mod log;
 pub mod metrics;
 mod network;
+pub mod pool;
 mod rate;
 pub mod respond;
 mod route;

@@ -53,7 +53,7 @@ fn hand_on(answer: Answer) -> Result<Response<Body>, Error> {
 /// A problem document (RFC 9457).
 pub fn fail(error: &Error) -> Response<Body> {
     // Places and connections become free as calls end, which nobody can foretell: a second is the least that can be said.
-    let retry = (error.kind() == Kind::Busy).then(|| error.retry_after().map_or(1, seconds));
+    let retry = matches!(error.kind(), Kind::Busy | Kind::Overloaded).then(|| error.retry_after().map_or(1, seconds));
     let mut response = problem(error.status(), error.document().into(), retry);
     response.headers_mut().extend(error.fields().clone());
     // For the log: the cause is known here, and the request's identity where the layers are.

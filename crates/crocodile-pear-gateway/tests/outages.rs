@@ -14,6 +14,8 @@ mod closing;
 mod limits;
 #[path = "outages/load.rs"]
 mod load;
+#[path = "outages/long.rs"]
+mod long;
 #[path = "outages/names.rs"]
 mod names;
 #[path = "outages/scene.rs"]

@@ -61,6 +61,8 @@ pub enum Kind {
     Expression,
     /// The request came back to the gateway, or must not be forwarded any further (RFC 5842, 7.2).
     Loop,
+    /// The queue of the helper threads is full.
+    Overloaded,
     /// An error in the configuration's expressions or in the gateway.
     Internal,
 }
@@ -83,7 +85,7 @@ impl Kind {
             Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody | Kind::Refused(_) => {
                 Fault::Client
             }
-            Kind::Loop | Kind::Internal => Fault::Gateway,
+            Kind::Loop | Kind::Internal | Kind::Overloaded => Fault::Gateway,
             _ => Fault::Upstream,
         }
     }
@@ -110,7 +112,7 @@ impl Kind {
             Kind::Refused(status) => status,
             Kind::Missing => StatusCode::NOT_FOUND,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Kind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Busy | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Loop => StatusCode::LOOP_DETECTED,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_GATEWAY,
@@ -136,6 +138,7 @@ impl Kind {
             Kind::Busy => "busy",
             Kind::Expression => "expression",
             Kind::Loop => "loop",
+            Kind::Overloaded => "overloaded",
             Kind::Internal => "internal",
         }
     }

@@ -22,6 +22,7 @@ use http::{HeaderMap, StatusCode};
 use crate::error::Error;
 use crate::flow::{Answer, Body};
 use crate::jq::{self, Data, Value};
+use crate::offload;
 use json::Raw;
 use xml::Lists;
 
@@ -51,6 +52,19 @@ enum Declared {
     Other,
     /// Nothing: JSON if it is, text if not.
     Nothing,
+}
+
+impl Declared {
+    /// How long it takes to read so much, as bytes of an ordinary format.
+    fn weight(self, bytes: &Bytes) -> usize {
+        match self {
+            // It is checked, and not yet parsed.
+            Declared::Json | Declared::Nothing => bytes.len() / 8,
+            // Its parser is slow, and an alias may stand for much.
+            Declared::Yaml => bytes.len() * 8,
+            _ => bytes.len(),
+        }
+    }
 }
 
 /// An answer that has no body by its status (RFC 9110, 15.3.5) is not one of JSON that is missing.
@@ -173,8 +187,16 @@ async fn read(answer: Answer, bound: usize) -> Result<Data, Error> {
         _ => {}
     }
     let declared = declared(&answer);
-    let bytes = answer.body.collect(bound).await?;
-    parse(declared, &answer.headers, &answer.lists, bytes)
+    let (headers, lists, bytes) = (answer.headers, answer.lists, answer.body.collect(bound).await?);
+    offload::run(declared.weight(&bytes), move || parse(declared, &headers, &lists, bytes.clone())).await
+}
+
+/// A document of JSON.
+///
+/// # Errors
+/// `Malformed` for what is none.
+pub async fn check(bytes: Bytes) -> Result<Raw, Error> {
+    offload::run(Declared::Json.weight(&bytes), move || Raw::check(&bytes)).await
 }
 
 fn parse(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
@@ -217,30 +239,50 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
     let answer = plain(answer)?;
     match &answer.body {
         Body::Value(value) => return json::write(value, out),
-        Body::Json(raw) => {
+        Body::Json(raw) if lines == Lines::Kept || raw.bytes().len() / 8 <= offload::SMALL => {
             lines.append(raw.bytes(), out);
             return Ok(());
         }
         _ => {}
     }
     let declared = declared(&answer);
-    let (headers, lists, bytes) = (answer.headers, answer.lists, answer.body.collect(bound).await?);
+    let (headers, known, bytes) = (answer.headers, answer.lists, answer.body.collect(bound).await?);
+    let weight = declared.weight(&bytes);
+    if weight <= offload::SMALL {
+        return append_bytes(declared, &headers, &known, bytes, lines, out);
+    }
+    let made = offload::run(weight, move || {
+        let mut made = Vec::new();
+        append_bytes(declared, &headers, &known, bytes.clone(), lines, &mut made).map(|()| made)
+    });
+    out.extend_from_slice(&made.await?);
+    Ok(())
+}
+
+fn append_bytes(
+    declared: Declared,
+    headers: &HeaderMap,
+    lists: &Lists,
+    bytes: Bytes,
+    lines: Lines,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     if bytes.is_empty() && declared != Declared::Json {
         out.extend_from_slice(b"null");
         return Ok(());
     }
     match declared {
         Declared::Json => {
-            let bytes = charset::recode(&headers, bytes)?;
+            let bytes = charset::recode(headers, bytes)?;
             json::check(&bytes)?;
             lines.append(&bytes, out);
         }
         Declared::Nothing if json::check(&charset::unmarked(bytes.clone())).is_ok() => {
             lines.append(&charset::unmarked(bytes), out);
         }
-        Declared::Nothing | Declared::Other => json::write_string(&charset::any(&headers, &bytes)?, out),
-        Declared::Form => json::write(&form::read(&charset::text(&headers, &bytes)?)?, out)?,
-        other => lines.append(structured(other, &headers, &lists, bytes)?.bytes(), out),
+        Declared::Nothing | Declared::Other => json::write_string(&charset::any(headers, &bytes)?, out),
+        Declared::Form => json::write(&form::read(&charset::text(headers, &bytes)?)?, out)?,
+        other => lines.append(structured(other, headers, lists, bytes)?.bytes(), out),
     }
     Ok(())
 }

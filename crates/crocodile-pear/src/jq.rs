@@ -116,7 +116,7 @@ impl Filter {
             return Ok(vec![made.into()]);
         }
         let outputs = self.run(input.into_value(), &mut |name| lookup(name).into_value())?;
-        Ok(outputs.into_iter().map(Data::Value).collect())
+        outputs.into_iter().map(Data::made).collect()
     }
 
     /// Every output for `input`; `lookup` gives the value of each variable in `uses`.

@@ -7,6 +7,7 @@ pub mod format;
 pub mod http1;
 pub mod jq;
 pub mod limiter;
+pub mod offload;
 pub mod plan;
 pub mod problem;
 pub mod scope;

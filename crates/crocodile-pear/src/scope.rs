@@ -61,7 +61,7 @@ struct Values {
     path: OnceLock<Value>,
     query: OnceLock<Value>,
     headers: OnceLock<Value>,
-    body: OnceLock<Value>,
+    body: OnceLock<Data>,
 }
 
 impl Scope {
@@ -235,9 +235,9 @@ impl Scope {
     }
 
     /// Sets `$body`, read before the first step because an expression of the plan uses it.
-    pub fn set_body_value(&self, value: Value) {
+    pub fn set_body_value(&self, value: impl Into<Data>) {
         // A second setting would be a fault of the plan; the first one stands.
-        let _ = self.values.body.set(value);
+        let _ = self.values.body.set(value.into());
     }
 
     /// What was fetched for this request already.
@@ -256,7 +256,7 @@ impl Scope {
             "path" => self.values.path.get_or_init(|| self.path_value()).clone(),
             "query" => self.values.query.get_or_init(|| self.query_value()).clone(),
             "headers" => self.values.headers.get_or_init(|| header_value(&self.headers)).clone(),
-            "body" => self.values.body.get().cloned().unwrap_or_else(jq::null),
+            "body" => self.body_data().into_value(),
             "client" | "route" | "id" => self.facts.variable(name),
             name => self.named(names, name).into_value(),
         }
@@ -264,7 +264,21 @@ impl Scope {
 
     /// The same, as it came: JSON need not be parsed for those who only hand it on.
     pub fn data(&self, name: &str, names: &Names) -> Data {
-        if VARIABLES.contains(&name) { self.variable(name, names).into() } else { self.named(names, name) }
+        match name {
+            "body" => self.body_data(),
+            name if VARIABLES.contains(&name) => self.variable(name, names).into(),
+            name => self.named(names, name),
+        }
+    }
+
+    fn body_data(&self) -> Data {
+        self.values.body.get().cloned().unwrap_or_else(|| jq::null().into())
+    }
+
+    /// About how many bytes it takes to read the documents among these variables.
+    pub fn weight(&self, variables: &[String], names: &Names) -> usize {
+        let documents = variables.iter().filter(|name| *name == "body" || !VARIABLES.contains(&name.as_str()));
+        documents.map(|name| self.data(name, names).weight()).sum()
     }
 
     /// What was found out of the request, or a named result.

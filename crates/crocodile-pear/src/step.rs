@@ -460,6 +460,14 @@ pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: B
     filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error))
 }
 
+/// About how many bytes an expression reads: of the item, and of the documents that its variables are.
+pub fn weigh(filter: &Filter, item: &Data, names: &Names, scope: &Scope) -> usize {
+    let own = if filter.reads_item() { item.weight() } else { 0 };
+    let weight = own + scope.weight(filter.uses(), names);
+    // To take parts of bytes costs a fraction of reading them.
+    if filter.is_native() { weight / 8 } else { weight }
+}
+
 /// The fields of a request for a part of an answer, or for none unless something has changed (RFC 9110, 13.1 and 14.2).
 const CONDITIONS: [HeaderName; 4] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 const RANGES: [HeaderName; 2] = [RANGE, IF_RANGE];

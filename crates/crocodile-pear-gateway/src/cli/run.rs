@@ -22,6 +22,7 @@ use crate::layers::Setting;
 use crate::listen::Listening;
 use crate::live::{Core, Live};
 use crate::log;
+use crate::pool;
 use crate::server::{self, Listeners, Settings, Shutdown};
 
 #[derive(Args)]
@@ -75,6 +76,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
         let (scheme, redirects) = (entry.scheme(), if entry.redirect.is_some() { ", redirects to https" } else { "" });
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
     }
+    pool::apply(document.thread_pool.as_ref());
     started(listeners.address());
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
     server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core))?;
@@ -160,6 +162,7 @@ impl Reload {
         };
         self.certificates.reload(gateway.listening(), loaded.sources);
         self.live.replace(gateway);
+        pool::apply(document.thread_pool.as_ref());
         let change = Change::between(&self.document, &document);
         tracing::info!("the configuration was read again; {change}");
         if !change.restart.is_empty() {

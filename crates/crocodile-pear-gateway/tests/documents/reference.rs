@@ -20,6 +20,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("ListenerSpec", "A listener"),
     ("ListenerTlsSpec", "TLS with clients"),
     ("CertificateSpec", "A certificate"),
+    ("ThreadPool", "Helper threads"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
     ("TlsSpec", "TLS to an upstream"),
@@ -45,7 +46,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Basic", "Method basic"),
 ];
 
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 18] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -62,6 +63,7 @@ const KINDS: [Kind; 17] = [
     Kind::Busy,
     Kind::Expression,
     Kind::Loop,
+    Kind::Overloaded,
     Kind::Internal,
 ];
 

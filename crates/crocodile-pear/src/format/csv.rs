@@ -181,6 +181,7 @@ pub fn write(value: &Value, columns: &[String], out: &mut Vec<u8>) -> Result<(),
 }
 
 /// Writes rows, one item after the other.
+#[derive(Clone)]
 pub struct Writer {
     names: indexmap::IndexSet<String>,
     keys: Vec<Value>,

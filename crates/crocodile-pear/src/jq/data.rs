@@ -2,7 +2,8 @@
 
 use super::value::{self, Shape, Value};
 use crate::error::Error;
-use crate::format::json::{Raw, write};
+use crate::format::json::{Raw, to_bytes, write};
+use crate::offload;
 
 /// A value, or a checked document whose parts an expression may take without parsing it. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -19,6 +20,51 @@ impl Data {
         match self {
             Data::Value(value) => value,
             Data::Json(raw) => raw.value(),
+        }
+    }
+
+    /// What leaves an expression. A large value that a helper thread made is written there: it takes long to write, and to
+    /// free.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn made(value: Value) -> Result<Self, Error> {
+        if !offload::is_lent() || is_small(&value) {
+            return Ok(Data::Value(value));
+        }
+        let written = to_bytes(&value)?;
+        // What nests deeper than a document may is told by the one who needs a document.
+        Ok(Raw::check(&written).map_or(Data::Value(value), Data::Json))
+    }
+
+    /// A list of these; what is JSON stays bytes.
+    pub fn list(items: Vec<Data>) -> Self {
+        if items.iter().any(|item| matches!(item, Data::Json(_))) {
+            let raws = items.iter().map(Data::raw).collect::<Option<Vec<Raw>>>();
+            if let Some(list) = raws.and_then(|raws| Raw::list(&raws)) {
+                return list.into();
+            }
+        }
+        value::list(items.into_iter().map(Data::into_value).collect()).into()
+    }
+
+    fn raw(&self) -> Option<Raw> {
+        match self {
+            Data::Json(raw) => Some(raw.clone()),
+            Data::Value(value) => Raw::check(&to_bytes(value).ok()?).ok(),
+        }
+    }
+
+    /// About how many bytes it takes to read it.
+    pub fn weight(&self) -> usize {
+        match self {
+            Data::Json(raw) => raw.bytes().len(),
+            Data::Value(value) => match value::shape(value) {
+                Shape::List(items) => 16 * items.len(),
+                Shape::Object(fields) => 64 * fields.len(),
+                Shape::Text(text) | Shape::Bytes(text) => text.len(),
+                _ => 0,
+            },
         }
     }
 

@@ -293,7 +293,7 @@ fn walk<'c>(
                 let label = machine.mark();
                 // Of several outputs the first one counts.
                 let flow = walk(machine, inner, sees, part, &mut |item| {
-                    grow(48);
+                    grow(item::FIELD);
                     depth = depth.max(item.depth());
                     fields.insert(key.clone(), item.value);
                     Err(Stop::Break(label))

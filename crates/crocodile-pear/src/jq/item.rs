@@ -21,6 +21,9 @@ const BITS: u64 = 4096;
 /// What a small object costs in memory.
 pub const OBJECT: usize = 200;
 
+/// Bytes of one of its fields: its key, its place in the list, which grows by doubling, and in the table.
+pub const FIELD: usize = 96;
+
 /// The largest place that may be set in a list, as in jq.
 const PLACES: f64 = 536_870_911.0;
 
@@ -224,7 +227,7 @@ pub fn unshare(value: &Val) {
         }
         Val::Obj(fields) if Arc::strong_count(fields) > 1 => {
             charge(1 + fields.len());
-            grow(OBJECT + 48 * fields.len());
+            grow(OBJECT + FIELD * fields.len());
         }
         _ => charge(1),
     }
@@ -347,7 +350,7 @@ pub fn add(left: Item, right: Item) -> ItemR {
             let mut left = Val::Obj(left);
             unshare(&left);
             charge(2 * right.len());
-            grow(48 * right.len());
+            grow(FIELD * right.len());
             if let Val::Obj(fields) = &mut left {
                 Arc::make_mut(fields).extend(right.iter().map(|(key, value)| (key.clone(), value.clone())));
             }
@@ -438,7 +441,7 @@ fn merge(left: &mut Val, right: &Fields) {
     let fields = Arc::make_mut(fields);
     for (key, value) in right {
         charge(2);
-        grow(48);
+        grow(FIELD);
         match (fields.get_mut(key), value) {
             (Some(inner @ Val::Obj(_)), Val::Obj(value)) => merge(inner, value),
             (Some(inner), value) => *inner = value.clone(),
@@ -721,7 +724,7 @@ pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
     }
     match (&mut value, key) {
         (Val::Obj(fields), Val::TStr(_)) => {
-            grow(48);
+            grow(FIELD);
             Arc::make_mut(fields).insert(key.clone(), new.value);
         }
         (Val::Arr(items), Val::Num(number)) => {
@@ -816,7 +819,7 @@ fn canonical(value: &Val) -> Option<Val> {
         }
         Val::Obj(fields) => {
             let (at, first) = fields.values().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)))?;
-            grow(OBJECT + 48 * fields.len());
+            grow(OBJECT + FIELD * fields.len());
             let mut fields = (**fields).clone();
             fields[at] = first;
             fields.values_mut().skip(at + 1).for_each(|item| {

@@ -186,7 +186,7 @@ fn items_without(items: &[Val], keys: &[&Val]) -> Result<Vec<Val>, Fault> {
 fn fields_without(fields: Arc<Fields>, keys: &[&Val]) -> Result<Fields, Fault> {
     let mut fields = Arc::unwrap_or_clone(fields);
     charge(fields.len() + keys.len());
-    grow(48 * fields.len());
+    grow(item::FIELD * fields.len());
     for key in keys {
         if !matches!(key, Val::TStr(_)) {
             return fail(format!("Cannot delete {} field of object", kind(key)));

@@ -765,7 +765,7 @@ fn object(entries: Vec<(Val, Item)>) -> Result<Item, Stop> {
             return refuse("Cannot use ^ as object key", &[&key]).map_err(Stop::from);
         };
         charge(1 + name.len() / 64);
-        grow(48);
+        grow(item::FIELD);
         depth = depth.max(item.depth());
         fields.insert(key, item.value);
     }

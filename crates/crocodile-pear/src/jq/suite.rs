@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::item::same;
 use super::*;
 use crate::format::json;
+use crate::offload;
 
 /// Differences from jq 1.8 that its tests may show.
 const MOST: usize = 40;
@@ -63,13 +64,15 @@ fn input(text: &str) -> Option<Value> {
 /// Every output, also before an error.
 fn outputs(filter: &Filter, input: Value) -> (Vec<Value>, Option<Error>) {
     let mut outputs = Vec::new();
-    let ended = budget::within(budget::WORK, || {
-        let machine = Machine::new(&filter.program.functions, &[]);
-        let flow = machine.each(&filter.program.main, None, Current::of(Item::incoming(input)), &mut |current| {
-            outputs.push(current.item.value);
-            Ok(())
-        });
-        flow.map_err(explain)
+    let ended = offload::alone(|| {
+        budget::within(budget::WORK, || {
+            let machine = Machine::new(&filter.program.functions, &[]);
+            let flow = machine.each(&filter.program.main, None, Current::of(Item::incoming(input)), &mut |current| {
+                outputs.push(current.item.value);
+                Ok(())
+            });
+            flow.map_err(explain)
+        })
     });
     (outputs, ended.err())
 }
@@ -86,13 +89,15 @@ fn fault(case: &Case) -> Option<String> {
     // An error behind the outputs does not stand in the file.
     let (given, failed) = outputs(&filter, input);
     let wanted: Vec<Value> = case.outputs.iter().map(|output| read(output).expect("an output")).collect();
-    let compared = budget::within(1 << 40, || {
-        if given.len() == wanted.len() && given.iter().zip(&wanted).all(|(given, wanted)| same(given, wanted)) {
-            return Ok(None);
-        }
-        let text = |value: &Value| as_str(&item::written(value).value).unwrap_or_default().to_owned();
-        let given: Vec<String> = given.iter().map(text).collect();
-        Ok(Some(format!("it gives {given:?}, {failed:?}, and not {:?}", case.outputs)))
+    let compared = offload::alone(|| {
+        budget::within(1 << 40, || {
+            if given.len() == wanted.len() && given.iter().zip(&wanted).all(|(given, wanted)| same(given, wanted)) {
+                return Ok(None);
+            }
+            let text = |value: &Value| as_str(&item::written(value).value).unwrap_or_default().to_owned();
+            let given: Vec<String> = given.iter().map(text).collect();
+            Ok(Some(format!("it gives {given:?}, {failed:?}, and not {:?}", case.outputs)))
+        })
     });
     compared.expect("compared")
 }

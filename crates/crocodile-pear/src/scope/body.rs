@@ -6,8 +6,8 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use super::Scope;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
-use crate::format::{self, json};
-use crate::jq::Value;
+use crate::format;
+use crate::jq::Data;
 
 impl Scope {
     /// Reads the client's body whole, at most `bound` bytes, for `$body`; the bytes stay there for a call that sends them on.
@@ -40,22 +40,23 @@ impl Scope {
 }
 
 /// The value of the client's body, by its content type and uncompressed.
-async fn parse(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<Value, Error> {
+async fn parse(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<Data, Error> {
     // `curl -d` calls everything a form; no form begins like this, since its braces are percent-encoded.
     let braced = bytes.starts_with(b"{") || bytes.starts_with(b"[");
     if braced
         && format::is_form(headers)
-        && let Ok(value) = json::read(&bytes)
+        && let Ok(document) = format::check(bytes.clone()).await
     {
-        return Ok(value);
+        return Ok(document.into());
     }
     let mut headers = headers.clone();
     // Of an answer anything may be made, of a request not.
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     let body = Body::Bytes(bytes);
     let answer = Answer::new(http::StatusCode::OK, headers, body);
-    format::value(answer, bound).await.map_err(|error| match error.kind() {
+    format::data(answer, bound).await.map_err(|error| match error.kind() {
         Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
+        Kind::Overloaded => error,
         _ => Error::new(Kind::BadRequest, error.detail().to_owned()),
     })
 }

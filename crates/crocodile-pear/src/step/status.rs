@@ -129,7 +129,7 @@ impl Rules {
 
     /// The same of a document that has been read. What is not ruled is the document itself, or why it cannot be used.
     pub fn rule(&self, document: &Document) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
-        let refuse = || failure(document.status, &document.headers, &document.data.clone().into_value());
+        let refuse = || failure(document.status, &document.headers, &document.data);
         match self.find(document.status) {
             None if !document.status.is_success() => ControlFlow::Continue(Err(refuse())),
             None | Some(Verdict::Pass) => ControlFlow::Continue(Ok(document.data.clone())),
@@ -160,20 +160,21 @@ impl Rules {
 pub async fn refuse(answer: Answer) -> Error {
     let (status, headers, upstream) = (answer.status, answer.headers.clone(), answer.upstream.clone());
     let problem = match is_told(status) && is_problem(&headers) {
-        true => format::value(answer, PROBLEM).await.unwrap_or_else(|_| jq::null()),
-        false => jq::null(),
+        true => format::data(answer, PROBLEM).await.unwrap_or_else(|_| jq::null().into()),
+        false => jq::null().into(),
     };
     let error = failure(status, &headers, &problem);
     upstream.iter().fold(error, Error::of_upstream)
 }
 
 /// The same of an answer whose body has been read.
-pub fn failure(status: StatusCode, headers: &HeaderMap, body: &Value) -> Error {
+pub fn failure(status: StatusCode, headers: &HeaderMap, body: &Data) -> Error {
     let answered = answered(status);
     if !is_told(status) {
         return Error::of_status(status, answered);
     }
-    let reason = Some(body).filter(|_| is_problem(headers)).and_then(reason);
+    let short = |body: &&Data| is_problem(headers) && body.weight() <= PROBLEM;
+    let reason = Some(body).filter(short).and_then(|body| reason(&body.clone().into_value()));
     let detail = reason.map_or(answered.clone(), |reason| format!("{answered}: {reason}"));
     let fields = FIELDS.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
     let error = Error::of_status(status, detail);

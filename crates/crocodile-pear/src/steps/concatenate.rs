@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
 use crate::format::{self, Lines, json, sse};
 use crate::jq;
+use crate::offload;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::Size;
@@ -224,7 +225,9 @@ async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
         Some(Err(error)) => Err(error),
     };
     let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
-        return Item { id, text: Some(spec.close(text)), refused, failure: None };
+        let closed = close(spec, text).await;
+        let (text, failure) = closed.map_or_else(|error| (None, Some(error)), |text| (Some(text), None));
+        return Item { id, text, refused, failure };
     };
     tracing::debug!(%error, "an item failed");
     text.truncate(spec.opening().len());
@@ -240,8 +243,17 @@ fn refusal(answer: &Answer) -> Option<Error> {
     if answer.is_usable() {
         return None;
     }
-    let error = failure(answer.status, &answer.headers, &jq::null()).at_step("concatenate");
+    let error = failure(answer.status, &answer.headers, &jq::null().into()).at_step("concatenate");
     Some(answer.upstream.iter().fold(error, Error::of_upstream))
+}
+
+/// The text of an item that is whole.
+async fn close(spec: Arc<Concatenate>, text: Vec<u8>) -> Result<Vec<u8>, Error> {
+    if text.len() / 8 <= offload::SMALL || spec.form != As::Sse {
+        return Ok(spec.close(text));
+    }
+    let (weight, text) = (text.len() / 8, Bytes::from(text));
+    offload::run(weight, move || Ok(spec.close(text.to_vec()))).await
 }
 
 async fn write(answer: Answer, spec: &Concatenate, out: &mut Vec<u8>) -> Result<(), Error> {

@@ -16,6 +16,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Outcome, of_whole, undescribe};
 use crate::format;
 use crate::format::list::{List, Next, Opened, open};
+use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
@@ -186,9 +187,12 @@ async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) ->
         Opened::List(list) => pieces(list, target.form, &written).await?,
         Opened::Whole(answer) => {
             let data = format::data(answer, written.max_body).await?;
-            let mut out = Vec::new();
-            target.form.write(data, &written.columns, &mut out)?;
-            Body::Bytes(out.into())
+            let weight = data.weight();
+            let write = move || {
+                let mut out = Vec::new();
+                target.form.write(data.clone(), &written.columns, &mut out).map(|()| out)
+            };
+            Body::Bytes(offload::run(weight, write).await?.into())
         }
     };
     describe(&mut headers, target);
@@ -243,10 +247,10 @@ impl Reading {
         }
         while !self.ended && out.len() < PIECE {
             match self.list.at_hand()? {
-                Next::Item(item) => self.writer.write(&item, &mut out)?,
+                Next::Item(item) => self.write(item, &mut out).await?,
                 Next::Wait if out.is_empty() => {
                     if let Some(last) = self.list.pull().await? {
-                        self.writer.write(&last, &mut out)?;
+                        self.write(last, &mut out).await?;
                     }
                 }
                 Next::Wait => break,
@@ -261,6 +265,21 @@ impl Reading {
 }
 
 impl Reading {
+    async fn write(&mut self, item: Bytes, out: &mut Vec<u8>) -> Result<(), Error> {
+        if item.len() <= offload::SMALL {
+            return self.writer.write(&item, out);
+        }
+        let (weight, writer) = (item.len(), self.writer.clone());
+        let write = move || {
+            let (mut writer, mut text) = (writer.clone(), Vec::new());
+            writer.write(&item, &mut text).map(|()| (writer, text))
+        };
+        let (writer, text) = offload::run(weight, write).await?;
+        self.writer = writer;
+        out.extend_from_slice(&text);
+        Ok(())
+    }
+
     /// Takes the items of which the columns are made.
     async fn look_ahead(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         let (mut items, mut length) = (Vec::new(), 0);
@@ -270,7 +289,15 @@ impl Reading {
             length += item.len();
             items.push(item);
         }
-        self.writer.write_first(&items, out)
+        let (weight, writer) = (length, self.writer.clone());
+        let write = move || {
+            let (mut writer, mut text) = (writer.clone(), Vec::new());
+            writer.write_first(&items, &mut text).map(|()| (writer, text))
+        };
+        let (writer, text) = offload::run(weight, write).await?;
+        self.writer = writer;
+        out.extend_from_slice(&text);
+        Ok(())
     }
 }
 

@@ -9,14 +9,15 @@ use futures_util::StreamExt;
 
 use crate::choice;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Flow, Order, Outcome, Producer};
+use crate::flow::{Answer, Flow, Names, Order, Outcome, Producer};
 use crate::format::{self, json};
-use crate::jq::{self, Filter};
+use crate::jq::{self, Data, Filter};
+use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, evaluate};
+use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, evaluate, weigh};
 
 spec! {
     /// Keeps one of the items with the same key and drops the others. Written short as the expression that gives the
@@ -109,19 +110,26 @@ fn in_order(kept: Arc<Ready>, flow: Flow, scope: Arc<Scope>, seen: Arc<Seen>) ->
 type Item = Option<Result<(Option<Bytes>, Answer), Error>>;
 
 impl Ready {
-    async fn read(&self, outcome: Outcome, scope: &Scope) -> Item {
+    async fn read(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> Item {
         Some(match outcome? {
-            Ok(answer) if answer.is_usable() => self.key(answer, scope).await.map_err(|error| error.at_step("dedupe")),
+            Ok(answer) if answer.is_usable() => {
+                self.clone().key(answer, scope.clone()).await.map_err(|error| error.at_step("dedupe"))
+            }
             other => other.map(|answer| (None, answer)),
         })
     }
 
     /// The body leaves as it came: only the key is made of it.
-    async fn key(&self, answer: Answer, scope: &Scope) -> Result<(Option<Bytes>, Answer), Error> {
+    async fn key(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<(Option<Bytes>, Answer), Error> {
         let text = format::Text::of(&answer);
         let (answer, item) = format::peek(answer, self.max_body).await?;
-        let keys = evaluate(&self.filter, item.into_value(), &answer.names, scope, self.blame);
-        let mut keys = keys.map_err(|error| format::explain(text.as_ref(), error))?;
+        let (weight, names) = (weigh(&self.filter, &item, &answer.names, &scope), answer.names.clone());
+        let key = offload::run(weight, move || self.find(&item, &names, &scope)).await;
+        Ok((key.map_err(|error| format::explain(text.as_ref(), error))?, answer))
+    }
+
+    fn find(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Bytes>, Error> {
+        let mut keys = evaluate(&self.filter, item.clone().into_value(), names, scope, self.blame)?;
         let key = keys.pop().filter(|key| jq::kind(key) != "null");
         if !keys.is_empty() {
             return Err(Error::new(Kind::Expression, "the expression gives several keys; put them in [ ]"));
@@ -130,7 +138,7 @@ impl Ready {
         if key.as_ref().is_some_and(|key| key.len() > KEY) {
             return Err(Error::new(Kind::Oversized, format!("a key is longer than {KEY} bytes")));
         }
-        Ok((key, answer))
+        Ok(key)
     }
 }
 

@@ -16,12 +16,13 @@ use crate::format::json::Raw;
 use crate::format::json::items::Path;
 use crate::format::list::{self, Opened};
 use crate::format::{self, json};
-use crate::jq::Filter;
+use crate::jq::{Data, Filter};
+use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, evaluate, part};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, part, weigh};
 
 spec! {
     /// Makes one item of each item of a list. Written short as the expression alone.
@@ -179,10 +180,10 @@ impl Ready {
             }
             Some(path) if path.is_root() => match list::open(answer, self.max_body).await {
                 Ok(Opened::List(list)) => self.deal(Items::List(Box::new(list)), source),
-                Ok(Opened::Whole(answer)) => self.whole(answer, source).await,
+                Ok(Opened::Whole(answer)) => self.clone().whole(answer, source).await,
                 Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
             },
-            _ => self.whole(answer, source).await,
+            _ => self.clone().whole(answer, source).await,
         }
     }
 
@@ -217,10 +218,16 @@ impl Ready {
         items.map(move |item| source.producer(item)).boxed()
     }
 
-    async fn whole(&self, answer: Answer, source: Source) -> List {
+    /// The items that an expression finds in the whole body.
+    async fn find(self: Arc<Self>, answer: Answer, names: Names, scope: Arc<Scope>) -> Result<Vec<Data>, Error> {
+        let data = format::data(answer, self.max_body).await?;
+        let weight = weigh(&self.filter, &data, &names, &scope);
+        offload::run(weight, move || apply(&self.filter, data.clone(), &names, &scope, self.blame)).await
+    }
+
+    async fn whole(self: Arc<Self>, answer: Answer, source: Source) -> List {
         let text = format::Text::of(&answer);
-        let value = format::value(answer, self.max_body).await;
-        let items = value.and_then(|value| evaluate(&self.filter, value, &source.names, &source.scope, self.blame));
+        let items = self.clone().find(answer, source.names.clone(), source.scope.clone()).await;
         let items = items.map_err(|error| format::explain(text.as_ref(), error));
         let items = match items {
             Ok(items) => items,
@@ -229,7 +236,7 @@ impl Ready {
         let limit = self.limit.unwrap_or(LIMIT).most();
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         let over = (items.len() > most).then(|| Err(too_many(limit)));
-        let items = items.into_iter().take(most).map(|item| Ok(Body::Value(item))).chain(over);
+        let items = items.into_iter().take(most).map(|item| Ok(item.into())).chain(over);
         stream::iter(items).map(move |item| source.producer(item)).boxed()
     }
 }

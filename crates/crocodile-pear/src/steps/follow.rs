@@ -17,6 +17,7 @@ use crate::format::json::Raw;
 use crate::format::{self, json};
 use crate::jq::value::{self, Shape as Kinds};
 use crate::jq::{self, Data, Filter, Value};
+use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
@@ -24,7 +25,7 @@ use crate::spec;
 use crate::spec::{Expression, Json, Literal, Located, Size, only};
 use crate::step::answers::Asked;
 use crate::step::status::{OnStatus, Rules};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, ask_whole, holds, part};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, ask_whole, holds, part, weigh};
 use crate::steps::request::Request;
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, Likeness, Root, TimeoutSpec, Upstream};
@@ -303,6 +304,15 @@ enum Links {
     Header(Arc<str>),
 }
 
+impl Links {
+    fn filter(&self) -> Option<&Filter> {
+        match self {
+            Links::Jq(filter) => Some(filter),
+            Links::Header(_) => None,
+        }
+    }
+}
+
 impl Step for Following {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self.0.clone(), scope.clone());
@@ -338,13 +348,8 @@ impl Found {
 
     /// A list of what several links led to.
     fn list(found: Vec<Found>) -> Self {
-        let raw = |found: &Found| match &found.data {
-            Data::Json(raw) => Some(raw.clone()),
-            Data::Value(_) => None,
-        };
-        let joined = found.iter().map(raw).collect::<Option<Vec<Raw>>>().and_then(|found| Raw::list(&found));
-        let parsed = || jq::list(found.into_iter().map(|found| found.data.into_value()).collect());
-        Found { data: joined.map_or_else(|| parsed().into(), Data::Json), base: Some(Base::Several) }
+        let list = Data::list(found.into_iter().map(|found| found.data).collect());
+        Found { data: list, base: Some(Base::Several) }
     }
 }
 
@@ -361,7 +366,7 @@ impl Ready {
     async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
         let text = format::Text::of(&answer);
         let (mut answer, item) = format::open(answer, self.max_body).await?;
-        let links = self.find(&item, &answer.headers, &answer.names, &scope);
+        let links = self.find(&item, &answer.headers, &answer.names, &scope).await;
         let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
         let base = self.base(&answer.names);
         let trail = match &base {
@@ -372,12 +377,29 @@ impl Ready {
         let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
         answer.names = self.rebase(answer.names, found.base, item.is_object());
-        answer.body = self.put(item, found.data)?.into();
+        answer.body = self.put(item, found.data).await?.into();
         Ok(answer)
     }
 
     /// The links in a document; none where `when` says so.
-    fn find(&self, item: &Data, headers: &HeaderMap, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
+    async fn find(
+        self: &Arc<Self>,
+        item: &Data,
+        headers: &HeaderMap,
+        names: &Names,
+        scope: &Arc<Scope>,
+    ) -> Result<Vec<Value>, Error> {
+        let filters = self.when.iter().chain(self.links.filter());
+        let weight = filters.map(|filter| weigh(filter, item, names, scope)).sum();
+        let links = match &self.links {
+            Links::Header(relation) => link::of_header(headers, relation),
+            Links::Jq(_) => Vec::new(),
+        };
+        let (ready, item, names, scope) = (self.clone(), item.clone(), names.clone(), scope.clone());
+        offload::run(weight, move || ready.links(&item, &links, &names, &scope)).await
+    }
+
+    fn links(&self, item: &Data, links: &[String], names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
         if let Some(when) = &self.when
             && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
         {
@@ -385,9 +407,7 @@ impl Ready {
         }
         let filter = match &self.links {
             Links::Jq(filter) => filter,
-            Links::Header(relation) => {
-                return Ok(link::of_header(headers, relation).iter().map(|link| jq::string(link)).collect());
-            }
+            Links::Header(_) => return Ok(links.iter().map(|link| jq::string(link)).collect()),
         };
         let links = apply(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
         let links: Vec<Value> = links
@@ -456,7 +476,7 @@ impl Ready {
         let own = Found { data: document.data.clone(), base: Some(document.base.clone()) };
         let links = match site.left {
             0 | 1 => return Ok(own),
-            _ => self.find(&document.data, &document.headers, &site.names, scope)?,
+            _ => self.find(&document.data, &document.headers, &site.names, scope).await?,
         };
         let trail = match &document.base {
             Base::At(_, url) => site.trail.iter().cloned().chain([url.to_string()]).collect(),
@@ -469,7 +489,7 @@ impl Ready {
             // The chain ends with this document.
             (None, true) => Ok(own),
             (None, false) => Ok(found),
-            (Some(_), _) => Ok(Found { data: self.put(own.data, found.data)?, base: own.base }),
+            (Some(_), _) => Ok(Found { data: self.put(own.data, found.data).await?, base: own.base }),
         }
     }
 
@@ -526,7 +546,16 @@ impl Ready {
     }
 
     /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
-    fn put(&self, item: Data, found: Data) -> Result<Data, Error> {
+    async fn put(self: &Arc<Self>, item: Data, found: Data) -> Result<Data, Error> {
+        if self.name.is_none() {
+            return Ok(found);
+        }
+        // Where both are bytes they are copied, but for objects that are parsed already.
+        let (ready, weight) = (self.clone(), item.weight() + found.weight());
+        offload::run(weight, move || ready.embedded(item.clone(), found.clone())).await
+    }
+
+    fn embedded(&self, item: Data, found: Data) -> Result<Data, Error> {
         let Some(name) = &self.name else { return Ok(found) };
         if let (Data::Json(item), Data::Json(found)) = (&item, &found)
             && !item.is_parsed()
@@ -542,7 +571,7 @@ impl Ready {
         }
         let mut fields = fields.clone();
         fields.insert(jq::string(name), found);
-        Ok(value::fields_of(fields).into())
+        Data::made(value::fields_of(fields))
     }
 
     /// Notes where what was found came from.
@@ -675,7 +704,7 @@ impl Pages {
         let text = format::Text::of(&answer);
         let (mut answer, page) = format::open(answer, self.ready.max_body).await?;
         self.left -= 1;
-        let next = self.find(&page, &answer.headers, &answer.names);
+        let next = self.find(&page, &answer.headers, &answer.names).await;
         self.next = match next {
             Ok(Some(_)) if self.left == 0 => {
                 let pages = self.ready.pages.unwrap_or(PAGES);
@@ -691,8 +720,8 @@ impl Pages {
     }
 
     /// The next page, unless it has been seen: loops end.
-    fn find(&mut self, page: &Data, headers: &HeaderMap, names: &Names) -> Result<Option<Place>, Error> {
-        let links = self.ready.find(page, headers, names, &self.scope)?;
+    async fn find(&mut self, page: &Data, headers: &HeaderMap, names: &Names) -> Result<Option<Place>, Error> {
+        let links = self.ready.find(page, headers, names, &self.scope).await?;
         let base = self.ready.base(names);
         if let Some(Base::At(_, url)) = &base {
             self.seen.push(url.to_string());

@@ -8,13 +8,14 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Named, Names, Order, Outcome, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter};
+use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
 use crate::step::answers::{self, ANSWER, ANSWERS};
 use crate::step::status::refuse;
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
 
 spec! {
     /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
@@ -121,12 +122,21 @@ async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
     }
     let names = Some(Arc::new(names));
     let text = parts.iter().find_map(|part| part.text.clone());
-    let list = match ready.filter.reads_item() {
-        true => jq::list(parts.into_iter().map(|part| part.data.into_value()).collect()),
-        false => jq::null(),
+    let parts: Vec<Data> = match ready.filter.reads_item() {
+        true => parts.into_iter().map(|part| part.data).collect(),
+        false => Vec::new(),
     };
-    let merged = apply(&ready.filter, list.into(), &names, &scope, ready.blame).and_then(single);
-    let merged = merged.map_err(|error| format::explain(text.as_ref(), error).at_step("merge"));
+    let variables = weigh(&ready.filter, &jq::null().into(), &names, &scope);
+    let weight = variables + parts.iter().map(Data::weight).sum::<usize>();
+    let known = names.clone();
+    let merged = offload::run(weight, move || {
+        let list = match ready.filter.reads_item() {
+            true => jq::list(parts.iter().cloned().map(Data::into_value).collect()),
+            false => jq::null(),
+        };
+        apply(&ready.filter, list.into(), &known, &scope, ready.blame).and_then(single)
+    });
+    let merged = merged.await.map_err(|error| format::explain(text.as_ref(), error).at_step("merge"));
     merged.map(|data| data.map(|data| Answer { names, ..Answer::of_value(data) })).transpose()
 }
 

@@ -22,6 +22,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Passage, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
+use crate::offload;
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
@@ -30,7 +31,7 @@ use crate::spec::{Entries, Expression, Literal, Located, Size, Timeout, only};
 use crate::step::answers::{ANSWER, Asked};
 use crate::step::status::{OnStatus, Rules};
 use crate::step::view::View;
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, StreamSpec, ask_whole, evaluate, holds};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, StreamSpec, ask_whole, evaluate, holds, weigh};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, Events, Likeness, RewriteSpec, Root, TimeoutSpec, Timeouts, Upstream};
 
@@ -130,7 +131,9 @@ pub(crate) struct Calling {
     on_status: Rules,
     max_body: usize,
     reads_item: bool,
-    /// The named results that it uses.
+    /// Whether it has expressions.
+    evaluates: bool,
+    /// The variables that it uses.
     uses: Vec<String>,
     blame: Blame,
     /// Whether its answers say where they came from.
@@ -140,6 +143,9 @@ pub(crate) struct Calling {
     /// Whether a step reads its answers.
     is_read: bool,
 }
+
+/// A call, or why there is none.
+type Prepared = Result<Call, Error>;
 
 /// The method of a call.
 enum Verb {
@@ -246,6 +252,7 @@ impl Request {
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
+        let evaluates = !filters.is_empty();
         let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
         let streams = cx.stream == StreamSpec::On && cx.first;
         let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
@@ -266,6 +273,7 @@ impl Request {
             uses,
             max_body: self.max_body.value.bytes(),
             reads_item,
+            evaluates,
             blame,
             notes_base: cx.follows,
             asked: cx.asked.clone(),
@@ -425,19 +433,19 @@ impl Calling {
     }
 
     /// Makes the call for an item.
-    pub(crate) async fn make(self: Arc<Self>, item: Value, names: Names, scope: Arc<Scope>) -> Outcome {
+    pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
         let mut names = names;
-        match self.wanted(&item, &names, &scope) {
-            Ok(true) => {}
-            Ok(false) => return Some(Ok(self.unmade(names))),
+        let call = match self.prepared(item, &names, &scope).await {
+            Ok(Some(call)) => call,
+            Ok(None) => return Some(Ok(self.unmade(names))),
             Err(error) => return Some(Err(error.at_step(self.step.clone()))),
-        }
-        let mut called = match self.prepare(&item, &names, &scope) {
+        };
+        let mut called = match call {
             Ok(call) => {
                 self.note(&call, &mut names);
                 self.upstream.call(call).await
             }
-            Err(error) => Err(self.blame.lay(error).of_upstream(self.upstream.name())),
+            Err(error) => Err(error),
         };
         self.asked.note(&mut names, &called);
         if let (Some(rewrite), Ok(answer)) = (&self.rewrite, &mut called) {
@@ -445,6 +453,32 @@ impl Calling {
         }
         let answer = self.settle(called).await.map_err(|error| error.at_step(self.step.clone()));
         Some(answer.map(|answer| Answer { names, ..answer }))
+    }
+
+    /// The call, or why it fails; none where `when` says so.
+    async fn prepared(
+        self: &Arc<Self>,
+        item: Data,
+        names: &Names,
+        scope: &Arc<Scope>,
+    ) -> Result<Option<Prepared>, Error> {
+        if !self.evaluates {
+            return Ok(Some(self.prepare_one(&jq::null(), names, scope)));
+        }
+        let own = if self.reads_item { item.weight() } else { 0 };
+        let weight = own + scope.weight(&self.uses, names);
+        let (calling, names, scope) = (self.clone(), names.clone(), scope.clone());
+        let prepare = move || {
+            let item = item.clone().into_value();
+            let wanted = calling.wanted(&item, &names, &scope)?;
+            Ok(wanted.then(|| calling.prepare_one(&item, &names, &scope)))
+        };
+        offload::run(weight, prepare).await
+    }
+
+    fn prepare_one(&self, item: &Value, names: &Names, scope: &Scope) -> Prepared {
+        let call = self.prepare(item, names, scope);
+        call.map_err(|error| self.blame.lay(error).of_upstream(self.upstream.name()))
     }
 
     /// What stands for the answer where `when` says that there is no call.
@@ -463,7 +497,9 @@ impl Calling {
         coming: Coming,
     ) -> Outcome {
         let mut names = names;
-        match self.wanted(&value, &names, &scope) {
+        let (calling, asked, known, request) = (self.clone(), value.clone(), names.clone(), scope.clone());
+        let wanted = move || calling.wanted(&asked, &known, &request);
+        match offload::run(scope.weight(&self.uses, &names), wanted).await {
             Ok(true) => {}
             Ok(false) => return Some(Ok(self.unmade(names))),
             Err(error) => return Some(Err(error.at_step(self.step.clone()))),
@@ -616,8 +652,8 @@ impl Calling {
         let answer = called.ok().filter(Answer::is_usable)?;
         let answer = format::plain(answer).ok()?;
         let (status, headers, accepted) = (answer.status, answer.headers.clone(), answer.accepted);
-        let value = format::value(answer, self.max_body).await.ok()?;
-        Some(Answer { status, headers, accepted, ..Answer::of_value(value) })
+        let data = format::data(answer, self.max_body).await.ok()?;
+        Some(Answer { status, headers, accepted, ..Answer::of_value(data) })
     }
 }
 
@@ -640,8 +676,21 @@ struct ForEach {
 }
 
 impl ForEach {
-    fn values(&self, item: Value, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
-        let values = evaluate(&self.filter, item, names, scope, self.blame);
+    /// The values, if they are soon found.
+    fn begin(&self, scope: &Scope) -> Option<Result<Vec<Value>, Error>> {
+        let item = Data::from(jq::null());
+        let weight = weigh(&self.filter, &item, &None, scope);
+        offload::attempt(weight, || self.find(item.clone(), &None, scope))
+    }
+
+    async fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Result<Vec<Value>, Error> {
+        let weight = weigh(&self.filter, &item, names, scope);
+        let (each, names, scope) = (self.clone(), names.clone(), scope.clone());
+        offload::run(weight, move || each.find(item.clone(), &names, &scope)).await
+    }
+
+    fn find(&self, item: Data, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
+        let values = evaluate(&self.filter, item.into_value(), names, scope, self.blame);
         let values = values.map_err(|error| error.at_step("request"))?;
         if values.len() as u64 > self.limit {
             let detail = format!("`for_each` gives {} values; the limit is {}", values.len(), self.limit);
@@ -654,15 +703,19 @@ impl ForEach {
 impl Step for Calls {
     fn begin(&self, scope: &Arc<Scope>) -> Flow {
         match &self.for_each {
-            None => self.call(scope, jq::null(), None),
-            Some(each) => match each.values(jq::null(), &None, scope) {
-                Ok(values) => {
+            None => self.call(scope, jq::null().into(), None),
+            Some(each) => match each.begin(scope) {
+                Some(Ok(values)) => {
                     let collector = self.collector(scope);
                     let producers = self.producers(values, None, scope, collector.as_ref());
                     collector.iter().for_each(|collector| collector.close());
                     Flow::of(producers).at_most(self.at_once)
                 }
-                Err(error) => Flow::one(scope.next_producer(), ready(Some(Err(error)))),
+                Some(Err(error)) => Flow::one(scope.next_producer(), ready(Some(Err(error)))),
+                None => {
+                    let unit = Answer::of_value(jq::null());
+                    self.spread(each, Flow::one(scope.next_producer(), ready(Some(Ok(unit)))), scope)
+                }
             },
         }
     }
@@ -689,17 +742,17 @@ async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> O
     };
     let (names, text) = (answer.names.clone(), format::Text::of(&answer));
     let item = match calling.reads_item {
-        true => match format::value(answer, calling.max_body).await {
+        true => match format::data(answer, calling.max_body).await {
             Ok(item) => item,
             Err(error) => return Some(Err(error)),
         },
-        false => jq::null(),
+        false => jq::null().into(),
     };
     calling.make(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
 }
 
 impl Calls {
-    fn call(&self, scope: &Arc<Scope>, item: Value, names: Names) -> Flow {
+    fn call(&self, scope: &Arc<Scope>, item: Data, names: Names) -> Flow {
         Flow::one(scope.next_producer(), self.calling.clone().make(item, names, scope.clone()))
     }
 
@@ -718,7 +771,7 @@ impl Calls {
         let outcome = |item| -> BoxFuture<'static, Outcome> {
             let (calling, names, scope) = (self.calling.clone(), names.clone(), scope.clone());
             match collector {
-                None => Box::pin(calling.make(item, names, scope)),
+                None => Box::pin(calling.make(Data::from(item), names, scope)),
                 Some(collector) => Box::pin(calling.ask(item, names, scope, collector.clone(), collector.expect())),
             }
         };
@@ -765,8 +818,10 @@ impl Calls {
             Some(other) => return alone(other),
         };
         let (names, text) = (answer.names.clone(), format::Text::of(&answer));
-        let item = format::value(answer, self.calling.max_body).await;
-        let values = item.and_then(|item| each.values(item, &names, &scope));
+        let values = match format::data(answer, self.calling.max_body).await {
+            Ok(item) => each.values(item, &names, &scope).await,
+            Err(error) => Err(error),
+        };
         match values.map_err(|error| format::explain(text.as_ref(), error)) {
             Ok(values) => self.producers(values, names, &scope, batches.as_ref().map(|(collector, _)| collector)),
             Err(error) => alone(Err(error)),

@@ -190,7 +190,7 @@ struct Calls {
 struct Read {
     status: http::StatusCode,
     headers: http::HeaderMap,
-    value: jq::Value,
+    data: Data,
     names: Names,
     upstream: Option<Arc<str>>,
     accepted: bool,
@@ -209,7 +209,7 @@ impl Step for Calls {
                 Some(Needed { need: *need, name, reading })
             });
             let making: BoxFuture<'static, Outcome> = match call.needs.is_empty() {
-                true => Box::pin(call.calling.clone().make(jq::null(), None, scope.clone())),
+                true => Box::pin(call.calling.clone().make(jq::null().into(), None, scope.clone())),
                 false => Box::pin(make(call.calling.clone(), needs.collect(), scope.clone())),
             };
             let needed = |other: &Call| other.needs.iter().any(|need| need.at == at);
@@ -255,14 +255,14 @@ async fn make(calling: Arc<Calling>, needs: Vec<Needed>, scope: Arc<Scope>) -> O
             continue;
         }
         match read.and_then(|read| read.map(|read| read.usable(&name)).transpose()) {
-            Ok(read) => names.values.extend(read.map(|read| (name, read.value.into()))),
+            Ok(read) => names.values.extend(read.map(|read| (name, read.data))),
             Err(error) => return Some(calling.otherwise().ok_or(error)),
         }
     }
     if !answers.is_empty() {
         names.values.push(answers::gather(answers));
     }
-    calling.make(jq::null(), Some(Arc::new(names)), scope).await
+    calling.make(jq::null().into(), Some(Arc::new(names)), scope).await
 }
 
 /// What a call answered.
@@ -279,19 +279,19 @@ async fn read(making: BoxFuture<'static, Outcome>, bound: usize, name: Arc<str>)
     let (status, headers, names) = (answer.status, answer.headers.clone(), answer.names.clone());
     let (upstream, accepted) = (answer.upstream.clone(), answer.accepted);
     let usable = answer.is_usable();
-    let value = match format::value(answer, bound).await {
+    let data = match format::data(answer, bound).await {
         // What nobody can use need not be readable.
-        Err(_) if !usable => jq::null(),
-        value => value.map_err(|error| error.at_step(format!("requests.{name}")))?,
+        Err(_) if !usable => jq::null().into(),
+        data => data.map_err(|error| error.at_step(format!("requests.{name}")))?,
     };
-    Ok(Some(Read { status, headers, value, names, upstream, accepted }))
+    Ok(Some(Read { status, headers, data, names, upstream, accepted }))
 }
 
 impl Read {
     fn answer(self) -> Answer {
         let (status, headers, names) = (self.status, self.headers, self.names);
         let (upstream, accepted) = (self.upstream, self.accepted);
-        Answer { status, headers, names, upstream, accepted, ..Answer::of_value(self.value) }
+        Answer { status, headers, names, upstream, accepted, ..Answer::of_value(self.data) }
     }
 
     /// What other calls may use.
@@ -299,7 +299,7 @@ impl Read {
         if self.accepted || self.status.is_success() {
             return Ok(self);
         }
-        let error = failure(self.status, &self.headers, &self.value).at_step(format!("requests.{name}"));
+        let error = failure(self.status, &self.headers, &self.data).at_step(format!("requests.{name}"));
         Err(self.upstream.iter().fold(error, Error::of_upstream))
     }
 }

@@ -10,17 +10,18 @@ use http::header::{
 };
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Flow, Outcome, undescribe};
+use crate::flow::{Answer, Body, Flow, Names, Outcome, undescribe};
 use crate::format::{self, json};
 use crate::http1::fields::hop_by_hop;
 use crate::jq::value::{self, Shape as Kinds};
 use crate::jq::{self, Data, Filter, Value};
+use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, Size, Texts};
 use crate::step::view::View;
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
 use crate::template::{Source, Template, TemplateKind};
 
 /// The answer to the client, with the place where it is written.
@@ -207,6 +208,8 @@ struct Ready {
     body: Option<Filter>,
     /// Whether an expression uses `.`.
     reads: bool,
+    /// Whether one does that needs it parsed.
+    parses: bool,
     blame: Blame,
     max_body: usize,
 }
@@ -237,7 +240,7 @@ fn blank() -> Answer {
 async fn respond(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome.unwrap_or_else(|| Ok(blank())) {
         Ok(answer) if answer.is_usable() => {
-            let answered = ready.answer(answer, &scope).await;
+            let answered = ready.clone().answer(answer, scope).await;
             Some(answered.map_err(|error| ready.blame.lay(error).at_step("respond")))
         }
         other => Some(other),
@@ -253,38 +256,39 @@ impl Ready {
         let templates = headers.iter().flat_map(|(_, templates)| templates).flat_map(Template::filters);
         let filters: Vec<&Filter> = templates.chain(status_filter).chain(&body).collect();
         let reads = !first && filters.iter().any(|filter| filter.reads_item());
+        let parses =
+            reads && filters.iter().take(filters.len() - usize::from(body.is_some())).any(|filter| filter.reads_item());
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, first)).collect();
         let worst = [Blame::Upstream, Blame::Client].into_iter().find(|blame| blames.contains(blame));
-        Ready { blame: worst.unwrap_or(Blame::Operator), reads, status, headers, body, max_body }
+        let blame = worst.unwrap_or(Blame::Operator);
+        Ready { blame, reads, parses, status, headers, body, max_body }
     }
 
-    async fn answer(&self, answer: Answer, scope: &Scope) -> Result<Answer, Error> {
+    async fn answer(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
         let text = format::Text::of(&answer);
         self.shape(answer, scope).await.map_err(|error| format::explain(text.as_ref(), error))
     }
 
-    async fn shape(&self, answer: Answer, scope: &Scope) -> Result<Answer, Error> {
+    async fn shape(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
         let (mut answer, item) = match self.reads {
             true => format::peek(answer, self.max_body).await?,
             false => (answer, jq::null().into()),
         };
-        let value = if self.reads { item.clone().into_value() } else { jq::null() };
-        let names = answer.names.clone();
-        let view = View { item: &value, names: &names, scope, blame: self.blame };
-        if let Some(status) = &self.status {
-            answer.status = status.evaluate(&view)?;
-        }
-        if let Some(filter) = &self.body {
+        let (ready, names) = (self.clone(), answer.names.clone());
+        let weight = self.weigh(&item, &names, &scope);
+        let made = offload::run(weight, move || ready.make(&item, &names, &scope)).await?;
+        answer.status = made.status.unwrap_or(answer.status);
+        if self.body.is_some() {
             answer.headers.remove(CONTENT_ENCODING);
             match self.status {
                 None => answer.redescribe(),
                 Some(_) => undescribe(&mut answer.headers),
             }
-            answer.body = body(apply(filter, item, &names, scope, self.blame)?)?;
+            answer.body = body(made.outputs)?;
         }
-        self.set_fields(&mut answer.headers, &view)?;
+        self.set_fields(&mut answer.headers, made.fields);
         if self.headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
-            answer.body = typed(answer.body, &answer.headers)?;
+            answer.body = typed(answer.body, &answer.headers).await?;
         }
         if has_no_body(answer.status) {
             empty(&mut answer);
@@ -292,20 +296,50 @@ impl Ready {
         Ok(answer)
     }
 
-    fn set_fields(&self, headers: &mut HeaderMap, view: &View<'_>) -> Result<(), Error> {
-        for (name, templates) in &self.headers {
-            // Each is a cookie of its own: those that an upstream set are not meant.
-            if *name != SET_COOKIE {
-                headers.remove(name);
-            }
+    fn weigh(&self, item: &Data, names: &Names, scope: &Scope) -> usize {
+        let status = match &self.status {
+            Some(Status::Jq(filter)) => Some(&**filter),
+            _ => None,
+        };
+        let templates = self.headers.iter().flat_map(|(_, templates)| templates).flat_map(Template::filters);
+        templates.chain(status).chain(&self.body).map(|filter| weigh(filter, item, names, scope)).sum()
+    }
+
+    /// What the expressions give.
+    fn make(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Made, Error> {
+        let value = if self.parses { item.clone().into_value() } else { jq::null() };
+        let view = View { item: &value, names, scope, blame: self.blame };
+        let status = self.status.as_ref().map(|status| status.evaluate(&view)).transpose()?;
+        let outputs = match &self.body {
+            Some(filter) => apply(filter, item.clone(), names, scope, self.blame)?,
+            None => Vec::new(),
+        };
+        let mut fields = Vec::with_capacity(self.headers.len());
+        for (at, (name, templates)) in self.headers.iter().enumerate() {
             for template in templates {
-                if let Some(value) = view.field(name, template)? {
-                    headers.append(name.clone(), value);
-                }
+                fields.extend(view.field(name, template)?.map(|value| (at, value)));
             }
         }
-        Ok(())
+        Ok(Made { status, outputs, fields })
     }
+
+    fn set_fields(&self, headers: &mut HeaderMap, fields: Vec<(usize, HeaderValue)>) {
+        // Each is a cookie of its own: those that an upstream set are not meant.
+        for (name, _) in self.headers.iter().filter(|(name, _)| *name != SET_COOKIE) {
+            headers.remove(name);
+        }
+        for (at, value) in fields {
+            headers.append(self.headers[at].0.clone(), value);
+        }
+    }
+}
+
+/// What the expressions give.
+struct Made {
+    status: Option<StatusCode>,
+    outputs: Vec<Data>,
+    /// Each with the place of its field.
+    fields: Vec<(usize, HeaderValue)>,
 }
 
 impl Status {
@@ -341,17 +375,14 @@ fn body(mut outputs: Vec<Data>) -> Result<Body, Error> {
 }
 
 /// A value in the form that its content type says.
-fn typed(body: Body, headers: &HeaderMap) -> Result<Body, Error> {
-    let value = match body {
-        Body::Value(value) => value,
-        Body::Json(raw) if !format::is_json_type(headers) => raw.value(),
-        Body::Json(raw) => return Ok(Body::Bytes(raw.bytes().clone())),
-        body => return Ok(body),
-    };
-    if format::is_json_type(headers) {
-        return json::to_bytes(&value).map(Body::Bytes);
+async fn typed(body: Body, headers: &HeaderMap) -> Result<Body, Error> {
+    match body {
+        Body::Value(value) if format::is_json_type(headers) => json::to_bytes(&value).map(Body::Bytes),
+        Body::Value(value) => text(&value).map(Body::Bytes),
+        Body::Json(raw) if format::is_json_type(headers) => Ok(Body::Bytes(raw.bytes().clone())),
+        Body::Json(raw) => offload::run(raw.bytes().len(), move || text(&raw.value())).await.map(Body::Bytes),
+        body => Ok(body),
     }
-    text(&value).map(Body::Bytes)
 }
 
 fn text(value: &Value) -> Result<Bytes, Error> {

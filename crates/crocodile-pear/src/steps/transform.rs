@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Outcome};
 use crate::format;
-use crate::jq::Filter;
+use crate::jq::{Data, Filter};
+use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, apply};
+use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, apply, weigh};
 
 spec! {
     /// Gives each item a new body. Written short as the expression alone. The item's body is read whole, within
@@ -70,18 +71,24 @@ impl Step for Transforming {
 async fn transform(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
         Ok(answer) if answer.is_usable() => {
-            ready.apply(answer, &scope).await.map_err(|error| error.at_step(ready.step)).transpose()
+            ready.clone().apply(answer, scope).await.map_err(|error| error.at_step(ready.step)).transpose()
         }
         other => Some(other),
     }
 }
 
 impl Ready {
-    async fn apply(&self, answer: Answer, scope: &Scope) -> Result<Option<Answer>, Error> {
+    fn filter(&self, item: &Data) -> &Filter {
+        self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter)
+    }
+
+    async fn apply(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Option<Answer>, Error> {
         let text = format::Text::of(&answer);
         let (mut answer, item) = format::open(answer, self.max_body).await?;
-        let filter = self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter);
-        let outputs = apply(filter, item, &answer.names, scope, self.blame);
+        let names = answer.names.clone();
+        let weight = weigh(self.filter(&item), &item, &names, &scope);
+        let outputs = move || apply(self.filter(&item), item.clone(), &names, &scope, self.blame);
+        let outputs = offload::run(weight, outputs).await;
         let mut outputs = outputs.map_err(|error| format::explain(text.as_ref(), error))?;
         if outputs.len() > 1 {
             let detail = format!("the expression gives {} values where one is needed; put it in [ ]", outputs.len());

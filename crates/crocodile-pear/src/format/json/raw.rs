@@ -9,10 +9,14 @@ use super::look::look;
 use super::{DEPTH, check, read, trim, walk, write_string};
 use crate::error::Error;
 use crate::jq::value::{self, Value};
+use crate::offload;
 
 /// JSON, checked and kept as it came; parsed when somebody looks inside, and then once. Cheap to clone.
 #[derive(Clone)]
 pub struct Raw(Arc<Inner>);
+
+/// A document and its values.
+struct Parsed(Raw, Value);
 
 struct Inner {
     bytes: Bytes,
@@ -28,7 +32,7 @@ impl Raw {
     pub fn check(bytes: &Bytes) -> Result<Self, Error> {
         match look(bytes) {
             Some(seen) if !seen.endless => Ok(Raw::sound(trim(bytes), seen.depth)),
-            Some(_) => read(bytes).map(|value| Raw::of(bytes.clone(), u8::MAX, value.into())),
+            Some(_) => read(bytes).map(|value| Raw::of(bytes.clone(), u8::MAX, OnceLock::new()).with_value(value)),
             None => Err(check(bytes).err().unwrap_or_else(super::check::unclear)),
         }
     }
@@ -40,6 +44,14 @@ impl Raw {
 
     fn of(bytes: Bytes, depth: u8, value: OnceLock<Value>) -> Self {
         Raw(Arc::new(Inner { bytes, depth, value }))
+    }
+
+    /// Keeps the values, if they are few.
+    fn with_value(self, value: Value) -> Self {
+        if self.0.bytes.len() <= offload::SMALL {
+            let _ = self.0.value.set(value);
+        }
+        self
     }
 
     /// The document, without whitespace around it.
@@ -98,10 +110,19 @@ impl Raw {
         (usize::from(depth) <= DEPTH).then(|| Raw::sound(out.into(), depth))
     }
 
-    /// The same, parsed.
+    /// The same, parsed. The values of a large document are kept only while a helper thread works with them: they take
+    /// many times its bytes, and long to free.
     pub fn value(&self) -> Value {
         let parse = || read(&self.0.bytes).unwrap_or_else(|_| value::null());
-        self.0.value.get_or_init(parse).clone()
+        if self.0.bytes.len() <= offload::SMALL || self.is_parsed() {
+            return self.0.value.get_or_init(parse).clone();
+        }
+        let kept = offload::find(|Parsed(raw, value): &Parsed| Arc::ptr_eq(&raw.0, &self.0).then(|| value.clone()));
+        kept.unwrap_or_else(|| {
+            let value = parse();
+            offload::keep(Parsed(self.clone(), value.clone()));
+            value
+        })
     }
 }
 

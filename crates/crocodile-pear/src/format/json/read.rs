@@ -6,9 +6,19 @@ use memchr::memchr;
 use super::{check, quoted};
 use crate::error::{Error, Kind};
 use crate::jq::value::{self, Value};
+use crate::offload;
 
 /// A longer number is refused: reading it as an integer costs the square of its length.
 pub const DIGITS: usize = 1000;
+
+/// Bytes that an object takes, one of its fields, a list, and one of its items: what the allocator was seen to give.
+const OBJECT: usize = 160;
+const FIELD: usize = 112;
+const LIST: usize = 48;
+const ITEM: usize = 16;
+
+/// Bytes that are counted at a time.
+const COUNTED: usize = 32 << 10;
 
 /// Checks a document and parses it: number literals as they were written, keys in their order.
 ///
@@ -18,7 +28,7 @@ pub const DIGITS: usize = 1000;
 /// `Kind::Malformed`, as [`check`] gives it.
 pub fn read(bytes: &Bytes) -> Result<Value, Error> {
     check(bytes)?;
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = Reader { bytes, at: 0, made: 0 };
     reader.value()
 }
 
@@ -26,6 +36,8 @@ pub fn read(bytes: &Bytes) -> Result<Value, Error> {
 struct Reader<'a> {
     bytes: &'a Bytes,
     at: usize,
+    /// Bytes that were made, and are not counted yet.
+    made: usize,
 }
 
 impl Reader<'_> {
@@ -53,6 +65,7 @@ impl Reader<'_> {
             let field = self.value()?;
             fields.insert(value::text(key), field);
         }
+        self.count(OBJECT + fields.len() * FIELD);
         Ok(value::fields_of(fields))
     }
 
@@ -62,7 +75,15 @@ impl Reader<'_> {
         while self.more(b']') {
             items.push(self.value()?);
         }
+        self.count(LIST + items.capacity() * ITEM);
         Ok(value::list(items))
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.made += bytes;
+        if self.made > COUNTED {
+            offload::hold(std::mem::take(&mut self.made));
+        }
     }
 
     /// Whether another item comes; steps over the comma or the end.

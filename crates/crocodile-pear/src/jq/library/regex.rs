@@ -162,6 +162,9 @@ const STATES: usize = 2_000;
 /// Times that it may go back in one search.
 const BACK: usize = 200_000;
 
+/// Nanoseconds that a unit of work takes elsewhere.
+const UNIT: usize = 40;
+
 /// Regular expressions that a thread keeps compiled.
 const KEPT: usize = 4;
 
@@ -274,8 +277,8 @@ impl Search {
             _ => self.text.len(),
         };
         // What it went over, and what it took if it went back often.
-        let work = 8 + (end.saturating_sub(start)) * (1 + self.regex.states / 8) / 16;
-        charge(work.max(began.elapsed().as_nanos() as usize / 100));
+        let work = 16 + (end.saturating_sub(start)) * (1 + self.regex.states / 8) / 16;
+        charge(work.max(began.elapsed().as_nanos() as usize / UNIT));
         match found {
             Ok(found) => Ok(found),
             Err(_) => fail("Regex failure: the regular expression goes back too often"),
@@ -327,7 +330,7 @@ impl Search {
         for (group, name) in self.regex.names.iter().enumerate() {
             let Some(name) = name else { continue };
             let found = span(captures, group).map_or(Item::null(), |(from, to)| Item::text(self.text.slice(from..to)));
-            budget::grow(48);
+            budget::grow(item::FIELD);
             fields.insert(crate::jq::value::text(name.clone()), found.value);
         }
         Item::made(crate::jq::value::fields_of(fields), 0)

@@ -80,6 +80,7 @@ impl Form {
 }
 
 /// Writes a list item by item.
+#[derive(Clone)]
 pub struct Writer {
     form: Form,
     begun: bool,

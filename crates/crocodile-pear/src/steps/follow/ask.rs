@@ -61,12 +61,12 @@ impl Ask {
     async fn embed(self, answer: Answer, coming: Coming) -> Result<Answer, Error> {
         let text = format::Text::of(&answer);
         let (mut answer, item) = format::open(answer, self.ready.max_body).await?;
-        let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope);
+        let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope).await;
         let values = values.map_err(|error| format::explain(text.as_ref(), error))?;
         let found = self.found(values, &answer.names, coming).await?;
         answer.redescribe();
         answer.names = self.ready.rebase(answer.names, found.base, item.is_object());
-        answer.body = self.ready.put(item, found.data)?.into();
+        answer.body = self.ready.put(item, found.data).await?.into();
         Ok(answer)
     }
 

@@ -12,7 +12,8 @@ use super::{Calling, Request};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Names, undescribe};
 use crate::format;
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Data, Filter, Value};
+use crate::offload;
 use crate::problem::Span;
 use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
@@ -162,7 +163,10 @@ impl Asking {
         scope: Arc<Scope>,
     ) -> BoxFuture<'static, Table> {
         Box::pin(async move {
-            let found = match self.prepare(&values, &names, &scope) {
+            let weight = scope.weight(&self.calling.uses, &names);
+            let (asking, asked, known, request) = (self.clone(), values.clone(), names.clone(), scope.clone());
+            let call = offload::run(weight, move || asking.prepare(&asked, &known, &request)).await;
+            let found = match call {
                 Ok(call) if values.len() > 1 && self.is_long(&call) => return self.halves(values, names, scope).await,
                 Ok(call) => self.fetch(call, &names, &scope).await,
                 Err(error) => Err(error),
@@ -205,7 +209,7 @@ impl Asking {
     }
 
     /// Makes the call, and finds what each item of the answer belongs to.
-    async fn fetch(&self, call: Call, names: &Names, scope: &Scope) -> Result<Found, Error> {
+    async fn fetch(self: &Arc<Self>, call: Call, names: &Names, scope: &Arc<Scope>) -> Result<Found, Error> {
         let upstream = &self.calling.upstream;
         let base = Base::At(upstream.name().clone(), upstream.url(&call.target).into());
         let answer = upstream.call(call).await?;
@@ -220,27 +224,31 @@ impl Asking {
             let size = body.len();
             let answer = Answer { body: Body::Bytes(body), ..answer };
             let text = format::Text::of(&answer);
-            let value = format::value(answer, self.calling.max_body).await?;
-            let items = if used { self.sort(value, names, scope) } else { Ok(Items::Whole(value)) };
-            Ok((size, items.map_err(|error| format::explain(text.as_ref(), error))?))
+            let data = format::data(answer, self.calling.max_body).await?;
+            if !used {
+                return Ok((size, Items::Whole(data)));
+            }
+            let (asking, names, scope) = (self.clone(), names.clone(), scope.clone());
+            let sorted = offload::run(size, move || asking.sort(data.clone(), &names, &scope)).await;
+            Ok((size, sorted.map_err(|error| format::explain(text.as_ref(), error))?))
         };
         let (size, items) = match read.await {
             Ok(read) => read,
             Err(error) if used => return Err(self.name(error)),
             // What cannot be used need not be readable.
-            Err(_) => (0, Items::Whole(jq::null())),
+            Err(_) => (0, Items::Whole(jq::null().into())),
         };
         Ok(Found { status, items, headers, base, size })
     }
 
     /// The items by their keys.
-    fn sort(&self, answer: Value, names: &Names, scope: &Scope) -> Result<Items, Error> {
+    fn sort(&self, answer: Data, names: &Names, scope: &Scope) -> Result<Items, Error> {
         let Some(batching) = &self.batching else { return Ok(Items::Whole(answer)) };
-        let mut sorted: HashMap<String, Vec<Value>> = HashMap::new();
-        for item in evaluate(&batching.items, answer, names, scope, Blame::Upstream)? {
+        let mut sorted: HashMap<String, Vec<Data>> = HashMap::new();
+        for item in evaluate(&batching.items, answer.into_value(), names, scope, Blame::Upstream)? {
             for key in evaluate(&batching.key, item.clone(), names, scope, Blame::Upstream)? {
                 if let Some(key) = template::scalar(&key) {
-                    sorted.entry(key).or_default().push(item.clone());
+                    sorted.entry(key).or_default().push(Data::made(item.clone())?);
                 }
             }
         }
@@ -250,16 +258,16 @@ impl Asking {
     /// What a value has of it; null for nothing.
     fn document(&self, found: &Found, key: &Key) -> Arc<Document> {
         let many = self.batching.as_ref().is_some_and(|batching| batching.many);
-        let (value, size) = match &found.items {
-            Items::Whole(value) => (value.clone(), found.size),
+        let (data, size) = match &found.items {
+            Items::Whole(data) => (data.clone(), found.size),
             Items::Sorted(sorted) => {
                 let own = sorted.get(&**key).map(Vec::as_slice).unwrap_or_default();
-                let value = if many { jq::list(own.to_vec()) } else { own.first().cloned().unwrap_or_else(jq::null) };
-                (value, found.size / sorted.len().max(1))
+                let one = || own.first().cloned().unwrap_or_else(|| jq::null().into());
+                (if many { Data::list(own.to_vec()) } else { one() }, found.size / sorted.len().max(1))
             }
         };
         let (status, headers, base) = (found.status, found.headers.clone(), found.base.clone());
-        Arc::new(Document { status, data: value.into(), headers, base, size })
+        Arc::new(Document { status, data, headers, base, size })
     }
 
     fn name(&self, error: Error) -> Error {
@@ -278,6 +286,6 @@ struct Found {
 
 enum Items {
     /// It is what each value has.
-    Whole(Value),
-    Sorted(HashMap<String, Vec<Value>>),
+    Whole(Data),
+    Sorted(HashMap<String, Vec<Data>>),
 }

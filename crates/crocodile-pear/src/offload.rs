@@ -1,0 +1,106 @@
+//! Long work: what reads, evaluates, converts or writes a large document is lent to helper threads.
+//!
+//! A core serves many connections on one thread, so nothing may hold it for long. Small work runs at once where it is asked for, with
+//! a small allowance. Work on a large document, and work that has used up its allowance, goes to a helper thread and begins anew there: it
+//! must give the same each time. The helper threads, their queue and the memory of what they do are bounded.
+
+mod memory;
+mod meter;
+mod pool;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::oneshot;
+
+use crate::error::{Error, Kind};
+pub use meter::{charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left};
+use pool::{Done, Order, Task};
+pub use pool::{Settings, configure};
+
+/// What is read on the core that asks for it: half a millisecond of JSON, one or two of XML.
+pub const SMALL: usize = 64 << 10;
+
+/// Work on so much is long: a thread is kept free of it.
+const LARGE: usize = 1 << 20;
+
+/// Bytes that a parsed document takes for each byte of its text. It is where a reservation begins; what is used is counted.
+const PARSED: u64 = 12;
+
+/// Does some work: here if it is small, else on a helper thread. `weight` is how many bytes it reads.
+///
+/// # Errors
+/// Those of the work; `Overloaded` where too much waits for helper threads; `Expression` where it needs more memory than all
+/// work may have.
+pub async fn run<T, J>(weight: usize, job: J) -> Result<T, Error>
+where
+    T: Send + 'static,
+    J: Fn() -> Result<T, Error> + Send + 'static,
+{
+    let mut large = weight >= LARGE;
+    if weight <= SMALL {
+        match meter::attempt(&job) {
+            Some(done) => return done,
+            None => large = true,
+        }
+    }
+    lend(weight, large, job).await
+}
+
+/// Does some work here, if it is small.
+pub fn attempt<T>(weight: usize, job: impl Fn() -> T) -> Option<T> {
+    if weight <= SMALL { meter::attempt(&job) } else { None }
+}
+
+async fn lend<T, J>(weight: usize, large: bool, job: J) -> Result<T, Error>
+where
+    T: Send + 'static,
+    J: Fn() -> Result<T, Error> + Send + 'static,
+{
+    let (sender, receiver) = oneshot::channel();
+    let mut sender = Some(sender);
+    let mut tell = move |done| {
+        // Nobody waits for it if the client has left.
+        let _ = sender.take().map(|sender| sender.send(done));
+    };
+    let run = move |order: Order<'_>| match order {
+        Order::Fail(error) => {
+            tell(Err(error));
+            Done::Ended
+        }
+        Order::Run(reserved, abandoned) => match meter::help(reserved, abandoned, &job) {
+            Ok(done) => {
+                tell(done);
+                Done::Ended
+            }
+            Err(done) => done,
+        },
+    };
+    let abandoned = Arc::new(AtomicBool::new(false));
+    let need = (weight as u64).saturating_mul(PARSED);
+    let awaited = Awaited(abandoned.clone());
+    pool::push(Task { run: Box::new(run), need, large, abandoned })?;
+    let done = receiver.await;
+    drop(awaited);
+    done.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "the work broke its thread")))
+}
+
+/// Dropped with the future that waits: nobody wants the result then.
+struct Awaited(Arc<AtomicBool>);
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does long work on this thread, as a helper thread would.
+#[cfg(test)]
+pub fn alone<T>(job: impl FnOnce() -> T) -> T {
+    let job = std::cell::Cell::new(Some(job));
+    let done = meter::help(0, &Arc::default(), &|| job.take().map(|job| job()));
+    done.ok().flatten().expect("memory for it")
+}
+
+#[cfg(test)]
+mod tests;

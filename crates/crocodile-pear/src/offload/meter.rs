@@ -1,0 +1,276 @@
+//! What the work of this thread has used, and may use.
+//!
+//! Work that may not go on is unwound, not given an error: expressions catch errors, and would go on.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::memory;
+use super::pool::Done;
+use crate::error::{Error, Kind};
+
+/// Units of work on a thread that serves others too: one millisecond of usual steps, five of the dearest.
+const CORE: u64 = 25_000;
+
+/// Bytes that it may make until then.
+const TRIAL_BYTES: u64 = 1 << 20;
+
+/// Units until a helper thread looks whether others wait for its core.
+const SLICE: u64 = 2_000;
+
+/// Bytes that are counted at a time.
+const BYTES: u64 = 64 << 10;
+
+/// Bytes that are reserved at a time.
+const RESERVE: u64 = 1 << 20;
+
+/// How long a helper thread computes before it asks whether somebody waits for its core. The system itself asks only every few
+/// milliseconds.
+const TURN: Duration = Duration::from_micros(250);
+
+/// Where work runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On a thread that serves others too, to its end.
+    Core,
+    /// There as well, and elsewhere if it is long.
+    Trial,
+    /// On a helper thread.
+    Helper,
+}
+
+struct Meter {
+    place: Cell<Place>,
+    /// Units until somebody looks, and those behind them.
+    slice: Cell<u64>,
+    work: Cell<u64>,
+    /// The same of bytes that an evaluation makes.
+    bytes: Cell<u64>,
+    growth: Cell<u64>,
+    /// What of a trial is left.
+    trial: Cell<u64>,
+    /// Bytes that are reserved, and those of them that are not used.
+    reserved: Cell<u64>,
+    spare: Cell<u64>,
+    since: Cell<Option<Instant>>,
+    abandoned: RefCell<Option<Arc<AtomicBool>>>,
+    kept: RefCell<Vec<Box<dyn Any>>>,
+}
+
+thread_local! {
+    static METER: Meter = const {
+        Meter {
+            place: Cell::new(Place::Core),
+            slice: Cell::new(0),
+            work: Cell::new(0),
+            bytes: Cell::new(0),
+            growth: Cell::new(0),
+            trial: Cell::new(0),
+            reserved: Cell::new(0),
+            spare: Cell::new(0),
+            since: Cell::new(None),
+            abandoned: RefCell::new(None),
+            kept: RefCell::new(Vec::new()),
+        }
+    };
+}
+
+/// Why an evaluation ends early, which fails.
+struct Exhausted(&'static str);
+
+/// Why work ends early, and may begin anew.
+enum Stopped {
+    /// It is long.
+    Long,
+    /// Others have the memory that it needs.
+    Starved,
+    /// Nobody wants it any more.
+    Abandoned,
+}
+
+/// Does work here, as long as it is small.
+pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
+    METER.with(|meter| {
+        let before = meter.place.replace(Place::Trial);
+        meter.trial.set(CORE);
+        let done = catch_unwind(AssertUnwindSafe(job));
+        meter.place.set(before);
+        match done {
+            Ok(done) => Some(done),
+            Err(payload) if payload.is::<Stopped>() => None,
+            Err(payload) => resume_unwind(payload),
+        }
+    })
+}
+
+/// Does work on a helper thread, with so many bytes reserved. They are given back when it has ended.
+pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T) -> Result<T, Done> {
+    METER.with(|meter| {
+        meter.place.set(Place::Helper);
+        meter.reserved.set(reserved);
+        meter.spare.set(reserved);
+        meter.since.set(Some(Instant::now()));
+        *meter.abandoned.borrow_mut() = Some(abandoned.clone());
+        // Nothing that it worked with is looked at again.
+        let done = catch_unwind(AssertUnwindSafe(job));
+        meter.place.set(Place::Core);
+        meter.kept.borrow_mut().clear();
+        let used = meter.reserved.replace(0);
+        let alone = memory::taken() <= used;
+        memory::give(used);
+        done.map_err(|payload| match payload.downcast_ref::<Stopped>() {
+            Some(Stopped::Starved) if alone => Done::Oversized,
+            Some(Stopped::Starved) => Done::Starved(used),
+            _ => Done::Ended,
+        })
+    })
+}
+
+/// Evaluates with so many units of work, and so many bytes that may be made.
+///
+/// # Errors
+/// Those of the evaluation, and `Kind::Expression` where it uses up either.
+pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    METER.with(|meter| {
+        let (work, growth, slice) = match meter.place.get() {
+            Place::Core => (work.min(CORE), growth, work.min(CORE)),
+            Place::Trial => (work.min(meter.trial.get()), growth.min(TRIAL_BYTES), work.min(meter.trial.get())),
+            Place::Helper => (work, growth, work.min(SLICE)),
+        };
+        meter.slice.set(slice);
+        meter.work.set(work - slice);
+        meter.bytes.set(0);
+        meter.growth.set(growth);
+        let done = catch_unwind(AssertUnwindSafe(job));
+        let used = work - (meter.slice.get() + meter.work.get());
+        meter.trial.set(meter.trial.get().saturating_sub(used));
+        done.unwrap_or_else(|payload| {
+            if payload.is::<Stopped>() {
+                resume_unwind(payload);
+            }
+            let reason = payload.downcast_ref::<Exhausted>().map_or("the expression broke its engine", |it| it.0);
+            Err(Error::new(Kind::Expression, reason))
+        })
+    })
+}
+
+/// Takes units of work.
+#[inline]
+pub fn charge(units: usize) {
+    METER.with(|meter| match meter.slice.get().checked_sub(units as u64) {
+        Some(left) => meter.slice.set(left),
+        None => meter.refill(units as u64),
+    });
+}
+
+/// Units that are left.
+pub fn left() -> u64 {
+    METER.with(|meter| meter.slice.get() + meter.work.get())
+}
+
+/// Takes bytes that an evaluation makes.
+#[inline]
+pub fn grow(bytes: usize) {
+    METER.with(|meter| match meter.bytes.get().checked_sub(bytes as u64) {
+        Some(left) => meter.bytes.set(left),
+        None => meter.swell(bytes as u64),
+    });
+}
+
+/// Counts bytes that a reader makes of what came in.
+pub fn hold(bytes: usize) {
+    METER.with(|meter| {
+        if meter.place.get() == Place::Helper {
+            meter.reserve(bytes as u64);
+            meter.give_way();
+        }
+    });
+}
+
+/// Gives up the evaluation.
+pub fn exhaust(reason: &'static str) -> ! {
+    METER.with(|meter| meter.exhaust(reason))
+}
+
+/// Whether this is a helper thread at work: what it makes is best written here too.
+pub fn is_lent() -> bool {
+    METER.with(|meter| meter.place.get() == Place::Helper)
+}
+
+/// Keeps something until the work of this helper thread has ended. Elsewhere it is dropped.
+pub fn keep(thing: impl Any) {
+    METER.with(|meter| {
+        if meter.place.get() == Place::Helper {
+            meter.kept.borrow_mut().push(Box::new(thing));
+        }
+    });
+}
+
+/// Finds what was kept.
+pub fn find<T: Any, F>(pick: impl Fn(&T) -> Option<F>) -> Option<F> {
+    METER.with(|meter| meter.kept.borrow().iter().filter_map(|kept| kept.downcast_ref()).find_map(pick))
+}
+
+impl Meter {
+    #[cold]
+    fn refill(&self, units: u64) {
+        let due = units - self.slice.get();
+        let Some(rest) = self.work.get().checked_sub(due) else {
+            self.exhaust("the expression does not end within its budget")
+        };
+        let next = rest.min(SLICE);
+        self.slice.set(next);
+        self.work.set(rest - next);
+        self.give_way();
+    }
+
+    #[cold]
+    fn swell(&self, bytes: u64) {
+        let due = bytes - self.bytes.get();
+        let Some(rest) = self.growth.get().checked_sub(due) else {
+            self.exhaust("the expression makes more data than its budget")
+        };
+        let next = rest.min(BYTES);
+        self.bytes.set(next);
+        self.growth.set(rest - next);
+        if self.place.get() == Place::Helper {
+            self.reserve(due + next);
+        }
+    }
+
+    fn reserve(&self, bytes: u64) {
+        if let Some(spare) = self.spare.get().checked_sub(bytes) {
+            return self.spare.set(spare);
+        }
+        let due = bytes - self.spare.get();
+        let more = due.max(RESERVE);
+        if !memory::take(more) {
+            resume_unwind(Box::new(Stopped::Starved));
+        }
+        self.reserved.set(self.reserved.get() + more);
+        self.spare.set(more - due);
+    }
+
+    fn give_way(&self) {
+        if self.since.get().is_none_or(|since| since.elapsed() < TURN) {
+            return;
+        }
+        if self.abandoned.borrow().as_ref().is_some_and(|abandoned| abandoned.load(Ordering::Relaxed)) {
+            resume_unwind(Box::new(Stopped::Abandoned));
+        }
+        thread::yield_now();
+        self.since.set(Some(Instant::now()));
+    }
+
+    fn exhaust(&self, reason: &'static str) -> ! {
+        match self.place.get() {
+            Place::Trial => resume_unwind(Box::new(Stopped::Long)),
+            Place::Core | Place::Helper => resume_unwind(Box::new(Exhausted(reason))),
+        }
+    }
+}
