@@ -16,6 +16,8 @@ mod limits;
 mod load;
 #[path = "outages/long.rs"]
 mod long;
+#[path = "outages/loops.rs"]
+mod loops;
 #[path = "outages/names.rs"]
 mod names;
 #[path = "outages/scene.rs"]

@@ -36,7 +36,9 @@ fn a_body_of_another_length_than_promised_breaks_the_connection() {
 fn a_client_that_leaves_cancels_its_handler() {
     let scene = Scene::new(Settings::default());
     let next = "GET /next HTTP/1.1\r\nhost: h\r\n\r\n";
-    for pipelined in ["", next] {
+    // More than is read of requests that wait.
+    let many = next.repeat(1000);
+    for pipelined in ["", next, &many] {
         for half in [Half::Write, Half::Both] {
             let mut client = scene.connect();
             client.send(format!("GET /hang HTTP/1.1\r\nhost: h\r\n\r\n{pipelined}"));
