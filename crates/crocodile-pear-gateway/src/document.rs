@@ -1,6 +1,7 @@
 //! The whole configuration as written: the sum of the specs.
 
 mod group;
+mod versions;
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
 use crate::upgrade::Upgrades;
 pub use group::GroupSpec;
+pub use versions::{AdaptSpec, Api, Placed, plain};
 
 spec! {
     /// A gateway: where it listens, which APIs it calls, and what it answers.

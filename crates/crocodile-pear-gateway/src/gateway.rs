@@ -8,17 +8,17 @@ use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Entries, Located, Timeout};
+use crocodile_pear::spec::Timeout;
 use crocodile_pear::step::{Compile, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN};
-use http::{HeaderMap, Method, Response, Version};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
+use http::{HeaderMap, Method, Response, StatusCode, Version};
 use indexmap::IndexMap;
 
 use crate::address;
 use crate::background::Task;
-use crate::document::{Document, EndpointSpec};
+use crate::document::{Document, EndpointSpec, GroupSpec, Placed, plain};
 use crate::itself;
 use crate::layer::{self, Around, PathParams, Paths};
 use crate::layers::Shared;
@@ -29,6 +29,7 @@ use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
 use crate::stack::{Stack, Visit};
 use crate::upgrade::Allowed;
+use crate::version::{Adapting, Choice, Chooser, Named, Versioned};
 
 /// Everything that serves requests, immutable: a reload makes another one.
 pub struct Gateway {
@@ -46,9 +47,34 @@ pub struct Gateway {
 
 /// What one host serves.
 struct Site {
-    routes: Routes<Endpoint>,
+    routes: Routes<Slot>,
+    /// The versions that paths name.
+    apis: Vec<Arc<Chooser>>,
     /// Around its requests that no endpoint serves.
     unserved: Arc<Stack>,
+}
+
+/// An endpoint where requests find it.
+struct Slot {
+    endpoint: Arc<Endpoint>,
+    /// Its version, if that is chosen by anything but the path.
+    version: Option<Arc<Versioned>>,
+}
+
+impl Slot {
+    /// Whether it is in the version that a request asks for.
+    fn serves(&self, choice: &mut Choice, scope: &Scope) -> bool {
+        match &self.version {
+            None => true,
+            Some(own) => *choice.of(&own.chooser, scope) == Named::Version(own.index),
+        }
+    }
+
+    /// Whether two are different versions of one API.
+    fn apart(&self, other: &Slot) -> bool {
+        let versions = self.version.as_ref().zip(other.version.as_ref());
+        versions.is_some_and(|(own, other)| Arc::ptr_eq(&own.chooser, &other.chooser) && own.index != other.index)
+    }
 }
 
 /// One endpoint, ready.
@@ -63,6 +89,8 @@ pub struct Endpoint {
     pub upgrade: Option<Allowed>,
     /// Whether what it serves is a stream.
     stream: StreamSpec,
+    /// The version above its own, where it is the same there.
+    pub same_as: Option<Arc<str>>,
     /// The most bytes of a client's body that are read whole.
     max_body: usize,
     /// The name once more, where an expression uses it.
@@ -115,7 +143,7 @@ impl Gateway {
             resolver,
         };
         let outside = Scenery { layers, hosts: Vec::new(), unserved };
-        sound &= gateway.add_all(&document.endpoints, &outside, &broken, given, problems).is_some();
+        sound &= gateway.add_all(&plain(&document.endpoints), &outside, &broken, given, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
             cx.resolver = gateway.resolver.clone();
@@ -130,65 +158,105 @@ impl Gateway {
                 _ => Arc::new(layers.around(&Around::nothing())),
             };
             let scenery = Scenery { layers, hosts, unserved };
-            sound &= gateway.add_all(&group.endpoints, &scenery, &broken, given, problems).is_some();
+            let (placed, whole) = gateway.place(name, group, &scenery, problems);
+            sound &= whole.is_some();
+            sound &= gateway.add_all(&placed, &scenery, &broken, given, problems).is_some();
         }
         sound.then_some(gateway)
     }
 
+    /// The endpoints of a group at every place where they are served; and whether no problem was found.
+    fn place<'a>(
+        &mut self,
+        name: &str,
+        group: &'a GroupSpec,
+        scenery: &Scenery,
+        problems: &mut Problems,
+    ) -> (Vec<Placed<'a>>, Option<()>) {
+        let Some(versions) = &group.versions else { return (plain(&group.endpoints), Some(())) };
+        let Some(api) = versions.compile(name, problems) else { return (plain(&group.endpoints), None) };
+        if api.chooser.path().is_some() {
+            for pattern in scenery.patterns() {
+                self.site(pattern, &scenery.unserved).apis.push(api.chooser.clone());
+            }
+        }
+        versions.place(&api, &group.endpoints, problems)
+    }
+
     fn add_all(
         &mut self,
-        endpoints: &Entries<EndpointSpec>,
+        placed: &[Placed<'_>],
         scenery: &Scenery,
         broken: &[&str],
         given: Surroundings<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
+        // An endpoint has its layers once, in however many versions it is served: a limit is for all of them.
+        let mut layers: Vec<(&EndpointSpec, Shared)> = Vec::new();
         let mut sound = Some(());
-        for (name, (span, spec)) in endpoints {
-            let written = Located::new(name.clone(), *span);
-            sound = self.add(&written, spec, scenery, broken, given, problems).and(sound);
+        for placed in placed {
+            let behind = |route: Route| route.below(&placed.prefix);
+            let route = Route::parse(&placed.written, problems).map(behind).map_err(behind);
+            let known = route.as_ref().unwrap_or_else(|readable| readable);
+            let name = scenery.name(placed, known);
+            let at = layers.iter().position(|(spec, _)| std::ptr::eq(*spec, placed.spec)).unwrap_or_else(|| {
+                let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
+                cx.resolver = self.resolver.clone();
+                cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
+                cx.place = &name;
+                layers.push((placed.spec, scenery.layers.within(&placed.spec.layers, &mut cx)));
+                self.keep(cx.tasks);
+                layers.len() - 1
+            });
+            sound = self.add(placed, (route, name), &layers[at].1, scenery, broken, problems).and(sound);
         }
         sound
     }
 
     fn add(
         &mut self,
-        written: &Located<String>,
-        spec: &EndpointSpec,
+        placed: &Placed<'_>,
+        (route, name): (Result<Route, Route>, Arc<str>),
+        layers: &Shared,
         scenery: &Scenery,
         broken: &[&str],
-        given: Surroundings<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
+        let Placed { written, spec, versioned, .. } = placed;
         if spec.stream == StreamSpec::On && spec.layers.deadline.is_some() {
             let remedy =
                 "leave out `timeout`; how long the upstream may take until its answer begins is its `first_byte`";
             problems.warning(written.span, "an endpoint with `stream: on` has no `timeout`", remedy);
         }
-        let route = Route::parse(written, problems);
         let known = route.as_ref().unwrap_or_else(|readable| readable);
-        let plan = self.plan(written, spec, known, broken, problems).map(Arc::new);
-        let (name, max_body) = (scenery.name(written, known), spec.max_body.value.bytes());
-        let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
-        cx.resolver = self.resolver.clone();
-        cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
+        let max_body = spec.max_body.value.bytes();
+        let adapting = adapting(placed, known, max_body, problems);
+        let plan = self.plan(placed, known, broken, problems).map(Arc::new);
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
-        cx.place = &name;
-        let mut around = Around { route: Some(&name), plan: plan.as_ref(), ..Around::default() };
-        (around.max_body, around.written_max_body) = (max_body, written_max_body);
-        let layers = Arc::new(scenery.layers.within(&spec.layers, &mut cx).around(&around));
-        self.keep(cx.tasks);
+        let around = Around {
+            route: Some(&name),
+            plan: plan.as_ref(),
+            versioned: versioned.as_ref(),
+            adapting: adapting.as_ref().and_then(Option::as_ref),
+            max_body,
+            written_max_body,
+            ..Around::default()
+        };
+        let layers = Arc::new(layers.around(&around));
         let upgrade = match (&spec.upgrade, &route) {
             (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
             _ => Some(None),
         };
-        let (route, plan, upgrade) = (route.ok()?, plan?, upgrade?);
+        let (route, plan, upgrade, _) = (route.ok()?, plan?, upgrade?, adapting?);
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
-        let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, stream: spec.stream, max_body, named });
-        let patterns = scenery.hosts.iter().map(Some).chain(scenery.hosts.is_empty().then_some(None));
-        for pattern in patterns {
+        let same_as = versioned.as_ref().filter(|_| placed.same).and_then(|own| own.newer());
+        let stream = spec.stream;
+        let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, stream, same_as, max_body, named });
+        for pattern in scenery.patterns() {
+            let version = versioned.clone().filter(|versioned| !versioned.by_path);
+            let slot = Slot { endpoint: endpoint.clone(), version };
             let site = self.site(pattern, &scenery.unserved);
-            if let Err(with) = site.routes.add(&route, endpoint.clone()) {
+            if let Err(with) = site.routes.add(&route, slot, Slot::apart) {
                 let message = match with == route.path {
                     true => format!("`{}` is written twice", route.name(&with)),
                     false => {
@@ -209,7 +277,8 @@ impl Gateway {
 
     /// What a host serves.
     fn site(&mut self, pattern: Option<&HostPattern>, unserved: &Arc<Stack>) -> &mut Site {
-        let site = self.hosts.entry(pattern, || Site { routes: Routes::new(), unserved: unserved.clone() });
+        let make = || Site { routes: Routes::new(), apis: Vec::new(), unserved: unserved.clone() };
+        let site = self.hosts.entry(pattern, make);
         // Of several groups none speaks for the host.
         if !Arc::ptr_eq(&site.unserved, unserved) {
             site.unserved = self.unserved.clone();
@@ -217,14 +286,8 @@ impl Gateway {
         site
     }
 
-    fn plan(
-        &self,
-        written: &Located<String>,
-        spec: &EndpointSpec,
-        route: &Route,
-        broken: &[&str],
-        problems: &mut Problems,
-    ) -> Option<Plan> {
+    fn plan(&self, placed: &Placed<'_>, route: &Route, broken: &[&str], problems: &mut Problems) -> Option<Plan> {
+        let Placed { written, spec, .. } = placed;
         if spec.pipeline.is_empty() {
             return problems.error(
                 written.span,
@@ -236,7 +299,9 @@ impl Gateway {
         let mut cx = Compile::new(&self.upstreams, broken, &route.params, method, written.span, problems);
         (cx.path, cx.rest, cx.stream) = (&route.path, route.rest.as_deref(), spec.stream);
         cx.unread = !route.readable;
-        Plan::compile(spec.pipeline.clone(), &mut cx)
+        // From the newest version to the oldest.
+        let changes = placed.adapts.iter().rev().filter_map(|adapt| adapt.answer.clone()).collect();
+        Plan::compile_with(spec.pipeline.clone(), changes, &mut cx)
     }
 
     /// The endpoints, in the order of the document.
@@ -301,9 +366,9 @@ impl Gateway {
             {
                 return Box::pin(gateway.leave(scope, response)).await;
             }
-            let found = site.map(|site| site.routes.find(scope.method(), scope.path().unwrap_or_default()));
+            let found = site.map(|site| site.find(&scope));
             match found.unwrap_or(Ok(Found::Nothing)) {
-                Ok(Found::Endpoint(endpoint, params)) if !another_answers(site, &scope, endpoint) => {
+                Ok(Found::Endpoint(Slot { endpoint, .. }, params)) if !another_answers(site, &scope, endpoint) => {
                     let own = alone(&mut scope);
                     own.set_params(params);
                     endpoint.pass(own, upgrade);
@@ -323,16 +388,13 @@ impl Gateway {
     }
 
     /// A request that no endpoint serves.
-    async fn turn_away(
-        &self,
-        scope: Arc<Scope>,
-        site: Option<&Site>,
-        found: Result<Found<'_, Endpoint>, Error>,
-    ) -> Reply {
+    async fn turn_away(&self, scope: Arc<Scope>, site: Option<&Site>, found: Result<Found<'_, Slot>, Error>) -> Reply {
         let asked = site.and_then(|site| site.asked_about(&scope, &found));
         let unserved = site.map_or(&self.unserved, |site| &site.unserved);
         let mut visit = Visit::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
-        let response = match (visit.enter().await, found) {
+        let refused =
+            site.filter(|_| matches!(found, Ok(Found::Nothing))).and_then(|site| site.other_version(visit.scope()));
+        let response = match (visit.enter().await.or(refused), found) {
             (Some(response), _) => response,
             (None, Ok(Found::Methods(methods))) => respond::other_method(visit.scope().method(), &methods),
             (None, Ok(_)) if site.is_none() => respond::other_host(),
@@ -360,10 +422,9 @@ impl Gateway {
 
 impl Site {
     /// The endpoint whose layers a preflight is for: the one that would serve the request it announces (Fetch, 4.8).
-    fn asked_about(&self, scope: &Scope, found: &Result<Found<'_, Endpoint>, Error>) -> Option<&Arc<Endpoint>> {
-        let (&Method::OPTIONS, Ok(Found::Methods(_) | Found::Endpoint(..))) = (scope.method(), found) else {
-            return None;
-        };
+    fn asked_about(&self, scope: &Scope, found: &Result<Found<'_, Slot>, Error>) -> Option<&Arc<Endpoint>> {
+        // A preflight does not say the version that its request will.
+        let (&Method::OPTIONS, Ok(_)) = (scope.method(), found) else { return None };
         self.announced(scope)
     }
 
@@ -371,11 +432,76 @@ impl Site {
     fn announced(&self, scope: &Scope) -> Option<&Arc<Endpoint>> {
         let announced = scope.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
         let announced = Method::from_bytes(announced.as_bytes()).ok()?;
-        match self.routes.find(&announced, scope.path()?) {
-            Ok(Found::Endpoint(endpoint, _)) => Some(endpoint),
+        // Of its versions any: it has the same layers in all.
+        match self.routes.find(&announced, scope.path()?, |_| true) {
+            Ok(Found::Endpoint(slot, _)) => Some(&slot.endpoint),
             _ => None,
         }
     }
+
+    /// What a request is for.
+    fn find(&self, scope: &Scope) -> Result<Found<'_, Slot>, Error> {
+        let mut choice = Choice::default();
+        self.routes.find(scope.method(), scope.path().unwrap_or_default(), |slot| slot.serves(&mut choice, scope))
+    }
+
+    /// The answer to a request for a version that there is not, or that has not what it asks for.
+    fn other_version(&self, scope: &Scope) -> Option<Response<Body>> {
+        let (method, path) = (scope.method(), scope.path()?);
+        let mut choice = Choice::default();
+        let _ = self.routes.find(method, path, |slot| slot.serves(&mut choice, scope));
+        if let Some((chooser, named)) = choice.made() {
+            let all: Vec<&str> = chooser.names.iter().map(|name| &**name).collect();
+            let mut response = match named {
+                Named::Refused(status, detail) => respond::other_version(*status, detail, &all),
+                Named::Version(_) => {
+                    let has = |index: &usize| {
+                        let serves = |slot: &Slot| slot.version.as_ref().is_some_and(|own| own.index == *index);
+                        matches!(self.routes.find(method, path, serves), Ok(Found::Endpoint(..)))
+                    };
+                    let those: Vec<&str> = (0..all.len()).filter(has).map(|index| all[index]).collect();
+                    respond::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those)
+                }
+            };
+            response.headers_mut().extend(chooser.vary().map(|vary| (VARY, vary)));
+            return Some(response);
+        }
+        let chooser = self.apis.iter().find(|chooser| chooser.looks_versioned(path))?;
+        let all: Vec<&str> = chooser.names.iter().map(|name| &**name).collect();
+        if !chooser.names_one(path) {
+            return Some(respond::other_version(StatusCode::NOT_FOUND, "there is no such version", &all));
+        }
+        let has = |name: &&str| {
+            let there = chooser.in_version(path, name);
+            there.is_some_and(|path| matches!(self.routes.find(method, &path, |_| true), Ok(Found::Endpoint(..))))
+        };
+        let those: Vec<&str> = all.into_iter().filter(has).collect();
+        (!those.is_empty()).then(|| respond::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those))
+    }
+}
+
+/// What a request is told that asks for the wrong version.
+const ELSEWHERE: &str = "this version has no such endpoint; others have";
+
+/// What makes requests of an older version those of the newest; nothing, where they are the same.
+fn adapting(
+    placed: &Placed<'_>,
+    route: &Route,
+    max_body: usize,
+    problems: &mut Problems,
+) -> Option<Option<Arc<Adapting>>> {
+    let upstreams = IndexMap::new();
+    let mut cx = Compile::new(&upstreams, &[], &route.params, None, placed.written.span, problems);
+    cx.rest = route.rest.as_deref();
+    let mut changes = Vec::new();
+    let mut sound = Some(());
+    for request in placed.adapts.iter().filter_map(|adapt| adapt.request.as_ref()) {
+        match request.compile(route.method.as_ref(), &mut cx) {
+            Some(change) => changes.push(change),
+            None => sound = None,
+        }
+    }
+    sound.map(|()| (!changes.is_empty()).then(|| Arc::new(Adapting { changes, max_body })))
 }
 
 /// Whether this is a preflight that the layers of another endpoint answer than the one that serves `OPTIONS`.
@@ -396,12 +522,20 @@ struct Scenery {
 }
 
 impl Scenery {
-    /// What an endpoint is called: as it is written, with the first of its hosts.
-    fn name(&self, written: &Located<String>, route: &Route) -> Arc<str> {
-        match self.hosts.first() {
-            Some(host) if route.readable => route.name(&format!("{host}{}", route.path)).into(),
-            _ => written.as_str().into(),
+    /// The hosts; one nothing, for all that are not named.
+    fn patterns(&self) -> impl Iterator<Item = Option<&HostPattern>> {
+        self.hosts.iter().map(Some).chain(self.hosts.is_empty().then_some(None))
+    }
+
+    /// What an endpoint is called: as it is written, with the first of its hosts and with its version.
+    fn name(&self, placed: &Placed<'_>, route: &Route) -> Arc<str> {
+        let host = self.hosts.first().map(HostPattern::to_string).unwrap_or_default();
+        let version = placed.versioned.as_ref().filter(|own| !own.by_path);
+        let version = version.map(|own| format!(" {}", own.version.name)).unwrap_or_default();
+        if !route.readable || host.is_empty() && placed.prefix.is_empty() {
+            return format!("{}{version}", placed.written).into();
         }
+        format!("{}{version}", route.name(&format!("{host}{}", route.path))).into()
     }
 }
 
@@ -456,7 +590,7 @@ fn answer_itself(scope: &Scope, site: Option<&Site>) -> Option<Response<Body>> {
         let (site, path) = (site?, scope.path()?);
         let serves = |method: &&str| {
             let method = Method::from_bytes(method.as_bytes());
-            method.is_ok_and(|method| matches!(site.routes.find(&method, path), Ok(Found::Endpoint(..))))
+            method.is_ok_and(|method| matches!(site.routes.find(&method, path, |_| true), Ok(Found::Endpoint(..))))
         };
         let has: Vec<&str> = METHODS.iter().copied().filter(serves).collect();
         return (!has.is_empty()).then(|| respond::options(&has));

@@ -21,6 +21,7 @@ use indexmap::IndexMap;
 use crate::background::Task;
 use crate::metrics::Metrics;
 use crate::server::End;
+use crate::version::{Adapting, Versioned};
 use crate::watched::Watched;
 
 /// A layer as written.
@@ -237,6 +238,10 @@ pub struct Around<'a> {
     pub route: Option<&'a Arc<str>>,
     /// What it runs.
     pub plan: Option<&'a Arc<Plan>>,
+    /// Its version, if its group has some.
+    pub versioned: Option<&'a Arc<Versioned>>,
+    /// What makes its requests those of the newest version.
+    pub adapting: Option<&'a Arc<Adapting>>,
     /// The most bytes of a client's body that may be read whole.
     pub max_body: usize,
     /// The bound that is written at the endpoint, for bodies that are handed on as well.

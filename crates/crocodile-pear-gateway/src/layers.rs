@@ -94,6 +94,8 @@ layers! {
     deadline: Deadline,
     // Every answer that leaves has these fields, whoever gave it.
     headers: Headers,
+    // What answers say of their version stands on refusals too, and the layers behind it know which it is.
+    version: Version,
     // A preflight has no credentials, and the refusals of those behind it can be read by pages.
     cors: Cors,
     // The cheapest refusal.
@@ -108,6 +110,9 @@ layers! {
     consumer_limit: ConsumerLimits,
     // It asks who the client is.
     allow: Allow,
+    // Only those who may are worth the work, and those behind it see requests as the newest version has them. Answers are
+    // changed at the end of the pipeline: compressed and stored is what the client gets.
+    adapt: Adapt,
     // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.
     compress: Compress,
     // The timers are those of the pipeline alone.

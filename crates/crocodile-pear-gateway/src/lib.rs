@@ -26,4 +26,5 @@ mod route;
 pub mod server;
 pub mod stack;
 pub mod upgrade;
+pub mod version;
 mod watched;

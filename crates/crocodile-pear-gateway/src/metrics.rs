@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
@@ -57,6 +57,8 @@ pub struct Metrics {
     /// By reason; each core has a cache line of its own.
     refused: Vec<Refusals>,
     connections_refused: AtomicU64,
+    /// Requests by group and version; those that count have their counter.
+    versions: Mutex<IndexMap<(String, String), Arc<AtomicU64>>>,
 }
 
 /// Refused requests by reason; each core has a cache line of its own.
@@ -72,6 +74,7 @@ impl Default for Metrics {
             listeners: OnceLock::new(),
             refused: (0..CORES).map(|_| Refusals::default()).collect(),
             connections_refused: AtomicU64::new(0),
+            versions: Mutex::default(),
         }
     }
 }
@@ -142,6 +145,12 @@ impl Metrics {
         family("crocodile_pear_tls_certificate_expiry_timestamp_seconds", "gauge", EXPIRY, expiry.collect());
     }
 
+    /// What counts the requests for a version of a group. A reload counts on.
+    pub fn version(&self, group: &str, version: &str) -> Arc<AtomicU64> {
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        versions.entry((group.to_owned(), version.to_owned())).or_default().clone()
+    }
+
     /// The Prometheus text format, version 0.0.4.
     pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>) -> String {
         let mut out = String::new();
@@ -162,6 +171,7 @@ impl Metrics {
         }
         self.render_refused(&mut out);
         self.render_tls(&mut out);
+        self.render_versions(&mut out);
         let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
@@ -182,6 +192,18 @@ impl Metrics {
 }
 
 impl Metrics {
+    fn render_versions(&self, out: &mut String) {
+        out.push_str("# HELP crocodile_pear_version_requests_total Requests for a version of a group's endpoints.\n");
+        out.push_str("# TYPE crocodile_pear_version_requests_total counter\n");
+        for ((group, version), count) in self.versions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (group, version, count) = (label(group), label(version), count.load(Ordering::Relaxed));
+            let _ = writeln!(
+                out,
+                "crocodile_pear_version_requests_total{{group=\"{group}\",version=\"{version}\"}} {count}"
+            );
+        }
+    }
+
     fn render_refused(&self, out: &mut String) {
         out.push_str("# HELP crocodile_pear_requests_refused_total Requests that a layer refused, by the layer.\n");
         out.push_str("# TYPE crocodile_pear_requests_refused_total counter\n");

@@ -81,6 +81,14 @@ pub fn not_found() -> Response<Body> {
     refuse(StatusCode::NOT_FOUND, "no endpoint has this path")
 }
 
+/// The version that a request asks for is not there, or has not what it asks for; these have.
+pub fn other_version(status: StatusCode, detail: &str, versions: &[&str]) -> Response<Body> {
+    let title = status.canonical_reason().unwrap_or("Error");
+    let document =
+        serde_json::json!({ "title": title, "status": status.as_u16(), "detail": detail, "versions": versions });
+    problem(status, document.to_string().into(), None)
+}
+
 /// No endpoint is for this host.
 pub fn other_host() -> Response<Body> {
     refuse(StatusCode::MISDIRECTED_REQUEST, "no endpoint is for this host")

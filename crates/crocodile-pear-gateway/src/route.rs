@@ -60,6 +60,12 @@ impl Route {
         }
     }
 
+    /// The same behind a prefix.
+    #[must_use]
+    pub fn below(self, prefix: &str) -> Self {
+        Route { path: format!("{prefix}{}", self.path), ..self }
+    }
+
     /// The segments of the path.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.path.split('/').skip(1)

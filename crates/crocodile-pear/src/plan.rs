@@ -19,6 +19,7 @@ use crate::step::{Compile, Outline, Shape, Step, StreamSpec};
 use crate::steps::Written;
 use crate::steps::concatenate::As;
 use crate::steps::dedupe::Keep;
+use crate::steps::transform::Transform;
 
 /// A pipeline, ready.
 pub struct Plan {
@@ -36,6 +37,12 @@ pub struct Plan {
 impl Plan {
     /// Compiles the steps in order; every problem of every step is noted.
     pub fn compile(written: Vec<Located<Written>>, cx: &mut Compile<'_>) -> Option<Self> {
+        Plan::compile_with(written, Vec::new(), cx)
+    }
+
+    /// The same with expressions that change its answer at the end, in this order. They take the place of its body where its
+    /// status is 2xx.
+    pub fn compile_with(written: Vec<Located<Written>>, changes: Vec<Transform>, cx: &mut Compile<'_>) -> Option<Self> {
         let whole = cx.place;
         let has = |is: fn(&Written) -> bool| written.iter().any(|step| is(&step.value));
         let merges = has(|step| matches!(step, Written::Merge(_)));
@@ -43,7 +50,7 @@ impl Plan {
         let endless = cx.stream == StreamSpec::On || has(gives_events);
         cx.follows = has(|step| matches!(step, Written::Follow(_)));
         cx.item = false;
-        let mut readers = written.iter().filter(|step| reads(&step.value)).count();
+        let mut readers = changes.len() + written.iter().filter(|step| reads(&step.value)).count();
         let order = |at| written[at..].iter().find_map(|step| order(&step.value)).unwrap_or(Order::Arrival);
         let orders: Vec<Order> = (0..written.len()).map(order).collect();
         let mut steps = check_last(&written, cx).map(|()| Vec::new());
@@ -66,6 +73,22 @@ impl Plan {
                 }
                 _ => None,
             };
+        }
+        for change in changes {
+            if endless {
+                let remedy = "leave it out, or write an endpoint of its own here";
+                cx.problems.error::<()>(
+                    change.jq.0.span,
+                    "a stream of events is never whole, and cannot be changed",
+                    remedy,
+                );
+                steps = None;
+            }
+            let step = change.compile_behind(cx);
+            steps = steps.zip(step).map(|(mut steps, step)| {
+                steps.push(step);
+                steps
+            });
         }
         let outline = std::mem::take(&mut cx.outline);
         let uses = cx.used.clone();

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use http::header::HOST;
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, Method, Version};
 
@@ -25,7 +26,7 @@ use memo::Memo;
 use tokio::time::Instant;
 
 /// The variables that every expression may use, without `$`. What is put into the facts of a request is named here too.
-pub const VARIABLES: [&str; 8] = ["path", "query", "headers", "body", "client", "claims", "route", "id"];
+pub const VARIABLES: [&str; 9] = ["path", "query", "headers", "body", "client", "claims", "version", "route", "id"];
 
 /// The parameters of a request's path, by name.
 #[derive(Debug, Default)]
@@ -169,6 +170,11 @@ impl Scope {
         }
     }
 
+    /// The first value of a header field, without a look at the others.
+    pub fn field(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.headers.first(name)
+    }
+
     /// The client's header fields.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
@@ -232,6 +238,30 @@ impl Scope {
     /// Puts the client's body back after it was read.
     pub fn put_body(&self, body: Body) {
         *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    }
+
+    /// Gives the request another query, before the pipeline runs; nothing, for none.
+    pub fn replace_query(&mut self, query: Option<&str>) {
+        let path = self.path().unwrap_or_default();
+        let target = match query {
+            Some(query) => PathAndQuery::try_from(format!("{path}?{query}")),
+            None => PathAndQuery::try_from(path),
+        };
+        // What was a target stays one without its query, and what is written is percent-encoded.
+        if let Ok(target) = target {
+            self.target = Some(target);
+            self.values.query = OnceLock::new();
+        }
+    }
+
+    /// Gives the request another body, JSON, before the pipeline runs.
+    pub fn replace_body(&mut self, json: Bytes) {
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.headers.remove(CONTENT_ENCODING);
+        self.headers.remove(CONTENT_LENGTH);
+        self.values.headers = OnceLock::new();
+        self.values.body = OnceLock::new();
+        self.put_body(Body::Bytes(json));
     }
 
     /// Sets `$body`, read before the first step because an expression of the plan uses it.

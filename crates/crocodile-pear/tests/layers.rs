@@ -42,6 +42,7 @@ const GATEWAY: &[&str] = &[
     "metrics",
     "respond",
     "compress",
+    "version",
     "layer",
     "stack",
     "layers",

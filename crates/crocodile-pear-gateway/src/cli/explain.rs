@@ -24,7 +24,7 @@ impl Explain {
     pub fn execute(self) -> ExitCode {
         let Some((_, gateway, _)) = self.file.load().usable() else { return ExitCode::from(1) };
         let Some(wanted) = &self.endpoint else {
-            let endpoints = gateway.endpoints().iter().map(|endpoint| outline(endpoint));
+            let endpoints = gateway.endpoints().iter().map(|endpoint| brief(endpoint));
             let upstreams = gateway.upstreams().values().filter_map(|one| upstream(one));
             let all: Vec<String> = endpoints.chain(unserved(gateway.unserved())).chain(upstreams).collect();
             return print(&all.join("\n"));
@@ -37,6 +37,18 @@ impl Explain {
                 eprintln!("error: no endpoint is `{wanted}`{}", near.unwrap_or_default());
                 ExitCode::from(1)
             }
+        }
+    }
+}
+
+/// What is the same in several versions is told once.
+fn brief(endpoint: &Endpoint) -> String {
+    match &endpoint.same_as {
+        None => outline(endpoint),
+        Some(version) => {
+            let own = endpoint.layers.outline().filter(|(name, _)| *name == "version");
+            let own: String = own.map(|(name, text)| format!("  layer {name}: {text}\n")).collect();
+            format!("{}\n{own}  the rest is as in {version}\n", endpoint.name)
         }
     }
 }

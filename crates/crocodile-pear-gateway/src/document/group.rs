@@ -5,6 +5,7 @@ use crocodile_pear::spec;
 use crocodile_pear::spec::{Entries, Located, Texts};
 
 use super::EndpointSpec;
+use super::versions::VersionsSpec;
 use crate::layers::{AtGroup, Layers};
 use crate::route::HostPattern;
 
@@ -17,6 +18,8 @@ spec! {
         /// without hosts; ports and case do not matter. Several groups may name the same host. Where no endpoints are without
         /// hosts, a request for any other host is answered with 421.
         pub hosts: Option<Located<Texts>>,
+        /// The versions that they are served in; one and without a name unless it is written.
+        pub versions: Option<VersionsSpec>,
         /// What is answered, as under `endpoints` of the document.
         pub endpoints: Entries<EndpointSpec>,
     }

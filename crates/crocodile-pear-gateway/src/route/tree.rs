@@ -18,7 +18,7 @@ pub struct Routes<T> {
 /// What a request is for.
 pub enum Found<'a, T> {
     /// An endpoint, with the path's parameters.
-    Endpoint(&'a Arc<T>, Params),
+    Endpoint(&'a T, Params),
     /// A path that has other methods.
     Methods(Vec<&'a Method>),
     /// Nothing.
@@ -44,7 +44,7 @@ struct Leaf<T> {
     /// The parameters, each with the number of its segment.
     params: Box<[(Arc<str>, usize)]>,
     rest: Option<Arc<str>>,
-    endpoint: Arc<T>,
+    endpoint: T,
     /// As written.
     path: Box<str>,
 }
@@ -55,11 +55,11 @@ impl<T> Routes<T> {
         Routes { root: Node::new() }
     }
 
-    /// Adds an endpoint.
+    /// Adds an endpoint. Two that are `apart` never serve the same request, whatever their routes are.
     ///
     /// # Errors
     /// The path of the endpoint that takes the same requests.
-    pub fn add(&mut self, route: &Route, endpoint: Arc<T>) -> Result<(), String> {
+    pub fn add(&mut self, route: &Route, endpoint: T, apart: impl Fn(&T, &T) -> bool) -> Result<(), String> {
         let (mut node, mut params) = (&mut self.root, Vec::new());
         for (at, segment) in route.segments().enumerate() {
             node = match segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
@@ -72,7 +72,8 @@ impl<T> Routes<T> {
             };
         }
         let leaves = if route.rest.is_some() { &mut node.rest } else { &mut node.here };
-        if let Some(same) = leaves.iter().find(|leaf| leaf.method == route.method) {
+        if let Some(same) = leaves.iter().find(|leaf| leaf.method == route.method && !apart(&leaf.endpoint, &endpoint))
+        {
             return Err(same.path.to_string());
         }
         let rest = route.rest.as_deref().map(Arc::from);
@@ -81,7 +82,7 @@ impl<T> Routes<T> {
         Ok(())
     }
 
-    /// Finds what a request is for. Text beats a parameter, and a parameter beats the rest of the path, segment by
+    /// Finds what a request is for, among the endpoints that `serves` says may serve it. Text beats a parameter, and a parameter beats the rest of the path, segment by
     /// segment; of those that serve the method the first counts. A HEAD is served by the GET of its path.
     ///
     /// A segment is compared decoded: `/%61` is `/a` (RFC 3986, 6.2.2.2), or who may not have `/a` would ask for
@@ -89,8 +90,8 @@ impl<T> Routes<T> {
     ///
     /// # Errors
     /// `BadRequest` where a parameter is not UTF-8.
-    pub fn find(&self, method: &Method, path: &str) -> Result<Found<'_, T>, Error> {
-        let mut search = Search { method, allowed: Vec::new() };
+    pub fn find(&self, method: &Method, path: &str, serves: impl FnMut(&T) -> bool) -> Result<Found<'_, T>, Error> {
+        let mut search = Search { method, serves, allowed: Vec::new() };
         match self.root.find(path, &mut search) {
             Some((leaf, rest)) => Ok(Found::Endpoint(&leaf.endpoint, leaf.params(path, rest)?)),
             None if search.allowed.is_empty() => Ok(Found::Nothing),
@@ -100,19 +101,30 @@ impl<T> Routes<T> {
 }
 
 /// A search, with the methods that it came across.
-struct Search<'a, 'b> {
+struct Search<'a, 'b, S> {
     method: &'b Method,
+    serves: S,
     allowed: Vec<&'a Method>,
 }
 
-impl<'a> Search<'a, '_> {
+impl<'a, S> Search<'a, '_, S> {
     /// The endpoint of a path that serves the method.
-    fn choose<T>(&mut self, leaves: &'a [Leaf<T>]) -> Option<&'a Leaf<T>> {
-        let of = |method: Option<&Method>| leaves.iter().find(|leaf| leaf.method.as_ref() == method);
-        let head = || of(Some(&Method::GET)).filter(|_| *self.method == Method::HEAD);
-        let found = of(Some(self.method)).or_else(head).or_else(|| of(None));
+    fn choose<T>(&mut self, leaves: &'a [Leaf<T>]) -> Option<&'a Leaf<T>>
+    where
+        S: FnMut(&T) -> bool,
+    {
+        let (asked, serves) = (self.method, &mut self.serves);
+        let mut of = |method: Option<&Method>| {
+            leaves.iter().find(|leaf| leaf.method.as_ref() == method && serves(&leaf.endpoint))
+        };
+        let mut found = of(Some(asked));
+        if found.is_none() && *asked == Method::HEAD {
+            found = of(Some(&Method::GET));
+        }
+        let found = found.or_else(|| of(None));
         if found.is_none() {
-            for method in leaves.iter().filter_map(|leaf| leaf.method.as_ref()) {
+            for leaf in leaves.iter().filter(|leaf| (self.serves)(&leaf.endpoint)) {
+                let Some(method) = &leaf.method else { continue };
                 if !self.allowed.contains(&method) {
                     self.allowed.push(method);
                 }
@@ -137,7 +149,11 @@ impl<T> Node<T> {
     }
 
     /// The endpoint for what is left of a path, which begins with `/` or is empty; and what is left for `{*rest}`.
-    fn find<'a, 'p>(&'a self, path: &'p str, search: &mut Search<'a, '_>) -> Option<(&'a Leaf<T>, &'p str)> {
+    fn find<'a, 'p, S: FnMut(&T) -> bool>(
+        &'a self,
+        path: &'p str,
+        search: &mut Search<'a, '_, S>,
+    ) -> Option<(&'a Leaf<T>, &'p str)> {
         if path.is_empty() {
             // `/a/{*rest}` takes `/a` too.
             let found = search.choose(&self.here).or_else(|| search.choose(&self.rest));
@@ -189,7 +205,7 @@ mod tests {
         let mut routes = Routes::new();
         for text in written {
             let route = Route::parse(&Located::new((*text).to_owned(), Span::default()), &mut Problems::default());
-            routes.add(&route.expect("a route"), Arc::new((*text).to_owned())).expect("no other");
+            routes.add(&route.expect("a route"), (*text).to_owned(), |_, _| false).expect("no other");
         }
         routes
     }
@@ -197,7 +213,7 @@ mod tests {
     /// The endpoint, its parameters and the rest; or the methods that there are.
     fn find(routes: &Routes<String>, method: &str, path: &str) -> String {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        match routes.find(&method, path).expect("UTF-8") {
+        match routes.find(&method, path, |_| true).expect("UTF-8") {
             Found::Nothing => "nothing".to_owned(),
             Found::Methods(methods) => methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(", "),
             Found::Endpoint(endpoint, Params { values, rest }) => {
@@ -257,7 +273,7 @@ mod tests {
         ] {
             assert_eq!(find(&routes, "GET", path), wanted, "{path}");
         }
-        assert!(routes.find(&Method::GET, "/caf%C3%A9/%ff").is_err());
+        assert!(routes.find(&Method::GET, "/caf%C3%A9/%ff", |_| true).is_err());
     }
 
     #[test]
@@ -269,11 +285,29 @@ mod tests {
     }
 
     #[test]
+    fn endpoints_that_are_apart_share_a_path() {
+        let mut routes: Routes<&str> = Routes::new();
+        for text in ["GET /a/{id}", "GET /a/{name}", "DELETE /a/{id}", "GET /a/{*rest}"] {
+            let route = Route::parse(&Located::new(text.to_owned(), Span::default()), &mut Problems::default());
+            routes.add(&route.expect("a route"), text, |_, _| true).expect("apart");
+        }
+        let find = |method: Method, wanted: &'static str| match routes.find(&method, "/a/7", |text| *text == wanted) {
+            Ok(Found::Endpoint(text, params)) => format!("{text} {}", params.values.len()),
+            Ok(Found::Methods(methods)) => format!("{methods:?}"),
+            _ => "nothing".to_owned(),
+        };
+        assert_eq!(find(Method::GET, "GET /a/{name}"), "GET /a/{name} 1");
+        assert_eq!(find(Method::HEAD, "GET /a/{*rest}"), "GET /a/{*rest} 0");
+        assert_eq!(find(Method::GET, "DELETE /a/{id}"), "[DELETE]");
+        assert_eq!(find(Method::GET, "other"), "nothing");
+    }
+
+    #[test]
     fn the_same_requests_have_one_endpoint() {
         let mut routes = routes(&["GET /{id}/{*rest}", "/{id}"]);
         let mut again = |text: &str| {
             let route = Route::parse(&Located::new(text.to_owned(), Span::default()), &mut Problems::default());
-            routes.add(&route.expect("a route"), Arc::default())
+            routes.add(&route.expect("a route"), String::new(), |_, _| false)
         };
         assert_eq!(again("GET /{name}/{*all}"), Err("/{id}/{*rest}".to_owned()));
         assert_eq!(again("/{name}"), Err("/{id}".to_owned()));

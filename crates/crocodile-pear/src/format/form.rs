@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use super::json;
 use crate::error::{Error, Kind};
+use crate::jq::value::{Shape, shape};
 use crate::jq::{self, Value};
 
 /// Reads a form: an object of texts; a name that comes several times has a list of texts.
@@ -31,6 +33,46 @@ pub fn query(text: &str) -> Value {
     gather(pairs(text).map(|(name, value)| (decode(name), decode(value))))
 }
 
+/// Writes a query of an object: a list is a parameter that comes several times, and null one that is left out.
+///
+/// # Errors
+/// `Kind::Expression` for anything but an object of texts, numbers, `true`, `false`, and lists of those.
+pub fn write(value: &Value) -> Result<String, Error> {
+    let wrong =
+        || Error::new(Kind::Expression, "a query is an object of texts, numbers, `true`, `false`, and lists of those");
+    let Shape::Object(fields) = shape(value) else { return Err(wrong()) };
+    let mut out = String::new();
+    for (name, value) in fields {
+        let single = [value];
+        let values: Vec<&Value> = match shape(value) {
+            Shape::List(items) => items.iter().collect(),
+            _ => single.to_vec(),
+        };
+        for value in values.into_iter().filter(|value| !matches!(shape(value), Shape::Null)) {
+            let text = scalar(value).ok_or_else(wrong)?;
+            out.push_str(if out.is_empty() { "" } else { "&" });
+            out.extend(utf8_percent_encode(&scalar(name).ok_or_else(wrong)?, RESERVED));
+            out.push('=');
+            out.extend(utf8_percent_encode(&text, RESERVED));
+        }
+    }
+    Ok(out)
+}
+
+/// All but the unreserved characters (RFC 3986, 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What stands in a query as a text.
+fn scalar(value: &Value) -> Option<String> {
+    match shape(value) {
+        Shape::Text(text) => String::from_utf8(text.to_vec()).ok(),
+        Shape::Bool(_) | Shape::Integer(_) | Shape::Float(_) | Shape::Literal(_) => {
+            String::from_utf8(json::to_bytes(value).ok()?.to_vec()).ok()
+        }
+        _ => None,
+    }
+}
+
 fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -52,7 +94,14 @@ pub fn gather(pairs: impl Iterator<Item = (String, String)>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::json;
+    #[test]
+    fn a_query_is_written_of_an_object() {
+        let value = json::read(&r#"{"a":["1",2.50,null],"b c":"x&y=\u00e5","t":true,"n":null}"#.into()).expect("JSON");
+        assert_eq!(write(&value).expect("a query"), "a=1&a=2.50&b%20c=x%26y%3D%C3%A5&t=true");
+        for wrong in ["[]", r#"{"a":{}}"#, r#"{"a":[[1]]}"#, "null"] {
+            assert!(write(&json::read(&wrong.into()).expect("JSON")).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_form_is_an_object() {

@@ -68,11 +68,16 @@ const HABITS: &[(&str, &str)] = &[
     ("hosts", GROUP),
     ("proxy_pass", "name the API under `upstreams`, and write the endpoint as `METHOD /path: NAME /path`"),
     ("server_name", GROUP),
+    ("version", VERSIONS),
+    ("versions", VERSIONS),
     ("url_pattern", "write the path of the call behind the upstream's name: `NAME /path`"),
 ];
 
 const GROUP: &str =
     "write `groups: { NAME: { hosts: […], endpoints: {…} } }`: endpoints of one group have hosts in common";
+
+const VERSIONS: &str =
+    "write `groups: { NAME: { versions: {…}, endpoints: {…} } }`: endpoints of one group have versions in common";
 
 /// What to write instead of a field of another product.
 pub fn habit(word: &str) -> Option<&'static str> {

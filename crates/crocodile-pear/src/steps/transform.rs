@@ -11,7 +11,7 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, apply, weigh};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
 
 spec! {
     /// Gives each item a new body. Written short as the expression alone. The item's body is read whole, within
@@ -35,6 +35,24 @@ impl Spec for Transform {
         let filter = cx.filter(&self.jq)?;
         cx.explain("transform each item", Some("an item's body is read whole before it is transformed"), 0);
         Some(Box::new(Transforming::new("transform", filter, None, self.max_body.bytes(), cx.first)))
+    }
+}
+
+impl Transform {
+    /// The same behind a pipeline, for its one answer: `.` is that, and the pipeline's names are not known.
+    pub(crate) fn compile_behind(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        (cx.first, cx.item) = (false, true);
+        let names = std::mem::take(&mut cx.names);
+        let filter = cx.filter(&self.jq);
+        cx.names = names;
+        if cx.shape != Shape::One {
+            let remedy =
+                "put `merge` or `concatenate` at the end of the pipeline, or write an endpoint of its own here";
+            let message = "this takes one answer, and the pipeline gives several";
+            return cx.problems.error(self.jq.0.span, message, remedy);
+        }
+        cx.explain("change the answer", Some("the answer is read whole before it is changed"), 0);
+        Some(Box::new(Transforming::new("answer", filter?, None, self.max_body.bytes(), false)))
     }
 }
 

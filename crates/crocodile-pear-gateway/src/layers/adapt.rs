@@ -1,0 +1,57 @@
+//! Requests of older versions, as the newest one understands them.
+
+use std::sync::Arc;
+
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
+use crate::respond;
+use crate::version::Adapting;
+
+spec! {
+    /// What older versions ask for. It is written in the versions.
+    pub struct Adapt {}
+}
+
+impl Spec for Adapt {
+    type Ready = Self;
+
+    fn unwritten() -> Option<Self> {
+        Some(Adapt {})
+    }
+
+    fn compile(&self, _: &mut Compile<'_>) -> Option<Arc<Self>> {
+        Some(Arc::new(Adapt {}))
+    }
+
+    fn around(_: &Arc<Self>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        at.adapting.map(|adapting| Arc::new(Requests(adapting.clone())) as Arc<dyn Layer>)
+    }
+}
+
+// Nothing is asked of the spec itself.
+impl Layer for Adapt {}
+
+struct Requests(Arc<Adapting>);
+
+impl Layer for Requests {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        if !self.0.reads_body() {
+            return match self.0.change_query(scope) {
+                Ok(()) => Verdict::Pass,
+                Err(error) => Verdict::Answer(respond::fail(&error)),
+            };
+        }
+        let adapting = self.0.clone();
+        Verdict::Wait(Box::pin(async move { adapting.apply(scope).await.err().map(|error| respond::fail(&error)) }))
+    }
+
+    fn outline(&self) -> Option<String> {
+        let has = |what: &str, has: bool| has.then(|| what.to_owned());
+        let query = self.0.changes.iter().any(|change| change.query.is_some());
+        let parts: Vec<String> =
+            [has("query", query), has("body", self.0.reads_body())].into_iter().flatten().collect();
+        Some(format!("gives the request the {} of the newer version", parts.join(" and the ")))
+    }
+}

@@ -1,0 +1,127 @@
+//! The version of an API that serves a request, and what its answers say of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crocodile_pear::flow::Body;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, LINK, VARY};
+use http::{HeaderMap, Response};
+
+use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
+use crate::metrics::Metrics;
+use crate::version::{Date, Versioned, without};
+
+const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
+const SUNSET: HeaderName = HeaderName::from_static("sunset");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+spec! {
+    /// The version of an endpoint. It is written in the versions of its group.
+    pub struct Version {}
+}
+
+/// What counts requests by version.
+pub struct Counting(Arc<Metrics>);
+
+impl Spec for Version {
+    type Ready = Counting;
+
+    fn unwritten() -> Option<Self> {
+        Some(Version {})
+    }
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Counting>> {
+        Some(Arc::new(Counting(cx.metrics.clone())))
+    }
+
+    fn around(ready: &Arc<Counting>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        let versioned = at.versioned?.clone();
+        let version = &versioned.version;
+        let count = ready.0.version(&versioned.group, &version.name);
+        let mut fields = Vec::new();
+        let mut add = |name, value: Option<String>| {
+            fields.extend(value.and_then(|value| Some((name, HeaderValue::try_from(value).ok()?))));
+        };
+        add(DEPRECATION, version.deprecated.as_ref().map(|date| format!("@{}", date.seconds())));
+        add(SUNSET, version.sunset.as_ref().map(Date::http));
+        fields.extend(version.documentation.clone().map(|page| (LINK, page)));
+        let vary = versioned.chooser.vary().filter(|_| !versioned.by_path);
+        fields.extend(vary.map(|vary| (VARY, vary)));
+        Some(Arc::new(Served { versioned, fields, count }))
+    }
+}
+
+// Nothing is asked of the counters themselves.
+impl Layer for Counting {}
+
+struct Served {
+    versioned: Arc<Versioned>,
+    /// What every answer says.
+    fields: Vec<(HeaderName, HeaderValue)>,
+    count: Arc<AtomicU64>,
+}
+
+/// The media type that the client asked for this version with.
+#[derive(Clone)]
+struct AskedFor(HeaderValue);
+
+impl Layer for Served {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        scope.facts_mut().put("version", self.versioned.version.value.clone());
+        if !self.versioned.by_path {
+            self.take_name(scope);
+        }
+        Verdict::Pass
+    }
+
+    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+        let headers = response.headers_mut();
+        for (name, value) in &self.fields {
+            headers.append(name.clone(), value.clone());
+        }
+        let link = self.versioned.successor.as_ref().and_then(|successor| successor.link(scope));
+        if let Some(link) = link {
+            headers.append(LINK, link);
+        }
+        if let Some(AskedFor(media)) = scope.extensions().get()
+            && is_json(headers)
+        {
+            headers.insert(CONTENT_TYPE, media.clone());
+        }
+        Passage::Done
+    }
+
+    fn outline(&self) -> Option<String> {
+        Some(self.versioned.version.outline())
+    }
+}
+
+impl Served {
+    /// What names the version is the gateway's: an API behind it knows one version alone.
+    fn take_name(&self, scope: &mut Scope) {
+        let chooser = &self.versioned.chooser;
+        if let (Some(name), Some(query)) = (chooser.query(), scope.query())
+            && query.contains('=')
+        {
+            let left = without(query, name);
+            scope.replace_query(left.as_deref());
+        }
+        let Some(media) = chooser.media() else { return };
+        if let Some(asked) = chooser.content_type(self.versioned.index, scope) {
+            scope.extensions_mut().insert(AskedFor(asked));
+            scope.headers_mut().insert(ACCEPT, JSON);
+        }
+        let sent = scope.field(&CONTENT_TYPE).and_then(|sent| std::str::from_utf8(sent).ok());
+        if sent.is_some_and(|sent| media.read(sent).is_some()) {
+            scope.headers_mut().insert(CONTENT_TYPE, JSON);
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
+    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
