@@ -37,8 +37,7 @@ impl Decode for Authenticate {
                 node.wrong(WANTED, "name a method, as in `- api_key: { header: x-api-key, keys: keys.yaml }`", problems)
             }
             NodeKind::Scalar { .. } => {
-                let remedy =
-                    "write `none` for everybody, or a list as in `- api_key: { header: x-api-key, keys: keys.yaml }`";
+                let remedy = "write `none` for everybody, or a list of methods";
                 node.wrong(WANTED, remedy, problems)
             }
             _ => {
