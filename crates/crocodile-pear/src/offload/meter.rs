@@ -87,8 +87,10 @@ struct Exhausted(&'static str);
 enum Stopped {
     /// It is long.
     Long,
-    /// Others have the memory that it needs.
-    Starved,
+    /// Others have the memory that it needs: so much in all.
+    Starved(u64),
+    /// It needs more memory than all work may have.
+    Oversized,
     /// Nobody wants it any more.
     Abandoned,
 }
@@ -121,11 +123,10 @@ pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T)
         meter.place.set(Place::Core);
         meter.kept.borrow_mut().clear();
         let used = meter.reserved.replace(0);
-        let alone = memory::taken() <= used;
         memory::give(used);
         done.map_err(|payload| match payload.downcast_ref::<Stopped>() {
-            Some(Stopped::Starved) if alone => Done::Oversized,
-            Some(Stopped::Starved) => Done::Starved(used),
+            Some(Stopped::Oversized) => Done::Oversized,
+            Some(Stopped::Starved(needed)) => Done::Starved(*needed),
             _ => Done::Ended,
         })
     })
@@ -250,7 +251,9 @@ impl Meter {
         let due = bytes - self.spare.get();
         let more = due.max(RESERVE);
         if !memory::take(more) {
-            resume_unwind(Box::new(Stopped::Starved));
+            let needed = self.reserved.get() + due;
+            let stopped = if needed > memory::capacity() { Stopped::Oversized } else { Stopped::Starved(needed) };
+            resume_unwind(Box::new(stopped));
         }
         self.reserved.set(self.reserved.get() + more);
         self.spare.set(more - due);

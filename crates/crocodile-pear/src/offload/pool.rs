@@ -53,7 +53,7 @@ pub fn configure(settings: Settings) {
 pub enum Done {
     /// It has ended.
     Ended,
-    /// Others had the memory that it needed, when it had so many bytes.
+    /// Others had the memory that it needed: so many bytes, so far.
     Starved(u64),
     /// It needs more memory than all work may have.
     Oversized,
@@ -205,7 +205,7 @@ fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, State> {
     let done = catch_unwind(AssertUnwindSafe(|| (task.run)(order))).unwrap_or(Done::Ended);
     let again = match done {
         Done::Ended => None,
-        Done::Starved(used) => Some(used.saturating_mul(2)),
+        Done::Starved(needed) => Some(needed.saturating_mul(2)),
         Done::Oversized => {
             let reason = "it needs more memory than all expressions and conversions may have (`thread_pool.memory`)";
             (task.run)(Order::Fail(Error::new(Kind::Expression, reason)));
