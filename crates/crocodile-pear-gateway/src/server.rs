@@ -29,7 +29,7 @@ pub use pace::MinRate;
 pub use reply::{End, Ending, Observer, Reply};
 pub use request::{ClientRequest, Connection, Patience, Unhurried};
 pub use shutdown::Shutdown;
-pub use tls::{Day, Identity, Secured, Setup, Tls, Unfit};
+pub use tls::{Day, Demand, Distrust, Identity, Secured, Setup, Tls, Trust, Unfit};
 
 /// Answers requests. One per core; each of its futures runs on that core, and is dropped when the client leaves.
 pub trait Handler: Send + Sync + 'static {

@@ -8,6 +8,8 @@
 #[allow(dead_code, reason = "the library's tests use the rest")]
 #[path = "../../crocodile-pear/tests/protocols/authority.rs"]
 mod authority;
+#[path = "tls/clients.rs"]
+mod clients;
 #[path = "tls/listeners.rs"]
 mod listeners;
 #[path = "tls/names.rs"]

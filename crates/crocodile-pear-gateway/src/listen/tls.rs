@@ -3,11 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::spec;
 use crocodile_pear::spec::Located;
 use crocodile_pear::upstream::Files;
+use crocodile_pear::{choice, spec};
 
-use crate::server::{Day, Identity, Setup, Tls, Unfit};
+use crate::server::{Day, Demand, Distrust, Identity, Setup, Tls, Trust, Unfit};
 
 /// A certificate that expires within this time is told.
 pub const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -23,6 +23,24 @@ spec! {
         /// Instead: several. A client is shown the one with the name that it asks for, also by a wildcard (`*.example.com`); the
         /// first where none has it.
         pub certificates: Option<Vec<CertificateSpec>>,
+        /// A PEM file with the authorities whose certificates clients may show. What a client has shown is `$client.certificate` in
+        /// expressions: `subject`, `issuer`, `names`, `serial` and `fingerprint`; null where it has shown none.
+        pub client_ca: Option<Located<String>>,
+        /// Whether clients must show one; `required` unless set, where `client_ca` is.
+        pub client_certificate: Option<Located<DemandSpec>>,
+        /// A PEM file with revocation lists of those authorities. Each that signs clients' certificates needs one: a certificate of
+        /// an authority without a list is refused.
+        pub crl: Option<Located<String>>,
+    }
+}
+
+choice! {
+    /// Whether clients must show a certificate.
+    pub enum DemandSpec {
+        /// They may; one that is not valid is refused.
+        Optional = "optional",
+        /// Without one there is no connection.
+        Required = "required",
     }
 }
 
@@ -39,11 +57,15 @@ spec! {
 impl ListenerTlsSpec {
     /// Reads all files and checks them; every problem is noted. `place` is that of the listener.
     pub fn compile(&self, place: Span, files: Files<'_>, problems: &mut Problems) -> Option<Tls> {
-        let written = self.written(place, problems)?;
+        let Some(written) = self.written(place, problems) else {
+            let _ = self.trust(files, problems);
+            return None;
+        };
         // All are read before one that failed ends it, so that every problem is found.
         let read: Vec<_> = written.iter().map(|certificate| certificate.read(files, problems)).collect();
-        let identities = read.into_iter().collect::<Option<Vec<_>>>()?;
-        match Tls::new(Setup { identities }) {
+        let trust = self.trust(files, problems);
+        let (identities, trust) = (read.into_iter().collect::<Option<Vec<_>>>()?, trust?);
+        match Tls::new(Setup { identities, trust }) {
             Ok(tls) => Some(tls),
             Err(error) => problems.error(place, format!("TLS is not possible: {error}"), ""),
         }
@@ -75,10 +97,34 @@ impl ListenerTlsSpec {
         }
     }
 
+    /// Whose certificates clients may show.
+    fn trust(&self, files: Files<'_>, problems: &mut Problems) -> Option<Option<Trust>> {
+        let Some(authorities) = &self.client_ca else {
+            let demanded = self.client_certificate.as_ref().map(|written| (written.span, "client_certificate"));
+            let listed = self.crl.as_ref().map(|written| (written.span, "crl"));
+            let Some((place, name)) = demanded.or(listed) else { return Some(None) };
+            let remedy = "add `client_ca: FILE`, the authorities that sign clients' certificates";
+            return problems.error(place, format!("`{name}` needs `client_ca`"), remedy);
+        };
+        let lists = self.crl.as_ref().map(|written| read(written, files, problems));
+        let (pem, lists) = (read(authorities, files, problems)?, lists.map_or(Some(None), |lists| lists.map(Some))?);
+        let demand = match self.client_certificate.as_ref().map(|written| written.value) {
+            Some(DemandSpec::Optional) => Demand::Optional,
+            Some(DemandSpec::Required) | None => Demand::Required,
+        };
+        let (wrong, message) = match Trust::new(pem, lists, demand) {
+            Ok(trust) => return Some(Some(trust)),
+            Err(Distrust::Authorities(message)) => (Some(authorities), message),
+            Err(Distrust::Lists(message)) => (self.crl.as_ref(), message),
+        };
+        let wrong = wrong.unwrap_or(authorities);
+        problems.error(wrong.span, format!("`{wrong}`: {message}"), "")
+    }
+
     /// The files that it names.
     pub fn files(&self) -> impl Iterator<Item = &Located<String>> {
         let several = self.certificates.iter().flatten().flat_map(|one| [&one.certificate, &one.key]);
-        self.certificate.iter().chain(&self.key).chain(several)
+        self.certificate.iter().chain(&self.key).chain(&self.client_ca).chain(&self.crl).chain(several)
     }
 }
 

@@ -48,7 +48,8 @@ impl Connection {
 
     /// Who asks, with a request in this version of HTTP.
     pub fn client(&self, version: Version) -> ClientFacts {
-        ClientFacts { address: self.peer, version, tls: self.secured.is_some() }
+        let certificate = self.secured.as_ref().and_then(|secured| secured.certificate.clone());
+        ClientFacts { address: self.peer, version, tls: self.secured.is_some(), certificate }
     }
 
     /// Whether interim answers wait.

@@ -1,6 +1,7 @@
 //! TLS with clients (versions 1.2 and 1.3): the handshake, and the connection behind it.
 
 mod choice;
+mod client;
 mod counters;
 mod identity;
 mod stream;
@@ -9,12 +10,14 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use crocodile_pear::scope::ClientCertificate;
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, ProducesTickets};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+pub use self::client::{Demand, Distrust, Trust};
 pub use self::counters::{Counters, Reason};
 pub use self::identity::{Day, Identity, Unfit};
 pub(super) use self::stream::Stream;
@@ -40,6 +43,8 @@ pub(super) enum Protocol {
 pub struct Secured {
     /// The name that the client asked for.
     pub name: Option<String>,
+    /// The certificate that the client has shown, verified.
+    pub certificate: Option<Arc<ClientCertificate>>,
 }
 
 /// TLS at one listener. What it is set up with may be replaced while it serves.
@@ -62,6 +67,8 @@ struct Current {
 pub struct Setup {
     /// The certificates; the first is for clients that ask for no name, or another one.
     pub identities: Vec<Identity>,
+    /// Whose certificates clients may show; nothing, if they are asked for none.
+    pub trust: Option<Trust>,
 }
 
 impl Tls {
@@ -76,9 +83,13 @@ impl Tls {
 
     /// Makes new handshakes with what the other one is made of. Connections go on as they are.
     pub fn adopt(&self, other: &Tls) {
-        let setup = other.setup();
-        // Sessions go on: the keys of their tickets stay.
-        let config = setup.config(self.current().config.ticketer.clone());
+        let (setup, before) = (other.setup(), self.current());
+        // Sessions go on, unless other clients are trusted now: the keys of their tickets stay.
+        let ticketer = match setup.trust == before.setup.trust {
+            true => before.config.ticketer.clone(),
+            false => other.current().config.ticketer.clone(),
+        };
+        let config = setup.config(ticketer);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current { setup, config });
     }
 
@@ -107,7 +118,9 @@ impl Tls {
             Some(HTTP2) => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        let secured = Secured { name: session.server_name().map(str::to_owned) };
+        let shown = session.peer_certificates().and_then(<[_]>::first);
+        let certificate = shown.and_then(|shown| client::describe(shown)).map(Arc::new);
+        let secured = Secured { name: session.server_name().map(str::to_owned), certificate };
         Some((Stream(stream), protocol, secured))
     }
 
@@ -123,7 +136,11 @@ impl Setup {
         let builder = ServerConfig::builder_with_provider(Arc::new(identity::provider().clone()))
             .with_safe_default_protocol_versions()
             .expect("the provider has suites for every version");
-        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(Choice::new(&self.identities)));
+        let builder = match &self.trust {
+            Some(trust) => builder.with_client_cert_verifier(trust.verifier.clone()),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Choice::new(&self.identities)));
         config.alpn_protocols = OFFERS.iter().map(|name| name.to_vec()).collect();
         // Tickets are enough: a memory of sessions is a lock that the cores would meet at.
         config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
 use crate::authority::{Authority, Identity, provider};
 use crate::stage::PATIENCE;
@@ -99,13 +100,28 @@ impl Scene {
 
 /// A client that trusts this authority.
 pub fn trusting(authority: &Authority, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+    verifying(authority, versions).with_no_client_auth()
+}
+
+/// The same with a certificate of its own.
+pub fn showing(
+    authority: &Authority,
+    versions: &[&'static SupportedProtocolVersion],
+    identity: &Identity,
+) -> ClientConfig {
+    verifying(authority, versions).with_client_auth_cert(identity.chain(), identity.private()).unwrap()
+}
+
+fn verifying(
+    authority: &Authority,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(&authority.pem()).unwrap()).unwrap();
     ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(versions)
         .unwrap()
         .with_root_certificates(roots)
-        .with_no_client_auth()
 }
 
 pub type Client = StreamOwned<ClientConnection, TcpStream>;

@@ -13,7 +13,7 @@ use crate::jq::value::number;
 use crate::jq::{self, Value};
 
 /// Who asked, as the gateway sees them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ClientFacts {
     /// The address at the other end.
     pub address: SocketAddr,
@@ -21,6 +21,36 @@ pub struct ClientFacts {
     pub version: Version,
     /// Whether TLS carried it.
     pub tls: bool,
+    /// The certificate that the client has shown, and the gateway has verified.
+    pub certificate: Option<Arc<ClientCertificate>>,
+}
+
+/// A client's certificate, verified.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Its subject (RFC 4514): `CN=shop,O=Example`.
+    pub subject: String,
+    /// Who signed it, likewise.
+    pub issuer: String,
+    /// The names of its subject: of hosts, mail addresses, URIs and IP addresses.
+    pub names: Vec<String>,
+    /// Its serial number, hexadecimal in lower case.
+    pub serial: String,
+    /// The SHA-256 of the certificate, hexadecimal in lower case.
+    pub fingerprint: String,
+}
+
+impl ClientCertificate {
+    /// `$client.certificate`
+    fn value(&self) -> Value {
+        jq::object([
+            ("subject", jq::string(&self.subject)),
+            ("issuer", jq::string(&self.issuer)),
+            ("names", jq::list(self.names.iter().map(|name| jq::string(name)).collect())),
+            ("serial", jq::string(&self.serial)),
+            ("fingerprint", jq::string(&self.fingerprint)),
+        ])
+    }
 }
 
 impl ClientFacts {
@@ -48,6 +78,7 @@ impl ClientFacts {
             ("address", jq::string(&address)),
             ("port", number(&self.address.port().to_string())),
             ("protocol", jq::string(self.protocol())),
+            ("certificate", self.certificate.as_ref().map_or_else(jq::null, |certificate| certificate.value())),
         ])
     }
 }
@@ -152,7 +183,12 @@ mod tests {
     use super::*;
 
     fn client(address: &str) -> ClientFacts {
-        ClientFacts { address: address.parse().expect("an address"), version: Version::HTTP_11, tls: false }
+        ClientFacts {
+            address: address.parse().expect("an address"),
+            version: Version::HTTP_11,
+            tls: false,
+            certificate: None,
+        }
     }
 
     #[test]
@@ -168,7 +204,7 @@ mod tests {
     fn a_client_has_an_address_a_port_and_a_protocol() {
         for (address, told) in [("10.0.0.1:80", "10.0.0.1"), ("[::ffff:10.0.0.1]:80", "10.0.0.1"), ("[::1]:80", "::1")]
         {
-            let wanted = format!(r#"{{"address":"{told}","port":80,"protocol":"HTTP/1.1"}}"#);
+            let wanted = format!(r#"{{"address":"{told}","port":80,"protocol":"HTTP/1.1","certificate":null}}"#);
             assert_eq!(Facts::of(client(address)).variable("client").to_string(), wanted);
         }
     }

@@ -435,7 +435,12 @@ mod tests {
         let mut scope = Scope::new(Method::GET, None, fields.iter().map(field).collect::<HeaderMap>(), Body::empty());
         if let Some(address) = address {
             let address = address.parse().expect("an address");
-            scope.facts_mut().set_client(ClientFacts { address, version: Version::HTTP_11, tls: true });
+            scope.facts_mut().set_client(ClientFacts {
+                address,
+                version: Version::HTTP_11,
+                tls: true,
+                certificate: None,
+            });
         }
         scope
     }

@@ -44,6 +44,11 @@ impl Authority {
         Identity { certificate: params.signed_by(&key, &self.0).unwrap(), key }
     }
 
+    /// A revocation list, as PEM.
+    pub fn revoke(&self, list: rcgen::CertificateRevocationListParams) -> String {
+        list.signed_by(&self.0).unwrap().pem().unwrap()
+    }
+
     /// Asks clients for a certificate of this authority.
     pub fn verifier(&self) -> Arc<dyn rustls::server::danger::ClientCertVerifier> {
         let mut roots = RootCertStore::empty();

@@ -1,0 +1,177 @@
+//! Certificates of clients: who is trusted, who is revoked, and what is known of who was verified.
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use crocodile_pear::scope::ClientCertificate;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateRevocationListDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use x509_parser::extensions::GeneralName;
+use x509_parser::objects::{oid_registry, oid2abbrev};
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::x509::X509Name;
+
+use super::identity::{chain, provider};
+
+/// Whether a client must show a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// It may; one that it shows is verified.
+    Optional,
+    /// Without one there is no connection.
+    Required,
+}
+
+/// Who may connect with a certificate.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    pub(super) verifier: Arc<dyn ClientCertVerifier>,
+    /// What it is made of: sessions of another trust are not resumed.
+    made_of: (Vec<u8>, Option<Vec<u8>>, Demand),
+}
+
+impl PartialEq for Trust {
+    fn eq(&self, other: &Self) -> bool {
+        self.made_of == other.made_of
+    }
+}
+
+/// Why a trust cannot be used: which of its files is wrong, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    /// The file of the authorities.
+    Authorities(String),
+    /// The file of the revocation lists.
+    Lists(String),
+}
+
+impl Trust {
+    /// Trusts certificates of these authorities that are in none of the lists; both PEM.
+    ///
+    /// # Errors
+    /// When a file cannot be used.
+    pub fn new(authorities: Vec<u8>, lists: Option<Vec<u8>>, demand: Demand) -> Result<Self, Distrust> {
+        let mut roots = RootCertStore::empty();
+        for certificate in chain(&authorities).map_err(Distrust::Authorities)? {
+            let unreadable = |_| Distrust::Authorities("a certificate in this file cannot be read".to_owned());
+            roots.add(certificate).map_err(unreadable)?;
+        }
+        let provider = Arc::new(provider().clone());
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+        if let Some(pem) = &lists {
+            // The authorities themselves are named one by one: they need no list of another one.
+            builder = builder.with_crls(revocations(pem)?).only_check_end_entity_revocation();
+        }
+        if demand == Demand::Optional {
+            builder = builder.allow_unauthenticated();
+        }
+        let unusable = |error| Distrust::Lists(format!("the lists cannot be used: {error}"));
+        let verifier = builder.build().map_err(unusable)?;
+        Ok(Trust { verifier, made_of: (authorities, lists, demand) })
+    }
+}
+
+fn revocations(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, Distrust> {
+    let read: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(read) if read.is_empty() => Err(Distrust::Lists("there is no revocation list in this file".to_owned())),
+        Ok(read) => Ok(read),
+        Err(_) => Err(Distrust::Lists("this file is no valid PEM".to_owned())),
+    }
+}
+
+/// What expressions know of a certificate that was verified.
+pub(super) fn describe(der: &[u8]) -> Option<ClientCertificate> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let names = certificate.subject_alternative_name().ok().flatten();
+    let names = names.iter().flat_map(|names| &names.value.general_names).filter_map(general_name).collect();
+    Some(ClientCertificate {
+        subject: distinguished(certificate.subject()),
+        issuer: distinguished(certificate.issuer()),
+        names,
+        serial: hexadecimal(certificate.raw_serial()),
+        fingerprint: hexadecimal(ring::digest::digest(&ring::digest::SHA256, der).as_ref()),
+    })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn general_name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let four = <[u8; 4]>::try_from(*bytes).map(|four| Ipv4Addr::from(four).to_string());
+            four.or_else(|_| <[u8; 16]>::try_from(*bytes).map(|sixteen| Ipv6Addr::from(sixteen).to_string())).ok()
+        }
+        _ => None,
+    }
+}
+
+/// A name in the form of RFC 4514: the last part first, and what means something is escaped, so that no part looks like
+/// two.
+fn distinguished(name: &X509Name<'_>) -> String {
+    let mut parts: Vec<String> = name
+        .iter_rdn()
+        .map(|rdn| {
+            let attributes = rdn.iter().map(|attribute| {
+                let kind = oid2abbrev(attribute.attr_type(), oid_registry());
+                let kind = kind.map_or_else(|_| attribute.attr_type().to_id_string(), str::to_owned);
+                let value = match attribute.as_str() {
+                    Ok(text) => escape(text),
+                    Err(_) => format!("#{}", hexadecimal(attribute.as_slice())),
+                };
+                format!("{kind}={value}")
+            });
+            attributes.collect::<Vec<_>>().join("+")
+        })
+        .collect();
+    parts.reverse();
+    parts.join(",")
+}
+
+/// RFC 4514, 2.4
+fn escape(text: &str) -> String {
+    let last = text.chars().count().saturating_sub(1);
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in text.chars().enumerate() {
+        let edge = (c == ' ' && (at == 0 || at == last)) || (c == '#' && at == 0);
+        match c {
+            '\0'..='\x1f' | '\x7f' => {
+                let _ = write!(out, "\\{:02x}", u32::from(c));
+            }
+            '"' | '+' | ',' | ';' | '<' | '>' | '\\' | '=' => out.extend(['\\', c]),
+            c if edge => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_name_looks_like_two() {
+        for (text, wanted) in [
+            ("shop", "shop"),
+            ("shop, O=admin", r"shop\, O\=admin"),
+            (" a b ", r"\ a b\ "),
+            ("#1", r"\#1"),
+            ("a\nb", r"a\0ab"),
+            ("Å+\\", r"Å\+\\"),
+        ] {
+            assert_eq!(escape(text), wanted);
+        }
+    }
+}

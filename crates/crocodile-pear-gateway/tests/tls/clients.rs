@@ -1,0 +1,129 @@
+//! Clients that show a certificate.
+
+use std::sync::Arc;
+
+use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd};
+
+use crate::authority::{Authority, Identity};
+use crate::scene::{ALL_VERSIONS, Folder, Scene, connect, get, showing, trusting};
+
+const ENDPOINTS: &str = "
+upstreams: { echo: 'http://127.0.0.1:9' }
+endpoints:
+  GET /who: { pipeline: [{ respond: { body: '$client.certificate' } }] }
+";
+
+fn listen(more: &str) -> String {
+    let tls = format!("{{ certificate: own.pem, key: own.key, client_ca: clients.pem{more} }}");
+    format!("listen: {{ address: '127.0.0.1:0', tls: {tls} }}{ENDPOINTS}")
+}
+
+struct Clients {
+    servers: Authority,
+    authority: Authority,
+    folder: Folder,
+}
+
+impl Clients {
+    fn new(name: &str) -> Self {
+        let (servers, authority, folder) = (Authority::new(), Authority::new(), Folder::new(name));
+        folder.identity("own", &servers.sign(&["gateway.test"]));
+        folder.write("clients.pem", authority.pem());
+        Clients { servers, authority, folder }
+    }
+
+    /// The answer of a client that shows this; with TLS 1.3 it learns only then that it was refused.
+    fn ask(
+        &self,
+        scene: &Scene,
+        version: &'static rustls::SupportedProtocolVersion,
+        shows: Option<&Identity>,
+    ) -> std::io::Result<String> {
+        let client = match shows {
+            Some(identity) => showing(&self.servers, &[version], identity),
+            None => trusting(&self.servers, &[version]),
+        };
+        get(&mut connect(scene.gateway.address, &Arc::new(client), "gateway.test")?, "/who")
+    }
+}
+
+#[test]
+fn what_a_client_has_shown_is_known_to_expressions() {
+    let clients = Clients::new("shown");
+    let shop = clients.authority.sign_with(&["shop.test", "10.0.0.7"], |params| {
+        params.serial_number = Some(SerialNumber::from(vec![0x0a, 0xff]));
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, "Shop, Inc");
+    });
+    let scene = clients.folder.start(&listen(", client_certificate: optional"));
+    for version in ALL_VERSIONS {
+        let answer = clients.ask(&scene, version, Some(&shop)).unwrap();
+        let digest = ring::digest::digest(&ring::digest::SHA256, shop.certificate.der());
+        let fingerprint: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        for part in [
+            r#""names":["shop.test","10.0.0.7"],"serial":"0aff","#,
+            r#"O=Shop\\, Inc"#,
+            r#""issuer":"CN=authority "#,
+            &format!(r#""fingerprint":"{fingerprint}""#),
+        ] {
+            assert!(answer.contains(part), "{part} in {answer}");
+        }
+        assert!(clients.ask(&scene, version, None).unwrap().ends_with("\r\n\r\nnull"));
+        let stranger = Authority::new().sign(&["shop.test"]);
+        assert!(clients.ask(&scene, version, Some(&stranger)).is_err());
+        let expired = |params: &mut rcgen::CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
+        let expired = clients.authority.sign_with(&["shop.test"], expired);
+        assert!(clients.ask(&scene, version, Some(&expired)).is_err());
+    }
+}
+
+#[test]
+fn without_a_certificate_there_is_no_connection_where_one_is_required() {
+    let clients = Clients::new("required");
+    let shop = clients.authority.sign(&["shop.test"]);
+    let config = ["admin: 127.0.0.1:0\n", &listen("")].concat();
+    let scene = clients.folder.start(&config);
+    for version in ALL_VERSIONS {
+        assert!(clients.ask(&scene, version, Some(&shop)).unwrap().starts_with("HTTP/1.1 200 OK"));
+        assert!(clients.ask(&scene, version, None).is_err());
+    }
+    let address = scene.gateway.address;
+    let failed = "crocodile_pear_tls_handshakes_failed_total";
+    scene.until_metrics(&[format!("{failed}{{listener=\"{address}\",reason=\"certificate-missing\"}} 2")]);
+}
+
+#[test]
+fn a_certificate_that_was_revoked_is_refused_and_its_sessions_too() {
+    let clients = Clients::new("revoked");
+    let shop = clients.authority.sign_with(&["shop.test"], |params| params.serial_number = Some(7.into()));
+    let other = clients.authority.sign(&["other.test"]);
+    let list = |revoked: &[u64]| {
+        let revoked = revoked.iter().map(|serial| RevokedCertParams {
+            serial_number: (*serial).into(),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2090, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        clients.authority.revoke(params)
+    };
+    clients.folder.write("crl.pem", list(&[]));
+    let scene = clients.folder.start(&listen(", crl: crl.pem"));
+    let session = Arc::new(showing(&clients.servers, ALL_VERSIONS, &shop));
+    let ask = || get(&mut connect(scene.gateway.address, &session, "gateway.test")?, "/who");
+    assert!(ask().unwrap().starts_with("HTTP/1.1 200 OK"));
+    assert!(ask().unwrap().starts_with("HTTP/1.1 200 OK"));
+    clients.folder.write("crl.pem", list(&[7]));
+    scene.gateway.logged("*INFO*new certificates are used from now on*").unwrap();
+    assert!(ask().is_err());
+    for version in ALL_VERSIONS {
+        assert!(clients.ask(&scene, version, Some(&shop)).is_err());
+        assert!(clients.ask(&scene, version, Some(&other)).unwrap().starts_with("HTTP/1.1 200 OK"));
+    }
+}
