@@ -1,5 +1,7 @@
 //! TLS to upstreams: trusted authorities, the client certificate, and what a failed handshake means.
 
+mod trust;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use self::trust::{Trust, UnknownIssuer};
 use super::connect::{Fault, Offer};
 use crate::error::{Error, Kind};
 
@@ -190,13 +193,17 @@ fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
         versions => versions.iter().map(|version| version.supported()).collect(),
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
         .expect("the provider has suites for every version");
-    let builder = builder.with_root_certificates(match &settings.ca {
+    let (roots, named) = match &settings.ca {
         Some(pem) => own_roots(pem)?,
-        None => public_roots(),
-    });
+        None => (public_roots(), Vec::new()),
+    };
+    let trust =
+        Trust::new(roots, named, provider).ok_or_else(|| Part::Ca.unfit("there is no authority in this file"))?;
+    // It refuses what rustls refuses but for certificates that are named themselves.
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(trust));
     match (&settings.certificate, &settings.key) {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(_), None) => Err(Part::Certificate.unfit("the certificate has no `key`")),
@@ -220,12 +227,14 @@ fn public_roots() -> Arc<RootCertStore> {
     ROOTS.get_or_init(|| Arc::new(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())).clone()
 }
 
-fn own_roots(pem: &[u8]) -> Result<Arc<RootCertStore>, Unfit> {
+/// The certificates that are named in `ca`, as authorities and as they are.
+fn own_roots(pem: &[u8]) -> Result<(Arc<RootCertStore>, Vec<CertificateDer<'static>>), Unfit> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem, Part::Ca)? {
-        roots.add(certificate).map_err(|_| Part::Ca.unfit("a certificate in this file is no authority's"))?;
+    let named = certificates(pem, Part::Ca)?;
+    for certificate in named.iter().cloned() {
+        roots.add(certificate).map_err(|_| Part::Ca.unfit("a certificate in this file cannot be read"))?;
     }
-    Ok(Arc::new(roots))
+    Ok((Arc::new(roots), named))
 }
 
 fn certificates(pem: &[u8], part: Part) -> Result<Vec<CertificateDer<'static>>, Unfit> {
@@ -283,7 +292,10 @@ fn distrust(fault: &CertificateError) -> String {
             "is not for TLS servers".to_owned()
         }
         CertificateError::BadEncoding => "cannot be read".to_owned(),
-        CertificateError::Other(_) => "is the certificate of an authority, not of a server".to_owned(),
+        CertificateError::Other(other) => {
+            let unknown = other.0.downcast_ref().map(UnknownIssuer::detail);
+            unknown.unwrap_or("is the certificate of an authority, not of a server").to_owned()
+        }
         _ => "is not acceptable".to_owned(),
     }
 }

@@ -193,7 +193,10 @@ async fn every_problem_with_a_certificate_is_told() {
         (authority.sign_with(name, future), "the upstream's certificate is not valid before 2190-01-01"),
         (authority.sign(&["other.test"]), "the upstream's certificate is not valid for this host name"),
         (authority.sign_with(name, client), "the upstream's certificate is not for TLS servers"),
-        (Authority::new().sign(name), "the upstream's certificate is signed by an unknown authority"),
+        (
+            Authority::new().sign(name),
+            "the upstream's certificate is signed by an unknown authority; no intermediate certificate came with it",
+        ),
     ];
     for (identity, wanted) in cases {
         let server = Server::new(plain(&identity), After::Keep).await;
@@ -201,11 +204,52 @@ async fn every_problem_with_a_certificate_is_told() {
     }
 }
 
+/// As `openssl req -x509` makes one: its own authority.
+fn own_authority(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> (ServerConfig, TlsSettings) {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let settings = TlsSettings { ca: Some(certificate.pem().into_bytes()), ..TlsSettings::default() };
+    (plain(&Identity { certificate, key }), settings)
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_named_itself_is_trusted_for_its_name_and_its_time() {
+    let past = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 2, 29);
+    let common = |params: &mut CertificateParams| {
+        params.distinguished_name.push(rcgen::DnType::CommonName, "127.0.0.1");
+    };
+    for (server, settings, wanted) in [
+        (own_authority(&["127.0.0.1"], |_| {}), None),
+        // Without names, the common name is one.
+        (own_authority(&[], common), None),
+        (own_authority(&["other.test"], common), Some("the upstream's certificate is not valid for this host name")),
+        (own_authority(&["127.0.0.1"], past), Some("the upstream's certificate expired on 2020-02-29")),
+    ]
+    .map(|((server, settings), wanted)| (server, settings, wanted))
+    {
+        let server = Server::new(server, After::Keep).await;
+        match wanted {
+            None => assert_eq!(fetch(&server.upstream(settings), get("/")).await.unwrap(), "0"),
+            Some(wanted) => assert_eq!(refused(&server, settings).await, wanted),
+        }
+    }
+    let (server, _) = own_authority(&["127.0.0.1"], |_| {});
+    let (_, other) = own_authority(&["127.0.0.1"], |_| {});
+    let server = Server::new(server, After::Keep).await;
+    let wanted = "the upstream's certificate is self-signed, and not among those to trust";
+    assert_eq!(refused(&server, other).await, wanted);
+}
+
 #[tokio::test]
 async fn a_private_authority_is_unknown_unless_it_is_named() {
     let authority = Authority::new();
     let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep).await;
-    let wanted = "the upstream's certificate is signed by an unknown authority";
+    let wanted =
+        "the upstream's certificate is signed by an unknown authority; no intermediate certificate came with it";
     assert_eq!(refused(&server, TlsSettings::default()).await, wanted);
 }
 
