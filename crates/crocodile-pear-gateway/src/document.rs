@@ -16,6 +16,7 @@ use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::layers::{AtDocument, AtEndpoint, Layers};
 use crate::listen::ListenSpec;
+use crate::network::Network;
 use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
 use crate::upgrade::Upgrades;
@@ -195,6 +196,10 @@ spec! {
         /// The most connections of one client address; further ones are reset as they come. An IPv6 address counts as its network of
         /// 64 bits. Behind a proxy, all connections have the address of the proxy. No bound unless set.
         pub connections_per_address: Option<NonZeroU32>,
+        /// The proxies in front, as networks or addresses: what they say in `Forwarded` (RFC 7239) or in `X-Forwarded-For`, `-Proto`
+        /// and `-Host` of the client is believed. The addresses are read from the right, up to the first that is not among these.
+        /// Where both are there and name two clients, neither is believed.
+        pub trust: Vec<Network> = Vec::new(),
         /// How long clients may still connect after the signal to stop, while `/ready` of `admin` already answers 503.
         /// A load balancer needs this time to send clients elsewhere. By default 5 s with an `admin`, and 0 without one
         /// or in a terminal.

@@ -19,6 +19,7 @@ use indexmap::IndexMap;
 use crate::address;
 use crate::background::Task;
 use crate::document::{Document, EndpointSpec, GroupSpec, Placed, plain};
+use crate::forwarded::Trust;
 use crate::itself;
 use crate::layer::{self, Around, PathParams, Paths};
 use crate::layers::Shared;
@@ -38,6 +39,7 @@ pub struct Gateway {
     /// Around requests that no endpoint serves.
     unserved: Arc<Stack>,
     listening: Vec<Listening>,
+    trust: Trust,
     upstreams: IndexMap<String, Arc<Upstream>>,
     metrics: Arc<Metrics>,
     resolver: Option<Resolver>,
@@ -137,6 +139,7 @@ impl Gateway {
             endpoints: Vec::new(),
             unserved: unserved.clone(),
             listening: listening.unwrap_or_default(),
+            trust: trusted(document),
             upstreams,
             metrics: given.metrics.clone(),
             tasks: Mutex::new(cx.tasks),
@@ -341,9 +344,12 @@ impl Gateway {
     ) -> impl Future<Output = Reply> + Send {
         // Made before the future is: what the request was would stand in it to its end. And shared at once, since it is
         // large and goes from hand to hand.
-        let client = request.connection.client(request.version);
+        let mut client = request.connection.client(request.version);
         let redirect = request.connection.entry.redirect;
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
+        if gateway.trust.trusts(client.address.ip()) {
+            gateway.trust.resolve(&mut client, scope.headers());
+        }
         scope.facts_mut().set_client(client);
         if request.version == Version::HTTP_2
             && let Some(timeout) = grpc::timeout(scope.headers())
@@ -606,9 +612,14 @@ fn alone(scope: &mut Arc<Scope>) -> &mut Scope {
     Arc::get_mut(scope).expect("nobody else has it before the pipeline runs")
 }
 
+/// The proxies that are believed.
+fn trusted(document: &Document) -> Trust {
+    Trust(document.clients.as_ref().map(|clients| clients.trust.clone()).unwrap_or_default())
+}
+
 /// Checks where a document listens.
 fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
-    let listening = document.listen.compile(files, problems);
+    let listening = document.listen.compile(&trusted(document), files, problems);
     let Some(written) = &document.admin else { return listening };
     let (admin, listening) = (address::read(written, problems)?, listening?);
     if !listening.iter().any(|listener| address::clash(listener.address, admin)) {

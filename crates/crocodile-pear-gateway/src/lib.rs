@@ -9,6 +9,7 @@ pub mod compress;
 pub mod config;
 pub mod demo;
 pub mod document;
+mod forwarded;
 pub mod gateway;
 mod health;
 mod itself;

@@ -9,6 +9,8 @@ use crocodile_pear::upstream::Files;
 use crocodile_pear::{choice, spec};
 
 use crate::address;
+use crate::forwarded::Trust;
+use crate::network::Network;
 use crate::server::{Entry, Redirect};
 
 mod tls;
@@ -44,7 +46,9 @@ impl Decode for ListenSpec {
 
     fn written(&self) -> Option<Json> {
         match self.0.as_slice() {
-            [ListenerSpec { address, tls: None, redirect: None }] => Some(address.as_str().into()),
+            [ListenerSpec { address, tls: None, redirect: None, proxy_protocol: None }] => {
+                Some(address.as_str().into())
+            }
             _ => None,
         }
     }
@@ -53,7 +57,17 @@ impl Decode for ListenSpec {
 impl Default for ListenSpec {
     fn default() -> Self {
         let address = Located::new("127.0.0.1:8080".to_owned(), Span::default());
-        ListenSpec(vec![ListenerSpec { address, tls: None, redirect: None }])
+        ListenSpec(vec![ListenerSpec { address, tls: None, redirect: None, proxy_protocol: None }])
+    }
+}
+
+choice! {
+    /// Whether connections begin with the PROXY protocol.
+    pub enum ProxyProtocolSpec {
+        /// Those of trusted proxies do; one that does not is closed.
+        On = "on",
+        /// None does.
+        Off = "off",
     }
 }
 
@@ -66,6 +80,9 @@ spec! {
         pub tls: Option<ListenerTlsSpec>,
         /// Answers every request with 308 and the same URL under `https`, instead of serving it.
         pub redirect: Option<RedirectSpec>,
+        /// Whether connections from the addresses of `clients.trust` begin with the PROXY protocol, version 1 or 2, which says who
+        /// the client is. Others do not.
+        pub proxy_protocol: Option<Located<ProxyProtocolSpec>>,
     }
     short(clear)
 }
@@ -97,13 +114,13 @@ pub struct Listening {
 
 impl ListenSpec {
     /// Checks all of them; every problem is noted.
-    pub fn compile(&self, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
+    pub fn compile(&self, trust: &Trust, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
         let secured = self.0.iter().find(|listener| listener.tls.is_some());
         // A wrong address is told where it stands.
         let port = secured.and_then(|listener| address::read(&listener.address, &mut Problems::default()));
         let redirect = Redirect { port: port.map_or(HTTPS, |address| address.port()) };
         // All are read before one that failed ends it, so that every problem is found.
-        let read: Vec<_> = self.0.iter().map(|listener| listener.compile(redirect, files, problems)).collect();
+        let read: Vec<_> = self.0.iter().map(|listener| listener.compile(redirect, trust, files, problems)).collect();
         let listening: Vec<Listening> = read.into_iter().collect::<Option<_>>()?;
         self.clashes(&listening, problems)?;
         if listening.iter().all(|listener| listener.entry.redirect.is_some()) {
@@ -137,7 +154,29 @@ impl ListenSpec {
 }
 
 impl ListenerSpec {
-    fn compile(&self, redirect: Redirect, files: Files<'_>, problems: &mut Problems) -> Option<Listening> {
+    /// The proxies that speak the PROXY protocol.
+    fn relays(&self, trust: &Trust, problems: &mut Problems) -> Option<Vec<Network>> {
+        match &self.proxy_protocol {
+            Some(written) if written.value == ProxyProtocolSpec::On && trust.0.is_empty() => {
+                let remedy = "write `clients: { trust: [10.0.0.0/8] }` with the addresses of your proxies";
+                problems.error(
+                    written.span,
+                    "`proxy_protocol` needs `clients.trust`: no proxy would be believed",
+                    remedy,
+                )
+            }
+            Some(written) if written.value == ProxyProtocolSpec::On => Some(trust.0.clone()),
+            _ => Some(Vec::new()),
+        }
+    }
+
+    fn compile(
+        &self,
+        redirect: Redirect,
+        trust: &Trust,
+        files: Files<'_>,
+        problems: &mut Problems,
+    ) -> Option<Listening> {
         let address = address::read(&self.address, problems);
         let tls = self.tls.as_ref().map(|tls| tls.compile(self.address.span, files, problems));
         if let (Some(_), Some(_)) = (&self.tls, &self.redirect) {
@@ -145,7 +184,8 @@ impl ListenerSpec {
             return problems.error(self.address.span, "a listener with `tls` is where `redirect: https` leads", remedy);
         }
         let tls = tls.map_or(Some(None), |tls| tls.map(Some))?;
-        let entry = Arc::new(Entry { tls, redirect: self.redirect.map(|_| redirect) });
+        let entry = Entry { tls, redirect: self.redirect.map(|_| redirect), relays: self.relays(trust, problems)? };
+        let entry = Arc::new(entry);
         Some(Listening { address: address?, written: self.address.value.clone(), entry, tls: self.tls.clone() })
     }
 }

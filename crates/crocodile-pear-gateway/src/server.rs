@@ -13,6 +13,7 @@ mod io;
 mod listen;
 mod occupancy;
 mod pace;
+mod relay;
 mod reply;
 mod request;
 mod shutdown;

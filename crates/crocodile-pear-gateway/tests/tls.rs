@@ -14,6 +14,10 @@ mod clients;
 mod listeners;
 #[path = "tls/names.rs"]
 mod names;
+#[path = "tls/proxies.rs"]
+mod proxies;
+#[path = "tls/refusals.rs"]
+mod refusals;
 #[path = "tls/scene.rs"]
 mod scene;
 #[path = "tls/sessions.rs"]

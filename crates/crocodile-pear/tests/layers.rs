@@ -33,6 +33,7 @@ const GATEWAY: &[&str] = &[
     "config",
     "address",
     "network",
+    "forwarded",
     "background",
     "watched",
     "log",

@@ -1,7 +1,7 @@
 //! One thread, one runtime, one socket of each listener for each core; they share nothing that a request touches.
 
 use std::io;
-use std::net::TcpListener as Socket;
+use std::net::{IpAddr, SocketAddr, TcpListener as Socket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,10 +18,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::io::Io;
-use super::occupancy::Occupancy;
+use super::occupancy::{Occupancy, Place};
 use super::shutdown::Phase;
 use super::tls::{Protocol, Secured};
-use super::{Connection, Entry, Handler, Listeners, Settings, Shutdown, http1, http2};
+use super::{Connection, Entry, Handler, Listeners, Settings, Shutdown, http1, http2, relay};
 
 /// Without file descriptors or memory for one more, accepting waits this long.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -47,6 +47,16 @@ impl<H: Handler> Core<H> {
     fn drain(&self) {
         self.draining.store(true, Relaxed);
         self.drain.notify_waiters();
+    }
+
+    /// A place for a connection of this address; nothing, where it has as many as it may.
+    fn admit(&self, address: IpAddr) -> Option<Option<Place>> {
+        let Some(occupancy) = &self.occupancy else { return Some(None) };
+        let place = occupancy.admit(address);
+        if place.is_none() {
+            self.handler.connection_refused();
+        }
+        place.map(Some)
     }
 
     /// How large a head may be.
@@ -146,16 +156,28 @@ impl<H: Handler> Gate<H> {
     async fn one(&self) -> io::Result<()> {
         let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (stream, peer) = self.listener.accept().await?;
-        let place = self.core.occupancy.as_ref().map(|occupancy| occupancy.admit(peer.ip()));
-        if let Some(None) = place {
-            self.core.handler.connection_refused();
-            // Dropped before it was closed, it is reset.
-            drop(Io::tcp(stream));
-            return Ok(());
-        }
+        let relayed = self.entry.relayed(peer.ip());
+        let place = match relayed {
+            // The place is that of the client behind the proxy.
+            true => None,
+            false => match self.core.admit(peer.ip()) {
+                Some(place) => place,
+                None => {
+                    refuse(stream);
+                    return Ok(());
+                }
+            },
+        };
         let local = stream.local_addr()?;
         let (core, entry) = (self.core.clone(), self.entry.clone());
         tokio::spawn(async move {
+            let (mut stream, mut peer, mut place) = (stream, peer, place);
+            if relayed {
+                match Box::pin(relayed_client(&mut stream, peer, &core)).await {
+                    Some(client) => (peer, place) = client,
+                    None => return refuse(stream),
+                }
+            }
             let opened = match entry.tls {
                 None => Some(Opened::clear(stream)),
                 // Boxed: the handshake is over soon, and its room would stay.
@@ -172,6 +194,31 @@ impl<H: Handler> Gate<H> {
         });
         Ok(())
     }
+}
+
+/// Dropped before it was closed, it is reset.
+fn refuse(stream: TcpStream) {
+    drop(Io::tcp(stream));
+}
+
+/// The client behind a proxy, and its place.
+async fn relayed_client<H: Handler>(
+    stream: &mut TcpStream,
+    proxy: SocketAddr,
+    core: &Core<H>,
+) -> Option<(SocketAddr, Option<Place>)> {
+    let client = match timeout(core.settings.header, relay::read(stream)).await {
+        Ok(Ok(client)) => client.unwrap_or(proxy),
+        Ok(Err(error)) => {
+            tracing::debug!(%proxy, %error, "a connection without a header of the PROXY protocol");
+            return None;
+        }
+        Err(_) => {
+            tracing::debug!(%proxy, "the header of the PROXY protocol took too long to arrive");
+            return None;
+        }
+    };
+    Some((client, core.admit(client.ip())?))
 }
 
 /// A connection on which HTTP may begin.

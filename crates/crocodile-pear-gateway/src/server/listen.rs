@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use http::uri::{Authority, PathAndQuery};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::tls::Tls;
+use crate::network::Network;
 
 /// Connections that may wait to be accepted; the kernel caps it at its own bound.
 const QUEUE: i32 = 4096;
@@ -24,9 +25,16 @@ pub struct Entry {
     pub tls: Option<Tls>,
     /// Where every request is sent instead of being served.
     pub redirect: Option<Redirect>,
+    /// The proxies that say in the PROXY protocol who the client is.
+    pub relays: Vec<Network>,
 }
 
 impl Entry {
+    /// Whether the connections of this address begin with the PROXY protocol.
+    pub(super) fn relayed(&self, address: IpAddr) -> bool {
+        self.relays.iter().any(|network| network.contains(address))
+    }
+
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }

@@ -49,7 +49,7 @@ impl Connection {
     /// Who asks, with a request in this version of HTTP.
     pub fn client(&self, version: Version) -> ClientFacts {
         let certificate = self.secured.as_ref().and_then(|secured| secured.certificate.clone());
-        ClientFacts { address: self.peer, version, tls: self.secured.is_some(), certificate }
+        ClientFacts { address: self.peer, version, tls: self.secured.is_some(), certificate, host: None }
     }
 
     /// Whether interim answers wait.

@@ -43,7 +43,7 @@ impl Clients {
             Some(identity) => showing(&self.servers, &[version], identity),
             None => trusting(&self.servers, &[version]),
         };
-        get(&mut connect(scene.gateway.address, &Arc::new(client), "gateway.test")?, "/who")
+        get(&mut connect(scene.gateway.address, &Arc::new(client), "gateway.test", b"")?, "/who")
     }
 }
 
@@ -116,7 +116,7 @@ fn a_certificate_that_was_revoked_is_refused_and_its_sessions_too() {
     clients.folder.write("crl.pem", list(&[]));
     let scene = clients.folder.start(&listen(", crl: crl.pem"));
     let session = Arc::new(showing(&clients.servers, ALL_VERSIONS, &shop));
-    let ask = || get(&mut connect(scene.gateway.address, &session, "gateway.test")?, "/who");
+    let ask = || get(&mut connect(scene.gateway.address, &session, "gateway.test", b"")?, "/who");
     assert!(ask().unwrap().starts_with("HTTP/1.1 200 OK"));
     assert!(ask().unwrap().starts_with("HTTP/1.1 200 OK"));
     clients.folder.write("crl.pem", list(&[7]));

@@ -21,7 +21,7 @@ fn one_process_listens_in_clear_with_tls_and_to_redirect() {
     assert!(get(&mut dial(addresses[0]), "/who").unwrap().ends_with(r#"{"scheme":"HTTP/1.1"}"#));
     for version in ALL_VERSIONS {
         let client = Arc::new(trusting(&authority, &[version]));
-        let answer = get(&mut connect(addresses[1], &client, "gateway.test").unwrap(), "/who").unwrap();
+        let answer = get(&mut connect(addresses[1], &client, "gateway.test", b"").unwrap(), "/who").unwrap();
         assert!(answer.ends_with(r#"{"scheme":"HTTP/1.1"}"#), "{answer}");
     }
     let answer = get(&mut dial(addresses[2]), "/who?a=%20b").unwrap();
@@ -40,7 +40,7 @@ fn large_bodies_pass_in_both_directions() {
     let body = format!("\"{}\"", "0123456789".repeat(300_000));
     for version in ALL_VERSIONS {
         let client = Arc::new(trusting(&authority, &[version]));
-        let mut client = connect(scene.gateway.address, &client, "gateway.test").unwrap();
+        let mut client = connect(scene.gateway.address, &client, "gateway.test", b"").unwrap();
         let head = "POST /echo HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-type: application/json\r\n";
         write!(client, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
         let mut answer = String::new();

@@ -35,12 +35,12 @@ fn the_certificate_is_chosen_by_the_name_that_is_asked_for() {
             // Without a name: the first.
             ("127.0.0.1", &other),
         ] {
-            let client = connect(scene.gateway.address, &client, name).unwrap();
+            let client = connect(scene.gateway.address, &client, name, b"").unwrap();
             assert_eq!(shown(&client), identity.certificate.der().as_ref(), "{name}");
         }
         // A wildcard is for one label, and not for none; others are shown the first, which they do not accept.
         for name in ["a.b.wild.test", "wild.test", "nobody.test"] {
-            assert!(connect(scene.gateway.address, &client, name).is_err(), "{name}");
+            assert!(connect(scene.gateway.address, &client, name, b"").is_err(), "{name}");
         }
     }
 }

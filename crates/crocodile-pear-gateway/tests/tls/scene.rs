@@ -134,10 +134,11 @@ pub fn dial(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Connects and makes the handshake.
-pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> std::io::Result<Client> {
+/// Connects, sends `before` in clear, and makes the handshake.
+pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>, name: &str, before: &[u8]) -> std::io::Result<Client> {
     let session = ClientConnection::new(config.clone(), ServerName::try_from(name.to_owned()).unwrap()).unwrap();
     let mut client = StreamOwned::new(session, dial(address));
+    client.sock.write_all(before)?;
     while client.conn.is_handshaking() {
         client.conn.complete_io(&mut client.sock)?;
     }
@@ -155,4 +156,11 @@ pub fn get(client: &mut (impl Read + Write), path: &str) -> std::io::Result<Stri
 /// The certificate that a client was shown.
 pub fn shown(client: &Client) -> &[u8] {
     client.conn.peer_certificates().unwrap()[0].as_ref()
+}
+
+/// What comes to the end of the connection, however that ends.
+pub fn rest(client: &mut impl Read) -> String {
+    let mut text = Vec::new();
+    let _ = client.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
 }

@@ -17,7 +17,7 @@ fn a_session_is_resumed_on_whichever_core() {
     for version in ALL_VERSIONS {
         let client = Arc::new(trusting(&authority, &[version]));
         let kind = || {
-            let mut client = connect(scene.gateway.address, &client, "gateway.test").unwrap();
+            let mut client = connect(scene.gateway.address, &client, "gateway.test", b"").unwrap();
             assert!(get(&mut client, "/who").unwrap().starts_with("HTTP/1.1 200 OK"));
             client.conn.handshake_kind()
         };

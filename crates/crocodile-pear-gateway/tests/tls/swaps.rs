@@ -21,7 +21,7 @@ fn a_changed_file_is_used_and_a_broken_one_is_not() {
     folder.identity("own", &old);
     let scene = folder.start(&[LISTEN, ENDPOINTS].concat());
     let client = Arc::new(trusting(&authority, ALL_VERSIONS));
-    let connect = || connect(scene.gateway.address, &client, "gateway.test").unwrap();
+    let connect = || connect(scene.gateway.address, &client, "gateway.test", b"").unwrap();
     let mut kept = connect();
     assert_eq!(shown(&kept), old.certificate.der().as_ref());
 
@@ -55,7 +55,7 @@ fn a_reload_reads_certificates_at_once() {
     scene.gateway.signal("HUP").unwrap();
     scene.gateway.logged("*the configuration was read again*").unwrap();
     let client = Arc::new(trusting(&authority, ALL_VERSIONS));
-    let client = connect(scene.gateway.address, &client, "gateway.test").unwrap();
+    let client = connect(scene.gateway.address, &client, "gateway.test", b"").unwrap();
     assert_eq!(shown(&client), new.certificate.der().as_ref());
 }
 
@@ -68,9 +68,9 @@ fn metrics_tell_expiry_and_handshakes() {
     let scene = folder.start(&[LISTEN, ENDPOINTS].concat());
     let client = Arc::new(trusting(&authority, ALL_VERSIONS));
     let address = scene.gateway.address;
-    drop(connect(address, &client, "gateway.test").unwrap());
+    drop(connect(address, &client, "gateway.test", b"").unwrap());
     let nobody = Arc::new(trusting(&Authority::new(), ALL_VERSIONS));
-    assert!(connect(address, &nobody, "gateway.test").is_err());
+    assert!(connect(address, &nobody, "gateway.test", b"").is_err());
     let mut plain = dial(address);
     let _ = get(&mut plain, "/who");
     let wanted = [
@@ -115,7 +115,7 @@ fn no_handshake_fails_while_certificates_are_swapped() {
                     while made.fetch_add(1, Ordering::Relaxed) < handshakes {
                         // Without a session of before: every handshake is a full one.
                         let client = Arc::new(trusting(authority, &[version]));
-                        let mut client = connect(address, &client, "gateway.test").unwrap();
+                        let mut client = connect(address, &client, "gateway.test", b"").unwrap();
                         assert!(get(&mut client, "/who").unwrap().starts_with("HTTP/1.1 200 OK"));
                     }
                 })

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use http::Version;
+use http::{HeaderValue, Version};
 
 use super::Credentials;
 use crate::jq::value::number;
@@ -23,6 +23,8 @@ pub struct ClientFacts {
     pub tls: bool,
     /// The certificate that the client has shown, and the gateway has verified.
     pub certificate: Option<Arc<ClientCertificate>>,
+    /// The host that it asked for, where a proxy in front says so.
+    pub host: Option<HeaderValue>,
 }
 
 /// A client's certificate, verified.
@@ -188,6 +190,7 @@ mod tests {
             version: Version::HTTP_11,
             tls: false,
             certificate: None,
+            host: None,
         }
     }
 

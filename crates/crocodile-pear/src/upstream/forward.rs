@@ -400,7 +400,13 @@ fn tell(scope: &Scope, headers: &mut HeaderMap) {
         headers.extend(HeaderValue::from_str(&address).ok().map(|address| (FOR, address)));
         headers.insert(PROTO, HeaderValue::from_static(client.scheme()));
     }
-    headers.extend(scope.headers().get(HOST).cloned().map(|host| (HOST_ASKED, host)));
+    headers.extend(asked_host(scope).cloned().map(|host| (HOST_ASKED, host)));
+}
+
+/// The host that the client asked for, which a proxy in front may have replaced.
+fn asked_host(scope: &Scope) -> Option<&HeaderValue> {
+    let told = scope.facts().client().and_then(|client| client.host.as_ref());
+    told.or_else(|| scope.headers().get(HOST))
 }
 
 fn tell_standard(scope: &Scope, headers: &mut HeaderMap) {
@@ -413,7 +419,7 @@ fn tell_standard(scope: &Scope, headers: &mut HeaderMap) {
         std::net::IpAddr::V6(address) => format!("for=\"[{address}]\""),
     });
     // Quoted, since a port has a colon.
-    let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok()).map(|host| format!("host=\"{host}\""));
+    let host = asked_host(scope).and_then(|host| host.to_str().ok()).map(|host| format!("host=\"{host}\""));
     let proto = client.map(|client| format!("proto={}", client.scheme()));
     let told: Vec<String> = [node, host, proto].into_iter().flatten().collect();
     headers
@@ -440,6 +446,7 @@ mod tests {
                 version: Version::HTTP_11,
                 tls: true,
                 certificate: None,
+                host: None,
             });
         }
         scope

@@ -1,0 +1,82 @@
+//! The PROXY protocol, versions 1 and 2: a proxy says who the client is before its first byte.
+//! <https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// Of version 1, with its end.
+const LONGEST_LINE: usize = 107;
+
+/// What may follow the addresses of version 2: more than any proxy sends.
+const LONGEST_REST: usize = 4096;
+
+/// Reads the header, and not a byte more: who the client is, or nothing where the proxy speaks for itself.
+pub(super) async fn read(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+    // Shorter than both versions.
+    let mut begin = [0; SIGNATURE.len()];
+    stream.read_exact(&mut begin).await?;
+    match &begin {
+        SIGNATURE => binary(stream).await,
+        text if text.starts_with(b"PROXY ") => line(stream, begin.to_vec()).await,
+        _ => Err(malformed()),
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "this is no header of the PROXY protocol")
+}
+
+/// `PROXY TCP4 192.0.2.7 10.0.0.1 56324 443`
+async fn line(stream: &mut TcpStream, mut line: Vec<u8>) -> io::Result<Option<SocketAddr>> {
+    while !line.ends_with(b"\r\n") {
+        if line.len() >= LONGEST_LINE {
+            return Err(malformed());
+        }
+        line.push(stream.read_u8().await?);
+    }
+    let text = std::str::from_utf8(&line).map_err(|_| malformed())?.trim_end_matches("\r\n");
+    match text.split(' ').collect::<Vec<_>>()[..] {
+        ["PROXY", "UNKNOWN", ..] => Ok(None),
+        ["PROXY", family @ ("TCP4" | "TCP6"), source, _, port, _] => {
+            let address: IpAddr = source.parse().map_err(|_| malformed())?;
+            let port: u16 = port.parse().map_err(|_| malformed())?;
+            match address.is_ipv4() == (family == "TCP4") {
+                true => Ok(Some(SocketAddr::new(address, port))),
+                false => Err(malformed()),
+            }
+        }
+        _ => Err(malformed()),
+    }
+}
+
+async fn binary(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).await?;
+    let [version, family, ..] = head;
+    let length = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    if length > LONGEST_REST {
+        return Err(malformed());
+    }
+    let mut rest = vec![0; length];
+    stream.read_exact(&mut rest).await?;
+    match (version, family) {
+        // The proxy's own connection, as for a health check.
+        (0x20, _) => Ok(None),
+        (0x21, 0x11 | 0x12) if length >= 12 => {
+            let address: [u8; 4] = rest[..4].try_into().map_err(|_| malformed())?;
+            Ok(Some(SocketAddr::new(Ipv4Addr::from(address).into(), u16::from_be_bytes([rest[8], rest[9]]))))
+        }
+        (0x21, 0x21 | 0x22) if length >= 36 => {
+            let address: [u8; 16] = rest[..16].try_into().map_err(|_| malformed())?;
+            Ok(Some(SocketAddr::new(Ipv6Addr::from(address).into(), u16::from_be_bytes([rest[32], rest[33]]))))
+        }
+        // Of another family, as Unix sockets: not known.
+        (0x21, 0x00 | 0x31 | 0x32) => Ok(None),
+        _ => Err(malformed()),
+    }
+}
