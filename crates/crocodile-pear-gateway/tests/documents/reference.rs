@@ -23,8 +23,6 @@ const SECTIONS: &[(&str, &str)] = &[
     ("ThreadPool", "Helper threads"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
-    ("CredentialsSpec", "Credentials of an upstream"),
-    ("Oauth2Spec", "Client credentials"),
     ("TlsSpec", "TLS to an upstream"),
     ("ConnectionsSpec", "Connections of an upstream"),
     ("TimeoutSpec", "The times of a call"),
