@@ -7,7 +7,7 @@ use std::time::Duration;
 use crocodile_pear::error::{Error, Fault, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::spec;
 use crocodile_pear::spec::Field;
 use http::{Response, StatusCode};
@@ -114,6 +114,7 @@ impl Layer for Observe {
         tracing::info!(
             target: "crocodile_pear::access",
             id = scope.facts().id(),
+            protocol = scope.facts().client().map(ClientFacts::protocol),
             client = scope.facts().client().map(|client| tracing::field::display(client.address.ip().to_canonical())),
             method,
             path,

@@ -7,6 +7,7 @@ mod request;
 mod send;
 mod stream;
 mod tunnel;
+mod turn;
 mod upload;
 mod wire;
 
@@ -14,7 +15,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,6 +27,7 @@ use http::{Request, Version};
 use tokio::time::{Instant, timeout};
 
 use self::stream::{Done, Leaving};
+use self::turn::Turn;
 use self::wire::SharedWire;
 use super::alarm::Alarm;
 use super::cores::Core;
@@ -59,6 +61,9 @@ const LINGER: Duration = Duration::from_secs(2);
 /// A request that is given up so soon was no request.
 const IN_VAIN: Duration = Duration::from_secs(1);
 
+/// How often a turn goes round before other connections have theirs.
+const ROUNDS: usize = 16;
+
 /// Serves a connection to its end. `early` was read of it already.
 pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connection>, core: Arc<Core<H>>) {
     // Nobody else has it before the first request.
@@ -66,13 +71,13 @@ pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connect
         own.version = Version::HTTP_2;
     }
     let wire = SharedWire::new(io, early);
-    let Ok(Some(h2)) = timeout(core.settings.header, shake(&wire, &core.settings)).await else { return };
-    let mut streams = FuturesUnordered::new();
-    let open = |request, respond| {
-        let (began, work) =
-            (Instant::now(), stream::serve(core.clone(), connection.clone(), wire.clone(), request, respond));
-        async move { (began, work.await) }
+    let Ok(Some(h2)) = timeout(core.settings.header, shake(&wire, &core.settings)).await else {
+        // What came was no greeting: the connection ends as if it had been one.
+        let _ = timeout(LINGER, close(wire)).await;
+        return;
     };
+    let mut streams = FuturesUnordered::new();
+    let open = |request, respond| stream::serve(core.clone(), connection.clone(), wire.clone(), request, respond);
     let mut drain = pin!(core.drain.notified());
     let mut session = Session::new(h2, wire.clone());
     let over = poll_fn(|cx| {
@@ -151,16 +156,20 @@ struct Session {
     /// Since when the client has known that the connection ends.
     ending: Option<Instant>,
     alarm: Alarm,
+    turn: Arc<Turn>,
+    waker: Waker,
 }
 
 impl Session {
     fn new(mut h2: server::Connection<SharedWire, Bytes>, wire: SharedWire) -> Self {
-        let (rests, pings) = (Instant::now(), h2.ping_pong());
-        Session { h2, wire, leaving: Vec::new(), pings, asked: None, rests, ending: None, alarm: Alarm::default() }
+        let (rests, pings, turn) = (Instant::now(), h2.ping_pong(), Turn::new());
+        let waker = Waker::from(turn.clone());
+        let (leaving, asked, ending, alarm) = (Vec::new(), None, None, Alarm::default());
+        Session { h2, wire, leaving, pings, asked, rests, ending, alarm, turn, waker }
     }
 
     /// One turn: requests come in, each goes on as far as it can, and what there is to say leaves in one write.
-    fn poll<H: Handler, F: Future<Output = (Instant, Done)>>(
+    fn poll<H: Handler, F: Future<Output = Done>>(
         &mut self,
         streams: &mut FuturesUnordered<F>,
         open: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
@@ -169,11 +178,43 @@ impl Session {
     ) -> Poll<Over> {
         let now = Instant::now();
         self.wire.lock().begin(now);
+        self.turn.begin(cx);
         if core.draining.load(Relaxed) {
             self.end(now);
         }
-        loop {
-            let ended = loop {
+        let waker = self.waker.clone();
+        let over = self.rounds(streams, open, core, now, &mut Context::from_waker(&waker));
+        self.turn.end();
+        if self.wire.lock().tired() {
+            cx.waker().wake_by_ref();
+        }
+        if let Some(over) = over {
+            return Poll::Ready(over);
+        }
+        if !streams.is_empty() || !self.leaving.is_empty() {
+            self.rests = now;
+        }
+        self.poll_due(streams.is_empty(), &core.settings, cx)
+    }
+
+    /// Goes round as long as there is something to do: what streams say goes to `h2`, what `h2` brings goes to streams.
+    fn rounds<H: Handler, F: Future<Output = Done>>(
+        &mut self,
+        streams: &mut FuturesUnordered<F>,
+        open: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
+        core: &Core<H>,
+        now: Instant,
+        cx: &mut Context<'_>,
+    ) -> Option<Over> {
+        let mut ended = None;
+        for round in 0..ROUNDS {
+            while let Poll::Ready(Some(done)) = streams.poll_next_unpin(cx) {
+                self.finish(done, now);
+            }
+            if round > 0 && !self.turn.woken() {
+                break;
+            }
+            ended = loop {
                 match self.h2.poll_accept(cx) {
                     Poll::Ready(Some(Ok((request, respond)))) => streams.push(open(request, respond)),
                     Poll::Ready(Some(Err(error))) => {
@@ -183,32 +224,20 @@ impl Session {
                     Poll::Pending => break None,
                 }
             };
-            let mut moved = false;
-            while let Poll::Ready(Some((began, done))) = streams.poll_next_unpin(cx) {
-                moved = true;
-                self.finish(done, began, now);
+            if let Poll::Ready(Err(_)) = self.wire.lock().poll_drain(cx) {
+                return Some(Over::Broken);
             }
-            let drained = self.wire.lock().poll_drain(cx);
-            moved |= self.settle(core.settings.write, now, cx);
-            if let Poll::Ready(Err(_)) = drained {
-                return Poll::Ready(Over::Broken);
-            }
-            if let Some(over) = ended {
-                return Poll::Ready(over);
+            self.settle(core.settings.write, now, cx);
+            if ended.is_some() {
+                return ended;
             }
             if self.wire.lock().budget.spent(now) {
                 tracing::debug!("a client of HTTP/2 is told to calm down");
                 self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                moved = true;
-            }
-            if !moved {
-                break;
+                cx.waker().wake_by_ref();
             }
         }
-        if !streams.is_empty() || !self.leaving.is_empty() {
-            self.rests = now;
-        }
-        self.poll_due(streams.is_empty(), &core.settings, cx)
+        ended
     }
 
     /// Tells the client that no further request is taken, once.
@@ -220,18 +249,22 @@ impl Session {
     }
 
     /// A stream's work is done.
-    fn finish(&mut self, done: Done, began: Instant, now: Instant) {
+    fn finish(&mut self, done: Done, now: Instant) {
         match done {
             Done::Over => {}
-            Done::GivenUp if now.saturating_duration_since(began) < IN_VAIN => self.wire.lock().budget.given_up(),
-            Done::GivenUp => {}
+            Done::GivenUp(began) if now.saturating_duration_since(began) < IN_VAIN => {
+                self.wire.lock().budget.given_up();
+            }
+            Done::GivenUp(_) => {}
             Done::Leaving(leaving) => self.leaving.push(leaving),
         }
     }
 
-    /// Ends the answers that have left. Whether there is more to say by that.
-    fn settle(&mut self, limit: Duration, now: Instant, cx: &mut Context<'_>) -> bool {
-        let mut more = false;
+    /// Ends the answers that have left.
+    fn settle(&mut self, limit: Duration, now: Instant, cx: &mut Context<'_>) {
+        if self.leaving.is_empty() {
+            return;
+        }
         let mut wire = self.wire.lock();
         self.leaving.retain_mut(|leaving| {
             let stream = leaving.stream.stream_id().as_u32();
@@ -249,14 +282,12 @@ impl Session {
             };
             if let Some(reason) = leaving.reset {
                 leaving.stream.send_reset(reason);
-                more = true;
             }
             leaving.observed.bytes = answer.bytes;
             leaving.observed.end(how);
             wire.forget(stream);
             false
         });
-        more
     }
 
     /// Waits for what becomes due.

@@ -50,7 +50,7 @@ impl Scene {
 /// Answers what it is asked: `/hang` never, `/endless` without an end, anything else with three bytes.
 pub struct Upstream {
     pub address: SocketAddr,
-    seen: Arc<Mutex<Vec<u8>>>,
+    seen: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Upstream {
@@ -67,27 +67,72 @@ impl Upstream {
         Upstream { address, seen }
     }
 
-    /// The bytes that came since it was asked last.
-    pub fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut *self.seen.lock().unwrap())
+    /// The bytes of each request that came, with its body as far as it did.
+    pub fn seen(&self) -> Vec<Vec<u8>> {
+        self.seen.lock().unwrap().clone()
     }
 }
 
-fn serve(mut stream: TcpStream, kept: &Mutex<Vec<u8>>) {
+fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) {
     let (mut held, mut bytes) = (Vec::new(), [0; 4096]);
-    while let Ok(length @ 1..) = stream.read(&mut bytes) {
-        held.extend_from_slice(&bytes[..length]);
-        kept.lock().unwrap().extend_from_slice(&bytes[..length]);
-        let Some(end) = held.windows(4).position(|end| end == b"\r\n\r\n") else { continue };
-        let target = held.split(|byte| *byte == b' ').nth(1).unwrap_or_default().to_vec();
-        held.drain(..end + 4);
-        let answered = match target.as_slice() {
-            b"/hang" => Ok(()),
-            b"/endless" => endless(&mut stream),
-            _ => stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes"),
-        };
-        if answered.is_err() {
-            return;
+    let mut number = None;
+    loop {
+        if let Some(end) = end_of_head(&held) {
+            // What follows the head belongs to it, up to the end of its body.
+            let number = *number.get_or_insert_with(|| {
+                let mut kept = kept.lock().unwrap();
+                kept.push(Vec::new());
+                kept.len() - 1
+            });
+            kept.lock().unwrap()[number].clone_from(&held);
+            if whole(&held, end) {
+                let target = held.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+                let answered = match target {
+                    b"/hang" => Ok(()),
+                    b"/endless" => endless(&mut stream),
+                    _ => stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes"),
+                };
+                if answered.is_err() {
+                    return;
+                }
+                held.clear();
+            }
+        }
+        if held.is_empty() {
+            number = None;
+        }
+        match stream.read(&mut bytes) {
+            // Of a flood of data a part is enough.
+            Ok(length @ 1..) if held.len() < 1 << 16 => held.extend_from_slice(&bytes[..length]),
+            Ok(1..) => {}
+            _ => return,
+        }
+    }
+}
+
+fn end_of_head(held: &[u8]) -> Option<usize> {
+    held.windows(4).position(|end| end == b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// Whether the body is there to its end.
+fn whole(held: &[u8], end: usize) -> bool {
+    let (head, body) = held.split_at(end);
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    if head.contains("transfer-encoding: chunked") {
+        return chunks_end(body);
+    }
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse().ok());
+    body.len() >= length.unwrap_or(0)
+}
+
+fn chunks_end(mut body: &[u8]) -> bool {
+    loop {
+        let Some(line) = body.windows(2).position(|end| end == b"\r\n") else { return false };
+        let size = std::str::from_utf8(&body[..line]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        match size {
+            Some(0) => return body.ends_with(b"\r\n\r\n"),
+            Some(size) if body.len() > line + 2 + size + 2 => body = &body[line + 2 + size + 2..],
+            _ => return false,
         }
     }
 }

@@ -15,6 +15,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use tokio::time::Instant;
 
 use super::super::cores::Core;
 use super::super::reply::Observed;
@@ -34,8 +35,8 @@ const NO_TUNNEL: Refusal =
 
 /// How far a stream has come when its work is done.
 pub enum Done {
-    /// The client gave it up before it was answered.
-    GivenUp,
+    /// The client gave it up before it was answered; when it came.
+    GivenUp(Instant),
     /// There is nothing left to do.
     Over,
     /// Its answer is on its way.
@@ -124,13 +125,14 @@ pub async fn serve<H: Handler>(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) -> Done {
+    let began = Instant::now();
     let Opened { request, asked, aside, tunnel } = open(&core, &connection, &wire, request);
     let reply = match request {
         Ok(request) => {
             let mut handling = pin!(core.handler.handle(request));
             match poll_fn(|cx| poll_handler(handling.as_mut(), &mut respond, &aside, cx)).await {
                 Some(reply) => final_answer(reply, tunnel.is_some(), &connection, &core),
-                None => return Done::GivenUp,
+                None => return Done::GivenUp(began),
             }
         }
         Err(refusal) => core.handler.refuse(refusal, &connection),

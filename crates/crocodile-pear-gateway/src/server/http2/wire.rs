@@ -42,6 +42,8 @@ pub struct Wire {
     outbound: Scanner,
     /// What is left to read in this turn.
     turn: usize,
+    /// There may be more to read in the next one.
+    tired: bool,
     now: Instant,
     /// When bytes came last.
     pub heard: Instant,
@@ -92,6 +94,7 @@ impl SharedWire {
             inbound: Scanner::behind(PREFACE.len()),
             outbound: Scanner::default(),
             turn: TURN,
+            tired: false,
             now,
             heard: now,
             stalled: None,
@@ -111,7 +114,13 @@ impl Wire {
     /// Another turn of the connection's task begins.
     pub fn begin(&mut self, now: Instant) {
         self.turn = TURN;
+        self.tired = false;
         self.now = now;
+    }
+
+    /// Whether reading stopped though there may be more.
+    pub fn tired(&self) -> bool {
+        self.tired
     }
 
     /// The data of a stream that came last, if none of another stream came since.
@@ -180,7 +189,7 @@ impl Wire {
             buf.put_slice(&self.early[..take]);
             self.early.advance(take);
         } else if self.turn == 0 {
-            cx.waker().wake_by_ref();
+            self.tired = true;
             return Poll::Pending;
         } else {
             ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;

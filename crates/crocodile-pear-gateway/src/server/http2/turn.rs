@@ -1,0 +1,96 @@
+//! Wakes that come in the middle of a turn: the task runs already, and goes round once more instead of being scheduled
+//! again. `h2` wakes its connection whenever a stream has something to say, which is in most turns.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+/// The waker of a connection's streams, and of `h2`.
+#[derive(Debug)]
+pub struct Turn {
+    /// The task's own.
+    task: Mutex<Waker>,
+    running: AtomicBool,
+    /// Somebody has woken the task since it was asked last.
+    woken: AtomicBool,
+}
+
+impl Turn {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Turn { task: Mutex::new(Waker::noop().clone()), running: false.into(), woken: false.into() })
+    }
+
+    /// A turn begins.
+    pub fn begin(&self, cx: &Context<'_>) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if !task.will_wake(cx.waker()) {
+            task.clone_from(cx.waker());
+        }
+        self.running.store(true, Relaxed);
+        self.woken.store(false, Relaxed);
+    }
+
+    /// Whether there is more to do in this turn.
+    pub fn woken(&self) -> bool {
+        self.woken.swap(false, Relaxed)
+    }
+
+    /// The turn is over.
+    pub fn end(&self) {
+        self.running.store(false, Relaxed);
+        // Another thread may have come in between.
+        if self.woken() {
+            self.wake_task();
+        }
+    }
+
+    fn wake_task(&self) {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
+    }
+}
+
+impl Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        match self.running.load(Relaxed) {
+            true => self.woken.store(true, Relaxed),
+            false => self.wake_task(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(std::sync::atomic::AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_wake_within_a_turn_is_told_once_and_one_between_turns_wakes_the_task() {
+        let (count, turn) = (Arc::new(Count::default()), Turn::new());
+        let (task, inner) = (Waker::from(count.clone()), Waker::from(turn.clone()));
+        turn.begin(&Context::from_waker(&task));
+        inner.wake_by_ref();
+        inner.wake_by_ref();
+        assert!(turn.woken() && !turn.woken());
+        turn.end();
+        assert_eq!(count.0.load(Relaxed), 0);
+        inner.wake_by_ref();
+        assert_eq!(count.0.load(Relaxed), 1);
+        turn.begin(&Context::from_waker(&task));
+        inner.wake_by_ref();
+        turn.end();
+        assert_eq!(count.0.load(Relaxed), 2);
+    }
+}
