@@ -2,6 +2,7 @@
 
 mod api_key;
 mod basic;
+mod certificate;
 mod introspection;
 mod jwt;
 mod method;
@@ -150,8 +151,6 @@ impl Gate {
         if let Some(error) = tried.unavailable {
             return respond::fail(&error);
         }
-        let detail = tried.refused.map_or("the request needs a credential", |(_, reason)| reason);
-        let mut response = respond::refuse(StatusCode::UNAUTHORIZED, detail);
         let mut challenges = Vec::new();
         for (at, method) in self.methods.iter().enumerate() {
             let refused = tried.refused.filter(|(refused, _)| *refused == at).map(|(_, reason)| reason);
@@ -159,6 +158,12 @@ impl Gate {
             // Two methods may ask for the same.
             challenges.extend(challenge.filter(|challenge| !challenges.contains(challenge)));
         }
+        // A 401 has a challenge (RFC 9110, 15.5.2), and there is none for a certificate.
+        let (status, needed) = match challenges.is_empty() {
+            true => (StatusCode::FORBIDDEN, "the client must show a certificate in the TLS handshake"),
+            false => (StatusCode::UNAUTHORIZED, "the request needs a credential"),
+        };
+        let mut response = respond::refuse(status, tried.refused.map_or(needed, |(_, reason)| reason));
         for challenge in challenges {
             response.headers_mut().append(WWW_AUTHENTICATE, challenge);
         }

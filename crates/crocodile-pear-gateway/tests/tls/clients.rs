@@ -77,6 +77,38 @@ fn what_a_client_has_shown_is_known_to_expressions() {
 }
 
 #[test]
+fn a_certificate_authenticates_its_client() {
+    let clients = Clients::new("authenticates");
+    let shop = clients.authority.sign(&["a.shop.test"]);
+    let digest = ring::digest::digest(&ring::digest::SHA256, shop.certificate.der());
+    let fingerprint: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}:")).collect();
+    let (client, tls) = ("{ pipeline: [{ respond: { body: '$claims.names' } }] }", "client_certificate: optional");
+    let config = format!(
+        "listen: {{ address: '127.0.0.1:0', tls: {{ certificate: own.pem, key: own.key, client_ca: clients.pem, {tls} }} }}
+endpoints:
+  GET /any: {{ authenticate: [certificate: {{}}], {rest}
+  GET /name: {{ authenticate: [certificate: {{ names: ['*.shop.test'] }}], {rest}
+  GET /other: {{ authenticate: [certificate: {{ names: [shop.test], subjects: [CN=x] }}], {rest}
+  GET /print: {{ authenticate: [certificate: {{ fingerprints: ['{print}'] }}], {rest}
+",
+        rest = &client[2..],
+        print = fingerprint.trim_end_matches(':'),
+    );
+    let scene = clients.folder.start(&config);
+    let session = Arc::new(showing(&clients.servers, ALL_VERSIONS, &shop));
+    let ask = |path| get(&mut connect(scene.gateway.address, &session, "gateway.test", b"").unwrap(), path).unwrap();
+    for path in ["/any", "/name", "/print"] {
+        assert!(ask(path).ends_with(r#"["a.shop.test"]"#), "{path}");
+    }
+    let refused = ask("/other");
+    assert!(refused.starts_with("HTTP/1.1 403 Forbidden"), "{refused}");
+    assert!(refused.contains("not one of those that may call"), "{refused}");
+    let session = Arc::new(trusting(&clients.servers, ALL_VERSIONS));
+    let none = get(&mut connect(scene.gateway.address, &session, "gateway.test", b"").unwrap(), "/any").unwrap();
+    assert!(none.starts_with("HTTP/1.1 403 Forbidden") && none.contains("must show a certificate"), "{none}");
+}
+
+#[test]
 fn without_a_certificate_there_is_no_connection_where_one_is_required() {
     let clients = Clients::new("required");
     let shop = clients.authority.sign(&["shop.test"]);

@@ -44,7 +44,7 @@ pub struct ClientCertificate {
 
 impl ClientCertificate {
     /// `$client.certificate`
-    fn value(&self) -> Value {
+    pub fn value(&self) -> Value {
         jq::object([
             ("subject", jq::string(&self.subject)),
             ("issuer", jq::string(&self.issuer)),

@@ -10,6 +10,7 @@ use http::HeaderValue;
 
 use super::api_key::ApiKey;
 use super::basic::Basic;
+use super::certificate::Certificate;
 use super::introspection::Introspection;
 use super::jwt::Jwt;
 use crate::layer::Compile;
@@ -19,7 +20,8 @@ pub trait Method: Send + Sync {
     /// Looks at the credential of a request.
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a>;
 
-    /// What a client is told that has no valid credential (RFC 9110, 11.6.1); `refused` is why its own was refused.
+    /// What a client is told that has no valid credential (RFC 9110, 11.6.1); `refused` is why its own was refused. Nothing,
+    /// if HTTP has no way to ask for it.
     fn challenge(&self, refused: Option<&'static str>) -> Option<HeaderValue>;
 
     /// Adds the places where it looks for credentials.
@@ -87,6 +89,7 @@ methods! {
     api_key: ApiKey,
     introspection: Introspection,
     basic: Basic,
+    certificate: Certificate,
 }
 
 /// A method is a map with one key, its name.

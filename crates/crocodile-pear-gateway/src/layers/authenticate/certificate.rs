@@ -1,0 +1,107 @@
+//! `certificate`: the certificate that the client has shown in the TLS handshake, verified against `client_ca`.
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::{ClientCertificate, Credentials, Scope};
+use crocodile_pear::spec;
+use crocodile_pear::spec::Located;
+use http::HeaderValue;
+
+use super::method::{Judgement, Method, Outcome};
+use crate::layer::Compile;
+
+spec! {
+    /// The certificate of the client, which a listener with `client_ca` has verified. It is `$claims`, as it is
+    /// `$client.certificate`. Written `{}`, every verified certificate will do.
+    pub struct Certificate {
+        /// Certificates with one of these names, of hosts, mail addresses, URIs or IP addresses; `*.example.com` is one label
+        /// more.
+        pub names: Vec<Located<String>> = Vec::new(),
+        /// Certificates with one of these subjects, as `CN=shop,O=Example`.
+        pub subjects: Vec<Located<String>> = Vec::new(),
+        /// Certificates with one of these SHA-256 fingerprints, hexadecimal, with or without colons.
+        pub fingerprints: Vec<Located<String>> = Vec::new(),
+    }
+}
+
+impl Certificate {
+    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
+        let fingerprints: Vec<_> = self.fingerprints.iter().map(|written| fingerprint(written, cx.problems)).collect();
+        let plain = |written: &Located<String>| written.value.clone();
+        Some(Box::new(Ready {
+            names: self.names.iter().map(|name| name.value.to_ascii_lowercase()).collect(),
+            subjects: self.subjects.iter().map(plain).collect(),
+            fingerprints: fingerprints.into_iter().collect::<Option<_>>()?,
+        }))
+    }
+}
+
+/// A fingerprint as `$client.certificate.fingerprint` has it.
+fn fingerprint(written: &Located<String>, problems: &mut Problems) -> Option<String> {
+    let digits = written.value.replace(':', "").to_ascii_lowercase();
+    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Some(digits);
+    }
+    let remedy = "write the 64 digits that `openssl x509 -noout -fingerprint -sha256 -in FILE` shows";
+    problems.error(written.span, "this is no SHA-256 fingerprint", remedy)
+}
+
+/// Ready. Without a list of any kind, all will do.
+struct Ready {
+    names: Vec<String>,
+    subjects: Vec<String>,
+    fingerprints: Vec<String>,
+}
+
+impl Ready {
+    fn admits(&self, shown: &ClientCertificate) -> bool {
+        let named = |wanted: &String| shown.names.iter().any(|name| fits(wanted, &name.to_ascii_lowercase()));
+        let all = self.names.is_empty() && self.subjects.is_empty() && self.fingerprints.is_empty();
+        all || self.names.iter().any(named)
+            || self.subjects.contains(&shown.subject)
+            || self.fingerprints.contains(&shown.fingerprint)
+    }
+}
+
+/// Whether a name is the wanted one, or one label more than what follows its `*.`.
+fn fits(wanted: &str, name: &str) -> bool {
+    match wanted.strip_prefix("*.") {
+        Some(parent) => name.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest == parent),
+        None => name == wanted,
+    }
+}
+
+impl Method for Ready {
+    fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
+        let shown = scope.facts().client().and_then(|client| client.certificate.as_ref());
+        Judgement::Now(match shown {
+            None => Outcome::Absent,
+            Some(shown) if self.admits(shown) => Outcome::Granted(shown.value()),
+            Some(_) => Outcome::Refused("the client's certificate is not one of those that may call"),
+        })
+    }
+
+    /// Nothing in HTTP asks for a certificate.
+    fn challenge(&self, _: Option<&'static str>) -> Option<HeaderValue> {
+        None
+    }
+
+    fn places(&self, _: &mut Credentials) {}
+
+    fn outline(&self) -> String {
+        "a client certificate".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_star_is_one_label() {
+        assert!(fits("*.shop.test", "a.shop.test"));
+        assert!(fits("shop.test", "shop.test"));
+        for name in ["shop.test", "a.b.shop.test", ".shop.test", "ashop.test"] {
+            assert!(!fits("*.shop.test", name), "{name}");
+        }
+    }
+}
