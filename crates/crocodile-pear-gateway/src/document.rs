@@ -19,6 +19,7 @@ use crate::listen::ListenSpec;
 use crate::network::Network;
 use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
+use crate::store::StoreSpec;
 use crate::upgrade::Upgrades;
 pub use group::GroupSpec;
 pub use versions::{AdaptSpec, Api, Placed, plain};
@@ -36,6 +37,8 @@ spec! {
         pub threads: Option<NonZeroUsize>,
         /// The helper threads that do long work.
         pub thread_pool: Option<ThreadPool>,
+        /// Where several gateways keep what they share.
+        pub store: Option<StoreSpec>,
         /// The APIs that may be called, by name.
         pub upstreams: Option<Entries<UpstreamSpec>>,
         /// The DNS server for the names of upstreams, `HOST:PORT`, or a list of them; by default those of the system. A
@@ -73,6 +76,7 @@ impl Document {
             admin: field(node, "admin").and_then(read),
             threads: None,
             thread_pool: None,
+            store: field(node, "store").and_then(read),
             upstreams,
             resolver: None,
             endpoints,

@@ -29,6 +29,7 @@ use crate::respond;
 use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
 use crate::stack::{Stack, Visit};
+use crate::store::Store;
 use crate::upgrade::Allowed;
 use crate::version::{Adapting, Choice, Chooser, Named, Versioned};
 
@@ -45,6 +46,8 @@ pub struct Gateway {
     resolver: Option<Resolver>,
     /// What goes on beside the requests, until somebody starts it.
     tasks: Mutex<Vec<Task>>,
+    /// What it shares with other gateways.
+    store: Option<Arc<Store>>,
 }
 
 /// What one host serves.
@@ -130,8 +133,12 @@ impl Gateway {
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
+        let store = document.store.as_ref().map(|store| store.compile(given.metrics, problems));
+        sound &= !matches!(store, Some(None));
+        let (store, connect) = store.flatten().unzip();
         let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
-        cx.resolver = resolver.clone();
+        (cx.resolver, cx.store) = (resolver.clone(), store.clone());
+        cx.tasks.extend(connect);
         let layers = document.layers.compile(&mut cx);
         let unserved = Arc::new(layers.around(&Around::nothing()));
         let mut gateway = Gateway {
@@ -144,12 +151,13 @@ impl Gateway {
             metrics: given.metrics.clone(),
             tasks: Mutex::new(cx.tasks),
             resolver,
+            store,
         };
         let outside = Scenery { layers, hosts: Vec::new(), unserved };
         sound &= gateway.add_all(&plain(&document.endpoints), &outside, &broken, given, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
-            cx.resolver = gateway.resolver.clone();
+            (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.store.clone());
             cx.place = name;
             let layers = outside.layers.within(&group.layers, &mut cx);
             gateway.keep(cx.tasks);
@@ -204,7 +212,7 @@ impl Gateway {
             let name = scenery.name(placed, known);
             let at = layers.iter().position(|(spec, _)| std::ptr::eq(*spec, placed.spec)).unwrap_or_else(|| {
                 let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
-                cx.resolver = self.resolver.clone();
+                (cx.resolver, cx.store) = (self.resolver.clone(), self.store.clone());
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
                 cx.place = &name;
                 layers.push((placed.spec, scenery.layers.within(&placed.spec.layers, &mut cx)));

@@ -21,6 +21,7 @@ use indexmap::IndexMap;
 use crate::background::Task;
 use crate::metrics::Metrics;
 use crate::server::End;
+use crate::store::Store;
 use crate::version::{Adapting, Versioned};
 use crate::watched::Watched;
 
@@ -135,6 +136,8 @@ pub struct Compile<'a> {
     pub resolver: Option<Resolver>,
     /// What goes on beside the requests while the gateway serves.
     pub tasks: Vec<Task>,
+    /// What several gateways share.
+    pub store: Option<Arc<Store>>,
     /// Where it is written: the endpoint, the group, or nothing for the document.
     pub place: &'a str,
     /// Whether an expression uses `$route`.
@@ -157,7 +160,7 @@ impl<'a> Compile<'a> {
     /// At the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
         let (params, resolver, tasks) = (None, None, Vec::new());
-        Compile { problems, params, files, paths, metrics, resolver, tasks, place: "", names_route: false }
+        Compile { problems, params, files, paths, metrics, resolver, tasks, store: None, place: "", names_route: false }
     }
 }
 

@@ -42,10 +42,12 @@ pub enum RefusedBy {
     Cors,
     /// It is one too many in its time.
     RateLimit,
+    /// Too many of its consumer are in flight.
+    InFlight,
 }
 
 /// As labels, in the order of [`RefusedBy`].
-const REFUSED_BY: [&str; 4] = ["addresses", "max_body", "cors", "rate_limit"];
+const REFUSED_BY: [&str; 5] = ["addresses", "max_body", "cors", "rate_limit", "in_flight"];
 
 /// The gateway's own counters.
 pub struct Metrics {
@@ -59,6 +61,8 @@ pub struct Metrics {
     connections_refused: AtomicU64,
     /// Requests by group and version; those that count have their counter.
     versions: Mutex<IndexMap<(String, String), Arc<AtomicU64>>>,
+    /// Whether the store answers, and how often it did not.
+    store: [AtomicU64; 2],
 }
 
 /// Refused requests by reason; each core has a cache line of its own.
@@ -75,6 +79,7 @@ impl Default for Metrics {
             refused: (0..CORES).map(|_| Refusals::default()).collect(),
             connections_refused: AtomicU64::new(0),
             versions: Mutex::default(),
+            store: Default::default(),
         }
     }
 }
@@ -151,6 +156,16 @@ impl Metrics {
         versions.entry((group.to_owned(), version.to_owned())).or_default().clone()
     }
 
+    /// Says whether the store answers.
+    pub fn set_store_up(&self, up: bool) {
+        self.store[0].store(up.into(), Ordering::Relaxed);
+    }
+
+    /// Counts a request that had to do without the store.
+    pub fn count_store_failure(&self) {
+        self.store[1].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The Prometheus text format, version 0.0.4.
     pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>) -> String {
         let mut out = String::new();
@@ -216,6 +231,14 @@ impl Metrics {
         let _ = writeln!(
             out,
             "# TYPE crocodile_pear_connections_refused_total counter\ncrocodile_pear_connections_refused_total {refused}"
+        );
+        let [up, failures] = [0, 1].map(|at| self.store[at].load(Ordering::Relaxed));
+        out.push_str("# HELP crocodile_pear_store_up 1 if the store answers, 0 if it is away or there is none.\n");
+        let _ = writeln!(out, "# TYPE crocodile_pear_store_up gauge\ncrocodile_pear_store_up {up}");
+        out.push_str("# HELP crocodile_pear_store_failures_total Requests whose limits did without the store.\n");
+        let _ = writeln!(
+            out,
+            "# TYPE crocodile_pear_store_failures_total counter\ncrocodile_pear_store_failures_total {failures}"
         );
     }
 }

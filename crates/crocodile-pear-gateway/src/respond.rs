@@ -144,6 +144,21 @@ pub fn quota_exceeded(limits: &[&str], retry: u64) -> Response<Body> {
     problem(status, document.to_string().into(), Some(retry))
 }
 
+/// A request of someone who has as many in flight as may be.
+pub fn too_many_at_once() -> Response<Body> {
+    let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, "too many requests at once");
+    // Nobody can foretell when one of them ends: a second is the least that can be said.
+    response.headers_mut().insert(RETRY_AFTER, 1.into());
+    response
+}
+
+/// Something of our own cannot be asked now.
+pub fn unavailable(detail: &str) -> Response<Body> {
+    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, detail);
+    response.headers_mut().insert(RETRY_AFTER, 1.into());
+    response
+}
+
 /// A refusal that is no fault of an upstream or a step.
 pub fn refuse(status: StatusCode, detail: &str) -> Response<Body> {
     let title = status.canonical_reason().unwrap_or("Error");

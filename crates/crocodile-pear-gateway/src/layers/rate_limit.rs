@@ -1,6 +1,7 @@
 //! `rate_limit`: how many requests each client, or each of whatever an expression says, may make.
 
 mod rate;
+mod shared;
 mod table;
 
 use std::num::NonZeroU32;
@@ -8,18 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::flow::Body;
-use crocodile_pear::jq::{self, Filter, Value};
-use crocodile_pear::limiter::LogLimiter;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
-use crocodile_pear::{jq::as_str, spec};
 use http::Response;
 use http::header::{HeaderName, HeaderValue};
 
+use crate::counted::{By, Key};
 use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
 use crate::metrics::{Metrics, RefusedBy};
 use crate::respond;
+use crate::store::{Store, WhileAway};
 use rate::Rate;
 use table::{Left, Pace, Table};
 
@@ -87,7 +88,7 @@ impl Spec for RateLimits {
             if ready.by.needs_claims() { late.push(ready) } else { early.push(ready) }
         }
         let limiter = |limits: Vec<Limit>, place| {
-            (!limits.is_empty()).then(|| Arc::new(Limiter::new(limits, place, cx.metrics.clone())))
+            (!limits.is_empty()).then(|| Arc::new(Limiter::new(limits, place, cx.store.clone(), cx.metrics.clone())))
         };
         Some(Arc::new(Limiters { early: limiter(early, Place::Client), late: limiter(late, Place::Claims) }))
     }
@@ -113,11 +114,7 @@ impl RateLimit {
     fn ready(&self, several: bool, names: &mut Vec<String>, cx: &mut Compile<'_>) -> Option<Limit> {
         let rate = self.rate.value;
         let burst = self.burst.as_ref().map_or(rate.requests, |burst| burst.value.get().into());
-        let by = match &self.by {
-            None => By::Everyone,
-            Some(written) if written.0.as_str().trim() == "$client.address" => By::Address,
-            Some(written) => By::Expression(cx.filter(written, &[])?),
-        };
+        let by = By::compile(self.by.as_ref(), cx)?;
         let (requests, window) = (rate.requests, rate.window);
         let usual = if several { format!("{requests}/{}", told(window)) } else { "default".to_owned() };
         let name = self.name.as_ref().map_or(usual, |name| name.value.clone());
@@ -137,64 +134,15 @@ impl RateLimit {
             );
         };
         let written = self.by.as_ref().map_or("", |by| by.0.as_str());
-        let table = Table::of(format!("{}|{name}|{}/{window:?}|{burst}|{written}", cx.place, requests));
-        Some(Limit { name, requests, window, burst, pace, by, table })
+        let identity = format!("{}|{name}|{requests}/{window:?}|{burst}|{written}", cx.place);
+        let table = Table::of(identity.clone());
+        Some(Limit { name, requests, window, burst, pace, by, identity, table })
     }
 }
 
 /// A time in whole units, as one writes it.
 fn told(time: Duration) -> String {
     time.written().and_then(|written| written.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-/// What is counted by.
-enum By {
-    /// All requests together.
-    Everyone,
-    /// `$client.address`, the usual one: it needs no evaluation.
-    Address,
-    Expression(Filter),
-}
-
-/// What a request is counted as.
-enum Key {
-    /// It is not limited.
-    None,
-    Everyone,
-    Address(std::net::IpAddr),
-    Text(String),
-    /// The expression failed. Such requests are counted together: a client that makes it fail gains nothing.
-    Failed,
-}
-
-impl By {
-    fn needs_claims(&self) -> bool {
-        matches!(self, By::Expression(filter) if filter.uses().iter().any(|name| name == "claims"))
-    }
-
-    fn key(&self, scope: &Scope, failed: &LogLimiter) -> Key {
-        match self {
-            By::Everyone => Key::Everyone,
-            By::Address => {
-                scope.facts().client().map_or(Key::None, |client| Key::Address(client.address.ip().to_canonical()))
-            }
-            By::Expression(filter) => match filter.run_one(jq::null(), &mut |name| scope.variable(name, &None)) {
-                Ok(None) => Key::None,
-                Ok(Some(value)) if value == jq::null() => Key::None,
-                Ok(Some(value)) => Key::Text(text(&value)),
-                Err(error) => {
-                    if failed.allows() {
-                        tracing::warn!(%error, "`by` of a rate limit failed; such requests are counted together");
-                    }
-                    Key::Failed
-                }
-            },
-        }
-    }
-}
-
-fn text(value: &Value) -> String {
-    as_str(value).map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// One limit, ready.
@@ -205,19 +153,12 @@ struct Limit {
     burst: u64,
     pace: Pace,
     by: By,
+    /// What it is the same as in another gateway, and after a reload.
+    identity: String,
     table: Arc<Table>,
 }
 
 impl Limit {
-    fn hash(&self, key: &Key) -> u64 {
-        match key {
-            Key::None | Key::Everyone => self.table.hash(0_u8),
-            Key::Address(address) => self.table.hash((1_u8, address)),
-            Key::Text(text) => self.table.hash((2_u8, text)),
-            Key::Failed => self.table.hash(3_u8),
-        }
-    }
-
     /// `"default";q=100;w=60`
     fn policy(&self) -> String {
         format!("\"{}\";q={};w={}", self.name, self.requests, seconds(self.window.as_nanos() as u64))
@@ -249,44 +190,74 @@ pub struct Limiter {
     limits: Vec<Limit>,
     place: Place,
     policy: HeaderValue,
-    failed: LogLimiter,
+    /// What it shares with other gateways.
+    store: Option<Arc<Store>>,
     metrics: Arc<Metrics>,
 }
+
+/// What became of a request at each limit; nothing where it is not limited.
+type Taken = Vec<Option<Result<Left, Left>>>;
 
 /// The state of the limits for one request, for its answer: of the first place, and of the second.
 #[derive(Clone, Default)]
 struct States([Option<HeaderValue>; 2]);
 
 impl Limiter {
-    fn new(limits: Vec<Limit>, place: Place, metrics: Arc<Metrics>) -> Self {
+    fn new(limits: Vec<Limit>, place: Place, store: Option<Arc<Store>>, metrics: Arc<Metrics>) -> Self {
         let policy = limits.iter().map(Limit::policy).collect::<Vec<_>>().join(", ");
         let policy = HeaderValue::from_str(&policy).expect("names of limits are visible ASCII");
-        Limiter { limits, place, policy, failed: LogLimiter::default(), metrics }
+        Limiter { limits, place, policy, store, metrics }
     }
 
     fn keys(&self, scope: &Scope) -> Vec<Key> {
-        self.limits.iter().map(|limit| limit.by.key(scope, &self.failed)).collect()
+        self.limits.iter().map(|limit| limit.by.key(scope)).collect()
     }
 
-    /// Counts a request, for all limits or for none.
-    fn take(&self, keys: &[Key]) -> Vec<Option<Result<Left, Left>>> {
+    /// Counts a request here, for all limits or for none.
+    fn take(&self, keys: &[Key], replicas: u64) -> Taken {
+        let pace = |limit: &Limit| if replicas == 1 { limit.pace } else { limit.pace.share(replicas) };
         let take = |(limit, key): (&Limit, &Key)| match key {
             Key::None => None,
-            key => Some(limit.table.take(limit.hash(key), limit.table.now(), limit.pace)),
+            key => Some(limit.table.take(limit.table.hash(key), limit.table.now(), pace(limit))),
         };
-        let taken: Vec<_> = self.limits.iter().zip(keys).map(take).collect();
+        let taken: Taken = self.limits.iter().zip(keys).map(take).collect();
         if taken.iter().flatten().any(Result::is_err) {
-            for ((limit, key), _) in
-                self.limits.iter().zip(keys).zip(&taken).filter(|(_, taken)| matches!(taken, Some(Ok(_))))
-            {
-                limit.table.give_back(limit.hash(key), limit.pace);
+            for ((limit, key), taken) in self.limits.iter().zip(keys).zip(&taken) {
+                if let Some(Ok(_)) = taken {
+                    limit.table.give_back(limit.table.hash(key), pace(limit));
+                }
             }
         }
         taken
     }
 
+    /// Counts a request in the store; nothing, while that is away.
+    async fn take_shared(&self, store: &Store, keys: &[Key]) -> Option<Taken> {
+        let limited = self.limits.iter().zip(keys).filter(|(_, key)| **key != Key::None);
+        let named: Vec<_> = limited.map(|(limit, key)| (shared::name(&limit.identity, key), limit.pace)).collect();
+        if named.is_empty() {
+            return Some(keys.iter().map(|_| None).collect());
+        }
+        let mut taken = shared::take(store, &named).await.ok()?.into_iter();
+        Some(keys.iter().map(|key| if *key == Key::None { None } else { taken.next() }).collect())
+    }
+
+    /// The same, with what holds while the store is away.
+    async fn request_shared(&self, store: &Store, keys: Vec<Key>, scope: &mut Scope) -> Option<Response<Body>> {
+        let taken = match (self.take_shared(store, &keys).await, store.while_away) {
+            (Some(taken), _) => taken,
+            (None, WhileAway::Local) => self.take(&keys, store.replicas),
+            (None, WhileAway::Open) => return None,
+            (None, WhileAway::Closed) => {
+                self.metrics.count_refused(RefusedBy::RateLimit);
+                return Some(respond::unavailable("the limits of requests cannot be checked now"));
+            }
+        };
+        self.decide(&taken, scope)
+    }
+
     /// Lets a request pass, with the state of its limits noted for the answer, or refuses it.
-    fn decide(&self, taken: &[Option<Result<Left, Left>>], scope: &mut Scope) -> Option<Response<Body>> {
+    fn decide(&self, taken: &Taken, scope: &mut Scope) -> Option<Response<Body>> {
         let state = |(limit, taken): (&Limit, &Option<Result<Left, Left>>)| match taken {
             Some(Ok(left) | Err(left)) => Some(limit.state(left)),
             None => None,
@@ -319,7 +290,10 @@ impl Limiter {
 impl Layer for Limiter {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         let keys = self.keys(scope);
-        let taken = self.take(&keys);
+        if let Some(store) = &self.store {
+            return Verdict::Wait(Box::pin(self.request_shared(store, keys, scope)));
+        }
+        let taken = self.take(&keys, 1);
         self.decide(&taken, scope).map_or(Verdict::Pass, Verdict::Answer)
     }
 
@@ -342,11 +316,7 @@ impl Layer for Limiter {
 
     fn outline(&self) -> Option<String> {
         let told = |limit: &Limit| {
-            let by = match &limit.by {
-                By::Everyone => "all together",
-                By::Address => "each client address",
-                By::Expression(_) => "each value of its expression",
-            };
+            let by = limit.by.outline();
             format!("{} requests in {} for {by}, {} at once", limit.requests, told(limit.window), limit.burst)
         };
         Some(self.limits.iter().map(told).collect::<Vec<_>>().join("; "))

@@ -31,6 +31,13 @@ impl Pace {
         (interval > 0 && room > 0 && room < u64::MAX / 4).then_some(Pace { interval, room })
     }
 
+    /// The same for one of several gateways that divide it among them.
+    pub fn share(self, replicas: u64) -> Self {
+        let interval = self.interval.saturating_mul(replicas);
+        let burst = (self.room / self.interval).div_ceil(replicas).max(1);
+        Pace { interval, room: interval.saturating_mul(burst) }
+    }
+
     /// What is left where a key's time is so far ahead.
     pub fn left(&self, ahead: u64) -> Left {
         let remaining = self.room.saturating_sub(ahead) / self.interval;
@@ -245,5 +252,12 @@ mod tests {
         let one = Table::of("a test's".to_owned());
         assert!(Arc::ptr_eq(&one, &Table::of("a test's".to_owned())));
         assert!(!Arc::ptr_eq(&one, &Table::of("another test's".to_owned())));
+    }
+
+    #[test]
+    fn a_share_is_a_part_of_rate_and_burst() {
+        let pace = Pace::new(SECOND / 100, 20).expect("a pace").share(2);
+        assert_eq!(pace, Pace { interval: SECOND / 50, room: SECOND / 5 });
+        assert_eq!(Pace::new(SECOND, 1).expect("a pace").share(3), Pace { interval: 3 * SECOND, room: 3 * SECOND });
     }
 }
