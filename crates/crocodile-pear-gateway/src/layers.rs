@@ -108,6 +108,8 @@ layers! {
     authenticate: Authenticate,
     // The consumer is known: the limits that use `$claims`.
     consumer_limit: ConsumerLimits,
+    // It holds its slot until the answer has ended: only for those who may come in otherwise.
+    in_flight: InFlight,
     // It asks who the client is.
     allow: Allow,
     // Only those who may are worth the work, and those behind it see requests as the newest version has them. Answers are

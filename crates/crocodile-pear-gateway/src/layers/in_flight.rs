@@ -1,0 +1,130 @@
+//! `in_flight`: how many requests of each consumer may be served at once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Expression, Field, Located, only};
+
+use crate::counted::{By, Key};
+use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::metrics::{Metrics, RefusedBy};
+use crate::respond;
+
+spec! {
+    /// How many requests may be served at once, from their heads to the last bytes of their answers; one more is answered with
+    /// 429. Written short as a number.
+    pub struct InFlight {
+        /// The most at once.
+        pub limit: NonZeroU32,
+        /// What is counted by, an expression: `$client.address`, `$claims.sub`. Requests for which it is null are not limited. All
+        /// requests are counted together unless set.
+        pub by: Option<Expression>,
+    }
+    short(number)
+}
+
+fn number(limit: Located<String>, problems: &mut Problems) -> Option<InFlight> {
+    only([("limit", limit)], problems)
+}
+
+impl Spec for InFlight {
+    type Ready = Gate;
+
+    const AT_DOCUMENT: Option<Field> =
+        Some(Field::new("in_flight", "How many requests may be served at once, over all endpoints together."));
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "in_flight",
+        "How many of its requests may be served at once, instead of the limit of the document; `off` for none.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
+        let by = By::compile(self.by.as_ref(), cx)?;
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let slots = Arc::new(Slots { most: self.limit.get(), key: RandomState::new(), shards });
+        Some(Arc::new(Gate { by, slots, metrics: cx.metrics.clone() }))
+    }
+}
+
+/// Cores rarely meet at one.
+const SHARDS: usize = 64;
+
+/// Lets so many requests of each key in.
+pub struct Gate {
+    by: By,
+    slots: Arc<Slots>,
+    metrics: Arc<Metrics>,
+}
+
+/// How many requests of each key are in flight. Keys without one are not kept.
+struct Slots {
+    most: u32,
+    key: RandomState,
+    shards: Vec<Mutex<HashMap<u64, u32>>>,
+}
+
+/// The slot of a request: it goes with what is known of the request, when its answer has ended.
+struct Slot {
+    slots: Arc<Slots>,
+    key: u64,
+}
+
+/// As the request keeps it.
+#[derive(Clone)]
+struct Held(#[allow(dead_code, reason = "held until it is dropped")] Arc<Slot>);
+
+impl Slots {
+    fn take(self: &Arc<Self>, key: &Key) -> Option<Slot> {
+        let key = self.key.hash_one(key);
+        let mut shard = self.shard(key);
+        let taken = shard.entry(key).or_default();
+        if *taken >= self.most {
+            return None;
+        }
+        *taken += 1;
+        drop(shard);
+        Some(Slot { slots: self.clone(), key })
+    }
+
+    fn shard(&self, key: u64) -> MutexGuard<'_, HashMap<u64, u32>> {
+        self.shards[key as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut shard = self.slots.shard(self.key);
+        match shard.get_mut(&self.key) {
+            Some(taken) if *taken > 1 => *taken -= 1,
+            _ => drop(shard.remove(&self.key)),
+        }
+    }
+}
+
+impl Layer for Gate {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        let key = self.by.key(scope);
+        if key == Key::None {
+            return Verdict::Pass;
+        }
+        match self.slots.take(&key) {
+            Some(slot) => {
+                scope.extensions_mut().insert(Held(Arc::new(slot)));
+                Verdict::Pass
+            }
+            None => {
+                self.metrics.count_refused(RefusedBy::InFlight);
+                Verdict::Answer(respond::too_many_at_once())
+            }
+        }
+    }
+
+    fn outline(&self) -> Option<String> {
+        Some(format!("{} requests at once for {}", self.slots.most, self.by.outline()))
+    }
+}
