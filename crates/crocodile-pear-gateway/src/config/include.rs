@@ -292,7 +292,13 @@ error: this file includes itself, here or by way of another
 ";
         assert_eq!(told, wanted);
         let empty = Folder::new("empty", &[]);
-        let wanted = "error: cannot read `a.yaml`: there is no such file\n --> a.yaml\n\n1 problem\n";
+        let wanted = "\
+error: cannot read `a.yaml`: there is no such file
+ --> a.yaml
+  `crocodile-pear init` writes a first one
+
+1 problem
+";
         assert_eq!(empty.load(), (None, wanted.to_owned()));
     }
 }

@@ -48,6 +48,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("ApiKey", "Method api_key"),
     ("Introspection", "Method introspection"),
     ("Basic", "Method basic"),
+    ("ShownCertificate", "Method certificate"),
 ];
 
 const KINDS: [Kind; 18] = [

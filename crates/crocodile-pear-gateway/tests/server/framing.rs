@@ -322,7 +322,7 @@ fn what_is_too_large_is_told_so() {
         (format!("GET / HTTP/1.1\r\nhost: h\r\nx: {long}\r\n\r\n"), "431"),
         (format!("GET / HTTP/1.1\r\nhost: h\r\n{}: x\r\n\r\n", &long[..20_000]), "431"),
         (format!("GET / HTTP/1.1\r\nhost: h\r\n{many}\r\n"), "431"),
-        (format!("{long} / HTTP/1.1\r\nhost: h\r\n\r\n"), "414"),
+        (format!("{long} / HTTP/1.1\r\nhost: h\r\n\r\n"), "400"),
     ];
     for (request, status) in cases {
         let mut client = scene.connect();

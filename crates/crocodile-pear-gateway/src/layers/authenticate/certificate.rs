@@ -12,7 +12,7 @@ use crate::layer::Compile;
 spec! {
     /// The certificate of the client, which a listener with `client_ca` has verified. It is `$claims`, as it is
     /// `$client.certificate`. Written `{}`, every verified certificate will do.
-    pub struct Certificate {
+    pub struct ShownCertificate {
         /// Certificates with one of these names, of hosts, mail addresses, URIs or IP addresses; `*.example.com` is one label
         /// more.
         pub names: Vec<Located<String>> = Vec::new(),
@@ -23,7 +23,7 @@ spec! {
     }
 }
 
-impl Certificate {
+impl ShownCertificate {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
         let fingerprints: Vec<_> = self.fingerprints.iter().map(|written| fingerprint(written, cx.problems)).collect();
         let plain = |written: &Located<String>| written.value.clone();

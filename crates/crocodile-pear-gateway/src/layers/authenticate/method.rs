@@ -10,7 +10,7 @@ use http::HeaderValue;
 
 use super::api_key::ApiKey;
 use super::basic::Basic;
-use super::certificate::Certificate;
+use super::certificate::ShownCertificate;
 use super::introspection::Introspection;
 use super::jwt::Jwt;
 use crate::layer::Compile;
@@ -89,7 +89,7 @@ methods! {
     api_key: ApiKey,
     introspection: Introspection,
     basic: Basic,
-    certificate: Certificate,
+    certificate: ShownCertificate,
 }
 
 /// A method is a map with one key, its name.
