@@ -115,6 +115,8 @@ layers! {
     // Only those who may are worth the work, and those behind it see requests as the newest version has them. Answers are
     // changed at the end of the pipeline: compressed and stored is what the client gets.
     adapt: Adapt,
+    // What the pipeline gets is valid, also where an older version was made into it.
+    validate: Validate,
     // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.
     compress: Compress,
     // The timers are those of the pipeline alone.

@@ -44,10 +44,12 @@ pub enum RefusedBy {
     RateLimit,
     /// Too many of its consumer are in flight.
     InFlight,
+    /// It is not what the schema says.
+    Validate,
 }
 
 /// As labels, in the order of [`RefusedBy`].
-const REFUSED_BY: [&str; 5] = ["addresses", "max_body", "cors", "rate_limit", "in_flight"];
+const REFUSED_BY: [&str; 6] = ["addresses", "max_body", "cors", "rate_limit", "in_flight", "validate"];
 
 /// The gateway's own counters.
 pub struct Metrics {

@@ -166,6 +166,16 @@ pub fn refuse(status: StatusCode, detail: &str) -> Response<Body> {
     problem(status, document.to_string().into(), None)
 }
 
+/// A request that is not what the schema says; `errors` are all that is wrong with it.
+pub fn invalid(errors: &[serde_json::Value]) -> Response<Body> {
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    let title = status.canonical_reason().unwrap_or("Error");
+    let document = serde_json::json!({
+        "title": title, "status": status.as_u16(), "detail": "the request is not valid", "errors": errors,
+    });
+    problem(status, document.to_string().into(), None)
+}
+
 /// A request that could not be read.
 pub fn refusal(refusal: &Refusal) -> Response<Body> {
     let title = refusal.status.canonical_reason().unwrap_or("Error");

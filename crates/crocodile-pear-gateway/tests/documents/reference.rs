@@ -49,6 +49,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Introspection", "Method introspection"),
     ("Basic", "Method basic"),
     ("ShownCertificate", "Method certificate"),
+    ("Validate", "Validation"),
 ];
 
 const KINDS: [Kind; 18] = [

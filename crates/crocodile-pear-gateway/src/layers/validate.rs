@@ -1,0 +1,208 @@
+//! `validate`: requests that are not what a JSON Schema says are refused, with all that is wrong with them.
+
+mod schema;
+mod strict;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::Body;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Field, Json};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Response, StatusCode};
+use jsonschema::Validator;
+
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
+use crate::metrics::{Metrics, RefusedBy};
+use crate::respond;
+use schema::Schema;
+
+spec! {
+    /// What requests must be, as JSON Schema (draft 2020-12): each schema written here, or the name of a JSON file with it. A `$ref` may
+    /// name other files; nothing is fetched. What is wrong with a request is all told at once, with status 422.
+    pub struct Validate {
+        /// The body, which must be JSON: another content type gets 415, and what is no JSON 400. It is read whole, within `max_body`,
+        /// and goes on as it came.
+        pub body: Option<Schema>,
+        /// The parameters of the query, as an object. Where the schema wants a number or a boolean, a text that is one is taken as one.
+        pub query: Option<Schema>,
+        /// The parameters of the path, likewise.
+        pub path: Option<Schema>,
+        /// The header fields, by name in lower case, likewise.
+        pub headers: Option<Schema>,
+    }
+}
+
+/// What expressions call the parts of a request that are looked at without its body.
+const PARTS: [&str; 3] = ["query", "path", "headers"];
+
+impl Spec for Validate {
+    type Ready = Validation;
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "validate",
+        "What requests must be, as JSON Schema; others are refused with all that is wrong.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Validation>> {
+        let mut parts = Vec::new();
+        for (name, schema) in PARTS.into_iter().zip([&self.query, &self.path, &self.headers]) {
+            if let Some(schema) = schema {
+                parts.extend(schema.compile(cx).map(|validator| Part { name, types: types(schema), validator }));
+            }
+        }
+        let body = self.body.as_ref().and_then(|schema| schema.compile(cx)).map(Arc::new);
+        let nothing = parts.is_empty() && body.is_none();
+        let (parts, metrics) = (Arc::new(parts), cx.metrics.clone());
+        (!nothing).then(|| Arc::new(Validation { parts, body, max_body: 0, metrics }))
+    }
+
+    fn around(ready: &Arc<Validation>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(Arc::new(Validation { max_body: at.max_body, ..Validation::clone(ready) }))
+    }
+}
+
+/// The types that a schema, where it is written in the configuration, has for its properties.
+fn types(schema: &Schema) -> Json {
+    match schema {
+        Schema::Inline(schema) => schema.value["properties"].clone(),
+        Schema::File(_) => Json::Null,
+    }
+}
+
+/// Refuses requests that are not what they must be.
+#[derive(Clone)]
+pub struct Validation {
+    parts: Arc<Vec<Part>>,
+    body: Option<Arc<Validator>>,
+    max_body: usize,
+    metrics: Arc<Metrics>,
+}
+
+/// A part of the request that is texts by name.
+struct Part {
+    name: &'static str,
+    types: Json,
+    validator: Validator,
+}
+
+/// The most that is told of one request.
+const TOLD: usize = 100;
+
+/// The longest text of one violation.
+const LONGEST: usize = 300;
+
+/// Everything that is wrong with a value.
+fn violations(validator: &Validator, value: &Json, part: &'static str, told: &mut Vec<Json>) {
+    for error in validator.iter_errors(value).take(TOLD - told.len().min(TOLD)) {
+        // Without the value: it may be long, or a secret.
+        let detail: String = error.masked().to_string().chars().take(LONGEST).collect();
+        let pointer = format!("#{}", error.instance_path().as_str());
+        told.push(serde_json::json!({ "in": part, "pointer": pointer, "detail": detail }));
+    }
+}
+
+impl Part {
+    /// The texts as what the schema wants, where they are that.
+    fn typed(&self, scope: &Scope) -> Json {
+        let mut value: Json = serde_json::from_str(&scope.variable(self.name, &None).to_string()).unwrap_or_default();
+        for (name, value) in value.as_object_mut().into_iter().flatten() {
+            let wanted = self.types[name]["type"].as_str().unwrap_or_default();
+            let read = value.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
+            let fits = |read: &Json| match wanted {
+                "integer" | "number" => read.is_number(),
+                "boolean" => read.is_boolean(),
+                _ => false,
+            };
+            if let Some(read) = read.filter(fits) {
+                *value = read;
+            }
+        }
+        value
+    }
+}
+
+impl Validation {
+    async fn check(&self, scope: &mut Scope) -> Option<Response<Body>> {
+        let mut told = Vec::new();
+        for part in self.parts.iter() {
+            violations(&part.validator, &part.typed(scope), part.name, &mut told);
+        }
+        if let Some(validator) = &self.body {
+            match self.read(scope).await {
+                Ok(Some(value)) => violations(validator, &value, "body", &mut told),
+                Ok(None) => {}
+                Err(refused) => return Some(*refused),
+            }
+        }
+        (!told.is_empty()).then(|| respond::invalid(&told))
+    }
+
+    /// The body as a value; nothing for a request that has none and needs none.
+    async fn read(&self, scope: &mut Scope) -> Result<Option<Json>, Box<Response<Body>>> {
+        let bytes = collect(scope, self.max_body).await.map_err(|error| Box::new(respond::fail(&error)))?;
+        scope.put_body(Body::Bytes(bytes.clone()));
+        if bytes.is_empty() {
+            let needed = matches!(*scope.method(), Method::POST | Method::PUT | Method::PATCH);
+            let missing = || Box::new(respond::refuse(StatusCode::BAD_REQUEST, "the request needs a body"));
+            return if needed { Err(missing()) } else { Ok(None) };
+        }
+        if let Some(detail) = unfit(scope.headers()) {
+            let mut response = respond::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail);
+            response.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+            return Err(Box::new(response));
+        }
+        let wrong = |error: serde_json::Error| {
+            Box::new(respond::refuse(StatusCode::BAD_REQUEST, &format!("the body is not good JSON: {error}")))
+        };
+        strict::read(&bytes).map(Some).map_err(wrong)
+    }
+}
+
+/// Why a body cannot be looked at.
+fn unfit(headers: &HeaderMap) -> Option<&'static str> {
+    let coding = headers.get(CONTENT_ENCODING).filter(|coding| !coding.is_empty() && *coding != "identity");
+    let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or("application/json");
+    let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let json = media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"));
+    match (json, coding) {
+        (false, _) => Some("the body must be JSON: `content-type: application/json`"),
+        (true, Some(_)) => Some("the body must not be compressed"),
+        (true, None) => None,
+    }
+}
+
+/// The body, whole.
+async fn collect(scope: &Scope, bound: usize) -> Result<Bytes, Error> {
+    let Some(body) = scope.take_body() else { return Ok(Bytes::new()) };
+    let late = |_| Err(Error::new(Kind::BadRequest, "the request's body took longer than the request may"));
+    let read = match scope.deadline() {
+        None => body.collect(bound).await,
+        Some(end) => tokio::time::timeout_at(end, body.collect(bound)).await.unwrap_or_else(late),
+    };
+    read.map_err(|error| match error.kind() {
+        Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
+        _ => error,
+    })
+}
+
+impl Layer for Validation {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        Verdict::Wait(Box::pin(async {
+            let refused = self.check(scope).await;
+            if refused.is_some() {
+                self.metrics.count_refused(RefusedBy::Validate);
+            }
+            refused
+        }))
+    }
+
+    fn outline(&self) -> Option<String> {
+        let body = self.body.is_some().then_some("body");
+        let parts: Vec<&str> = body.into_iter().chain(self.parts.iter().map(|part| part.name)).collect();
+        Some(format!("checks {} against JSON Schema", parts.join(", ")))
+    }
+}

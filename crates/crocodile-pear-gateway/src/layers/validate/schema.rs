@@ -1,0 +1,177 @@
+//! A JSON Schema as written: here, or in a file that may refer to other files.
+
+use std::collections::HashMap;
+
+use crocodile_pear::problem::{Problems, Span};
+use crocodile_pear::spec::{Decode, Definitions, Json, Located, Node, NodeKind};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
+
+use crate::layer::Compile;
+
+/// A schema, or the file that it is in.
+#[derive(Clone, Debug)]
+pub enum Schema {
+    /// Written here.
+    Inline(Located<Json>),
+    /// In this file, as JSON.
+    File(Located<String>),
+}
+
+impl Decode for Schema {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match &node.kind {
+            NodeKind::Scalar { text, quoted, .. } if *quoted || !matches!(text.as_str(), "true" | "false") => {
+                node.as_text().map(Schema::File)
+            }
+            NodeKind::Null | NodeKind::List(_) => node.wrong(
+                "a JSON Schema, or the file that has it",
+                "write it as a map, as in `{ type: object }`",
+                problems,
+            ),
+            _ => Json::decode(node, problems).map(|schema| Schema::Inline(Located::new(schema, node.span))),
+        }
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        serde_json::json!({"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "boolean"}]})
+    }
+}
+
+/// Files that one schema may be made of.
+const FILES: usize = 100;
+
+/// Begins the address of a file.
+const SCHEME: &str = "file:///";
+
+impl Schema {
+    /// Compiles it, with the files that it refers to.
+    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Validator> {
+        let mut files = LocalFiles::default();
+        let (schema, path, span) = match self {
+            Schema::Inline(schema) => (schema.value.clone(), String::new(), schema.span),
+            Schema::File(file) => (files.read(file, cx)?, file.value.clone(), file.span),
+        };
+        files.gather(&schema, &path, span, cx)?;
+        let base = format!("{SCHEME}{}", if path.is_empty() { "inline" } else { path.trim_start_matches('/') });
+        let options = jsonschema::draft202012::options()
+            .with_base_uri(base)
+            .with_retriever(files)
+            .should_validate_formats(true)
+            // Linear in the length of the text: no pattern is a trap.
+            .with_pattern_options(PatternOptions::regex());
+        match options.build(&schema) {
+            Ok(validator) => Some(validator),
+            Err(error) if matches!(error.kind(), ValidationErrorKind::Referencing(_)) => {
+                let message = format!("a `$ref` of the schema leads nowhere: {error}");
+                let remedy = "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched";
+                cx.problems.error(span, message, remedy)
+            }
+            Err(error) => {
+                let message = format!("this is no JSON Schema: {error}");
+                let remedy = match error.instance_path().as_str() {
+                    "" => "write it as JSON Schema 2020-12 has it".to_owned(),
+                    pointer => format!("correct `{pointer}` in it"),
+                };
+                cx.problems.error(span, message, remedy)
+            }
+        }
+    }
+}
+
+/// The files that a schema refers to, by their paths without a slash at the beginning. Nothing else is loaded.
+#[derive(Default)]
+struct LocalFiles(HashMap<String, Json>);
+
+impl Retrieve for LocalFiles {
+    fn retrieve(&self, uri: &Uri<String>) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
+        let known = uri.as_str().strip_prefix(SCHEME).and_then(|path| self.0.get(path));
+        known.cloned().ok_or_else(|| format!("`{uri}` is not loaded: only files are").into())
+    }
+}
+
+impl LocalFiles {
+    fn read(&self, file: &Located<String>, cx: &mut Compile<'_>) -> Option<Json> {
+        let bytes = match (cx.files)(file) {
+            Ok(bytes) => bytes,
+            Err(reason) => {
+                let remedy = "name a file that is there; its path is relative to the configuration";
+                return cx.problems.error(file.span, format!("cannot read `{file}`: {reason}"), remedy);
+            }
+        };
+        match serde_json::from_slice(&bytes) {
+            Ok(schema) => Some(schema),
+            Err(error) => {
+                let message = format!("`{file}` is not JSON: {error}");
+                cx.problems.error(file.span, message, "write the schema in this file as JSON")
+            }
+        }
+    }
+
+    /// Reads the files that a schema refers to, and those that they refer to.
+    fn gather(&mut self, schema: &Json, path: &str, span: Span, cx: &mut Compile<'_>) -> Option<()> {
+        let mut names = Vec::new();
+        references(schema, &mut names);
+        for name in names {
+            let name = name.split('#').next().unwrap_or_default();
+            if name.is_empty() || name.contains("://") {
+                continue;
+            }
+            let file = beside(path, name);
+            let key = file.trim_start_matches('/').to_owned();
+            if self.0.contains_key(&key) {
+                continue;
+            }
+            if self.0.len() == FILES {
+                let message = format!("the schema refers to more than {FILES} files");
+                return cx.problems.error(span, message, "put some of them together");
+            }
+            let other = self.read(&Located::new(file.clone(), span), cx)?;
+            self.0.insert(key, other.clone());
+            self.gather(&other, &file, span, cx)?;
+        }
+        Some(())
+    }
+}
+
+/// The targets of all `$ref` in a schema.
+fn references<'a>(schema: &'a Json, names: &mut Vec<&'a str>) {
+    match schema {
+        Json::Array(items) => items.iter().for_each(|item| references(item, names)),
+        Json::Object(fields) => {
+            names.extend(fields.get("$ref").and_then(Json::as_str));
+            fields.values().for_each(|value| references(value, names));
+        }
+        _ => {}
+    }
+}
+
+/// A path that is relative to the folder of another file.
+fn beside(path: &str, name: &str) -> String {
+    if name.starts_with('/') {
+        return name.to_owned();
+    }
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in name.split('/') {
+        match part {
+            "." => {}
+            ".." if parts.last().is_some_and(|last| !last.is_empty() && *last != "..") => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_relative_to_its_file() {
+        assert_eq!(beside("schemas/order.json", "money.json"), "schemas/money.json");
+        assert_eq!(beside("schemas/order.json", "../money.json"), "money.json");
+        assert_eq!(beside("/etc/order.json", "./a/money.json"), "/etc/a/money.json");
+        assert_eq!(beside("", "money.json"), "money.json");
+    }
+}
