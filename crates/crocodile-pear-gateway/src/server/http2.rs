@@ -42,7 +42,7 @@ const MOST_STREAMS: u32 = 128;
 /// The most of a request's body that comes before it is pulled: 8 MB/s at a round trip of 30 ms.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// The same for all requests of a connection together: what one client can make us hold.
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 512 * 1024;
 /// What is kept of an answer for the socket.
 const SEND_BUFFER: usize = 32 * 1024;
 /// What small frames may cost beside their bytes, before they are read: see `h2`.
