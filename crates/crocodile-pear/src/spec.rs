@@ -8,6 +8,7 @@ mod choice;
 mod duration;
 mod insert;
 mod node;
+mod one;
 mod part;
 mod record;
 mod scalar;
@@ -22,7 +23,8 @@ mod suggest;
 pub use choice::{choices, choose};
 pub use duration::Timeout;
 pub use node::{Located, Node, NodeKind, Run, Runs};
-pub(crate) use record::beside;
+pub use one::{OneKey, one_key};
+use record::beside;
 pub use record::{Field, Fields, Group, Property, only};
 #[doc(hidden)]
 pub use record::{absent, object, plain, unquoted};

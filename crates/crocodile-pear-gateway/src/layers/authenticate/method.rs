@@ -4,7 +4,7 @@ use crocodile_pear::error::Error;
 use crocodile_pear::jq::Value;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
-use crocodile_pear::spec::{Decode, Definitions, Json, Node, NodeKind, suggest};
+use crocodile_pear::spec::{Decode, Definitions, Json, Node, OneKey, one_key};
 use futures_util::future::BoxFuture;
 use http::HeaderValue;
 
@@ -92,52 +92,16 @@ methods! {
     certificate: ShownCertificate,
 }
 
-/// A method is a map with one key, its name.
+const METHOD: OneKey = OneKey { what: "method", names: NAMES };
+
 impl Decode for MethodSpec {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        if node.lacks_space(|name| NAMES.contains(&name), problems) {
-            return None;
-        }
-        let NodeKind::Map(entries) = &node.kind else {
-            let remedy = format!("write `- METHOD: {{ … }}` with one of {}", NAMES.join(", "));
-            return problems.error(node.span, "a method is a map with one key, its name", remedy);
-        };
-        let [(name, inner), others @ ..] = entries.as_slice() else {
-            let remedy = format!("write `- METHOD: {{ … }}` with one of {}", NAMES.join(", "));
-            return problems.error(node.span, "a method is a map with one key, its name", remedy);
-        };
-        if !NAMES.contains(&name.as_str()) {
-            let remedy = match suggest(name.as_str(), NAMES.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the methods are {}", NAMES.join(", ")),
-            };
-            return problems.error(name.span, format!("no method is named `{name}`"), remedy);
-        }
-        if let Some((other, _)) = others.first() {
-            let (message, remedy) = match NAMES.contains(&other.as_str()) {
-                true => {
-                    (format!("`{other}` is a method of its own"), format!("begin it with a `-`: write `- {other}:`"))
-                }
-                false => (
-                    format!("`{other}` stands beside `{name}`, not in it"),
-                    format!("indent `{other}` further than `{name}`"),
-                ),
-            };
-            return problems.error(other.span, message, remedy);
-        }
-        decode(name.as_str(), inner, problems)
+        let (name, inner) = METHOD.read(node, problems)?;
+        decode(name, inner, problems)
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
-        let each = schemas(definitions).into_iter().map(|(name, schema)| {
-            serde_json::json!({
-                "type": "object",
-                "properties": { name: schema },
-                "required": [name],
-                "additionalProperties": false,
-            })
-        });
-        serde_json::json!({ "oneOf": each.collect::<Vec<_>>() })
+        one_key(schemas(definitions))
     }
 }
 
