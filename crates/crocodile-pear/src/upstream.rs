@@ -280,9 +280,16 @@ impl Call {
         }
     }
 
-    /// The same with this body.
-    fn again(&self, body: Option<Body>) -> Self {
-        Call {
+    /// The same call once more, unless its body is a stream.
+    fn repeat(&self) -> Option<Self> {
+        let body = match &self.body {
+            None => None,
+            Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
+            Some(Body::Value(value)) => Some(Body::Value(value.clone())),
+            Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
+            Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
+        };
+        Some(Call {
             method: self.method.clone(),
             target: self.target.clone(),
             headers: self.headers.clone(),
@@ -294,7 +301,7 @@ impl Call {
             events: self.events,
             host: self.host.clone(),
             received: self.received,
-        }
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{Call, Given, Remote, TlsSpec, Upstream, chain};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body};
+use crate::flow::Answer;
 use crate::limiter::LogLimiter;
 use crate::problem::Problems;
 use crate::spec;
@@ -156,7 +156,7 @@ impl ClientCredentials {
     pub(super) async fn call(self: Arc<Self>, upstream: Arc<Upstream>, mut call: Call) -> Result<Answer, Error> {
         let ours = |error: Error| error.of_upstream(upstream.name());
         let token = self.token().await.map_err(ours)?;
-        let second = repeat(&call);
+        let second = call.repeat();
         call.headers.insert(AUTHORIZATION, token.field.clone());
         let answer = chain(upstream.prepare(call).map_err(ours)?).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
@@ -240,18 +240,6 @@ impl ClientCredentials {
             }
         }
     }
-}
-
-/// The same call once more, unless its body streams.
-fn repeat(call: &Call) -> Option<Call> {
-    let body = match &call.body {
-        None => None,
-        Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
-        Some(Body::Value(value)) => Some(Body::Value(value.clone())),
-        Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
-        Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
-    };
-    Some(call.again(body))
 }
 
 fn unreachable(error: &Error) -> Error {

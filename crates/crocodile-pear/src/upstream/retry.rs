@@ -14,7 +14,6 @@ use super::eject::grown;
 use super::random::below;
 use super::{Call, Outcome, Timeouts};
 use crate::error::Kind;
-use crate::flow::Body;
 use crate::limiter::LogLimiter;
 use crate::problem::Problems;
 use crate::spec;
@@ -166,15 +165,9 @@ impl Retry {
             |budget: u64| Some(MOST * WHOLE).filter(|most| budget < *most).map(|most| most.min(budget + self.share));
         // The budget is full almost always, and then it is only read.
         let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, saved);
-        let body = match &call.body {
-            None => None,
-            Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
-            Some(Body::Value(value)) => Some(Body::Value(value.clone())),
-            Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
-            Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
-        };
+        let call = call.repeat()?;
         let end = timeouts.call.duration().and_then(|call| Instant::now().checked_add(call));
-        Some(Box::new(Replay { call: call.again(body), sent: 1, tried: Tried::default(), end }))
+        Some(Box::new(Replay { call, sent: 1, tried: Tried::default(), end }))
     }
 
     /// How long to wait before the retry, if there is one.
@@ -225,16 +218,11 @@ impl Replay {
     /// The request for the next attempt, with what remains of its time; `timeouts` unless it has its own.
     pub(super) fn next(&mut self, timeouts: &Timeouts) -> (Call, Clock) {
         self.sent += 1;
-        let body = match &self.call.body {
-            Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
-            Some(Body::Value(value)) => Some(Body::Value(value.clone())),
-            Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
-            _ => None,
-        };
         let left = self.end.map_or(Timeout::Never, |end| Timeout::After(end.saturating_duration_since(Instant::now())));
         let timeouts = self.call.timeouts.as_deref().unwrap_or(timeouts);
         let timeouts = Timeouts { call: left, ..timeouts.clone() };
-        (self.call.again(body), Clock::new(&timeouts, self.call.deadline))
+        let call = self.call.repeat().expect("a call with a stream is not replayed");
+        (call, Clock::new(&timeouts, self.call.deadline))
     }
 }
 
