@@ -28,6 +28,7 @@ mod route;
 pub mod server;
 pub mod stack;
 mod store;
+mod strict;
 pub mod upgrade;
 pub mod version;
 mod watched;

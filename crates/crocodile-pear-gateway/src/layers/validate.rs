@@ -1,7 +1,6 @@
 //! `validate`: requests that are not what a JSON Schema says are refused, with all that is wrong with them.
 
 mod schema;
-mod strict;
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use jsonschema::Validator;
 
 use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Metrics, RefusedBy};
-use crate::respond;
+use crate::{respond, strict};
 use schema::Schema;
 
 spec! {

@@ -4,7 +4,6 @@ mod issuer;
 mod jws;
 mod key;
 mod pem;
-mod strict;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +30,7 @@ use super::method::{Judgement, Method, Outcome, bearer};
 use super::place::{Found, authorization};
 use super::remembered::{Hash, Remembered, hash, now};
 use crate::layer::Compile;
+use crate::strict;
 use crate::watched::Watched;
 
 spec! {

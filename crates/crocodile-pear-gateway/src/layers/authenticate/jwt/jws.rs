@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 use super::key::{Algorithm, KeySet};
-use super::strict;
+use crate::strict;
 
 /// A token, taken apart. Nothing of it is proven yet.
 pub struct Jws<'a> {

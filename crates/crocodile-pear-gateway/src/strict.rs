@@ -13,6 +13,14 @@ pub fn read(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(bytes).map(|Strict(value)| value)
 }
 
+/// Reads an object; nothing for anything else, and where a field is named twice, at any depth.
+pub fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
+    match read(bytes) {
+        Ok(Value::Object(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -87,5 +95,16 @@ mod tests {
         for bad in ["", "{", "{} {}", "{\"a\": 1, \"a\": 2}", "[{\"a\": 1, \"\\u0061\": 2}]", &deep, "1e999"] {
             assert!(read(bad.as_bytes()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn only_an_object_is_an_object() {
+        assert!(object(br#" {"a": [1, {"b": null}], "c": 1.5e3, "b": "x"} "#).is_some());
+        for wrong in
+            [r#"{"a":1,"a":1}"#, r#"{"a":1,"\u0061":2}"#, r#"{"x":[{"a":1,"a":2}]}"#, "[]", "1", "{}{}", "{", ""]
+        {
+            assert!(object(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+        assert!(object(&[b"{\"a\":\"", &[0xff][..], b"\"}"].concat()).is_none());
     }
 }
