@@ -3,7 +3,6 @@
 //! `listen` binds the addresses, `cores` accepts, `tls` makes handshakes, `io` carries a connection's bytes, `http1` and
 //! `http2` speak the protocols. What they hand over are a [`ClientRequest`] and a [`Reply`].
 
-mod alarm;
 mod copy;
 mod cores;
 pub mod grpc;

@@ -1,5 +1,6 @@
 //! Many calls out, one answer back, streamed as the parts arrive.
 
+pub mod alarm;
 mod client;
 pub mod error;
 pub mod flow;

@@ -237,7 +237,7 @@ fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut
         Stage::Fresh(since) => (since + core.settings.header, Next::Nothing),
         Stage::Idle(since) => (since + core.settings.keep_alive, Next::Nothing),
     };
-    wire.poll_due(due, cx).map(|()| late)
+    wire.alarm.poll(due, cx).map(|()| late)
 }
 
 /// A request on its way to the handler.
@@ -368,7 +368,7 @@ fn poll_client<H: Handler>(
             return Poll::Ready(Client::Gone);
         }
         if let Some(due) = upload.due(&core.settings) {
-            return wire.poll_due(due, cx).map(|()| Client::LateBody);
+            return wire.alarm.poll(due, cx).map(|()| Client::LateBody);
         }
     }
     let readable = upload.as_ref().is_none_or(Upload::whole) && wire.held.len() < core.bounds().head;
@@ -385,11 +385,11 @@ fn poll_client<H: Handler>(
     // What there is to read waits: it is looked now and then whether the client is there at all.
     loop {
         if let Some(ended) = wire.ended {
-            return wire.poll_due(ended + HALF_CLOSED, cx).map(|()| Client::Gone);
+            return wire.alarm.poll(ended + HALF_CLOSED, cx).map(|()| Client::Gone);
         }
         let look = Instant::now() + LOOK;
         let due = *wire.look.get_or_insert(look);
-        ready!(wire.poll_due(due, cx));
+        ready!(wire.alarm.poll(due, cx));
         wire.look = Some(look);
         if wire.io.looks_closed(cx) {
             wire.end();

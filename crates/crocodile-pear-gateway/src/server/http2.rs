@@ -19,6 +19,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use crocodile_pear::alarm::Alarm;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use h2::server::{self, SendResponse};
@@ -29,7 +30,6 @@ use tokio::time::{Instant, timeout};
 use self::stream::{Done, Leaving};
 use self::turn::Turn;
 use self::wire::SharedWire;
-use super::alarm::Alarm;
 use super::cores::Core;
 use super::io::Io;
 use super::{Connection, Ending, Handler, Settings};

@@ -1,23 +1,20 @@
 //! How long one call may wait for its upstream. Only time spent waiting for the upstream counts.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use super::{Events, Timeouts};
+use crate::alarm::Alarm;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A timer, reused by the calls of a connection: creating and dropping one costs more than resetting it.
-pub(super) type Timer = Option<Pin<Box<Sleep>>>;
-
 /// The clock of one call: at most one timer, created at the first wait.
 pub(super) struct Clock {
-    timer: Timer,
+    alarm: Alarm,
     wait: Option<Wait>,
     /// What remains for the whole call.
     call: Timeout,
@@ -82,7 +79,17 @@ impl Wait {
 impl Clock {
     pub(super) fn new(timeouts: &Timeouts, end: Option<Instant>) -> Self {
         let Timeouts { call, first_byte, idle, .. } = *timeouts;
-        Clock { timer: None, wait: None, call, first_byte, idle, end, begun: None, paused: None, hesitates: None }
+        Clock {
+            alarm: Alarm::default(),
+            wait: None,
+            call,
+            first_byte,
+            idle,
+            end,
+            begun: None,
+            paused: None,
+            hesitates: None,
+        }
     }
 
     /// Notices from now on where bytes trickle.
@@ -106,15 +113,13 @@ impl Clock {
     }
 
     /// Uses the timer of a connection, unless it has one.
-    pub(super) fn borrow(&mut self, timer: &mut Timer) {
-        if self.timer.is_none() {
-            self.timer = timer.take();
-        }
+    pub(super) fn borrow(&mut self, alarm: &mut Alarm) {
+        self.alarm.take_from(alarm);
     }
 
     /// Leaves its timer to the connection's next call.
-    pub(super) fn give_back(&mut self, timer: &mut Timer) {
-        *timer = self.timer.take();
+    pub(super) fn give_back(&mut self, alarm: &mut Alarm) {
+        *alarm = std::mem::take(&mut self.alarm);
     }
 
     /// Lets the wait for the head expire after `part`, unless it is then [extended](Self::extend).
@@ -224,11 +229,11 @@ impl Clock {
             && trickles < deadline
             && self.end.is_none_or(|end| trickles < end)
         {
-            return self.poll_timer(trickles, cx).map(|()| Expired::Trickles);
+            return self.alarm.poll(trickles, cx).map(|()| Expired::Trickles);
         }
         match self.end {
             Some(end) if end < deadline => self.poll_end(cx).map(Expired::Failed),
-            _ => self.poll_timer(deadline, cx).map(|()| Expired::Failed(self.expired(phase, most))),
+            _ => self.alarm.poll(deadline, cx).map(|()| Expired::Failed(self.expired(phase, most))),
         }
     }
 
@@ -242,22 +247,7 @@ impl Clock {
     /// Waits for something else than the upstream: only the request's deadline counts.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         let Some(end) = self.end else { return Poll::Pending };
-        self.poll_timer(end, cx).map(|()| Error::new(Kind::Timeout, "the deadline of the request has passed"))
-    }
-
-    fn poll_timer(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        // A timer that fires early is reset then: deadlines almost always move later.
-        if timer.deadline() > deadline {
-            timer.as_mut().reset(deadline);
-        }
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() >= deadline {
-                return Poll::Ready(());
-            }
-            timer.as_mut().reset(deadline);
-        }
-        Poll::Pending
+        self.alarm.poll(end, cx).map(|()| Error::new(Kind::Timeout, "the deadline of the request has passed"))
     }
 
     fn expired(&self, phase: Phase, limit: Duration) -> Error {
@@ -347,7 +337,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_of_another_call_does_not_end_this_one() {
-        let (mut first, mut second, mut timer) = (clock(2, 5, 60), clock(3, 5, 60), None);
+        let (mut first, mut second, mut timer) = (clock(2, 5, 60), clock(3, 5, 60), Alarm::default());
         wait(&mut first, Phase::FirstByte, 1).await;
         first.give_back(&mut timer);
         second.borrow(&mut timer);

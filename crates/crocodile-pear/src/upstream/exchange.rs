@@ -142,7 +142,7 @@ impl Exchange {
         match lease {
             Lease::Own(mut own) => {
                 self.request.write_head(server);
-                self.clock.borrow(&mut own.wire.timer);
+                self.clock.borrow(&mut own.wire.alarm);
                 self.own = Some(own);
             }
             Lease::Shared(slot) => {
@@ -364,7 +364,7 @@ impl Exchange {
             && self.reuse == Reuse::Keep
             && self.sending == Sending::Done
         {
-            self.clock.give_back(&mut own.wire.timer);
+            self.clock.give_back(&mut own.wire.alarm);
             self.server().pool.put(own, self.clock.paused());
         }
         if let Reading::Shared(_) = self.reading {

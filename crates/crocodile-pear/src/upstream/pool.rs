@@ -13,7 +13,6 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::Upstream;
-use super::clock::Timer;
 use super::connect::Offer;
 use super::counters::{Event, THREADS, thread_index};
 use super::exchange::Origin;
@@ -21,6 +20,7 @@ use super::h2::{Home, Session, Span, StreamSlot};
 use super::io::Io;
 use super::resolve::Name;
 use super::server::Server;
+use crate::alarm::Alarm;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
@@ -124,7 +124,7 @@ pub(super) struct OwnConnection {
 /// A connection, in use or idle.
 pub(super) struct Wire {
     pub(super) io: Io,
-    pub(super) timer: Timer,
+    pub(super) alarm: Alarm,
     born: Instant,
     /// The changes of the name when its address was last known to be current.
     changes: u32,
@@ -386,7 +386,7 @@ pub(super) async fn open_alone(upstream: &Arc<Upstream>, at: usize, limit: Timeo
     }
     let changes = pool.changes();
     let io = goal.connect(rest(limit, since), Offer::Http1).await?;
-    let wire = Wire { io, timer: None, born: Instant::now(), changes };
+    let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
     Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Fresh))
 }
 
@@ -409,7 +409,7 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
         Some(io) => io,
         None => goal.connect(rest(limit, since), Offer::All).await?,
     };
-    let wire = Wire { io, timer: None, born: Instant::now(), changes };
+    let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
     Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Fresh))
 }
 

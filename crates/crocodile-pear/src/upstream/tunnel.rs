@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Upstream;
 use super::admission::Admission;
 use super::pool::OwnConnection;
+use crate::alarm::Alarm;
 
 /// A peer that is gone without a FIN is noticed after a few of these.
 const PROBE: Duration = Duration::from_secs(60);
@@ -26,7 +27,7 @@ pub(super) struct Switched {
 
 impl Switched {
     pub(super) fn new(mut own: OwnConnection, admission: Option<Admission>, upstream: Arc<Upstream>) -> Self {
-        own.wire.timer = None;
+        own.wire.alarm = Alarm::default();
         own.wire.io.probe(PROBE);
         Switched { own, admission, upstream, shut: false }
     }

@@ -272,7 +272,7 @@ impl Sending {
             self.pace.moved(waited, bytes, rate, *write);
             due = due.min(self.pace.due(since, rate));
         }
-        wire.poll_due(due, cx)
+        wire.alarm.poll(due, cx)
     }
 
     /// Whether the answer has a least rate: it is no stream.

@@ -36,7 +36,7 @@ pub async fn run(wire: &mut Wire, head: Vec<u8>, tunnel: Tunnel, bytes: &mut u64
             moved = Instant::now();
         }
         match idle {
-            Timeout::After(idle) => wire.poll_due(moved + idle, cx).map(|()| Stopped::Idle),
+            Timeout::After(idle) => wire.alarm.poll(moved + idle, cx).map(|()| Stopped::Idle),
             Timeout::Never => Poll::Pending,
         }
     })

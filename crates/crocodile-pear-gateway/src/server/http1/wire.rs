@@ -6,8 +6,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use crocodile_pear::alarm::Alarm;
 use tokio::io::AsyncWrite;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use super::super::io::Io;
 
@@ -33,7 +34,8 @@ pub struct Wire {
     taken: (u64, Duration),
     /// When it is looked next whether the client is still there, while nothing is read.
     pub look: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
+    /// For the deadlines of its client.
+    pub alarm: Alarm,
 }
 
 /// What the socket has not taken yet, in order.
@@ -55,7 +57,7 @@ impl Wire {
             stalled: None,
             taken: Default::default(),
             look: None,
-            timer: None,
+            alarm: Alarm::default(),
         }
     }
 
@@ -178,21 +180,6 @@ impl Wire {
     /// How many bytes it has taken since this was last asked, and how long they were waited for.
     pub fn taken(&mut self) -> (u64, Duration) {
         std::mem::take(&mut self.taken)
-    }
-
-    /// Waits for a moment. A timer that fires early is set again then: most deadlines only ever move away.
-    pub fn poll_due(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-        if timer.deadline() > due {
-            timer.as_mut().reset(due);
-        }
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() >= due {
-                return Poll::Ready(());
-            }
-            timer.as_mut().reset(due);
-        }
-        Poll::Pending
     }
 }
 

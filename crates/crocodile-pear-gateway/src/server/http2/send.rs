@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
+use crocodile_pear::alarm::Alarm;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Body, Pulled};
 use crocodile_pear::format::json;
@@ -18,7 +19,6 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use tokio::time::Instant;
 
-use super::super::alarm::Alarm;
 use super::super::grpc;
 use super::super::pace::Pace;
 use super::super::reply::Observed;

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use crocodile_pear::alarm::Alarm;
 use crocodile_pear::flow::{Body, Tunnel};
 use crocodile_pear::spec::Timeout;
 use h2::server::SendResponse;
@@ -15,7 +16,6 @@ use http::header::{HeaderName, SEC_WEBSOCKET_ACCEPT};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::super::alarm::Alarm;
 use super::super::copy::{Ended, Stopped, Way, Ways};
 use super::super::reply::Observed;
 use super::super::{Ending, Reply};

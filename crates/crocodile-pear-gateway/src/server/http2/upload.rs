@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use crocodile_pear::alarm::Alarm;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::http1::fields::{hop_by_hop, imitates};
 use h2::RecvStream;
@@ -15,7 +16,6 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::super::Settings;
-use super::super::alarm::Alarm;
 use super::super::pace::{MinRate, Pace};
 use super::stream::Aside;
 use super::wire::SharedWire;

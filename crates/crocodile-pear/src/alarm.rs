@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, Sleep};
 
-/// One timer, made at the first wait.
+/// One timer, made at the first wait. Setting it anew costs less than making another.
 #[derive(Debug, Default)]
 pub struct Alarm(Option<Pin<Box<Sleep>>>);
 
@@ -23,5 +23,12 @@ impl Alarm {
             timer.as_mut().reset(due);
         }
         Poll::Pending
+    }
+
+    /// Takes over the timer of another one, unless it has its own.
+    pub fn take_from(&mut self, other: &mut Alarm) {
+        if self.0.is_none() {
+            self.0 = other.0.take();
+        }
     }
 }
