@@ -1,6 +1,7 @@
 //! Many calls out, one answer back, streamed as the parts arrive.
 
 pub mod alarm;
+pub mod cache;
 mod client;
 pub mod error;
 pub mod flow;

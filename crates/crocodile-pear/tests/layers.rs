@@ -23,6 +23,7 @@ const LIBRARY: &[&str] = &[
     "flow",
     "format",
     "scope",
+    "cache",
     "template",
     "upstream",
     "step",

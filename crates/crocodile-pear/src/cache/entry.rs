@@ -1,0 +1,179 @@
+//! One kept answer: its head, its body, and what it depends on.
+
+use std::mem::size_of;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::body::SharedBody;
+use super::purge::Name;
+
+/// One kept answer, immutable but for a body that still arrives.
+pub struct Entry {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// Its header fields.
+    pub headers: HeaderMap,
+    /// What the fields that `Vary` names said in the request: what a later request must say, too.
+    pub selector: Selector,
+    /// What it depends on.
+    pub tags: Tags,
+    /// Its body.
+    pub body: SharedBody,
+    /// The same body in codings.
+    pub copies: Copies,
+}
+
+/// Coded copies of a body, each made once.
+#[derive(Default)]
+pub struct Copies(Mutex<Vec<(&'static str, Bytes)>>);
+
+/// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
+pub type Selector = Box<[(HeaderName, Option<Box<[u8]>>)]>;
+
+/// What an answer depends on. A purge finds it by these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tags(Box<[Name]>);
+
+/// As many tags may one answer have. A composed one that would have more is not kept.
+pub const MOST_TAGS: usize = 1024;
+
+impl Tags {
+    /// These tags, each once.
+    pub fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Self {
+        Tags::of(tags.into_iter().map(|tag| Name::of_tag(tag.as_ref())).collect())
+    }
+
+    fn of(mut names: Vec<Name>) -> Self {
+        names.sort_unstable();
+        names.dedup();
+        Tags(names.into())
+    }
+
+    /// The tags of both.
+    #[must_use]
+    pub fn union(&self, other: &Tags) -> Self {
+        if other.0.is_empty() {
+            return self.clone();
+        }
+        Tags::of(self.0.iter().chain(&other.0).copied().collect())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names by which a purge finds it.
+    pub fn names(&self) -> &[Name] {
+        &self.0
+    }
+}
+
+/// A field of a `HeaderMap` with its place in the index.
+const FIELD: usize = 112;
+
+/// A name that is not a standard one has an allocation of its own.
+const NAME: usize = 64;
+
+impl Entry {
+    /// The body in this coding, if a copy is kept.
+    pub fn copy(&self, coding: &str) -> Option<Bytes> {
+        let copies = self.copies.0.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.iter().find(|(known, _)| *known == coding).map(|(_, bytes)| bytes.clone())
+    }
+
+    /// Sets the copy in this coding, unless there is one.
+    pub(crate) fn set_copy(&self, coding: &'static str, bytes: Bytes) -> bool {
+        let mut copies = self.copies.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = copies.iter().all(|(known, _)| *known != coding);
+        if new {
+            copies.push((coding, bytes));
+        }
+        new
+    }
+
+    /// The bytes of memory that it takes, with its body.
+    pub(crate) fn cost(&self) -> usize {
+        let fields = |headers: &HeaderMap| {
+            let text: usize = headers.iter().map(|(name, value)| extra(name) + value.len()).sum();
+            headers.capacity() * FIELD + text
+        };
+        let selector = |(name, value): &(HeaderName, Option<Box<[u8]>>)| {
+            size_of::<(HeaderName, Option<Box<[u8]>>)>() + extra(name) + value.as_ref().map_or(0, |value| value.len())
+        };
+        let trailers = self.body.trailers().map_or(0, fields);
+        size_of::<Entry>()
+            + fields(&self.headers)
+            + trailers
+            + self.selector.iter().map(selector).sum::<usize>()
+            + size_of_val(&*self.tags.0)
+            + self.body.cost()
+            + self
+                .copies
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .map(|(_, bytes)| copy_cost(bytes))
+                .sum::<usize>()
+    }
+}
+
+/// The bytes of memory that a coded copy takes.
+pub(crate) fn copy_cost(bytes: &Bytes) -> usize {
+    bytes.len() + 2 * size_of::<(&str, Bytes)>() + 64
+}
+
+fn extra(name: &HeaderName) -> usize {
+    // The longest standard name that has no allocation has 35 letters; most of what is longer or odd has one.
+    name.as_str().len() + NAME
+}
+
+/// The same fields with their values in one allocation: those of an answer may be slices of a buffer that they keep alive.
+pub fn compact(headers: &HeaderMap) -> HeaderMap {
+    let mut text = BytesMut::with_capacity(headers.values().map(HeaderValue::len).sum());
+    headers.values().for_each(|value| text.extend_from_slice(value.as_bytes()));
+    let text = text.freeze();
+    let mut compact = HeaderMap::with_capacity(headers.len());
+    let mut at = 0;
+    for (name, value) in headers {
+        let slice = text.slice(at..at + value.len());
+        at += value.len();
+        compact.append(name.clone(), same(slice, value));
+    }
+    compact
+}
+
+fn same(slice: Bytes, value: &HeaderValue) -> HeaderValue {
+    let mut copy = HeaderValue::from_maybe_shared(slice).unwrap_or_else(|_| value.clone());
+    copy.set_sensitive(value.is_sensitive());
+    copy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compact_head_says_the_same() {
+        let mut headers = HeaderMap::new();
+        headers.append("set-cookie", HeaderValue::from_static("a=b"));
+        headers.append("set-cookie", HeaderValue::from_static("c=d"));
+        headers.append("etag", HeaderValue::from_static("\"x\""));
+        headers.append("empty", HeaderValue::from_static(""));
+        assert_eq!(compact(&headers), headers);
+    }
+
+    #[test]
+    fn tags_are_a_set() {
+        let (one, two) = (Tags::new(["a", "b", "a"]), Tags::new(["b", "c"]));
+        assert_eq!((one.len(), one.union(&two)), (2, Tags::new(["c", "b", "a"])));
+    }
+}

@@ -1,0 +1,284 @@
+//! What was purged, and when. A purge is a note, not a search: whoever reads an entry compares its mark with the notes,
+//! so that a purge of a tag on a million entries costs what it costs on one, and what is being fetched meets it too.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::key::{Key, path};
+
+/// What a purge is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Purge {
+    /// All answers of this URL, with its query; one that begins with `/` means it on all hosts.
+    Url(String),
+    /// All answers whose URL begins so; one that begins with `/` means it on all hosts.
+    Prefix(String),
+    /// All answers with this tag.
+    Tag(String),
+    /// Everything.
+    All,
+}
+
+/// What becomes of what is purged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PurgeMode {
+    /// It is stale: it must be validated before it is used, and can be.
+    #[default]
+    Soft,
+    /// It is gone.
+    Hard,
+}
+
+/// When a fetch began, among the purges. What was purged after is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(pub(crate) u64);
+
+/// A tag or a URL, as a number. Two that fall together are purged together, which harms nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(u64);
+
+impl Name {
+    /// The name of a tag.
+    pub fn of_tag(tag: &str) -> Self {
+        Name::of(b't', tag)
+    }
+
+    /// The name of a URL, or of a path on all hosts.
+    pub fn of_url(url: &str) -> Self {
+        Name::of(b'u', url)
+    }
+
+    /// FNV-1a, and a last mix: the same in every gateway that shares a store, of whatever version.
+    fn of(kind: u8, text: &str) -> Self {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let hash = text.bytes().fold(step(0xcbf2_9ce4_8422_2325, kind), step);
+        let mixed = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        Name(mixed ^ (mixed >> 32))
+    }
+
+    /// Its number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// What became of an entry by the purges since its mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// No purge was about it.
+    Good,
+    /// It must be validated.
+    Stale,
+    /// It is gone.
+    Gone,
+}
+
+/// The notes of all purges that may still be about something.
+#[derive(Default)]
+pub(crate) struct Purges {
+    /// How many purges there were. Written after the note, so that who sees the number finds the note.
+    number: AtomicU64,
+    notes: RwLock<Notes>,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// Names that were purged since the last turn.
+    young: HashMap<Name, Note>,
+    /// Names that were purged before. Dropped when every entry has been compared with them.
+    old: HashMap<Name, Note>,
+    prefixes: VecDeque<(Box<str>, PurgeMode, u64)>,
+    all: Note,
+    /// What is older and has tags is stale: events may have been missed.
+    doubted: u64,
+    /// How many sources of events are lost.
+    lost: usize,
+    /// Notes up to this number may have been dropped: what is being fetched since then is not kept.
+    floor: u64,
+    /// When the young became old.
+    turned: u64,
+}
+
+/// The numbers of the last purges of a name, by their mode.
+#[derive(Clone, Copy, Default)]
+struct Note {
+    soft: u64,
+    hard: u64,
+}
+
+/// Names that are noted before the young become the old: 2 MiB for both.
+const MOST_NAMES: usize = 32 << 10;
+
+/// Prefixes that are noted. Every entry was compared with each when it was purged; the note is for what was being fetched.
+const MOST_PREFIXES: usize = 64;
+
+/// What an entry is compared by.
+pub(crate) struct Subject<'a> {
+    pub key: &'a Key,
+    /// Its URL with and without the host, and its tags.
+    pub names: &'a [Name],
+    pub mark: u64,
+}
+
+impl Subject<'_> {
+    fn tagged(&self) -> bool {
+        self.names.len() > 2
+    }
+}
+
+impl Note {
+    fn add(&mut self, mode: PurgeMode, number: u64) {
+        match mode {
+            PurgeMode::Soft => self.soft = number,
+            PurgeMode::Hard => self.hard = number,
+        }
+    }
+
+    fn verdict(&self, mark: u64) -> Verdict {
+        if self.hard > mark {
+            return Verdict::Gone;
+        }
+        if self.soft > mark { Verdict::Stale } else { Verdict::Good }
+    }
+}
+
+impl Purges {
+    /// The number of the last purge.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Notes a purge. Says whether the old notes wait for a sweep, so that there is room for new ones.
+    pub fn note(&self, purge: &Purge, mode: PurgeMode) -> bool {
+        let mut notes = self.write();
+        let number = self.number() + 1;
+        match purge {
+            Purge::Url(url) => notes.young.entry(Name::of_url(url)).or_default().add(mode, number),
+            Purge::Tag(tag) => notes.young.entry(Name::of_tag(tag)).or_default().add(mode, number),
+            Purge::Prefix(prefix) => notes.add_prefix(prefix, mode, number),
+            Purge::All => notes.all.add(mode, number),
+        }
+        if notes.young.len() >= MOST_NAMES && notes.old.is_empty() {
+            notes.old = std::mem::take(&mut notes.young);
+            notes.turned = number;
+        }
+        let waits = !notes.old.is_empty();
+        self.number.store(number, Ordering::Release);
+        waits
+    }
+
+    /// Whether the young have no room until the old are dropped.
+    pub fn full(&self) -> bool {
+        let notes = self.read();
+        notes.young.len() >= MOST_NAMES && !notes.old.is_empty()
+    }
+
+    /// Whether old notes wait for a sweep.
+    pub fn waits(&self) -> bool {
+        !self.read().old.is_empty()
+    }
+
+    /// Every entry has been compared with the old notes.
+    pub fn swept(&self) {
+        let mut notes = self.write();
+        notes.floor = notes.turned;
+        notes.old = HashMap::new();
+    }
+
+    /// A source of events is lost: what has tags is stale from here on.
+    pub fn distrust(&self) {
+        self.doubt(|lost| lost + 1);
+    }
+
+    /// A source of events is back: what was fetched before stays stale.
+    pub fn trust(&self) {
+        self.doubt(|lost| lost.saturating_sub(1));
+    }
+
+    fn doubt(&self, change: impl FnOnce(usize) -> usize) {
+        let mut notes = self.write();
+        let number = self.number() + 1;
+        notes.lost = change(notes.lost);
+        notes.doubted = number;
+        self.number.store(number, Ordering::Release);
+    }
+
+    /// What became of an entry, and the number up to which this holds.
+    pub fn judge(&self, subject: &Subject<'_>) -> (Verdict, u64) {
+        let notes = self.read();
+        (notes.judge(subject).max(notes.doubt(subject)), self.number())
+    }
+
+    /// Whether what was fetched may be kept; then whether it is stale, and the number up to which this holds. Doubt does not
+    /// forbid it: it can be validated.
+    pub fn admit(&self, subject: &Subject<'_>) -> Option<(bool, u64)> {
+        let notes = self.read();
+        let admitted = subject.mark >= notes.floor && notes.judge(subject) == Verdict::Good;
+        admitted.then(|| (notes.doubt(subject) == Verdict::Stale, self.number()))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Notes> {
+        self.notes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Notes> {
+        self.notes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notes {
+    fn add_prefix(&mut self, prefix: &str, mode: PurgeMode, number: u64) {
+        if self.prefixes.len() == MOST_PREFIXES
+            && let Some((_, _, dropped)) = self.prefixes.pop_front()
+        {
+            self.floor = self.floor.max(dropped);
+        }
+        self.prefixes.push_back((prefix.into(), mode, number));
+    }
+
+    fn judge(&self, subject: &Subject<'_>) -> Verdict {
+        let mark = subject.mark;
+        let named = |name| {
+            let verdict =
+                |notes: &HashMap<Name, Note>| notes.get(name).map_or(Verdict::Good, |note| note.verdict(mark));
+            verdict(&self.young).max(verdict(&self.old))
+        };
+        let names = subject.names.iter().map(named).max().unwrap_or(Verdict::Good);
+        let prefixes = self.prefixes.iter().filter(|(prefix, _, number)| *number > mark && begins(subject.key, prefix));
+        let prefixes = prefixes.map(|(_, mode, _)| mode.verdict()).max().unwrap_or(Verdict::Good);
+        names.max(prefixes).max(self.all.verdict(mark))
+    }
+
+    fn doubt(&self, subject: &Subject<'_>) -> Verdict {
+        let doubted = subject.tagged() && (self.lost > 0 || self.doubted > subject.mark);
+        if doubted { Verdict::Stale } else { Verdict::Good }
+    }
+}
+
+impl PurgeMode {
+    fn verdict(self) -> Verdict {
+        match self {
+            PurgeMode::Soft => Verdict::Stale,
+            PurgeMode::Hard => Verdict::Gone,
+        }
+    }
+}
+
+impl Purge {
+    /// Whether it is about this entry.
+    pub(crate) fn names(&self, subject: &Subject<'_>) -> bool {
+        match self {
+            Purge::Url(url) => subject.names.contains(&Name::of_url(url)),
+            Purge::Tag(tag) => subject.names.contains(&Name::of_tag(tag)),
+            Purge::Prefix(prefix) => begins(subject.key, prefix),
+            Purge::All => true,
+        }
+    }
+}
+
+fn begins(key: &Key, prefix: &str) -> bool {
+    let url = key.url();
+    if prefix.starts_with('/') { path(url).starts_with(prefix) } else { url.starts_with(prefix) }
+}

@@ -1,0 +1,457 @@
+//! Where entries are kept: in shards, bounded in bytes over all of them.
+
+mod ghost;
+mod queue;
+mod shard;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use self::shard::{Held, Shard};
+use super::entry::Entry;
+use super::key::Key;
+use super::purge::{Mark, Name, Purge, PurgeMode, Purges, Subject, Verdict};
+
+/// The entries of all caches of a process.
+pub struct Store {
+    shards: Box<[Part]>,
+    /// The bytes of all entries and of what finds them.
+    used: AtomicUsize,
+    /// The bytes of what finds them.
+    index: AtomicUsize,
+    bound: AtomicUsize,
+    purges: Purges,
+    /// Where the next sweep goes on, and where bytes are looked for.
+    sweeper: Mutex<Sweeper>,
+    cursor: AtomicUsize,
+    insertions: AtomicU64,
+    evictions: AtomicU64,
+    purged: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// A shard on a cache line of its own.
+#[repr(align(128))]
+struct Part {
+    shard: Mutex<Shard>,
+    bytes: AtomicUsize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Default)]
+struct Sweeper {
+    shard: usize,
+    slot: usize,
+}
+
+/// What was found under a key.
+pub struct Found {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// Whether a purge or a lost source of events demands that it is validated first.
+    pub stale: bool,
+}
+
+/// What a store has, and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Entries now.
+    pub entries: u64,
+    /// Bytes now, with heads, keys and index.
+    pub bytes: u64,
+    /// Bytes that there may be.
+    pub bound: u64,
+    /// Look-ups that found an entry.
+    pub hits: u64,
+    /// Look-ups that found none.
+    pub misses: u64,
+    /// Entries that were kept.
+    pub insertions: u64,
+    /// Entries that made room for others.
+    pub evictions: u64,
+    /// Purges.
+    pub purges: u64,
+    /// Entries that were not kept: purged while they were fetched, or too large.
+    pub refused: u64,
+}
+
+/// A core rarely meets another one in a shard, and a shard still has thousands of entries.
+const SHARDS: usize = 64;
+
+/// An entry may take this part of the bound.
+const LARGEST: usize = 4;
+
+/// So many slots are swept for each purge while old notes wait for it.
+const STRIDE: usize = 256;
+
+impl Store {
+    /// An empty store for so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        let part = || Part {
+            shard: Mutex::default(),
+            bytes: AtomicUsize::default(),
+            hits: AtomicU64::default(),
+            misses: AtomicU64::default(),
+        };
+        Store {
+            shards: std::iter::repeat_with(part).take(SHARDS).collect(),
+            used: AtomicUsize::default(),
+            index: AtomicUsize::default(),
+            bound: AtomicUsize::new(bytes),
+            purges: Purges::default(),
+            sweeper: Mutex::default(),
+            cursor: AtomicUsize::default(),
+            insertions: AtomicU64::default(),
+            evictions: AtomicU64::default(),
+            purged: AtomicU64::default(),
+            refused: AtomicU64::default(),
+        }
+    }
+
+    /// Sets how many bytes it may have; what is too much is evicted.
+    pub fn resize(&self, bytes: usize) {
+        self.bound.store(bytes, Ordering::Relaxed);
+        while self.used.load(Ordering::Relaxed) > bytes && self.evict() {}
+    }
+
+    /// An entry larger than this is not kept.
+    pub fn largest(&self) -> usize {
+        self.bound.load(Ordering::Relaxed) / LARGEST
+    }
+
+    /// The entry of this key that matches; of several, the one that was kept last.
+    pub fn find(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<Found> {
+        let part = self.part(key);
+        let found = self.search(part, key, matches);
+        let counter = if found.is_some() { &part.hits } else { &part.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    fn search(&self, part: &Part, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<Found> {
+        let mut shard = part.lock();
+        let at = shard.find(key, matches)?;
+        let number = self.purges.number();
+        let held = shard.held_mut(at)?;
+        if held.checked != number {
+            let (verdict, number) = self.purges.judge(&held.subject());
+            held.checked = number;
+            held.stale |= verdict == Verdict::Stale;
+            if verdict == Verdict::Gone {
+                let gone = self.take(part, &mut shard, at);
+                // A large body is freed without the lock.
+                drop(shard);
+                drop(gone);
+                return None;
+            }
+        }
+        let found = Found { entry: held.entry.clone(), stale: held.stale };
+        shard.touch(at);
+        Some(found)
+    }
+
+    /// When a fetch begins: what is purged from here on is not kept.
+    pub fn mark(&self) -> Mark {
+        Mark(self.purges.number())
+    }
+
+    /// Keeps an entry whose body is here, in the place of one with the same selector. Says whether it is kept: not if it is too
+    /// large, or if it was purged since the mark.
+    pub fn insert(&self, mark: Mark, key: &Key, entry: Arc<Entry>) -> bool {
+        let kept = entry.body.is_complete() && self.keep(Held::new(mark, key.clone(), entry));
+        let counter = if kept { &self.insertions } else { &self.refused };
+        counter.fetch_add(1, Ordering::Relaxed);
+        kept
+    }
+
+    fn keep(&self, mut held: Box<Held>) -> bool {
+        let part = self.part(&held.key);
+        loop {
+            // Before room is made for it: most that are refused are refused here.
+            if self.purges.admit(&held.subject()).is_none() {
+                return false;
+            }
+            // The index grows by steps, which are counted before they are taken.
+            let step = part.lock().step();
+            if !self.reserve(held.cost + step) {
+                return false;
+            }
+            match self.put(part, held, step) {
+                Ok(()) => return true,
+                Err(back) => held = back,
+            }
+        }
+    }
+
+    /// Puts it into its shard, for which there is room. Gives it back if it was purged meanwhile, or the room does not do.
+    fn put(&self, part: &Part, mut held: Box<Held>, step: usize) -> Result<(), Box<Held>> {
+        let cost = held.cost;
+        let mut shard = part.lock();
+        // In the lock, so that a sweep sees either the entry or its purge.
+        let admitted = self.purges.admit(&held.subject()).filter(|_| shard.step() <= step);
+        let Some((stale, number)) = admitted else {
+            self.release(cost + step);
+            return Err(held);
+        };
+        (held.checked, held.stale) = (number, stale);
+        let old = shard.find(&held.key, |entry| entry.selector == held.entry.selector);
+        let old = old.and_then(|at| self.take(part, &mut shard, at));
+        let before = shard.overhead();
+        part.bytes.fetch_add(cost, Ordering::Relaxed);
+        shard.insert(held);
+        let grown = shard.overhead() - before;
+        drop(shard);
+        drop(old);
+        self.index.fetch_add(grown, Ordering::Relaxed);
+        self.release(step - grown.min(step));
+        Ok(())
+    }
+
+    /// Removes all entries of a key.
+    pub fn remove(&self, key: &Key) {
+        while self.remove_one(key, |_| true) {}
+    }
+
+    /// Removes this entry, if it is still there.
+    pub fn remove_entry(&self, key: &Key, entry: &Arc<Entry>) {
+        self.remove_one(key, |other| std::ptr::eq(other, &raw const **entry));
+    }
+
+    fn remove_one(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> bool {
+        let part = self.part(key);
+        let mut shard = part.lock();
+        let gone = shard.find(key, matches).and_then(|at| self.take(part, &mut shard, at));
+        drop(shard);
+        gone.is_some()
+    }
+
+    /// Keeps a coded copy of the body beside the entry, if the entry is still kept and there is room.
+    pub fn keep_copy(&self, key: &Key, entry: &Arc<Entry>, coding: &'static str, bytes: Bytes) -> bool {
+        let cost = super::entry::copy_cost(&bytes);
+        if entry.copy(coding).is_some() || !self.reserve(cost) {
+            return false;
+        }
+        let part = self.part(key);
+        let mut shard = part.lock();
+        let at = shard.find(key, |other| std::ptr::eq(other, &raw const **entry));
+        let kept = at.is_some_and(|at| shard.grow(at, cost, || entry.set_copy(coding, bytes)));
+        if kept {
+            part.bytes.fetch_add(cost, Ordering::Relaxed);
+        }
+        drop(shard);
+        if !kept {
+            self.release(cost);
+        }
+        kept
+    }
+
+    /// Purges: from here on nobody is given what it is about, nor is what is being fetched kept.
+    pub fn purge(&self, purge: &Purge, mode: PurgeMode) {
+        self.purged.fetch_add(1, Ordering::Relaxed);
+        let sweep = self.purges.note(purge, mode);
+        match purge {
+            // It is compared with every entry now: notes of prefixes are few.
+            Purge::Prefix(_) => self.sweep_all(),
+            // Its memory is wanted back.
+            Purge::All if mode == PurgeMode::Hard => self.sweep_all(),
+            _ if sweep => self.sweep(STRIDE),
+            _ => {}
+        }
+    }
+
+    /// Purges, and says how many entries that was about. It visits all of them: for operators, not for events.
+    pub fn purge_counted(&self, purge: &Purge, mode: PurgeMode) -> usize {
+        let count = self.count(purge);
+        self.purge(purge, mode);
+        if mode == PurgeMode::Hard {
+            self.sweep_all();
+        }
+        count
+    }
+
+    /// How many entries a purge would be about.
+    pub fn count(&self, purge: &Purge) -> usize {
+        let mut count = 0;
+        for index in 0..self.shards.len() {
+            self.visit(index, 0, usize::MAX, |held| {
+                count += usize::from(purge.names(&held.subject()));
+                Verdict::Good
+            });
+        }
+        count
+    }
+
+    /// A source of events is lost: what has tags counts as stale, until it is fetched anew after [`Store::trust`].
+    pub fn distrust(&self) {
+        self.purges.distrust();
+    }
+
+    /// A source of events is back. Each call of [`Store::distrust`] has one of this.
+    pub fn trust(&self) {
+        self.purges.trust();
+    }
+
+    /// What it has, and has done.
+    pub fn counters(&self) -> Counters {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let sum = |of: fn(&Part) -> &AtomicU64| self.shards.iter().map(|part| load(of(part))).sum();
+        Counters {
+            entries: self.shards.iter().map(|part| part.lock().len() as u64).sum(),
+            bytes: self.used.load(Ordering::Relaxed) as u64,
+            bound: self.bound.load(Ordering::Relaxed) as u64,
+            hits: sum(|part| &part.hits),
+            misses: sum(|part| &part.misses),
+            insertions: load(&self.insertions),
+            evictions: load(&self.evictions),
+            purges: load(&self.purged),
+            refused: load(&self.refused),
+        }
+    }
+
+    fn part(&self, key: &Key) -> &Part {
+        // The low bits find the slot within the shard.
+        &self.shards[(key.hash() >> 48) as usize % self.shards.len()]
+    }
+
+    /// Takes so many bytes of the bound; evicts until there are as many.
+    fn reserve(&self, bytes: usize) -> bool {
+        if bytes > self.largest() {
+            return false;
+        }
+        let fits = |used: usize| Some(used + bytes).filter(|used| *used <= self.bound.load(Ordering::Relaxed));
+        while self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            if !self.evict() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Evicts from a shard that has its share or more. False if there is nothing to evict.
+    fn evict(&self) -> bool {
+        let entries = self.used.load(Ordering::Relaxed).saturating_sub(self.index.load(Ordering::Relaxed));
+        let share = entries / self.shards.len();
+        // What is reserved counts in the share, too: the second time any shard will do.
+        [share, 1].into_iter().any(|share| self.evict_with(share))
+    }
+
+    fn evict_with(&self, share: usize) -> bool {
+        (0..self.shards.len()).any(|_| {
+            let next = self.cursor.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+            let part = &self.shards[next];
+            part.bytes.load(Ordering::Relaxed) >= share && self.evict_from(part)
+        })
+    }
+
+    fn evict_from(&self, part: &Part) -> bool {
+        let mut shard = part.lock();
+        let Some(gone) = shard.evict() else { return false };
+        part.bytes.fetch_sub(gone.cost, Ordering::Relaxed);
+        drop(shard);
+        self.release(gone.cost);
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes an entry out; to be dropped without the lock.
+    fn take(&self, part: &Part, shard: &mut Shard, at: u32) -> Option<Box<Held>> {
+        let gone = shard.remove(at)?;
+        part.bytes.fetch_sub(gone.cost, Ordering::Relaxed);
+        self.release(gone.cost);
+        Some(gone)
+    }
+
+    /// Compares every entry with the notes.
+    fn sweep_all(&self) {
+        (0..self.shards.len()).for_each(|index| self.sweep_part(index, 0, usize::MAX));
+    }
+
+    /// Compares so many entries with the notes, where the last sweep stopped; when all are, old notes are dropped.
+    fn sweep(&self, stride: usize) {
+        let mut sweeper = self.sweeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = stride;
+        // Another thread was here first.
+        if !self.purges.waits() {
+            return;
+        }
+        // Names come faster than entries are swept: this one pays.
+        let all = self.purges.full();
+        while left > 0 || all {
+            let length = self.shards[sweeper.shard].lock().places();
+            let end = if all { length } else { length.min(sweeper.slot + left) };
+            self.sweep_part(sweeper.shard, sweeper.slot, end);
+            left = left.saturating_sub(end.saturating_sub(sweeper.slot) + 1);
+            sweeper.slot = end;
+            if end >= length {
+                *sweeper = Sweeper { shard: sweeper.shard + 1, slot: 0 };
+            }
+            if sweeper.shard == self.shards.len() {
+                sweeper.shard = 0;
+                self.purges.swept();
+                return;
+            }
+        }
+    }
+
+    fn sweep_part(&self, index: usize, start: usize, end: usize) {
+        self.visit(index, start, end, |held| {
+            let (verdict, number) = self.purges.judge(&held.subject());
+            held.checked = number;
+            held.stale |= verdict == Verdict::Stale;
+            verdict
+        });
+    }
+
+    /// Visits the entries of a shard, some at a time; those that are gone are removed.
+    fn visit(&self, index: usize, start: usize, end: usize, mut judge: impl FnMut(&mut Held) -> Verdict) {
+        /// So many are visited before others have the lock: some 20 us.
+        const AT_ONCE: usize = 256;
+        let part = &self.shards[index];
+        let mut at = start;
+        loop {
+            let mut gone = Vec::new();
+            let mut shard = part.lock();
+            let until = end.min(shard.places());
+            if at >= until {
+                return;
+            }
+            let stop = until.min(at + AT_ONCE);
+            for slot in at..stop {
+                let slot = slot as u32;
+                if shard.held_mut(slot).is_some_and(|held| judge(held) == Verdict::Gone) {
+                    gone.extend(self.take(part, &mut shard, slot));
+                }
+            }
+            drop(shard);
+            at = stop;
+        }
+    }
+}
+
+impl Part {
+    fn lock(&self) -> MutexGuard<'_, Shard> {
+        self.shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn new(mark: Mark, key: Key, entry: Arc<Entry>) -> Box<Self> {
+        let names: Box<[Name]> = key.names().iter().chain(entry.tags.names()).copied().collect();
+        let cost = size_of::<Held>() + size_of_val(&*names) + key.size() + entry.cost() + shard::ALLOCATIONS;
+        Box::new(Held { key, names, mark: mark.0, checked: 0, stale: false, cost, entry })
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject { key: &self.key, names: &self.names, mark: self.mark }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! One shard: a table of its entries, and who leaves first (S3-FIFO, Yang et al., SOSP 2023).
+//!
+//! What is new waits in a small queue, and leaves from there unless it was used again; most of the web is asked for once, and a
+//! scan cannot push out what is used. A look-up counts and moves nothing.
+
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::ghost::Ghost;
+use super::queue::{Queue, Slots};
+use crate::cache::entry::Entry;
+use crate::cache::key::Key;
+use crate::cache::purge::Name;
+
+/// An entry with what the store knows about it.
+pub struct Held {
+    pub key: Key,
+    /// By which a purge finds it.
+    pub names: Box<[Name]>,
+    pub mark: u64,
+    /// The number of the last purge that it was compared with.
+    pub checked: u64,
+    pub stale: bool,
+    pub cost: usize,
+    pub entry: Arc<Entry>,
+}
+
+/// What the allocator adds to the allocations of an entry: up to an eighth of each, and the counts of what is shared.
+pub const ALLOCATIONS: usize = 160;
+
+/// The part of a shard that is for what is new, as the paper has it.
+const SMALL: usize = 10;
+
+/// Uses are counted up to this.
+const MOST_USES: u8 = 3;
+
+#[derive(Default)]
+pub struct Shard {
+    table: HashTable<u32>,
+    slots: Slots<Held>,
+    small: Queue,
+    main: Queue,
+    ghost: Ghost,
+}
+
+impl Shard {
+    /// The slot of the entry of this key that matches; of several, the one with the last mark.
+    pub fn find(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<u32> {
+        let slots = self.table.iter_hash(key.hash()).copied();
+        let held = slots.filter_map(|at| Some((at, self.slots.get(at)?.value.as_deref()?)));
+        let matching = held.filter(|(_, held)| held.key == *key && matches(&held.entry));
+        matching.max_by_key(|(_, held)| held.mark).map(|(at, _)| at)
+    }
+
+    pub fn held_mut(&mut self, at: u32) -> Option<&mut Held> {
+        self.slots.get_mut(at)?.value.as_deref_mut()
+    }
+
+    /// Counts a use.
+    pub fn touch(&mut self, at: u32) {
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.uses = (slot.uses + 1).min(MOST_USES);
+        }
+    }
+
+    pub fn insert(&mut self, held: Box<Held>) {
+        let (hash, cost) = (held.key.hash(), held.cost);
+        let main = self.ghost.recall(hash, self.slots.len());
+        let at = self.slots.take(hash, held);
+        let slots = &self.slots;
+        self.table.insert_unique(hash, at, |at| slots.get(*at).map_or(0, |slot| slot.hash));
+        self.ghost.fit(self.slots.len());
+        self.push(at, main, cost);
+    }
+
+    fn push(&mut self, at: u32, main: bool, cost: usize) {
+        if let Some(slot) = self.slots.get_mut(at) {
+            (slot.main, slot.uses) = (main, 0);
+        }
+        let queue = if main { &mut self.main } else { &mut self.small };
+        queue.push(&mut self.slots, at, cost);
+    }
+
+    pub fn remove(&mut self, at: u32) -> Option<Box<Held>> {
+        let slot = self.slots.get(at)?;
+        let (hash, main, cost) = (slot.hash, slot.main, slot.value.as_ref()?.cost);
+        let queue = if main { &mut self.main } else { &mut self.small };
+        queue.remove(&mut self.slots, at, cost);
+        if let Ok(found) = self.table.find_entry(hash, |other| *other == at) {
+            found.remove();
+        }
+        self.slots.release(at)
+    }
+
+    /// An entry takes more memory, if the change is made.
+    pub fn grow(&mut self, at: u32, cost: usize, change: impl FnOnce() -> bool) -> bool {
+        let Some(slot) = self.slots.get_mut(at) else { return false };
+        let main = slot.main;
+        let Some(held) = slot.value.as_deref_mut().filter(|_| change()) else { return false };
+        held.cost += cost;
+        let queue = if main { &mut self.main } else { &mut self.small };
+        queue.bytes += cost;
+        true
+    }
+
+    /// Takes out who is to leave.
+    pub fn evict(&mut self) -> Option<Box<Held>> {
+        loop {
+            let total = self.small.bytes + self.main.bytes;
+            let small = self.small.bytes * SMALL >= total;
+            let gone = if small { self.evict_small() } else { self.evict_main() };
+            if gone.is_some() || self.slots.len() == 0 {
+                return gone;
+            }
+        }
+    }
+
+    /// The oldest of the small queue leaves, or moves if it was used more than once.
+    fn evict_small(&mut self) -> Option<Box<Held>> {
+        let at = self.small.first()?;
+        let slot = self.slots.get(at)?;
+        let (hash, uses, cost) = (slot.hash, slot.uses, slot.value.as_ref()?.cost);
+        if uses > 1 {
+            self.small.remove(&mut self.slots, at, cost);
+            self.push(at, true, cost);
+            return None;
+        }
+        self.ghost.note(hash);
+        self.remove(at)
+    }
+
+    /// The oldest of the main queue leaves, or goes round again if it was used.
+    fn evict_main(&mut self) -> Option<Box<Held>> {
+        let at = self.main.first()?;
+        let slot = self.slots.get(at)?;
+        let (uses, cost) = (slot.uses, slot.value.as_ref()?.cost);
+        if uses == 0 {
+            return self.remove(at);
+        }
+        self.main.remove(&mut self.slots, at, cost);
+        self.push(at, true, cost);
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.uses = uses - 1;
+        }
+        None
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The numbers that slots have.
+    pub fn places(&self) -> usize {
+        self.slots.places()
+    }
+
+    /// The bytes that the index grows by with the next insertion, at most.
+    pub fn step(&self) -> usize {
+        let table = match self.table.len() < self.table.capacity() {
+            true => 0,
+            false => self.table.allocation_size() + 128,
+        };
+        table + self.slots.step() + self.ghost.step(self.slots.len() + 1)
+    }
+
+    /// The bytes of what finds the entries.
+    pub fn overhead(&self) -> usize {
+        self.table.allocation_size() + self.slots.memory() + self.ghost.memory()
+    }
+}
