@@ -11,6 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use crate::live::Live;
+use crate::metrics::cache;
 use crate::respond;
 use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Refusal, Reply, Settings, Shutdown};
 
@@ -51,7 +52,9 @@ impl Handler for Admin {
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
             "/metrics" => {
                 let gateway = self.live.current();
-                text("text/plain; version=0.0.4", gateway.metrics().render(gateway.upstreams()))
+                let mut metrics = gateway.metrics().render(gateway.upstreams());
+                cache::render(&gateway.cache().counters(), &mut metrics);
+                text("text/plain; version=0.0.4", metrics)
             }
             _ => respond::not_found(),
         };

@@ -10,7 +10,6 @@ mod schema;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use crocodile_pear::problem::{Problem, Problems, Severity};
@@ -19,7 +18,7 @@ use crocodile_pear::spec::Decode;
 use crate::config::{self, Colour, Format, Sources};
 use crate::document::{self, Document};
 use crate::gateway::{Gateway, Surroundings};
-use crate::metrics::Metrics;
+use crate::lasting::Lasting;
 
 /// Many calls out, one answer back, streamed as the parts arrive.
 #[derive(Parser)]
@@ -82,27 +81,27 @@ struct Loaded {
 impl File {
     /// Reads and compiles it: the same way for `run`, `check`, `explain` and a reload.
     fn load(&self) -> Loaded {
-        self.reload(&Arc::default())
+        self.reload(&Lasting::default())
     }
 
-    /// The same for a gateway that goes on counting.
-    fn reload(&self, metrics: &Arc<Metrics>) -> Loaded {
+    /// The same for a gateway that goes on with what the one before it has.
+    fn reload(&self, lasting: &Lasting) -> Loaded {
         let (node, sources, problems) = config::load(&self.file);
-        compile(node.as_ref(), sources, metrics, problems)
+        compile(node.as_ref(), sources, lasting, problems)
     }
 }
 
 fn compile(
     node: Option<&crocodile_pear::spec::Node>,
     sources: Sources,
-    metrics: &Arc<Metrics>,
+    lasting: &Lasting,
     mut problems: Problems,
 ) -> Loaded {
     node.into_iter().for_each(|node| document::check_served(node, &mut problems));
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
     let paths = |written: &_| sources.path(written);
-    let given = Surroundings { unread: &[], files: &files, paths: &paths, metrics };
+    let given = Surroundings { unread: &[], files: &files, paths: &paths, lasting };
     let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
     if let (None, Some(node)) = (&document, node) {
         let (readable, broken) = Document::partial(node);

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crocodile_pear::cache;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::Plan;
@@ -21,6 +22,7 @@ use crate::background::Task;
 use crate::document::{Document, EndpointSpec, GroupSpec, Placed, plain};
 use crate::forwarded::Trust;
 use crate::itself;
+use crate::lasting::Lasting;
 use crate::layer::{self, Around, PathParams, Paths};
 use crate::layers::Shared;
 use crate::listen::Listening;
@@ -29,7 +31,7 @@ use crate::respond;
 use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
 use crate::stack::{Stack, Visit};
-use crate::store::Store;
+use crate::store::{MEMORY, Store};
 use crate::upgrade::Allowed;
 use crate::version::{Adapting, Choice, Chooser, Named, Versioned};
 
@@ -42,7 +44,9 @@ pub struct Gateway {
     listening: Vec<Listening>,
     trust: Trust,
     upstreams: IndexMap<String, Arc<Upstream>>,
-    metrics: Arc<Metrics>,
+    lasting: Lasting,
+    /// The bytes that caches may keep.
+    memory: usize,
     resolver: Option<Resolver>,
     /// What goes on beside the requests, until somebody starts it.
     tasks: Mutex<Vec<Task>>,
@@ -111,8 +115,8 @@ pub struct Surroundings<'a> {
     pub files: Files<'a>,
     /// Says where that is.
     pub paths: Paths<'a>,
-    /// What is counted. A reload counts on.
-    pub metrics: &'a Arc<Metrics>,
+    /// What is there already. A reload goes on with it.
+    pub lasting: &'a Lasting,
 }
 
 impl Gateway {
@@ -122,7 +126,7 @@ impl Gateway {
         let listening = listening(document, given.files, problems);
         let mut sound = listening.is_some() && itself::check(document, problems).is_some();
         let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
-        let beside = Given { files: given.files, resolver: resolver.clone() };
+        let beside = Given { files: given.files, resolver: resolver.clone(), cache: Some(given.lasting.cache.clone()) };
         for (name, (span, spec)) in document.upstreams.iter().flatten() {
             match spec.compile(name, *span, &beside, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
@@ -133,11 +137,13 @@ impl Gateway {
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
-        let store = document.store.as_ref().map(|store| store.compile(given.metrics, problems));
+        let store = document.store.as_ref().map(|store| store.compile(&given.lasting.metrics, problems));
         sound &= !matches!(store, Some(None));
-        let (store, connect) = store.flatten().unzip();
-        let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
+        let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
+        let (store, connect) = store.flatten().flatten().unzip();
+        let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
+        cx.cache = Some(given.lasting.cache.clone());
         cx.tasks.extend(connect);
         let layers = document.layers.compile(&mut cx);
         let unserved = Arc::new(layers.around(&Around::nothing()));
@@ -148,16 +154,18 @@ impl Gateway {
             listening: listening.unwrap_or_default(),
             trust: trusted(document),
             upstreams,
-            metrics: given.metrics.clone(),
+            lasting: given.lasting.clone(),
             tasks: Mutex::new(cx.tasks),
             resolver,
             store,
+            memory,
         };
         let outside = Scenery { layers, hosts: Vec::new(), unserved };
         sound &= gateway.add_all(&plain(&document.endpoints), &outside, &broken, given, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
-            let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
+            let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
             (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.store.clone());
+            cx.cache = Some(given.lasting.cache.clone());
             cx.place = name;
             let layers = outside.layers.within(&group.layers, &mut cx);
             gateway.keep(cx.tasks);
@@ -211,8 +219,9 @@ impl Gateway {
             let known = route.as_ref().unwrap_or_else(|readable| readable);
             let name = scenery.name(placed, known);
             let at = layers.iter().position(|(spec, _)| std::ptr::eq(*spec, placed.spec)).unwrap_or_else(|| {
-                let mut cx = layer::Compile::new(problems, given.files, given.paths, given.metrics);
+                let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
                 (cx.resolver, cx.store) = (self.resolver.clone(), self.store.clone());
+                cx.cache = Some(given.lasting.cache.clone());
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
                 cx.place = &name;
                 layers.push((placed.spec, scenery.layers.within(&placed.spec.layers, &mut cx)));
@@ -342,7 +351,22 @@ impl Gateway {
 
     /// What is counted.
     pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
+        &self.lasting.metrics
+    }
+
+    /// What outlives it.
+    pub fn lasting(&self) -> &Lasting {
+        &self.lasting
+    }
+
+    /// What caches keep.
+    pub fn cache(&self) -> &Arc<cache::Store> {
+        &self.lasting.cache
+    }
+
+    /// It begins to serve: caches may keep what its configuration says.
+    pub fn begin(&self) {
+        self.lasting.cache.resize(self.memory);
     }
 
     /// A request's whole life. `gateway` keeps it alive.

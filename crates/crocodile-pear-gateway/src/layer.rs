@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::cache;
 use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Filter;
 use crocodile_pear::plan::Plan;
@@ -138,6 +139,8 @@ pub struct Compile<'a> {
     pub tasks: Vec<Task>,
     /// What several gateways share.
     pub store: Option<Arc<Store>>,
+    /// What caches keep.
+    pub cache: Option<Arc<cache::Store>>,
     /// Where it is written: the endpoint, the group, or nothing for the document.
     pub place: &'a str,
     /// Whether an expression uses `$route`.
@@ -159,8 +162,9 @@ pub struct PathParams<'a> {
 impl<'a> Compile<'a> {
     /// At the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
-        let (params, resolver, tasks) = (None, None, Vec::new());
-        Compile { problems, params, files, paths, metrics, resolver, tasks, store: None, place: "", names_route: false }
+        let (params, resolver, tasks, store, cache) = (None, None, Vec::new(), None, None);
+        let (place, names_route) = ("", false);
+        Compile { problems, params, files, paths, metrics, resolver, tasks, store, cache, place, names_route }
     }
 }
 

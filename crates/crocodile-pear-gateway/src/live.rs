@@ -21,6 +21,7 @@ pub struct Live {
 impl Live {
     /// The first gateway.
     pub fn new(gateway: Gateway) -> Self {
+        gateway.begin();
         Live {
             generation: AtomicU64::new(1),
             checks: Mutex::new(Checks::begin(&gateway)),
@@ -31,6 +32,7 @@ impl Live {
 
     /// Serves new requests with another gateway; those in flight end with theirs.
     pub fn replace(&self, gateway: Gateway) {
+        gateway.begin();
         // Those of the old one end here.
         *self.checks.lock().unwrap_or_else(PoisonError::into_inner) = Checks::begin(&gateway);
         *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Background::begin(gateway.take_tasks());

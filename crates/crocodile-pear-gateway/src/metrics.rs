@@ -1,5 +1,7 @@
 //! Metrics in the Prometheus format. Each core has its own counters; a scrape adds them up.
 
+pub mod cache;
+
 use std::cell::Cell;
 use std::fmt::Write;
 use std::net::SocketAddr;

@@ -1,10 +1,10 @@
-//! `store`: what several gateways share, in Redis. One call has little time; while the store is away nobody waits for it.
+//! `store`: how much caches keep, and what several gateways share, in Redis. One call has little time; while the store is away nobody waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::Located;
+use crocodile_pear::spec::{Located, Size};
 use crocodile_pear::{choice, spec};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
@@ -14,10 +14,13 @@ use crate::background::Task;
 use crate::metrics::Metrics;
 
 spec! {
-    /// Where several gateways keep what they share: the counts of their rate limits.
+    /// Where caches keep answers, and where several gateways keep what they share.
     pub struct StoreSpec {
-        /// A Redis server (5 or later), `redis://HOST:PORT`, with `redis://USER:PASSWORD@HOST:PORT/DATABASE` where it asks for them.
-        pub redis: Located<String>,
+        /// The most memory that all caches of the gateway take: heads, bodies, keys and index. What was not used lately makes room.
+        pub memory: Located<Size> = Located::new(MEMORY, Default::default()),
+        /// What several gateways share, the counts of their rate limits and the answers of their caches, is in a Redis server (5 or
+        /// later), `redis://HOST:PORT`, with `redis://USER:PASSWORD@HOST:PORT/DATABASE` where it asks for them.
+        pub redis: Option<Located<String>>,
         /// How long a request waits for it; then the store counts as away until it answers again.
         pub timeout: Duration = Duration::from_millis(20),
         /// What holds while it is away.
@@ -38,6 +41,12 @@ choice! {
         Closed = "closed",
     }
 }
+
+/// What caches take where nothing is written.
+pub const MEMORY: Size = Size(256 << 20);
+
+/// Below it nothing useful fits.
+const LEAST: Size = Size(1 << 20);
 
 /// The store, as a gateway uses it.
 pub struct Store {
@@ -71,17 +80,22 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 
 impl StoreSpec {
     /// Checks it; the task connects to the store, and again when it was away.
-    pub fn compile(&self, metrics: &Arc<Metrics>, problems: &mut Problems) -> Option<(Arc<Store>, Task)> {
-        let client = match redis::Client::open(self.redis.as_str()) {
-            Ok(client) if self.redis.value.starts_with("redis://") => client,
+    pub fn compile(&self, metrics: &Arc<Metrics>, problems: &mut Problems) -> Option<Option<(Arc<Store>, Task)>> {
+        if self.memory.value < LEAST {
+            let remedy = "write `memory: 256MiB`, or leave it out";
+            return problems.error(self.memory.span, "a store has at least 1MiB of memory", remedy);
+        }
+        let Some(written) = &self.redis else { return Some(None) };
+        let client = match redis::Client::open(written.as_str()) {
+            Ok(client) if written.value.starts_with("redis://") => client,
             _ => {
                 // The text may have a password in it.
                 let remedy = "write `redis://127.0.0.1:6379`";
-                return problems.error(self.redis.span, "this is no address of a Redis server", remedy);
+                return problems.error(written.span, "this is no address of a Redis server", remedy);
             }
         };
         if self.timeout.is_zero() {
-            return problems.error(self.redis.span, "a store needs some time to answer", "write `timeout: 20ms`");
+            return problems.error(written.span, "a store needs some time to answer", "write `timeout: 20ms`");
         }
         let store = Arc::new(Store {
             state: watch::Sender::new(State::New),
@@ -91,7 +105,7 @@ impl StoreSpec {
             metrics: metrics.clone(),
         });
         let task = Box::pin(connect(store.clone(), client));
-        Some((store, task))
+        Some(Some((store, task)))
     }
 }
 

@@ -47,6 +47,7 @@ const GATEWAY: &[&str] = &[
     "strict",
     "listen",
     "metrics",
+    "lasting",
     "route",
     "respond",
     "compress",

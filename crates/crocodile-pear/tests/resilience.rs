@@ -107,7 +107,7 @@ fn upstream(written: Json) -> Arc<Upstream> {
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems);
     let none = |_: &Located<String>| Err("there are no files".to_owned());
     let upstream = spec.and_then(|spec| {
-        let given = Given { files: &none, resolver: None };
+        let given = Given { files: &none, resolver: None, cache: None };
         spec.compile("shop", Span::default(), &given, &mut problems)
     });
     upstream.unwrap_or_else(|| panic!("{:?}", problems.into_sorted()))

@@ -155,7 +155,7 @@ impl Reload {
 
     /// What is found wrong is told, and the old configuration goes on.
     fn reload(&mut self) {
-        let loaded = self.file.reload(self.live.current().metrics());
+        let loaded = self.file.reload(self.live.current().lasting());
         loaded.log();
         let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {
             return tracing::error!("the configuration has problems; the old one goes on");

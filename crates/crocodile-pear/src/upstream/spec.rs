@@ -11,6 +11,7 @@ use super::{
     BalanceSpec, BreakerSpec, Connections, CredentialsSpec, FieldsSpec, Forward, ForwardedSpec, HealthSpec, HostSpec,
     Resolver, RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
 };
+use crate::cache::Store;
 use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
 use crate::spec;
@@ -193,6 +194,8 @@ pub struct Given<'a> {
     pub files: Files<'a>,
     /// The DNS resolver; the system's unless set.
     pub resolver: Option<Resolver>,
+    /// Where their answers are kept, if they are.
+    pub cache: Option<Arc<Store>>,
 }
 
 impl TlsSpec {

@@ -43,7 +43,7 @@ spec! {
 
 impl Introspection {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
-        let given = Given { files: cx.files, resolver: cx.resolver.clone() };
+        let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
         let tls = self.tls.as_ref();
         let remote = Remote::compile("introspection", &self.url, tls, self.timeout, &given, cx.problems)?;
         let authorization = client_basic(&self.client_id, &self.client_secret)?;

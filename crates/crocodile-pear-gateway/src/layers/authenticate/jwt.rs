@@ -119,7 +119,7 @@ impl Jwt {
             }
             return cx.watch(&self.keys, KeySet::parse).map(Source::File);
         }
-        let given = Given { files: cx.files, resolver: cx.resolver.clone() };
+        let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
         let remote = Remote::compile("keys", &self.keys, self.tls.as_ref(), FETCH, &given, cx.problems)?;
         let tls = self.tls.as_ref().map(|tls| {
             let read = |written: &Option<Located<String>>| written.as_ref().map(|written| (cx.files)(written));

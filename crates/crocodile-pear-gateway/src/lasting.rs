@@ -1,0 +1,23 @@
+//! What outlives a reload: what was counted, and what is kept.
+
+use std::sync::Arc;
+
+use crocodile_pear::cache::Store;
+
+use crate::metrics::Metrics;
+
+/// What a gateway has of the one before it.
+#[derive(Clone)]
+pub struct Lasting {
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What caches keep. It takes no memory while there is no cache.
+    pub cache: Arc<Store>,
+}
+
+impl Default for Lasting {
+    fn default() -> Self {
+        // Its bound is set by the gateway that begins to serve.
+        Lasting { metrics: Arc::default(), cache: Arc::new(Store::new(0)) }
+    }
+}
