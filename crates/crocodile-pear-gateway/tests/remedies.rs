@@ -1,5 +1,5 @@
 //! Makes the mistakes that people make, one in each file of `remedies/`: `check` finds one problem, in the right place,
-//! and what it says, done to the letter, makes the configuration good.
+//! and what it says, done exactly, makes the configuration good.
 //!
 //! A file has three parts: the wrong configuration, what is said (`LINE:COLUMN SEVERITY: message`, then the remedy), and the
 //! lines that the remedy changes (`LINE=text` in its place, `LINE+text` behind it, `LINE-` for no line). `BLESS=1` writes
@@ -88,7 +88,7 @@ fn apply(wrong: &str, done: &str) -> Result<(String, String), Failed> {
     Ok((lines.concat(), changed))
 }
 
-/// What a remedy says to write, to the letter; `…` and words in capitals stand for something else.
+/// What a remedy says to write, exactly; `…` and words in capitals stand for something else.
 fn exactly(remedy: &str) -> impl Iterator<Item = &str> {
     let mut parts = remedy.split('`');
     let mut before = parts.next().unwrap_or_default();

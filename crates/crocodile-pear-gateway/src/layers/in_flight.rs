@@ -21,7 +21,7 @@ spec! {
     pub struct InFlight {
         /// The most at once.
         pub limit: NonZeroU32,
-        /// What is counted by, an expression: `$client.address`, `$claims.sub`. Requests for which it is null are not limited. All
+        /// The expression that requests are counted by: `$client.address`, `$claims.sub`. Requests for which it is null are not limited. All
         /// requests are counted together unless set.
         pub by: Option<Expression>,
     }

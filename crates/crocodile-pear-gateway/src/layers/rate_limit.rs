@@ -35,7 +35,7 @@ spec! {
         pub rate: Located<Rate>,
         /// How many may come at once after a rest; as many as the rate names unless set.
         pub burst: Option<Located<NonZeroU32>>,
-        /// What is counted by, an expression: `$client.address`, `$headers["x-api-key"]`, `$claims.sub`. Each of its values has
+        /// The expression that requests are counted by: `$client.address`, `$headers["x-api-key"]`, `$claims.sub`. Each of its values has
         /// the rate for itself, and requests for which it is null are not limited. All requests are counted together unless set.
         pub by: Option<Expression>,
         /// What the limit is called in answers; `default`, or its rate where there are several.

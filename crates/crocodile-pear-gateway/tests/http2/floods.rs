@@ -129,7 +129,7 @@ fn repeat(raw: &mut Raw, count: u32, make: impl Fn(u32) -> Vec<u8>) {
     raw.flood(&bytes);
 }
 
-/// A field that is remembered, and then named by a byte each time.
+/// One large field in HPACK's dynamic table, then references of one byte to it.
 fn bomb(raw: &mut Raw, field: &[u8]) {
     let remembered = [&[0x40], &field[1..]].concat();
     raw.flood(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &[get("/hang"), remembered].concat()));

@@ -1,4 +1,4 @@
-//! gRPC through the gateway: what a library of gRPC puts on its stream, between a client and a server of `h2`.
+//! gRPC through the gateway: the frames that gRPC libraries send, between a client and a server made with `h2`.
 
 use std::future::poll_fn;
 use std::time::Duration;

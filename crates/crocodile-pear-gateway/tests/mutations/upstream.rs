@@ -1,4 +1,4 @@
-//! An upstream that reads by the letter, and whose answers have faults where it is asked for them.
+//! A strict upstream, whose answers have faults where it is asked for them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -103,7 +103,7 @@ fn serve(stream: TcpStream, seed: u64, seen: &Seen) {
     }
 }
 
-/// The path of the next request, read by the letter; nothing at the end of the connection.
+/// The path of the next request, read strictly; nothing at the end of the connection.
 fn request(reader: &mut BufReader<TcpStream>) -> Result<Option<String>, String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

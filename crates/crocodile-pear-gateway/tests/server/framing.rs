@@ -111,7 +111,7 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
     ("x\0: y", ""),
 ];
 
-/// Bodies behind `transfer-encoding: chunked` that are not chunked by the letter.
+/// Bodies behind `transfer-encoding: chunked` that are not valid chunked bodies.
 const REFUSED_CHUNKS: &[&str] = &[
     "5 \r\nhello\r\n0\r\n\r\n",
     " 5\r\nhello\r\n0\r\n\r\n",

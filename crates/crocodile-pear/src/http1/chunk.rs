@@ -1,4 +1,4 @@
-//! Chunked bodies (RFC 9112, 7.1), by the letter: no lone LF, no space after a size, extensions as the grammar has them.
+//! Chunked bodies (RFC 9112, 7.1), read strictly: no lone LF, no space after a size, extensions as the grammar has them.
 
 use std::ops::Range;
 

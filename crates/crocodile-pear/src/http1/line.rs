@@ -1,4 +1,4 @@
-//! The lines of a head, read once and by the letter (RFC 9112, 2.2 and 5): no name has a space behind it, no line is
+//! The lines of a head, read once and strictly (RFC 9112, 2.2 and 5): no name has a space behind it, no line is
 //! continued, no control byte stands anywhere.
 
 /// Why a line is none.

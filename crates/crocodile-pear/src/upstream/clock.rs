@@ -237,7 +237,7 @@ impl Clock {
         }
     }
 
-    /// Nobody minds that bytes trickle: for as long again.
+    /// Bytes may trickle for as long again.
     pub(super) fn wait_on(&mut self) {
         if let (Some(wait), Some(left)) = (&self.wait, &mut self.hesitates) {
             *left = wait.since.elapsed() + HESITATE;

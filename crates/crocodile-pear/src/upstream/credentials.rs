@@ -38,7 +38,7 @@ spec! {
         pub client_id: String,
         /// The secret that proves it.
         pub client_secret: Secret,
-        /// What the token shall be good for, as the token endpoint calls it: words with spaces between.
+        /// The scopes that are asked for, separated by spaces.
         pub scope: Option<String>,
         /// More parameters of the token request, as `audience` or `resource`.
         pub parameters: Option<Entries<String>>,

@@ -240,7 +240,7 @@ async fn a_certificate_that_is_named_itself_is_trusted_for_its_name_and_its_time
     let (server, _) = own_authority(&["127.0.0.1"], |_| {});
     let (_, other) = own_authority(&["127.0.0.1"], |_| {});
     let server = Server::new(server, After::Keep).await;
-    let wanted = "the upstream's certificate is self-signed, and not among those to trust";
+    let wanted = "the upstream's certificate is self-signed and not trusted";
     assert_eq!(refused(&server, other).await, wanted);
 }
 

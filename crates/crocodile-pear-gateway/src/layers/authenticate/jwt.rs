@@ -36,7 +36,7 @@ use crate::watched::Watched;
 spec! {
     /// A JSON Web Token, as `authorization: Bearer TOKEN`. Its claims are `$claims`.
     pub struct Jwt {
-        /// Who must have issued it: the claim `iss`, to the letter.
+        /// The issuer: the claim `iss` must be exactly this.
         pub issuer: Located<String>,
         /// For whom it must be: one of these must be the claim `aud`, or in it. `any` does not look at `aud`.
         pub audience: Located<Texts>,

@@ -15,7 +15,7 @@ pub enum Reason {
     /// What came was no TLS.
     NotTls,
     /// No version, cipher suite or application protocol in common.
-    NothingInCommon,
+    Incompatible,
     /// The client showed no certificate though one is required.
     CertificateMissing,
     /// The client's certificate is not acceptable.
@@ -31,7 +31,7 @@ impl Reason {
         Reason::ClientGone,
         Reason::Timeout,
         Reason::NotTls,
-        Reason::NothingInCommon,
+        Reason::Incompatible,
         Reason::CertificateMissing,
         Reason::CertificateRefused,
         Reason::RefusedByClient,
@@ -44,7 +44,7 @@ impl Reason {
             Reason::ClientGone => "client-gone",
             Reason::Timeout => "timeout",
             Reason::NotTls => "not-tls",
-            Reason::NothingInCommon => "nothing-in-common",
+            Reason::Incompatible => "incompatible",
             Reason::CertificateMissing => "certificate-missing",
             Reason::CertificateRefused => "certificate-refused",
             Reason::RefusedByClient => "refused-by-client",
@@ -62,7 +62,7 @@ impl Reason {
             Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Reason::CertificateRefused,
             Error::AlertReceived(_) => Reason::RefusedByClient,
             Error::InvalidMessage(_) => Reason::NotTls,
-            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Reason::NothingInCommon,
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Reason::Incompatible,
             _ => Reason::Protocol,
         }
     }

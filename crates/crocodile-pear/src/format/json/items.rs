@@ -65,8 +65,9 @@ fn key(path: &str) -> Option<(Box<str>, &str)> {
 
 /// Reads the items of one list, or the values of one object, from a document that arrives in pieces.
 ///
-/// The whole document is checked as it passes, so an item that is handed out is valid JSON. Of a key that stands twice the
-/// last value counts, as for [`read`]; it is an error where the items of the first were handed out already. Held is the beginning of one item, at most `bound` bytes.
+/// The whole document is checked as it passes, so an item that is handed out is valid JSON. Where a key occurs
+/// twice, the last value counts, as for [`read`]; it is an error if items of the first were handed out already. It holds the
+/// beginning of one item, at most `bound` bytes.
 pub struct Items {
     form: Form,
     bound: usize,

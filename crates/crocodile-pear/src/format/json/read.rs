@@ -22,7 +22,7 @@ const COUNTED: usize = 32 << 10;
 
 /// Checks a document and parses it: number literals as they were written, keys in their order.
 ///
-/// Of a key that stands twice the last value counts. Strings without escapes share the document's bytes.
+/// Where a key occurs twice, the last value counts. Strings without escapes share the document's bytes.
 ///
 /// # Errors
 /// `Kind::Malformed`, as [`check`] gives it.

@@ -121,7 +121,7 @@ impl UnknownIssuer {
     /// What the client is told.
     pub(super) fn detail(&self) -> &'static str {
         match self.reason {
-            Reason::SelfSigned => "is self-signed, and not among those to trust",
+            Reason::SelfSigned => "is self-signed and not trusted",
             Reason::Alone => "is signed by an unknown authority; no intermediate certificate came with it",
             Reason::Authority => "is signed by an unknown authority",
         }

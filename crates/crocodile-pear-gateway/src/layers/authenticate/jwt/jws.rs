@@ -1,4 +1,4 @@
-//! A signed token in its compact form (RFC 7515, 7.1), read by the letter: what could be read in two ways is refused.
+//! A signed token in its compact form (RFC 7515, 7.1), read strictly: what could be read in two ways is refused.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
