@@ -1,4 +1,6 @@
-//! The operators' listener: health and metrics, never on the clients' address.
+//! The operators' listener: health, metrics and purges, never on the clients' address.
+
+mod cache;
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,21 +13,27 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use crate::live::Live;
-use crate::metrics::cache;
+use crate::metrics;
 use crate::respond;
 use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Refusal, Reply, Settings, Shutdown};
 
 /// Serves operators on a thread of its own, until the process ends: they may watch how it does. `shutdown` is that of the
-/// clients' listener.
+/// clients' listener, `hosts` are the names by which operators call this one.
 ///
 /// # Errors
 /// When the address cannot be listened on.
-pub fn begin(address: SocketAddr, live: Arc<Live>, shutdown: Shutdown) -> Result<(), Box<dyn std::error::Error>> {
+pub fn begin(
+    address: SocketAddr,
+    hosts: &[String],
+    live: Arc<Live>,
+    shutdown: Shutdown,
+) -> Result<(), Box<dyn std::error::Error>> {
     let listeners = Listeners::bind(address, 1)?;
     tracing::info!("health and metrics on http://{}", listeners.address());
+    let hosts: Arc<[String]> = hosts.into();
     let serve = move || -> io::Result<()> {
         let settings = Settings { max_connections: 64, stack: 2 << 20, ..Settings::default() };
-        let admin = |_| Admin { live: live.clone(), shutdown: shutdown.clone() };
+        let admin = |_| Admin { live: live.clone(), shutdown: shutdown.clone(), hosts: hosts.clone() };
         server::serve(listeners, &settings, &Shutdown::default(), admin)
     };
     thread::Builder::new().name("admin".into()).spawn(serve)?;
@@ -35,14 +43,17 @@ pub fn begin(address: SocketAddr, live: Arc<Live>, shutdown: Shutdown) -> Result
 struct Admin {
     live: Arc<Live>,
     shutdown: Shutdown,
+    hosts: Arc<[String]>,
 }
 
 impl Handler for Admin {
     async fn handle(&self, request: ClientRequest) -> Reply {
-        if !matches!(request.method, Method::GET | Method::HEAD) {
-            return respond::other_method(&request.method, &[&Method::GET]).into();
+        let path = request.target.path().to_owned();
+        let method = if path == "/cache/purge" { Method::POST } else { Method::GET };
+        if request.method != method && (&request.method, &method) != (&Method::HEAD, &Method::GET) {
+            return respond::other_method(&request.method, &[&method]).into();
         }
-        let response = match request.target.path() {
+        let response = match path.as_str() {
             "/ready" if self.shutdown.leaves() => {
                 let mut response = text("text/plain; charset=utf-8", "stopping\n".to_owned());
                 *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -53,8 +64,13 @@ impl Handler for Admin {
             "/metrics" => {
                 let gateway = self.live.current();
                 let mut metrics = gateway.metrics().render(gateway.upstreams());
-                cache::render(&gateway.cache().counters(), &mut metrics);
+                metrics::cache::render(&gateway.cache().counters(), &mut metrics);
                 text("text/plain; version=0.0.4", metrics)
+            }
+            "/cache" => cache::show(self.live.current().cache()),
+            "/cache/purge" => {
+                let gateway = self.live.current();
+                cache::purge(request, &self.hosts, gateway.cache()).await
             }
             _ => respond::not_found(),
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body, Outcome};
-use crocodile_pear::format::json;
+use crocodile_pear::format::json::to_bytes;
 use crocodile_pear::scope::Scope;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
@@ -34,7 +34,7 @@ fn hand_on(answer: Answer) -> Result<Response<Body>, Error> {
     let json = matches!(answer.body, Body::Value(_) | Body::Json(_));
     let body = match answer.body {
         // What cannot be written has a status of its own, which must be known before the head leaves.
-        Body::Value(value) => Body::Bytes(json::to_bytes(&value)?),
+        Body::Value(value) => Body::Bytes(to_bytes(&value)?),
         body => body,
     };
     let mut response = Response::new(body);
@@ -48,6 +48,13 @@ fn hand_on(answer: Answer) -> Result<Response<Body>, Error> {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     Ok(response)
+}
+
+/// A JSON document of our own.
+pub fn json(document: &serde_json::Value) -> Response<Body> {
+    let mut response = Response::new(Body::Bytes(document.to_string().into()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// A problem document (RFC 9457).

@@ -22,6 +22,7 @@ use crate::layers::Setting;
 use crate::listen::Listening;
 use crate::live::{Core, Live};
 use crate::log;
+use crate::operators::AdminSpec;
 use crate::pool;
 use crate::server::{self, Listeners, Settings, Shutdown};
 
@@ -70,7 +71,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
     let shutdown = Shutdown::default();
     shutdown.on_signals(grace(document))?;
     if let Some(admin) = &document.admin {
-        admin::begin(listening(admin)?, live.clone(), shutdown.clone())?;
+        admin::begin(listening(&admin.address)?, &admin.hosts, live.clone(), shutdown.clone())?;
     }
     for (local, entry) in &bound {
         let (scheme, redirects) = (entry.scheme(), if entry.redirect.is_some() { ", redirects to https" } else { "" });
@@ -209,7 +210,8 @@ impl fmt::Display for Names {
 impl Change {
     fn between(before: &Document, after: &Document) -> Self {
         let none = Entries::new();
-        let written = |address: &Option<Located<String>>| address.as_ref().map(|address| address.value.clone());
+        let written =
+            |admin: &Option<AdminSpec>| admin.as_ref().map(|admin| (admin.address.value.clone(), admin.hosts.clone()));
         let settings = [
             ("listen", before.listen.fixed() != after.listen.fixed()),
             ("admin", written(&before.admin) != written(&after.admin)),
