@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod events;
 mod explain;
 mod init;
 mod probe;
@@ -40,6 +41,8 @@ enum Command {
     Explain(explain::Explain),
     /// Find out what a server offers, what it does with connections, and what cold and kept ones cost.
     Probe(probe::Probe),
+    /// Print what a source of events needs to tell what changes.
+    Events(events::Events),
     /// Print the JSON Schema of a configuration, for editors.
     Schema,
     /// Serve example endpoints over built-in example upstreams, and print what to try.
@@ -65,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Check(check) => check.execute(),
         Command::Explain(explain) => explain.execute(),
         Command::Probe(probe) => probe.execute(),
+        Command::Events(events) => events.execute(),
         Command::Schema => schema::execute(),
         Command::Demo(demo) => demo.execute(),
     }

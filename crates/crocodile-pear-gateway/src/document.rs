@@ -14,9 +14,11 @@ use crocodile_pear::steps::Written;
 use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
+use crate::events::EventSourceSpec;
 use crate::layers::{AtDocument, AtEndpoint, Layers};
 use crate::listen::ListenSpec;
 use crate::network::Network;
+use crate::operators::AdminSpec;
 use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
 use crate::store::StoreSpec;
@@ -30,8 +32,8 @@ spec! {
         /// Where clients connect: an address `HOST:PORT`, a map with settings, or a list of these. Port 0 takes a free
         /// port.
         pub listen: ListenSpec = ListenSpec::default(),
-        /// The address for operators, with health and metrics. Off by default.
-        pub admin: Option<Located<String>>,
+        /// Where operators connect: health, metrics, purges of the cache. Off by default.
+        pub admin: Option<AdminSpec>,
         /// How many threads serve. Each has its own listener and connections. By default as many as the machine has
         /// cores.
         pub threads: Option<NonZeroUsize>,
@@ -39,6 +41,8 @@ spec! {
         pub thread_pool: Option<ThreadPool>,
         /// Where several gateways keep what they share.
         pub store: Option<StoreSpec>,
+        /// Sources of messages that say what has changed, so that caches do not give it out any more.
+        pub events: Option<Vec<EventSourceSpec>>,
         /// The APIs that may be called, by name.
         pub upstreams: Option<Entries<UpstreamSpec>>,
         /// The DNS server for the names of upstreams, `HOST:PORT`, or a list of them; by default those of the system. A
@@ -77,6 +81,7 @@ impl Document {
             threads: None,
             thread_pool: None,
             store: field(node, "store").and_then(read),
+            events: field(node, "events").and_then(read),
             upstreams,
             resolver: None,
             endpoints,

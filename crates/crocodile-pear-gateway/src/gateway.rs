@@ -20,6 +20,7 @@ use indexmap::IndexMap;
 use crate::address;
 use crate::background::Task;
 use crate::document::{Document, EndpointSpec, GroupSpec, Placed, plain};
+use crate::events::{self, Source};
 use crate::forwarded::Trust;
 use crate::itself;
 use crate::lasting::Lasting;
@@ -50,6 +51,8 @@ pub struct Gateway {
     resolver: Option<Resolver>,
     /// What goes on beside the requests, until somebody starts it.
     tasks: Mutex<Vec<Task>>,
+    /// What tells it what has changed, likewise.
+    events: Mutex<Vec<Source>>,
     /// What it shares with other gateways.
     store: Option<Arc<Store>>,
 }
@@ -141,6 +144,8 @@ impl Gateway {
         sound &= !matches!(store, Some(None));
         let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
         let (store, connect) = store.flatten().flatten().unzip();
+        let events = events::compile(document.events.as_deref().unwrap_or_default(), given.files, problems);
+        sound &= events.is_some();
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
         cx.cache = Some(given.lasting.cache.clone());
@@ -156,6 +161,7 @@ impl Gateway {
             upstreams,
             lasting: given.lasting.clone(),
             tasks: Mutex::new(cx.tasks),
+            events: Mutex::new(events.unwrap_or_default()),
             resolver,
             store,
             memory,
@@ -347,6 +353,11 @@ impl Gateway {
     /// What goes on beside the requests while this gateway serves, for the first who asks.
     pub fn take_tasks(&self) -> Vec<Task> {
         std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The sources of events, for the first who asks.
+    pub fn take_events(&self) -> Vec<Source> {
+        std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is counted.
@@ -652,7 +663,7 @@ fn trusted(document: &Document) -> Trust {
 /// Checks where a document listens.
 fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
     let listening = document.listen.compile(&trusted(document), files, problems);
-    let Some(written) = &document.admin else { return listening };
+    let Some(written) = document.admin.as_ref().map(|admin| &admin.address) else { return listening };
     let (admin, listening) = (address::read(written, problems)?, listening?);
     if !listening.iter().any(|listener| address::clash(listener.address, admin)) {
         return Some(listening);

@@ -10,6 +10,7 @@ pub mod config;
 mod counted;
 pub mod demo;
 pub mod document;
+pub mod events;
 mod forwarded;
 pub mod gateway;
 mod health;

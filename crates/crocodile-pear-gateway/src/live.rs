@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::background::Background;
+use crate::events::Events;
 use crate::gateway::Gateway;
 use crate::health::Checks;
 use crate::metrics;
@@ -16,13 +17,17 @@ pub struct Live {
     current: Mutex<Arc<Gateway>>,
     checks: Mutex<Option<Checks>>,
     background: Mutex<Option<Background>>,
+    events: Mutex<Events>,
 }
 
 impl Live {
     /// The first gateway.
     pub fn new(gateway: Gateway) -> Self {
         gateway.begin();
+        let mut events = Events::default();
+        events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
         Live {
+            events: Mutex::new(events),
             generation: AtomicU64::new(1),
             checks: Mutex::new(Checks::begin(&gateway)),
             background: Mutex::new(Background::begin(gateway.take_tasks())),
@@ -36,6 +41,8 @@ impl Live {
         // Those of the old one end here.
         *self.checks.lock().unwrap_or_else(PoisonError::into_inner) = Checks::begin(&gateway);
         *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Background::begin(gateway.take_tasks());
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gateway);
         self.generation.fetch_add(1, Ordering::Release);
     }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::UNIX_EPOCH;
 
 use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
@@ -67,6 +67,40 @@ pub struct Metrics {
     versions: Mutex<IndexMap<(String, String), Arc<AtomicU64>>>,
     /// Whether the store answers, and how often it did not.
     store: [AtomicU64; 2],
+    /// By source and channel; those that count have their counters.
+    events: Mutex<IndexMap<(String, String), Weak<EventCounters>>>,
+}
+
+/// What is counted of one source of events.
+#[derive(Default)]
+pub struct EventCounters {
+    up: AtomicU64,
+    messages: AtomicU64,
+    failures: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl EventCounters {
+    /// Says that it is listened to.
+    pub fn set_up(&self) {
+        self.up.store(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that was lost: it is not listened to.
+    pub fn count_lost(&self) {
+        self.up.store(0, Ordering::Relaxed);
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a message.
+    pub fn count_message(&self) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a message that was not understood.
+    pub fn count_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Refused requests by reason; each core has a cache line of its own.
@@ -84,6 +118,7 @@ impl Default for Metrics {
             connections_refused: AtomicU64::new(0),
             versions: Mutex::default(),
             store: Default::default(),
+            events: Mutex::default(),
         }
     }
 }
@@ -170,6 +205,19 @@ impl Metrics {
         self.store[1].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// What counts the messages of a source of events. A reload counts on.
+    pub fn events(&self, source: &str, channel: &str) -> Arc<EventCounters> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.retain(|_, counters| counters.strong_count() > 0);
+        let key = (source.to_owned(), channel.to_owned());
+        if let Some(counters) = events.get(&key).and_then(Weak::upgrade) {
+            return counters;
+        }
+        let counters = Arc::default();
+        events.insert(key, Arc::downgrade(&counters));
+        counters
+    }
+
     /// The Prometheus text format, version 0.0.4.
     pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>) -> String {
         let mut out = String::new();
@@ -191,6 +239,7 @@ impl Metrics {
         self.render_refused(&mut out);
         self.render_tls(&mut out);
         self.render_versions(&mut out);
+        self.render_events(&mut out);
         let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
@@ -220,6 +269,22 @@ impl Metrics {
                 out,
                 "crocodile_pear_version_requests_total{{group=\"{group}\",version=\"{version}\"}} {count}"
             );
+        }
+    }
+
+    fn render_events(&self, out: &mut String) {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = events.iter().filter_map(|(names, counters)| Some((names, counters.upgrade()?)));
+        let events: Vec<_> = events.collect();
+        if events.is_empty() {
+            return;
+        }
+        for (metric, kind, help, read) in EVENTS {
+            let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+            for ((source, channel), counters) in &events {
+                let (source, channel, value) = (label(source), label(channel), read(counters));
+                let _ = writeln!(out, "{metric}{{source=\"{source}\",channel=\"{channel}\"}} {value}");
+            }
         }
     }
 
@@ -277,6 +342,29 @@ const EXPIRY: &str = "When a certificate of a listener expires, in seconds since
 
 /// As in the access log.
 const REASONS: [&str; 3] = ["failed", "client-gone", "client-slow"];
+
+type ReadEvents = fn(&EventCounters) -> u64;
+
+const EVENTS: [(&str, &str, &str, ReadEvents); 4] = [
+    ("crocodile_pear_events_up", "gauge", "1 if the source of events is listened to.", |seen| {
+        seen.up.load(Ordering::Relaxed)
+    }),
+    ("crocodile_pear_events_received_total", "counter", "Events received.", |seen| {
+        seen.messages.load(Ordering::Relaxed)
+    }),
+    (
+        "crocodile_pear_events_failed_total",
+        "counter",
+        "Events that the expression `purge` could not use; everything with tags became stale.",
+        |seen| seen.failures.load(Ordering::Relaxed),
+    ),
+    (
+        "crocodile_pear_events_connections_lost_total",
+        "counter",
+        "Connections to the source of events that were lost.",
+        |seen| seen.lost.load(Ordering::Relaxed),
+    ),
+];
 
 type Read = fn(&UpstreamSample) -> u64;
 

@@ -36,6 +36,7 @@ const LIBRARY: &[&str] = &[
 const GATEWAY: &[&str] = &[
     "config",
     "address",
+    "operators",
     "network",
     "forwarded",
     "background",
@@ -53,6 +54,8 @@ const GATEWAY: &[&str] = &[
     "compress",
     "version",
     "store",
+    "purge",
+    "events",
     "layer",
     "counted",
     "stack",

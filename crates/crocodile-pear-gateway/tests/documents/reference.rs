@@ -20,7 +20,9 @@ const SECTIONS: &[(&str, &str)] = &[
     ("ListenerSpec", "A listener"),
     ("ListenerTlsSpec", "TLS with clients"),
     ("CertificateSpec", "A certificate"),
+    ("AdminSpec", "The listener for operators"),
     ("ThreadPool", "Helper threads"),
+    ("EventSourceSpec", "A source of events"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
     ("TlsSpec", "TLS to an upstream"),
@@ -73,7 +75,7 @@ const KINDS: [Kind; 18] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 7] = ["init", "run", "check", "explain", "probe", "schema", "demo"];
+const COMMANDS: [&str; 8] = ["init", "run", "check", "explain", "probe", "events postgres", "schema", "demo"];
 
 /// The whole page.
 pub fn write(schema: &Json) -> String {

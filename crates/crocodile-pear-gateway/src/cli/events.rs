@@ -1,0 +1,49 @@
+//! `events`: what a source of events needs to tell what changes.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::print;
+use crate::events::trigger::Trigger;
+
+#[derive(Args)]
+pub struct Events {
+    #[command(subcommand)]
+    source: Source,
+}
+
+#[derive(Subcommand)]
+enum Source {
+    /// Print the SQL of a trigger that tells a channel which rows of a table change: `… | psql` installs it.
+    Postgres(Postgres),
+}
+
+#[derive(Args)]
+struct Postgres {
+    /// The table, `TABLE` or `SCHEMA.TABLE`; as in SQL, in lower case unless in double quotes.
+    table: String,
+    /// The channel of `NOTIFY`; by default the name of the table.
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+    /// A column that messages have, once for each; by default those of the primary key.
+    #[arg(long, value_name = "NAME")]
+    column: Vec<String>,
+    /// Print the SQL that removes the trigger.
+    #[arg(long)]
+    remove: bool,
+}
+
+impl Events {
+    pub fn execute(self) -> ExitCode {
+        let Source::Postgres(Postgres { table, channel, column, remove }) = self.source;
+        match Trigger::new(&table, channel.as_deref(), &column) {
+            Ok(trigger) if remove => print(&trigger.remove()),
+            Ok(trigger) => print(&trigger.install()),
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::from(2)
+            }
+        }
+    }
+}

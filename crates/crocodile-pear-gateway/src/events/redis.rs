@@ -1,0 +1,188 @@
+//! `SUBSCRIBE` on a Redis server. The messages are read here, one by one, so that a flood waits in the socket and not in
+//! memory.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::{Located, Secret};
+use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, cmd};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// For a connection and `SUBSCRIBE`.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// The longest message: a payload says what has changed, not all of it.
+const MESSAGE: usize = 1 << 20;
+
+/// The longest line: a length, a number or an error.
+const LINE: u64 = 4096;
+
+/// Parts of what a server says: `message`, the channel and the payload are three.
+const PARTS: usize = 16;
+
+/// A server to listen to.
+#[derive(Clone)]
+pub struct Server {
+    host: String,
+    port: u16,
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl PartialEq for Server {
+    fn eq(&self, other: &Self) -> bool {
+        let whole = |server: &Self| (server.host.clone(), server.port, server.user.clone(), server.password.clone());
+        whole(self) == whole(other)
+    }
+}
+
+impl Server {
+    /// Checks the URL. It may hold a password, so nothing of it is quoted.
+    pub fn compile(url: &Located<Secret>, problems: &mut Problems) -> Option<Self> {
+        let text = url.value.expose();
+        if text.starts_with("rediss://") {
+            return problems.error(url.span, "there is no TLS to Redis", "write `redis://HOST:PORT`");
+        }
+        let client = Client::open(text).ok().filter(|_| text.starts_with("redis://"));
+        match client.as_ref().map(Client::get_connection_info).and_then(Server::of) {
+            Some(server) => Some(server),
+            None => problems.error(url.span, "this is no address of a Redis server", "write `redis://127.0.0.1:6379`"),
+        }
+    }
+
+    fn of(info: &ConnectionInfo) -> Option<Self> {
+        let ConnectionAddr::Tcp(host, port) = info.addr() else { return None };
+        let settings = info.redis_settings();
+        let [user, password] = [settings.username(), settings.password()].map(|text| text.map(str::to_owned));
+        Some(Server { host: host.clone(), port: *port, user, password })
+    }
+
+    /// # Errors
+    /// Why it cannot be listened to, without secrets.
+    pub async fn listen(&self, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+        match timeout(ATTEMPT, self.subscribe(channel, heartbeat)).await {
+            Ok(listener) => listener,
+            Err(_) => Err(format!("it did not answer within {ATTEMPT:?}")),
+        }
+    }
+
+    async fn subscribe(&self, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+        let socket = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| error.to_string())?;
+        let mut stream = BufReader::new(socket);
+        if let Some(password) = &self.password {
+            let mut auth = cmd("AUTH");
+            if let Some(user) = &self.user {
+                auth.arg(user);
+            }
+            send(&mut stream, auth.arg(password)).await?;
+            receive(&mut stream).await?;
+        }
+        send(&mut stream, cmd("SUBSCRIBE").arg(channel)).await?;
+        // What is published from its answer on comes here.
+        while !receive(&mut stream).await?.starts_with(&[b"subscribe".to_vec()]) {}
+        Ok(Listener { stream, heartbeat, due: Instant::now() + heartbeat, asked: false })
+    }
+}
+
+impl fmt::Display for Server {
+    /// Without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "redis://{}:{}", self.host, self.port)
+    }
+}
+
+/// A connection that listens.
+pub struct Listener {
+    stream: BufReader<TcpStream>,
+    heartbeat: Duration,
+    /// When the server is asked, or must have answered.
+    due: Instant,
+    asked: bool,
+}
+
+impl Listener {
+    /// # Errors
+    /// Why the connection has ended.
+    pub async fn next(&mut self) -> Result<Vec<u8>, String> {
+        loop {
+            // Only the wait for the first byte is given up to ask: what has begun is read to its end.
+            match timeout_at(self.due, self.stream.fill_buf()).await {
+                Ok(Ok([])) => return Err("the server closed the connection".to_owned()),
+                Ok(Ok(_)) => {
+                    let whole = timeout(self.heartbeat.max(ATTEMPT), receive(&mut self.stream)).await;
+                    let mut said = whole.map_err(|_| "a message did not end".to_owned())??;
+                    // Whatever it says, it lives.
+                    (self.asked, self.due) = (false, Instant::now() + self.heartbeat);
+                    if said.len() == 3 && said[0] == b"message" {
+                        return Ok(said.swap_remove(2));
+                    }
+                }
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(_) if self.asked => return Err(format!("it did not answer within {:?}", self.heartbeat)),
+                Err(_) => {
+                    send(&mut self.stream, &cmd("PING")).await?;
+                    (self.asked, self.due) = (true, Instant::now() + self.heartbeat);
+                }
+            }
+        }
+    }
+}
+
+async fn send(stream: &mut BufReader<TcpStream>, command: &Cmd) -> Result<(), String> {
+    stream.get_mut().write_all(&command.get_packed_command()).await.map_err(|error| error.to_string())
+}
+
+/// What the server says: the parts of a list, or one.
+///
+/// # Errors
+/// What it refuses; nothing of a command is in that.
+async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Vec<Vec<u8>>, String> {
+    let head = line(stream).await?;
+    let Some(count) = head.strip_prefix('*') else { return Ok(vec![part(stream, &head).await?]) };
+    let count = count.parse().ok().filter(|count| *count <= PARTS).ok_or_else(strange)?;
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        let head = line(stream).await?;
+        parts.push(part(stream, &head).await?);
+    }
+    Ok(parts)
+}
+
+/// One part, whose first line is this.
+async fn part(stream: &mut BufReader<TcpStream>, head: &str) -> Result<Vec<u8>, String> {
+    let (kind, rest) = head.split_at_checked(1).ok_or_else(strange)?;
+    match kind {
+        "$" => {
+            let length: usize = rest.parse().map_err(|_| strange())?;
+            if length > MESSAGE {
+                return Err(format!("a message is longer than {MESSAGE} bytes"));
+            }
+            let mut bytes = vec![0; length + 2];
+            stream.read_exact(&mut bytes).await.map_err(|error| error.to_string())?;
+            bytes.truncate(length);
+            Ok(bytes)
+        }
+        "+" | ":" => Ok(rest.into()),
+        "-" => Err(rest.to_owned()),
+        _ => Err(strange()),
+    }
+}
+
+async fn line(stream: &mut BufReader<TcpStream>) -> Result<String, String> {
+    let mut line = Vec::new();
+    let read = async { stream.take(LINE).read_until(b'\n', &mut line).await };
+    read.await.map_err(|error: io::Error| error.to_string())?;
+    match line.strip_suffix(b"\r\n").map(<[u8]>::to_vec).map(String::from_utf8) {
+        Some(Ok(line)) => Ok(line),
+        _ if line.is_empty() => Err("the server closed the connection".to_owned()),
+        _ => Err(strange()),
+    }
+}
+
+fn strange() -> String {
+    "it does not speak as Redis does".to_owned()
+}

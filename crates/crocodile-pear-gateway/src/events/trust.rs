@@ -1,0 +1,88 @@
+//! Whether what the cache holds is believed: while a source of events is not listened to, nobody says what has changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crocodile_pear::cache::Store;
+use tokio::time::{Instant, sleep_until};
+
+/// While it lives, what has tags is stale. What was fetched before its end stays so until it is fetched anew.
+struct Doubt(Arc<Store>);
+
+impl Doubt {
+    fn new(cache: &Arc<Store>) -> Self {
+        cache.distrust();
+        Doubt(cache.clone())
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        self.0.trust();
+    }
+}
+
+/// Whether one source is heard, and what holds while it is not.
+pub struct Trust {
+    cache: Arc<Store>,
+    /// How long the cache is believed without it.
+    grace: Duration,
+    standing: Standing,
+}
+
+enum Standing {
+    /// It is listened to.
+    Heard,
+    /// It is not. The cache is believed until then.
+    Missed(Instant),
+    /// It is not, and the cache is not believed.
+    Doubted {
+        /// Ends with this.
+        _doubt: Doubt,
+    },
+}
+
+impl Trust {
+    /// It has not been heard yet, so nothing is believed.
+    pub fn new(cache: Arc<Store>, grace: Duration) -> Self {
+        let standing = Standing::Doubted { _doubt: Doubt::new(&cache) };
+        Trust { cache, grace, standing }
+    }
+
+    /// The source is lost.
+    pub fn lose(&mut self) {
+        self.standing = match self.grace.is_zero() {
+            true => self.doubt(),
+            false => Standing::Missed(Instant::now() + self.grace),
+        };
+    }
+
+    /// The source is heard from now on. What it said before may have been missed.
+    pub fn hear(&mut self) {
+        if let Standing::Missed(_) = self.standing {
+            self.standing = self.doubt();
+        }
+        self.standing = Standing::Heard;
+    }
+
+    /// What it said could not be understood: anything may have changed.
+    pub fn forget(&self) {
+        drop(Doubt::new(&self.cache));
+    }
+
+    /// Waits for something else, and stops believing meanwhile when it is time.
+    pub async fn during<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let Standing::Missed(until) = self.standing else { return other.await };
+        tokio::pin!(other);
+        tokio::select! {
+            done = &mut other => return done,
+            () = sleep_until(until) => {}
+        }
+        self.standing = self.doubt();
+        other.await
+    }
+
+    fn doubt(&self) -> Standing {
+        Standing::Doubted { _doubt: Doubt::new(&self.cache) }
+    }
+}
