@@ -1,13 +1,28 @@
 //! What was answered, kept for who asks again: entries, their bodies, the store that bounds them, and purges.
 
 pub mod body;
+pub mod control;
+pub mod date;
 pub mod entry;
+mod flight;
 pub mod key;
+pub mod parts;
+pub mod place;
+pub mod policy;
 pub mod purge;
+pub mod range;
+pub mod reuse;
+pub mod status;
 pub mod store;
+pub mod tags;
+mod trip;
+mod unkept;
+pub mod vary;
 
 pub use body::{SharedBody, Writer};
 pub use entry::{Entry, Tags};
 pub use key::Key;
+pub use parts::Parts;
+pub use place::{Cache, Errand, Fetch, Gained, Question, Reply, Rules, Standing};
 pub use purge::{Mark, Purge, PurgeMode};
 pub use store::{Counters, Found, Store};

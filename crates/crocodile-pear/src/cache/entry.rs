@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::SharedBody;
+use super::policy::Terms;
 use super::purge::Name;
 
 /// One kept answer, immutable but for a body that still arrives.
@@ -19,6 +20,8 @@ pub struct Entry {
     pub selector: Selector,
     /// What it depends on.
     pub tags: Tags,
+    /// Until when, and under which conditions, it may be used.
+    pub terms: Terms,
     /// Its body.
     pub body: SharedBody,
     /// The same body in codings.

@@ -3,6 +3,7 @@
 use http::{HeaderMap, StatusCode};
 
 use super::*;
+use crate::cache::policy::Terms;
 use crate::cache::{Entry, SharedBody, Tags};
 
 fn entry(body: &[u8], tags: &[&str]) -> Arc<Entry> {
@@ -11,6 +12,7 @@ fn entry(body: &[u8], tags: &[&str]) -> Arc<Entry> {
         headers: HeaderMap::new(),
         selector: Box::default(),
         tags: Tags::new(tags),
+        terms: Terms::default(),
         body: SharedBody::from(Bytes::copy_from_slice(body)),
         copies: Default::default(),
     })
@@ -126,6 +128,7 @@ fn one_key_has_a_variant_for_each_selector() {
         let body = plain.body.clone();
         Arc::new(Entry {
             selector,
+            terms: Terms::default(),
             body,
             status: StatusCode::OK,
             headers: HeaderMap::new(),

@@ -1,0 +1,177 @@
+//! Moments, and the dates of HTTP (RFC 9110, 5.6.7).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970. Gateways that share a store compare them, so it is the wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// Now.
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Moment(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// So many seconds since 1970.
+    pub fn of_seconds(seconds: u64) -> Self {
+        Moment(seconds.saturating_mul(1000))
+    }
+
+    /// How long ago `earlier` was; nothing, if it is yet to come.
+    pub fn since(self, earlier: Moment) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// So much later.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        Moment(self.0.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// So much earlier.
+    #[must_use]
+    pub fn before(self, time: Duration) -> Self {
+        Moment(self.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// As a date of HTTP.
+    pub fn to_date(self) -> String {
+        httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(self.0))
+    }
+}
+
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// Reads a date in one of the three forms, to the letter but for upper and lower case: what is not one of them is no date.
+pub fn parse(text: &[u8]) -> Option<Moment> {
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let (day, rest) = match text.split_once(", ") {
+        Some((day, rest)) => (day, rest),
+        None => return asctime(&text),
+    };
+    if DAYS.iter().any(|known| known[..3] == *day) { imf(rest) } else { rfc850(day, rest) }
+}
+
+/// `06 Nov 1994 08:49:37 GMT`
+fn imf(text: &str) -> Option<Moment> {
+    let parts: [&str; 5] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let [day, month, year, time, zone] = parts;
+    moment(digits(year, 4)?, month, digits(day, 2)?, time).filter(|_| zone == "gmt")
+}
+
+/// `06-Nov-94 08:49:37 GMT`, with the day in full. A year that seems to be more than 50 years ahead is past.
+fn rfc850(day: &str, text: &str) -> Option<Moment> {
+    let parts: [&str; 3] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let [date, time, zone] = parts;
+    let [date, month, year]: [&str; 3] = date.split('-').collect::<Vec<_>>().try_into().ok()?;
+    let (year, now) = (digits(year, 2)?, year_of(Moment::now()));
+    let year = now - now % 100 + year;
+    let year = if year > now + 50 { year - 100 } else { year };
+    moment(year, month, digits(date, 2)?, time).filter(|_| zone == "gmt" && DAYS.contains(&day))
+}
+
+/// `Sun Nov  6 08:49:37 1994`
+fn asctime(text: &str) -> Option<Moment> {
+    let (day, rest) = text.split_at_checked(4)?;
+    let (month, rest) = rest.split_at_checked(4)?;
+    let (date, rest) = rest.split_at_checked(3)?;
+    let (time, year) = rest.split_once(' ')?;
+    let date = date.strip_suffix(' ')?;
+    let date = digits(date.strip_prefix(' ').unwrap_or(date), date.trim_start().len())?;
+    let known = DAYS.iter().any(|known| day.strip_suffix(' ') == Some(&known[..3]));
+    moment(digits(year, 4)?, month.strip_suffix(' ')?, date, time).filter(|_| known)
+}
+
+fn digits(text: &str, count: usize) -> Option<u64> {
+    let sound = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| sound)
+}
+
+fn moment(year: u64, month: &str, day: u64, time: &str) -> Option<Moment> {
+    let month = MONTHS.iter().position(|known| *known == month)? as u64 + 1;
+    let [hour, minute, second]: [&str; 3] = time.split(':').collect::<Vec<_>>().try_into().ok()?;
+    let (hour, minute, second) = (digits(hour, 2)?, digits(minute, 2)?, digits(second, 2)?);
+    if day == 0 || day > days_of(year, month) || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let days = days_before(year, month)? + day - 1;
+    Some(Moment::of_seconds(((days * 24 + hour) * 60 + minute) * 60 + second))
+}
+
+fn leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+fn days_of(year: u64, month: u64) -> u64 {
+    match month {
+        2 if leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The days from 1970 to the first of this month.
+fn days_before(year: u64, month: u64) -> Option<u64> {
+    let years = (1970..year).map(|year| if leap(year) { 366 } else { 365 }).sum::<u64>();
+    (year >= 1970).then(|| years + (1..month).map(|month| days_of(year, month)).sum::<u64>())
+}
+
+fn year_of(now: Moment) -> u64 {
+    let mut days = now.0 / 86_400_000;
+    let mut year = 1970;
+    while days >= if leap(year) { 366 } else { 365 } {
+        days -= if leap(year) { 366 } else { 365 };
+        year += 1;
+    }
+    year
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_forms_are_one_moment() {
+        let wanted = Some(Moment::of_seconds(784_111_777));
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+            "SUN, 06 nov 1994 08:49:37 gmt",
+        ] {
+            assert_eq!(parse(text.as_bytes()), wanted, "{text}");
+        }
+        assert_eq!(wanted.map(Moment::to_date).as_deref(), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
+    }
+
+    #[test]
+    fn far_dates_are_read() {
+        assert_eq!(parse(b"Mon, 18 Jan 2038 03:14:07 GMT"), Some(Moment::of_seconds(2_147_397_247)));
+        assert_eq!(parse(b"Sun, 21 Nov 2286 04:46:39 GMT"), Some(Moment::of_seconds(10_000_039_599)));
+        assert!(parse(b"Thu, 29 Feb 2024 00:00:00 GMT").is_some() && parse(b"Wed, 29 Feb 2023 00:00:00 GMT").is_none());
+    }
+
+    #[test]
+    fn what_is_not_a_date_is_none() {
+        for text in [
+            "",
+            "0",
+            "Thu, 18 Aug 2050 02:01:18 UTC",
+            "Thu, 18 Aug 2050 02:01:18 AEST",
+            "Thu, 18 Aug 50 02:01:18 GMT",
+            "Thu 18 Aug 2050 02:01:18 GMT",
+            "Thu, 18  Aug  2050  02:01:18  GMT",
+            "Thu, 18-Aug-2050 02:01:18 GMT",
+            "Thu, 18 Aug 2050 02.01.18 GMT",
+            "Thu, 18 Aug 2050 2:01:18 GMT",
+            "Thu, 18 Aug 2050 02:01:18 GMT, Thu, 18 Aug 2050 02:01:19 GMT",
+            "Sunday, 06-Nov-1994 08:49:37 GMT",
+            "Foo, 06 Nov 1994 08:49:37 GMT",
+        ] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! One call for many: requests for the same thing that come while it is fetched wait for that.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::StatusCode;
+use http::header::HeaderValue;
+use tokio::sync::oneshot;
+
+use super::entry::{Entry, Selector};
+use super::key::Key;
+use super::policy::Reason;
+use crate::error::Error;
+use crate::flow::Answer;
+
+/// What is fetched: a key, and what the request says in the fields that answers of that key depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Which {
+    pub key: Key,
+    pub selector: Selector,
+    pub range: Option<HeaderValue>,
+}
+
+/// What became of a flight, for one who waits for it.
+pub(super) enum Landing {
+    /// There is an answer that several may have.
+    Shared(Landed),
+    /// There is one for who asked, and for nobody else.
+    Own(Box<Answer>, Reason),
+    /// There is one, for somebody else.
+    Alone,
+    /// There is none.
+    Failed(Error),
+}
+
+/// An answer that several may have.
+#[derive(Clone)]
+pub(super) struct Landed {
+    pub entry: Arc<Entry>,
+    /// Held until its body is read, so that the beginning of one that is not kept is not let go before.
+    pub ticket: Arc<()>,
+    /// Whether it is kept, or why not.
+    pub stored: Result<(), Option<Reason>>,
+    /// What the upstream answered, if that is not what is given.
+    pub status: Option<StatusCode>,
+}
+
+enum State {
+    Waiting(Vec<oneshot::Sender<Landing>>),
+    /// Its body may still arrive.
+    Landed(Landed),
+    /// Nobody joins any more.
+    Over,
+}
+
+/// A fetch that others may join.
+pub(super) struct Flight(Mutex<State>);
+
+impl Flight {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells all who wait, and those who will come while the body arrives.
+    pub fn land(&self, landed: &Landed) {
+        let waiting = std::mem::replace(&mut *self.state(), State::Landed(landed.clone()));
+        tell(waiting, || Landing::Shared(landed.clone()));
+    }
+
+    /// Tells all who wait; nobody else may come.
+    pub fn end(&self, landing: impl Fn() -> Landing) {
+        tell(std::mem::replace(&mut *self.state(), State::Over), landing);
+    }
+
+    /// Ends it, if nobody waits.
+    fn abandon(&self) -> bool {
+        let mut state = self.state();
+        match &*state {
+            State::Waiting(waiting) if waiting.iter().any(|waiter| !waiter.is_closed()) => false,
+            _ => {
+                *state = State::Over;
+                true
+            }
+        }
+    }
+}
+
+fn tell(state: State, landing: impl Fn() -> Landing) {
+    if let State::Waiting(waiting) = state {
+        waiting.into_iter().for_each(|waiter| drop(waiter.send(landing())));
+    }
+}
+
+/// The flights of one place.
+pub(super) struct Flights(Box<[Mutex<Table>]>);
+
+type Table = HashMap<Which, Arc<Flight>>;
+
+/// Cores rarely meet in one.
+const SHARDS: usize = 16;
+
+/// How a request takes part in a flight.
+pub(super) enum Joined {
+    /// It begins one.
+    Leads(Leading),
+    /// It waits.
+    Waits(oneshot::Receiver<Landing>),
+    /// The head is there.
+    Landed(Landed),
+}
+
+impl Flights {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Flights((0..SHARDS).map(|_| Mutex::default()).collect()))
+    }
+
+    fn table(&self, which: &Which) -> MutexGuard<'_, Table> {
+        // The low bits find the place within the table.
+        let shard = (which.key.hash() >> 40) as usize % self.0.len();
+        self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins the flight of this, or begins it.
+    pub fn join(self: &Arc<Self>, which: Which) -> Joined {
+        let mut table = self.table(&which);
+        if let Some(flight) = table.get(&which) {
+            match &mut *flight.state() {
+                State::Waiting(waiting) => {
+                    let (sender, receiver) = oneshot::channel();
+                    waiting.push(sender);
+                    return Joined::Waits(receiver);
+                }
+                State::Landed(landed) => return Joined::Landed(landed.clone()),
+                State::Over => {}
+            }
+        }
+        let flight = Arc::new(Flight(Mutex::new(State::Waiting(Vec::new()))));
+        table.insert(which.clone(), flight.clone());
+        drop(table);
+        Joined::Leads(Leading { flights: self.clone(), which, flight })
+    }
+}
+
+/// Who leads a flight. Dropped, it ends it: who still waits asks alone.
+pub(super) struct Leading {
+    flights: Arc<Flights>,
+    which: Which,
+    pub flight: Arc<Flight>,
+}
+
+impl Leading {
+    /// Gives it up, if nobody waits for it.
+    pub fn abandon(&self) -> bool {
+        // In the lock of the table, so that nobody joins in between.
+        let mut table = self.flights.table(&self.which);
+        let gone = self.flight.abandon();
+        if gone {
+            remove(&mut table, self);
+        }
+        gone
+    }
+}
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        remove(&mut self.flights.table(&self.which), self);
+        self.flight.end(|| Landing::Alone);
+    }
+}
+
+fn remove(table: &mut Table, leading: &Leading) {
+    if table.get(&leading.which).is_some_and(|flight| Arc::ptr_eq(flight, &leading.flight)) {
+        table.remove(&leading.which);
+    }
+}

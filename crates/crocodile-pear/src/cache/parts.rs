@@ -1,0 +1,216 @@
+//! What a composed answer is made of: it is as fresh as its least fresh part, private if a part is, and depends on what its
+//! parts depend on.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+
+use super::date::Moment;
+use super::entry::{MOST_TAGS, Tags};
+use super::policy::{self, Fetched, Lifetimes, Personal, Reason, Terms};
+use super::tags;
+use super::vary::Vary;
+use crate::flow::Answer;
+
+/// The parts of one answer, noted as they come.
+#[derive(Default)]
+pub struct Parts(Mutex<Sum>);
+
+#[derive(Clone, Default)]
+struct Sum {
+    /// The terms of all that say something, together.
+    terms: Option<Terms>,
+    /// Whether one of them says nothing of how long it is fresh.
+    silent: bool,
+    /// Why the whole is not kept.
+    forbidden: Option<Reason>,
+    personal: Personal,
+    tags: Tags,
+    vary: Vec<HeaderName>,
+}
+
+impl Parts {
+    fn sum(&self) -> MutexGuard<'_, Sum> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes an answer, as it came or as it is kept. `terms` are those under which it is kept.
+    pub fn note(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        personal: Personal,
+        terms: Option<Terms>,
+        fetched: Fetched,
+    ) {
+        let own = match terms {
+            Some(terms) => Ok(terms),
+            None => policy::keep(status, headers, personal, &Lifetimes::default(), fetched),
+        };
+        let mut sum = self.sum();
+        sum.personal.authorization |= personal.authorization;
+        sum.personal.cookie |= personal.cookie;
+        sum.tags = sum.tags.union(&tags::of(headers));
+        match Vary::of(headers) {
+            Vary::On(names) => sum.vary.extend(names),
+            Vary::Unknown => sum.forbid(Reason::Varies),
+        }
+        match own {
+            Ok(terms) if terms.fresh.is_zero() && policy::says_nothing(headers) => sum.silent = true,
+            Ok(terms) => sum.add(terms),
+            // Its cookie is not the whole's.
+            Err(Reason::NoLifetime | Reason::Cookie) if policy::says_nothing(headers) => sum.silent = true,
+            Err(Reason::NoLifetime) => sum.add(Terms { born: fetched.came, ..Terms::default() }),
+            Err(reason) => sum.forbid(reason),
+        }
+    }
+
+    /// Notes that a part depends on these fields of the client's request.
+    pub fn depend(&self, names: &[HeaderName]) {
+        self.sum().vary.extend_from_slice(names);
+    }
+
+    /// Notes a part that is missing: the whole is not what it could be.
+    pub fn lack(&self) {
+        self.sum().forbid(Reason::Status);
+    }
+
+    /// Whether a client's credentials were sent for a part.
+    pub fn personal(&self) -> Personal {
+        self.sum().personal
+    }
+
+    /// The tags of all parts.
+    pub fn tags(&self) -> Tags {
+        self.sum().tags.clone()
+    }
+
+    /// The fields of requests that the parts depend on.
+    pub fn vary(&self) -> Vec<HeaderName> {
+        self.sum().vary.clone()
+    }
+
+    /// The terms of the whole, as far as its parts are known.
+    ///
+    /// # Errors
+    /// Why it is not kept.
+    pub fn terms(&self, answer: &Answer, lifetimes: &Lifetimes, fetched: Fetched) -> Result<Terms, Reason> {
+        let mut sum = self.sum().clone();
+        if !policy::says_nothing(&answer.headers) {
+            sum.add(policy::keep(answer.status, &answer.headers, sum.personal, lifetimes, fetched)?);
+        }
+        sum.whole(answer.status, lifetimes, fetched.came)
+    }
+
+    /// The terms of the whole, now that all parts are known. `terms` are those that it had at its head.
+    ///
+    /// # Errors
+    /// Why it is not kept.
+    pub fn settled(&self, mut terms: Terms, lifetimes: &Lifetimes) -> Result<Terms, Reason> {
+        let sum = self.sum();
+        if let Some(reason) = sum.forbids(lifetimes) {
+            return Err(reason);
+        }
+        if sum.tags.len() > MOST_TAGS {
+            return Err(Reason::TooLarge);
+        }
+        if lifetimes.force.is_none() {
+            if sum.silent && lifetimes.fallback.is_none() {
+                return Err(Reason::NoLifetime);
+            }
+            terms = sum.terms.map_or(terms, |parts| together(terms, parts));
+        }
+        Ok(terms)
+    }
+}
+
+impl Sum {
+    fn add(&mut self, terms: Terms) {
+        self.terms = Some(self.terms.map_or(terms, |known| together(known, terms)));
+    }
+
+    fn forbid(&mut self, reason: Reason) {
+        self.forbidden.get_or_insert(reason);
+    }
+
+    /// What is private is kept where the key says for whom.
+    fn forbids(&self, lifetimes: &Lifetimes) -> Option<Reason> {
+        let personal = matches!(self.forbidden, Some(Reason::Private | Reason::Credentials | Reason::Cookie));
+        self.forbidden.filter(|_| !(personal && lifetimes.private))
+    }
+
+    fn whole(&self, status: StatusCode, lifetimes: &Lifetimes, now: Moment) -> Result<Terms, Reason> {
+        if let Some(reason) = self.forbids(lifetimes) {
+            return Err(reason);
+        }
+        let failure = status.is_client_error() || status.is_server_error();
+        let configured = if failure { lifetimes.negative } else { lifetimes.fallback };
+        let fresh = |fresh: Duration| Terms {
+            born: now,
+            fresh,
+            stale_while_revalidate: lifetimes.stale.unwrap_or_default(),
+            stale_if_error: lifetimes.stale_if_error.unwrap_or_default(),
+            stale_if_unreachable: lifetimes.stale_if_error.unwrap_or(policy::DISCONNECTED),
+            ..Terms::default()
+        };
+        if let Some(force) = lifetimes.force.filter(|_| !failure) {
+            return Ok(fresh(force));
+        }
+        let terms = match (self.terms, configured) {
+            (Some(terms), _) if !self.silent => allow(terms, lifetimes),
+            (Some(terms), Some(own)) => together(allow(terms, lifetimes), fresh(own)),
+            (None, Some(own)) => fresh(own),
+            (_, None) => return Err(Reason::NoLifetime),
+        };
+        if failure && lifetimes.negative.is_none() {
+            return Err(Reason::Status);
+        }
+        // It is composed, so nothing can validate it.
+        if terms.fresh.is_zero() || terms.always_validate { Err(Reason::NoLifetime) } else { Ok(terms) }
+    }
+}
+
+/// What the configuration allows beyond what the parts say.
+fn allow(terms: Terms, lifetimes: &Lifetimes) -> Terms {
+    if terms.must_revalidate {
+        return terms;
+    }
+    Terms {
+        stale_while_revalidate: lifetimes.stale.unwrap_or(terms.stale_while_revalidate),
+        stale_if_error: lifetimes.stale_if_error.unwrap_or(terms.stale_if_error),
+        stale_if_unreachable: lifetimes.stale_if_error.unwrap_or(terms.stale_if_unreachable),
+        ..terms
+    }
+}
+
+/// The terms of two parts together: as old as the older one, fresh as long as both are.
+fn together(one: Terms, other: Terms) -> Terms {
+    let born = one.born.min(other.born);
+    let until = one.born.after(one.fresh).min(other.born.after(other.fresh));
+    Terms {
+        born,
+        fresh: until.since(born),
+        stale_while_revalidate: one.stale_while_revalidate.min(other.stale_while_revalidate),
+        stale_if_error: one.stale_if_error.min(other.stale_if_error),
+        stale_if_unreachable: one.stale_if_unreachable.min(other.stale_if_unreachable),
+        always_validate: one.always_validate || other.always_validate,
+        must_revalidate: one.must_revalidate || other.must_revalidate,
+    }
+}
+
+/// Says to others what a composed answer's terms are, unless it says so itself.
+pub fn tell(headers: &mut HeaderMap, terms: Result<Terms, Reason>) {
+    if !policy::says_nothing(headers) {
+        return;
+    }
+    let value = match terms {
+        Ok(terms) if terms.must_revalidate => format!("max-age={}, must-revalidate", terms.fresh.as_secs()),
+        Ok(terms) => format!("max-age={}", terms.fresh.as_secs()),
+        Err(Reason::Private | Reason::Credentials | Reason::Cookie) => "private".to_owned(),
+        Err(Reason::NoStore) => "no-store".to_owned(),
+        Err(_) => return,
+    };
+    headers.extend(HeaderValue::from_str(&value).ok().map(|value| (CACHE_CONTROL, value)));
+}

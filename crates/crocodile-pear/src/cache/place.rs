@@ -1,0 +1,453 @@
+//! A place where answers are kept: an upstream, or an endpoint. What happens to a request there.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use http::header::{CONTENT_LOCATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RANGE};
+use http::{Method, StatusCode};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::control::RequestControl;
+use super::date::Moment;
+use super::entry::{Entry, Selector, Tags};
+use super::flight::{Flights, Joined, Landed, Landing, Leading, Which};
+use super::key::Key;
+use super::parts::Parts;
+use super::policy::{self, Lifetimes, Personal, Reason, Use};
+use super::purge::{Purge, PurgeMode};
+use super::status::{Forward, Happened};
+use super::store::Store;
+use super::trip::Trip;
+use super::unkept::Unkept;
+use super::vary::{self, Vary};
+use super::{SharedBody, reuse, status};
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body};
+
+/// What the configuration says of a place.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Of lifetimes.
+    pub lifetimes: Lifetimes,
+    /// Fields of requests that answers depend on, besides those that answers name.
+    pub vary: Vec<HeaderName>,
+    /// The largest body that is kept.
+    pub max_size: u64,
+}
+
+/// A place where answers are kept.
+pub struct Cache {
+    /// What `Cache-Status` calls it.
+    name: &'static str,
+    store: Arc<Store>,
+    rules: Rules,
+    flights: Arc<Flights>,
+    unkept: Unkept,
+}
+
+/// Gets an answer from where it comes.
+pub trait Fetch: Send + Sync + 'static {
+    /// Gets it, for a request with these header fields. The first call in the name of a client may use up what the client
+    /// sent; there may be further ones.
+    fn fetch(&self, headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>>;
+
+    /// More tags of an answer, found in its body.
+    fn tags(&self, _: &HeaderMap, _: &SharedBody) -> BoxFuture<'static, Option<Tags>> {
+        Box::pin(std::future::ready(Some(Tags::default())))
+    }
+}
+
+/// In whose name a fetch is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A client waits for it.
+    Client,
+    /// Nobody does.
+    Background,
+}
+
+/// What was fetched.
+pub struct Gained {
+    /// The answer.
+    pub answer: Answer,
+    /// What the request for it brought.
+    pub personal: Personal,
+    /// What it is made of, if it is composed; known in full when its body has ended.
+    pub parts: Option<Arc<Parts>>,
+}
+
+/// What a request asks of a cache.
+pub struct Question<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Under what its answer is kept.
+    pub key: Key,
+    /// Its header fields.
+    pub headers: &'a HeaderMap,
+}
+
+/// What a cache says to a request.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once; a hit is not boxed")]
+pub enum Reply {
+    /// What is kept.
+    Answer(Answer),
+    /// It has to be fetched.
+    Fetch(Box<Errand>),
+}
+
+/// A request that goes further.
+pub struct Errand {
+    pub(super) method: Method,
+    pub(super) key: Key,
+    control: RequestControl,
+    /// What is kept, and stale.
+    pub(super) stale: Option<Arc<Entry>>,
+    /// Which requests count as the same.
+    selector: Selector,
+    why: Forward,
+    way: Way,
+    /// Given to the client already: this is a fetch behind it.
+    pub(super) behind: bool,
+}
+
+/// How a request goes further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// With others.
+    Together,
+    /// Alone, and its answer may be kept.
+    Alone,
+    /// Alone, as it is, and its answer is not kept.
+    Past,
+}
+
+impl Cache {
+    /// A cache.
+    pub fn new(name: &'static str, store: Arc<Store>, rules: Rules) -> Arc<Self> {
+        Arc::new(Cache { name, store, rules, flights: Flights::new(), unkept: Unkept::default() })
+    }
+
+    /// What the configuration says.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(super) fn unkept(&self) -> &Unkept {
+        &self.unkept
+    }
+
+    /// Looks what is kept for a request. Where that may be given stale, what is behind it is given to `behind`.
+    pub fn look(&self, question: Question<'_>) -> (Reply, Option<Box<Errand>>) {
+        let Question { method, key, headers } = question;
+        let control = RequestControl::of(headers);
+        let errand = |why, way| {
+            let (stale, selector) = (None, Box::default());
+            Box::new(Errand {
+                method: method.clone(),
+                key: key.clone(),
+                control,
+                stale,
+                selector,
+                why,
+                way,
+                behind: false,
+            })
+        };
+        if *method != Method::GET && *method != Method::HEAD {
+            // An answer to POST may be one to GET (RFC 9110, 9.3.3).
+            let way = if *method == Method::POST { Way::Alone } else { Way::Past };
+            return (Reply::Fetch(errand(Forward::Method, way)), None);
+        }
+        if control.no_store || reuse::is_bound(headers) {
+            return (Reply::Fetch(errand(Forward::Request, Way::Past)), None);
+        }
+        let now = Moment::now();
+        let other = RefCell::new(None);
+        let found = self.store.find(&key, |entry| {
+            let matches = vary::matches(&entry.selector, headers, &entry.headers);
+            let holds = matches && reuse::holds(entry, headers);
+            if !holds && (other.borrow().is_none() || matches) {
+                let names: Vec<HeaderName> = entry.selector.iter().map(|(name, _)| name.clone()).collect();
+                *other.borrow_mut() = Some((names, matches));
+            }
+            holds
+        });
+        let Some(found) = found else {
+            if control.only_if_cached {
+                return (Reply::Answer(self.nothing()), None);
+            }
+            let (why, names) = match other.into_inner() {
+                None => (Forward::UriMiss, Vec::new()),
+                Some((names, true)) => (Forward::Partial, names),
+                Some((names, false)) => (Forward::VaryMiss, names),
+            };
+            let together = !control.no_cache && *method == Method::GET && !self.unkept.has(&key, now);
+            let mut errand = errand(why, if together { Way::Together } else { Way::Alone });
+            errand.selector = self.select(&names, headers);
+            return (Reply::Fetch(errand), None);
+        };
+        let entry = found.entry;
+        let used = entry.terms.decide(&control, found.stale, now);
+        if used == Use::Validate {
+            if control.only_if_cached {
+                return (Reply::Answer(self.nothing()), None);
+            }
+            let why = if control.no_cache || !found.stale && entry.terms.is_fresh(now) {
+                Forward::Request
+            } else {
+                Forward::Stale
+            };
+            // What a request demands to be validated now is not what another one has had validated before.
+            let alone = control.no_cache || control.max_age.is_some() || control.min_fresh.is_some();
+            let together = !alone && *method == Method::GET && !self.unkept.has(&key, now);
+            let mut errand = errand(why, if together { Way::Together } else { Way::Alone });
+            errand.selector = entry.selector.clone();
+            errand.stale = Some(entry);
+            return (Reply::Fetch(errand), None);
+        }
+        let behind = (used == Use::Revalidate).then(|| {
+            let mut errand = errand(Forward::Stale, Way::Together);
+            (errand.selector, errand.stale, errand.behind) = (entry.selector.clone(), Some(entry.clone()), true);
+            errand.method = Method::GET;
+            errand
+        });
+        (Reply::Answer(self.hit(&entry, method, headers, now)), behind)
+    }
+
+    /// What the request says in the fields that its answer may depend on.
+    fn select(&self, names: &[HeaderName], headers: &HeaderMap) -> Selector {
+        let Vary::On(names) = Vary::On(self.rules.vary.clone()).and(names) else { return Box::default() };
+        let names: Vec<HeaderName> = names.into_iter().filter(|name| *name != RANGE).collect();
+        vary::select(&names, headers)
+    }
+
+    fn hit(&self, entry: &Entry, method: &Method, headers: &HeaderMap, now: Moment) -> Answer {
+        let mut answer = reuse::answer(entry, method, headers, now, |bytes| read(&entry.body, bytes));
+        status::tell(&mut answer.headers, self.name, Happened::Hit, Some(&entry.terms), now);
+        answer
+    }
+
+    /// RFC 9111, 5.2.1.7
+    fn nothing(&self) -> Answer {
+        let mut headers = HeaderMap::new();
+        let document = br#"{"title":"Gateway Timeout","status":504,"detail":"nothing is kept that may be used, and the request does not want it to be fetched"}"#;
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        let happened = Happened::Forwarded { why: Forward::Request, status: None, stored: Err(None), collapsed: false };
+        status::tell(&mut headers, self.name, happened, None, Moment::now());
+        Answer::new(StatusCode::GATEWAY_TIMEOUT, headers, Body::Bytes(document[..].into()))
+    }
+
+    /// Fetches anew what was given stale; nobody waits for it.
+    pub fn refresh(self: &Arc<Self>, errand: Box<Errand>, headers: HeaderMap, fetch: Box<dyn Fetch>) {
+        let which =
+            Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
+        if let Joined::Leads(leading) = self.flights.join(which) {
+            let (leader, _) = oneshot::channel();
+            tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading: Some(leading) }.fly(leader));
+        }
+    }
+
+    /// Fetches the answer of a request, with others who ask for the same.
+    ///
+    /// # Errors
+    /// Those of the fetch, and `Timeout` where it takes longer than until the deadline.
+    pub async fn fetch(
+        self: &Arc<Self>,
+        errand: Box<Errand>,
+        headers: HeaderMap,
+        deadline: Option<Instant>,
+        fetch: Box<dyn Fetch>,
+    ) -> Result<Answer, Error> {
+        if errand.way == Way::Past {
+            return self.pass(&errand, headers, fetch).await;
+        }
+        let asked =
+            Asked { method: errand.method.clone(), control: errand.control, why: errand.why, headers: headers.clone() };
+        let which =
+            Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
+        let joined = if errand.way == Way::Together { Some(self.flights.join(which)) } else { None };
+        let landing = match joined {
+            Some(Joined::Landed(landed)) => Landing::Shared(landed),
+            Some(Joined::Waits(receiver)) => within(deadline, receiver).await?.unwrap_or(Landing::Alone),
+            Some(Joined::Leads(leading)) => {
+                return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
+            }
+            None => Landing::Alone,
+        };
+        match landing {
+            Landing::Shared(landed) if asked.may_have(&landed) => Ok(self.give(landed, &asked, true)),
+            Landing::Failed(error) => Err(error),
+            // What another one got is not for this request: it asks itself, beside all others who do.
+            _ => self.lead(errand, headers, None, &asked, deadline, fetch).await,
+        }
+    }
+
+    /// Fetches it; others may wait for that.
+    async fn lead(
+        self: &Arc<Self>,
+        errand: Box<Errand>,
+        headers: HeaderMap,
+        leading: Option<Leading>,
+        asked: &Asked,
+        deadline: Option<Instant>,
+        fetch: Box<dyn Fetch>,
+    ) -> Result<Answer, Error> {
+        let (leader, receiver) = oneshot::channel();
+        // A task of its own: a client that leaves harms nobody who waits.
+        tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader));
+        match within(deadline, receiver).await? {
+            Ok(Landing::Shared(landed)) => Ok(self.give(landed, asked, false)),
+            Ok(Landing::Own(answer, reason)) => Ok(self.hand_on(*answer, asked, reason)),
+            Ok(Landing::Failed(error)) => Err(error),
+            Ok(Landing::Alone) | Err(_) => Err(Error::new(Kind::Internal, "the gateway is stopping")),
+        }
+    }
+
+    /// An answer that several may have, for one of them.
+    fn give(&self, landed: Landed, asked: &Asked, collapsed: bool) -> Answer {
+        let (now, entry) = (Moment::now(), &landed.entry);
+        let mut answer = reuse::answer(entry, &asked.method, &asked.headers, now, |bytes| read(&entry.body, bytes));
+        // An age is told where there is one: of what has just been made there is none.
+        if !entry.headers.contains_key(http::header::AGE) && entry.terms.age(now).as_secs() == 0 {
+            answer.headers.remove(http::header::AGE);
+        }
+        let (why, status, stored) = (asked.why, landed.status, landed.stored);
+        let happened = Happened::Forwarded { why, status, stored, collapsed };
+        status::tell(&mut answer.headers, self.name, happened, Some(&entry.terms), now);
+        answer
+    }
+
+    /// An answer that is for nobody else. The client's conditions were not sent along, so they are looked at here.
+    fn hand_on(&self, mut answer: Answer, asked: &Asked, reason: Reason) -> Answer {
+        let status = (asked.method == Method::GET).then_some(answer.status);
+        if asked.method == Method::GET
+            && asked.is_conditional()
+            && reuse::has_it(answer.status, &answer.headers, &asked.headers)
+        {
+            answer = Answer { names: answer.names, upstream: answer.upstream, ..reuse::not_modified(answer.headers) };
+        }
+        let status = status.filter(|status| *status != answer.status);
+        let happened = Happened::Forwarded { why: asked.why, status, stored: Err(Some(reason)), collapsed: false };
+        status::tell(&mut answer.headers, self.name, happened, None, Moment::now());
+        answer
+    }
+
+    /// A request that this cache does not serve. One that is not safe makes invalid what is kept (RFC 9111, 4.4).
+    async fn pass(&self, errand: &Errand, headers: HeaderMap, fetch: Box<dyn Fetch>) -> Result<Answer, Error> {
+        let mut answer = fetch.fetch(headers, Standing::Client).await?.answer;
+        self.invalidate(&errand.method, &errand.key, &answer);
+        let happened = Happened::Forwarded { why: errand.why, status: None, stored: Err(None), collapsed: false };
+        status::tell(&mut answer.headers, self.name, happened, None, Moment::now());
+        Ok(answer)
+    }
+
+    pub(super) fn invalidate(&self, method: &Method, key: &Key, answer: &Answer) {
+        if !policy::invalidates(method, answer.status) {
+            return;
+        }
+        self.store.purge(&Purge::Url(key.url().to_owned()), PurgeMode::Hard);
+        for name in [LOCATION, CONTENT_LOCATION] {
+            let named = answer.headers.get(name).and_then(|value| value.to_str().ok());
+            if let Some(url) = named.and_then(|named| resolve(key.url(), named)).filter(|url| *url != key.url()) {
+                self.store.purge(&Purge::Url(url), PurgeMode::Hard);
+            }
+        }
+    }
+}
+
+/// The bytes of a body, or all of it.
+fn read(body: &SharedBody, bytes: Option<Range<u64>>) -> Body {
+    match bytes {
+        None => body.read(),
+        Some(bytes) => body.read_range(bytes.start, bytes.end),
+    }
+}
+
+async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Result<T, Error> {
+    match deadline {
+        None => Ok(future.await),
+        Some(deadline) => {
+            let late = |_| Error::new(Kind::Timeout, "the answer was not there in time");
+            tokio::time::timeout_at(deadline, future).await.map_err(late)
+        }
+    }
+}
+
+/// A URL of the same origin (RFC 9111, 4.4), as it is in keys.
+pub(super) fn resolve(base: &str, named: &str) -> Option<String> {
+    let path_at = base.find("://").map_or(0, |at| at + 3);
+    let path_at = base[path_at..].find(['/', '?']).map_or(base.len(), |at| path_at + at);
+    let (origin, path) = base.split_at(path_at);
+    let named = named.trim().split('#').next().unwrap_or_default();
+    if let Some((scheme, _)) = named.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?'])) {
+        let same = named.get(..origin.len()).is_some_and(|start| start.eq_ignore_ascii_case(origin));
+        let rest = named.get(origin.len()..).unwrap_or_default();
+        return (same && !scheme.is_empty() && (rest.is_empty() || rest.starts_with(['/', '?'])))
+            .then(|| format!("{origin}{rest}"));
+    }
+    if named.starts_with("//") {
+        return None;
+    }
+    let path = path.split('?').next().unwrap_or_default();
+    let whole = match named.as_bytes().first() {
+        None => return Some(base.to_owned()),
+        Some(b'/') => named.to_owned(),
+        Some(b'?') => format!("{path}{named}"),
+        Some(_) => format!("{}{named}", &path[..path.rfind('/').map_or(0, |at| at + 1)]),
+    };
+    Some(format!("{origin}{}", dotless(&whole)))
+}
+
+/// RFC 3986, 5.2.4
+fn dotless(path: &str) -> String {
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    if !path.contains("/.") {
+        return format!("{path}{query}");
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').collect();
+    for (at, segment) in segments.iter().enumerate() {
+        let last = at + 1 == segments.len();
+        match *segment {
+            ".." => {
+                if kept.len() > 1 {
+                    kept.pop();
+                }
+                kept.extend(last.then_some(""));
+            }
+            "." => kept.extend(last.then_some("")),
+            segment => kept.push(segment),
+        }
+    }
+    format!("{}{query}", kept.join("/"))
+}
+
+/// The request, as far as its answer depends on it.
+struct Asked {
+    method: Method,
+    control: RequestControl,
+    why: Forward,
+    headers: HeaderMap,
+}
+
+impl Asked {
+    fn is_conditional(&self) -> bool {
+        reuse::CONDITIONS.iter().any(|name| self.headers.contains_key(name))
+    }
+
+    /// Whether it may have what another one got.
+    fn may_have(&self, landed: &Landed) -> bool {
+        let entry = &landed.entry;
+        let fits = vary::matches(&entry.selector, &self.headers, &entry.headers) && reuse::holds(entry, &self.headers);
+        let shared = landed.stored.is_err() || landed.status.is_some();
+        let used = entry.terms.decide(&self.control, false, Moment::now());
+        fits && (shared || used != Use::Validate)
+    }
+}
