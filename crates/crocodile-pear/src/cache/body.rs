@@ -525,3 +525,161 @@ impl Drop for Reader {
         self.leave();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use futures_util::FutureExt;
+    use futures_util::future::poll_fn;
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::flow::Pulled;
+
+    fn pulled(body: &SharedBody) -> Pulled {
+        body.read().into_pulled().expect("it is pulled")
+    }
+
+    /// What comes next, if it is here: `Ok(None)` at the end.
+    fn next(body: &mut Pulled) -> Option<Result<Option<Bytes>, Error>> {
+        let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).now_or_never()?;
+        Some(frame.transpose().map(|frame| frame.and_then(|frame| frame.into_data().ok())))
+    }
+
+    fn rest(body: &mut Pulled) -> Vec<u8> {
+        let mut read = Vec::new();
+        while let Some(Ok(Some(bytes))) = next(body) {
+            read.extend_from_slice(&bytes);
+        }
+        read
+    }
+
+    fn text(length: usize) -> Vec<u8> {
+        (0..length).map(|at| (at * 31 % 251) as u8).collect()
+    }
+
+    #[test]
+    fn readers_at_different_places_read_the_same() {
+        for piece in [1, 100, 5_000, 40_000] {
+            let text = text(100_000);
+            let (body, writer) = SharedBody::arriving(None);
+            let (mut early, mut lazy) = (pulled(&body), pulled(&body));
+            let mut read = Vec::new();
+            for (at, bytes) in text.chunks(piece).enumerate() {
+                writer.push(Bytes::copy_from_slice(bytes));
+                if at % 3 == 0 {
+                    read.extend(rest(&mut early));
+                }
+            }
+            let mut late = pulled(&body);
+            read.extend(rest(&mut early));
+            assert!(next(&mut early).is_none(), "it is not at its end");
+            writer.finish(None);
+            assert!(matches!(next(&mut early), Some(Ok(None))));
+            assert!(read == text && rest(&mut late) == text && rest(&mut lazy) == text, "pieces of {piece}");
+            let range = body.read_range(50_000, 50_010).into_pulled().map(|mut body| rest(&mut body));
+            assert_eq!(range.ok().as_deref(), Some(&text[50_000..50_010]));
+            assert_eq!((body.length(), body.is_complete()), (Some(100_000), true));
+        }
+    }
+
+    #[test]
+    fn a_small_body_is_whole_in_the_end() {
+        let (body, writer) = SharedBody::arriving(Some(6));
+        writer.push(Bytes::from_static(b"one"));
+        writer.push(Bytes::from_static(b"two"));
+        writer.finish(None);
+        let Body::Bytes(bytes) = body.read() else { panic!("it is pulled") };
+        assert_eq!(&*bytes, b"onetwo");
+        let Body::Bytes(again) = body.read() else { panic!("it is pulled") };
+        assert_eq!(bytes.as_ptr(), again.as_ptr());
+    }
+
+    #[test]
+    fn a_broken_body_breaks_all_readers_and_is_never_complete() {
+        let (body, writer) = SharedBody::arriving(None);
+        let mut readers: Vec<Pulled> = (0..3).map(|_| pulled(&body)).collect();
+        writer.push(Bytes::from_static(b"half"));
+        drop(writer);
+        for reader in readers.iter_mut().chain([&mut pulled(&body)]) {
+            assert!(matches!(next(reader), Some(Ok(Some(bytes))) if &*bytes == b"half"));
+            assert!(matches!(next(reader), Some(Err(_))));
+            assert!(matches!(next(reader), Some(Ok(None))));
+        }
+        assert!(!body.is_complete());
+    }
+
+    #[test]
+    fn trailers_are_for_all_readers() {
+        let (body, writer) = SharedBody::arriving(None);
+        let mut early = pulled(&body);
+        let fields: HeaderMap = [(http::header::ETAG, HeaderValue::from_static("\"x\""))].into_iter().collect();
+        writer.push(Bytes::from_static(b"text"));
+        writer.finish(Some(fields.clone()));
+        for reader in [&mut early, &mut pulled(&body)] {
+            assert!(matches!(next(reader), Some(Ok(Some(_)))));
+            let frame = poll_fn(|cx| reader.as_mut().poll_frame(cx)).now_or_never().flatten();
+            let trailers = frame.and_then(Result::ok).and_then(|frame| frame.into_trailers().ok());
+            assert_eq!(trailers.as_ref(), Some(&fields));
+            assert!(reader.is_end_stream());
+        }
+    }
+
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_thousand_waiting_readers_are_woken_once_a_piece() {
+        let (body, writer) = SharedBody::arriving(None);
+        let mut readers: Vec<Pulled> = (0..1000).map(|_| pulled(&body)).collect();
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+        for _ in 0..10 {
+            for reader in &mut readers {
+                // Asked twice, as by a `select!`; woken once.
+                assert!(reader.as_mut().poll_frame(&mut cx).is_pending());
+                assert!(reader.as_mut().poll_frame(&mut cx).is_pending());
+            }
+            writer.push(Bytes::from_static(b"piece"));
+            for reader in &mut readers {
+                assert!(reader.as_mut().poll_frame(&mut cx).is_ready());
+            }
+        }
+        assert_eq!(count.0.load(Ordering::Relaxed), 10_000);
+        assert_eq!(writer.readers(), 1000);
+        drop(readers);
+        assert_eq!(writer.readers(), 0);
+    }
+
+    #[test]
+    fn a_body_that_is_not_kept_passes_at_the_pace_of_its_slowest_reader() {
+        const PIECE: usize = 32 << 10;
+        let (body, writer) = SharedBody::arriving(None);
+        let (mut fast, mut slow) = (pulled(&body), pulled(&body));
+        writer.pass();
+        let mut pushed = 0;
+        while writer.room().now_or_never().is_some() {
+            writer.push(Bytes::from(text(PIECE)));
+            pushed += PIECE;
+            rest(&mut fast);
+        }
+        assert!((WINDOW as usize..WINDOW as usize + PIECE).contains(&pushed), "{pushed}");
+        assert!(matches!(next(&mut slow), Some(Ok(Some(_)))));
+        assert!(writer.room().now_or_never().is_some(), "its slowest reader has moved");
+        rest(&mut slow);
+        writer.push(Bytes::from(text(PIECE)));
+        assert!(matches!(next(&mut pulled(&body)), Some(Err(_))), "its beginning is gone");
+        drop(slow);
+        writer.finish(None);
+        assert_eq!(rest(&mut fast).len(), PIECE);
+        assert!(!body.is_complete());
+    }
+}

@@ -146,3 +146,175 @@ fn one_key_has_a_variant_for_each_selector() {
     };
     assert_eq!((of("sv"), of("en"), of("da")), (Some(4), Some(3), None));
 }
+
+/// Numbers that look random, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+#[test]
+fn the_counted_bytes_never_pass_the_bound() {
+    const BOUND: usize = 2 << 20;
+    let store = Store::new(BOUND);
+    let mut dice = Dice(7);
+    for round in 0..60_000_u64 {
+        let path = format!("/{}", dice.below(20_000));
+        let size = match dice.below(20) {
+            0 => dice.below(BOUND as u64 / 3),
+            1..5 => dice.below(20_000),
+            _ => dice.below(400),
+        };
+        let tags = [format!("t{}", dice.below(50))];
+        let entry = entry(&vec![0; size as usize], &[&tags[0]]);
+        match round % 16 {
+            3 => store.remove(&key(&path)),
+            5 => store.purge(&tag(&tags[0]), PurgeMode::Hard),
+            7 => drop(store.find(&key(&path), |_| true)),
+            9 => {
+                if let Some(found) = store.find(&key(&path), |_| true) {
+                    store.keep_copy(&key(&path), &found.entry, "br", Bytes::from(vec![0; 300]));
+                }
+            }
+            _ => drop(store.insert(store.mark(), &key(&path), entry)),
+        }
+        assert!(store.counters().bytes <= BOUND as u64, "{} in round {round}", store.counters().bytes);
+    }
+    assert!(store.counters().entries > 100 && store.counters().evictions > 1000, "{:?}", store.counters());
+    // What is counted is what is there: without entries only the index is left.
+    store.purge(&Purge::All, PurgeMode::Hard);
+    let left: usize = store.shards.iter().map(|part| part.lock().overhead()).sum();
+    assert_eq!((store.counters().entries, store.counters().bytes), (0, left as u64));
+}
+
+#[test]
+fn a_smaller_bound_holds_at_once() {
+    let store = Store::new(4 << 20);
+    (0..3000).for_each(|number| put(&store, &format!("/{number}"), &[]));
+    store.resize(1 << 20);
+    let counters = store.counters();
+    assert!(counters.bytes <= 1 << 20 && counters.entries > 100, "{counters:?}");
+}
+
+#[test]
+fn readers_writers_and_purges_do_not_deceive_each_other() {
+    // The source changes, then its change is purged, then everybody may know: nobody reads what was before.
+    let store = Store::new(4 << 20);
+    let (source, announced, kept) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let running = std::sync::atomic::AtomicBool::new(true);
+    let fetch = |worker: u64| {
+        let mut dice = Dice(worker + 1);
+        while running.load(Ordering::Relaxed) {
+            let path = format!("/{}", dice.below(8));
+            let known = announced.load(Ordering::SeqCst);
+            if let Some(found) = store.find(&key(&path), |_| true).filter(|found| !found.stale) {
+                let body = found.entry.body.pieces().unwrap_or_default().concat();
+                let said: u64 = String::from_utf8(body).unwrap().parse().unwrap();
+                assert!(said >= known, "{said} after the purge for {known}");
+                kept.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let mark = store.mark();
+            let fetched = source.load(Ordering::SeqCst);
+            std::thread::yield_now();
+            store.insert(mark, &key(&path), entry(fetched.to_string().as_bytes(), &["all"]));
+        }
+    };
+    std::thread::scope(|scope| {
+        let fetch = &fetch;
+        (0..4).for_each(|worker| drop(scope.spawn(move || fetch(worker))));
+        for round in 1..3000 {
+            source.store(round, Ordering::SeqCst);
+            let purge = if round % 50 == 0 { Purge::Prefix("/".into()) } else { tag("all") };
+            let mode = if round % 2 == 0 { PurgeMode::Soft } else { PurgeMode::Hard };
+            store.purge(&purge, mode);
+            announced.store(round, Ordering::SeqCst);
+            (0..20).for_each(|_| std::thread::yield_now());
+        }
+        running.store(false, Ordering::Relaxed);
+    });
+    assert!(kept.load(Ordering::Relaxed) > 100, "nobody found anything");
+}
+
+/// Keys by their popularity: the `n`-th is asked for as 1 / n^skew.
+struct Zipf(Vec<f64>);
+
+impl Zipf {
+    fn new(keys: usize, skew: f64) -> Self {
+        let mut sum = 0.0;
+        let weigh = |rank: usize| {
+            sum += 1.0 / (rank as f64).powf(skew);
+            sum
+        };
+        let mut sums: Vec<f64> = (1..=keys).map(weigh).collect();
+        sums.iter_mut().for_each(|part| *part /= sum);
+        Zipf(sums)
+    }
+
+    fn draw(&self, dice: &mut Dice) -> usize {
+        let point = (dice.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        self.0.partition_point(|sum| *sum < point)
+    }
+}
+
+/// The hit ratio of a list that moves what is used to its end.
+fn ratio_of_lru(trace: &[usize], capacity: usize) -> f64 {
+    let (mut times, mut order, mut hits) = (std::collections::HashMap::new(), std::collections::BTreeMap::new(), 0);
+    for (time, asked) in trace.iter().enumerate() {
+        if let Some(before) = times.insert(*asked, time) {
+            hits += 1;
+            order.remove(&before);
+        }
+        order.insert(time, *asked);
+        if order.len() > capacity
+            && let Some((_, oldest)) = order.pop_first()
+        {
+            times.remove(&oldest);
+        }
+    }
+    f64::from(hits) / trace.len() as f64
+}
+
+/// The hit ratio of the store, and for how many entries it has had room.
+fn ratio_of_store(trace: &[usize], bytes: usize) -> (f64, usize) {
+    let store = Store::new(bytes);
+    for asked in trace {
+        let path = format!("/{asked:08}");
+        if store.find(&key(&path), |_| true).is_none() {
+            put(&store, &path, &[]);
+        }
+    }
+    let counters = store.counters();
+    (counters.hits as f64 / trace.len() as f64, counters.entries as usize)
+}
+
+#[test]
+fn more_is_found_than_with_lru_and_a_scan_pushes_nothing_out() {
+    const KEYS: usize = 40_000;
+    let zipf = Zipf::new(KEYS, 0.9);
+    let mut dice = Dice(11);
+    let drawn: Vec<usize> = (0..120_000).map(|_| zipf.draw(&mut dice)).collect();
+    // Every tenth of the trace a crawler comes by that asks for everything once.
+    let mut next = KEYS;
+    let scan = drawn.chunks(12_000).flat_map(|part| {
+        next += 5_000;
+        part.iter().copied().chain(next - 5_000..next)
+    });
+    let scanned: Vec<usize> = scan.collect();
+    for (name, trace) in [("zipf", &drawn), ("scan", &scanned)] {
+        let (ours, capacity) = ratio_of_store(trace, 2 << 20);
+        let lru = ratio_of_lru(trace, capacity);
+        println!("{name}: {capacity} entries, hit ratio {ours:.3}, LRU {lru:.3}");
+        assert!(ours > lru + 0.02, "{name}: {ours:.3}, LRU {lru:.3}");
+    }
+}
