@@ -15,9 +15,11 @@ pub mod reuse;
 pub mod status;
 pub mod store;
 pub mod tags;
+pub mod tier;
 mod trip;
 mod unkept;
 pub mod vary;
+pub mod wire;
 
 pub use body::{SharedBody, Writer};
 pub use entry::{Entry, Tags};
@@ -26,3 +28,4 @@ pub use parts::Parts;
 pub use place::{Cache, Errand, Fetch, Gained, Question, Reply, Rules, Standing};
 pub use purge::{Mark, Purge, PurgeMode};
 pub use store::{Counters, Found, Store};
+pub use tier::{Shared, Stamp, Tier};

@@ -43,6 +43,11 @@ pub struct Tags(Box<[Name]>);
 pub const MOST_TAGS: usize = 1024;
 
 impl Tags {
+    /// Those with these numbers, as another gateway knows them.
+    pub(crate) fn of_numbers(numbers: Vec<u64>) -> Self {
+        Tags::of(numbers.into_iter().map(Name::of_number).collect())
+    }
+
     /// These tags, each once.
     pub fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Self {
         Tags::of(tags.into_iter().map(|tag| Name::of_tag(tag.as_ref())).collect())

@@ -42,7 +42,7 @@ impl Key {
     }
 
     /// The names by which a purge of a URL finds it: with its host, and without.
-    pub(crate) fn names(&self) -> [Name; 2] {
+    pub fn names(&self) -> [Name; 2] {
         let url = self.url();
         [Name::of_url(url), Name::of_url(path(url))]
     }

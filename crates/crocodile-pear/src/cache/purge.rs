@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::key::{Key, path};
+use super::tier::Stamp;
 
 /// What a purge is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +34,11 @@ pub enum PurgeMode {
 
 /// When a fetch began, among the purges. What was purged after is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(pub(crate) u64);
+pub struct Mark {
+    pub(crate) number: u64,
+    /// The same in the second tier.
+    pub(crate) stamp: Stamp,
+}
 
 /// A tag or a URL, as a number. Two that fall together are purged together, which harms nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +55,10 @@ impl Name {
         Name::of(b'u', url)
     }
 
+    pub(crate) fn of_number(number: u64) -> Self {
+        Name(number)
+    }
+
     /// FNV-1a, and a last mix: the same in every gateway that shares a store, of whatever version.
     fn of(kind: u8, text: &str) -> Self {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -58,7 +67,7 @@ impl Name {
         Name(mixed ^ (mixed >> 32))
     }
 
-    /// Its number.
+    /// Its number, the same in all gateways.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -123,7 +132,8 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn tagged(&self) -> bool {
+    /// Whether it has tags, besides the two names of its URL.
+    pub fn tagged(&self) -> bool {
         self.names.len() > 2
     }
 }
@@ -267,6 +277,23 @@ impl PurgeMode {
 }
 
 impl Purge {
+    /// The name that it is about, if it is about one.
+    pub fn name(&self) -> Option<Name> {
+        match self {
+            Purge::Url(url) => Some(Name::of_url(url)),
+            Purge::Tag(tag) => Some(Name::of_tag(tag)),
+            Purge::Prefix(_) | Purge::All => None,
+        }
+    }
+
+    /// Whether it is about an entry of this key with these tags.
+    pub fn is_about(&self, key: &Key, tags: &[Name]) -> bool {
+        match self.name() {
+            Some(name) => tags.contains(&name) || key.names().contains(&name),
+            None => self.names(&Subject { key, names: &[], mark: 0 }),
+        }
+    }
+
     /// Whether it is about this entry.
     pub(crate) fn names(&self, subject: &Subject<'_>) -> bool {
         match self {

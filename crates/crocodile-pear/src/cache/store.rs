@@ -5,7 +5,7 @@ mod queue;
 mod shard;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
 
@@ -13,6 +13,7 @@ use self::shard::{Held, Shard};
 use super::entry::Entry;
 use super::key::Key;
 use super::purge::{Mark, Name, Purge, PurgeMode, Purges, Subject, Verdict};
+use super::tier::Tier;
 
 /// The entries of all caches of a process.
 pub struct Store {
@@ -23,6 +24,9 @@ pub struct Store {
     index: AtomicUsize,
     bound: AtomicUsize,
     purges: Purges,
+    tier: RwLock<Option<Arc<dyn Tier>>>,
+    /// How many sources of purges are out of reach, which will tell what was missed.
+    suspended: AtomicUsize,
     /// Where the next sweep goes on, and where bytes are looked for.
     sweeper: Mutex<Sweeper>,
     cursor: AtomicUsize,
@@ -102,6 +106,8 @@ impl Store {
             index: AtomicUsize::default(),
             bound: AtomicUsize::new(bytes),
             purges: Purges::default(),
+            tier: RwLock::default(),
+            suspended: AtomicUsize::default(),
             sweeper: Mutex::default(),
             cursor: AtomicUsize::default(),
             insertions: AtomicU64::default(),
@@ -148,20 +154,26 @@ impl Store {
                 return None;
             }
         }
-        let found = Found { entry: held.entry.clone(), stale: held.stale };
+        let suspended = held.subject().tagged() && self.suspended.load(Ordering::Relaxed) > 0;
+        let found = Found { entry: held.entry.clone(), stale: held.stale || suspended };
         shard.touch(at);
         Some(found)
     }
 
     /// When a fetch begins: what is purged from here on is not kept.
     pub fn mark(&self) -> Mark {
-        Mark(self.purges.number())
+        // The stamp first: what is purged in between is newer than both.
+        let stamp = self.tier().map(|tier| tier.stamp()).unwrap_or_default();
+        Mark { number: self.purges.number(), stamp }
     }
 
     /// Keeps an entry whose body is here, in the place of one with the same selector. Says whether it is kept: not if it is too
     /// large, or if it was purged since the mark.
     pub fn insert(&self, mark: Mark, key: &Key, entry: Arc<Entry>) -> bool {
-        let kept = entry.body.is_complete() && self.keep(Held::new(mark, key.clone(), entry));
+        let kept = entry.body.is_complete() && self.keep(Held::new(mark, key.clone(), entry.clone()));
+        if let Some(tier) = self.tier().filter(|_| kept) {
+            tier.keep(mark.stamp, key, &entry);
+        }
         let counter = if kept { &self.insertions } else { &self.refused };
         counter.fetch_add(1, Ordering::Relaxed);
         kept
@@ -210,9 +222,38 @@ impl Store {
         Ok(())
     }
 
+    /// The entry of the second tier of this key that matches; it is kept here from then on.
+    pub async fn find_shared(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<Found> {
+        let tier = self.tier()?;
+        // Before it is asked: what is purged meanwhile is not kept here.
+        let number = self.purges.number();
+        let shared = tier.find(key).await.into_iter().filter(|shared| matches(&shared.entry));
+        let newest = shared.max_by_key(|shared| shared.stamp)?;
+        let (entry, mark) = (Arc::new(newest.entry), Mark { number, stamp: newest.stamp });
+        let held = Held::new(mark, key.clone(), entry.clone());
+        // Purged meanwhile: it is not even given.
+        let (stale, _) = self.purges.admit(&held.subject())?;
+        if !newest.stale {
+            self.keep(held);
+        }
+        Some(Found { entry, stale: stale || newest.stale })
+    }
+
+    /// Sets the second tier.
+    pub fn set_tier(&self, tier: Option<Arc<dyn Tier>>) {
+        *self.tier.write().unwrap_or_else(PoisonError::into_inner) = tier;
+    }
+
+    fn tier(&self) -> Option<Arc<dyn Tier>> {
+        self.tier.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Removes all entries of a key.
     pub fn remove(&self, key: &Key) {
         while self.remove_one(key, |_| true) {}
+        if let Some(tier) = self.tier() {
+            tier.remove(key);
+        }
     }
 
     /// Removes this entry, if it is still there.
@@ -250,6 +291,15 @@ impl Store {
 
     /// Purges: from here on nobody is given what it is about, nor is what is being fetched kept.
     pub fn purge(&self, purge: &Purge, mode: PurgeMode) {
+        // The tier first: who looks there after the purge here finds it purged, or knows that it is to be.
+        if let Some(tier) = self.tier() {
+            tier.purge(purge, mode);
+        }
+        self.purge_here(purge, mode);
+    }
+
+    /// The same in this store alone: the second tier knows of it.
+    pub fn purge_here(&self, purge: &Purge, mode: PurgeMode) {
         self.purged.fetch_add(1, Ordering::Relaxed);
         let sweep = self.purges.note(purge, mode);
         match purge {
@@ -292,6 +342,16 @@ impl Store {
     /// A source of events is back. Each call of [`Store::distrust`] has one of this.
     pub fn trust(&self) {
         self.purges.trust();
+    }
+
+    /// A source of purges is out of reach, but will tell what was missed: what has tags counts as stale until then.
+    pub fn suspend(&self) {
+        self.suspended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It is in reach again, and has told. Each call of [`Store::suspend`] has one of this.
+    pub fn resume(&self) {
+        self.suspended.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// What it has, and has done.
@@ -445,7 +505,7 @@ impl Held {
     fn new(mark: Mark, key: Key, entry: Arc<Entry>) -> Box<Self> {
         let names: Box<[Name]> = key.names().iter().chain(entry.tags.names()).copied().collect();
         let cost = size_of::<Held>() + size_of_val(&*names) + key.size() + entry.cost() + shard::ALLOCATIONS;
-        Box::new(Held { key, names, mark: mark.0, checked: 0, stale: false, cost, entry })
+        Box::new(Held { key, names, mark: mark.number, checked: 0, stale: false, cost, entry })
     }
 
     fn subject(&self) -> Subject<'_> {
