@@ -13,6 +13,7 @@ pub mod offload;
 pub mod plan;
 pub mod problem;
 pub mod scope;
+pub mod socket;
 pub mod spec;
 pub mod step;
 pub mod steps;

@@ -45,6 +45,7 @@ pub use self::tls::{TlsSettings, TlsVersion, refusal};
 pub use crate::http1::fields::may_send;
 
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
@@ -74,13 +75,24 @@ use crate::limiter::LogLimiter;
 use crate::scope::Scope;
 use crate::spec::Timeout;
 
+/// Where a server is.
+#[derive(Clone, Debug)]
+pub struct Location {
+    /// Scheme `http` or `https`, authority, base path.
+    pub url: Uri,
+    /// Its share of the calls, relative to those of the other servers.
+    pub weight: u32,
+    /// The Unix socket that it listens on, instead of the host and port of the URL.
+    pub socket: Option<Arc<Path>>,
+}
+
 /// The configuration of an upstream.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
-    /// Its servers, at least one: a URL (scheme `http` or `https`, authority, base path) and a weight.
-    pub servers: Vec<(Uri, u32)>,
+    /// Its servers, at least one.
+    pub servers: Vec<Location>,
     /// Which versions of HTTP are used.
     pub protocol: Protocol,
     /// TLS settings for `https`.
@@ -119,7 +131,7 @@ impl Settings {
     pub fn new(name: impl Into<Arc<str>>, url: Uri) -> Self {
         Settings {
             name: name.into(),
-            servers: vec![(url, 1)],
+            servers: vec![Location { url, weight: 1, socket: None }],
             protocol: Protocol::Auto,
             tls: TlsSettings::default(),
             resolver: None,
@@ -310,7 +322,7 @@ impl Upstream {
     /// `Internal`, saying what is wrong with the URL.
     pub fn new(mut settings: Settings) -> Result<Arc<Self>, Error> {
         let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
-        let server = |(url, weight): &(Uri, u32)| Server::new(url, *weight, &settings);
+        let server = |location: &Location| Server::new(location, &settings);
         let servers = settings.servers.iter().map(server).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
         match servers.len() {
             0 => return Err(wrong("an upstream needs a URL".to_owned())),
@@ -483,7 +495,7 @@ impl ServerState {
         let (breaker, eject) = (standing.and_then(|s| s.breaker.as_ref()), standing.and_then(|s| s.eject.as_ref()));
         let health = standing.and_then(|s| s.health.as_ref());
         ServerState {
-            address: format!("{}{}", server.authority, server.base),
+            address: format!("{}{}", server.place, server.base),
             up: server.is_in(),
             open: breaker.is_some_and(Breaker::is_open),
             opened: breaker.map_or(0, Breaker::opened),

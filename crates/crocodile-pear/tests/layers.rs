@@ -10,6 +10,7 @@ const LIBRARY: &[&str] = &[
     "error",
     "problem",
     "spec",
+    "socket",
     "timeline",
     "limiter",
     "alarm",

@@ -13,5 +13,7 @@ mod dns;
 mod h2;
 #[path = "protocols/tls.rs"]
 mod tls;
+#[path = "protocols/unix.rs"]
+mod unix;
 #[path = "protocols/upgrade.rs"]
 mod upgrade;

@@ -153,15 +153,16 @@ fn gcd(a: u32, b: u32) -> u32 {
 mod tests {
     use std::sync::atomic::AtomicI64;
 
-    use super::super::Settings;
     use super::super::server::{Trial, Went};
+    use super::super::{Location, Settings};
     use super::*;
 
     fn servers(weights: &[u32]) -> Vec<Server> {
         let url = "http://127.0.0.1:9".parse().expect("a URL");
         let mut settings = Settings::new("shop", url);
-        settings.servers = weights.iter().map(|weight| (settings.servers[0].0.clone(), *weight)).collect();
-        let server = |(url, weight): &(_, u32)| Server::new(url, *weight, &settings).expect("a URL");
+        let only = settings.servers.remove(0);
+        settings.servers = weights.iter().map(|weight| Location { weight: *weight, ..only.clone() }).collect();
+        let server = |location: &Location| Server::new(location, &settings).expect("a URL");
         settings.servers.iter().map(server).collect()
     }
 

@@ -1,24 +1,27 @@
-//! New connections to a server: DNS, TCP, TLS.
+//! New connections to a server: DNS, TCP or a Unix socket, TLS.
 
 use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 use super::io::Io;
 use super::resolve::{Name, Resolver};
 use super::tls::Tls;
 use crate::error::{Error, Kind};
+use crate::socket::Socket;
 use crate::spec::Timeout;
 
 /// Opens connections to one server.
 pub(super) struct Connector {
     host: Host,
     tls: Option<Tls>,
-    /// Host and port, for operators.
+    /// Host and port, or the Unix socket, for operators.
     written: Box<str>,
     /// Whether the latest attempt has failed.
     failing: AtomicBool,
@@ -31,6 +34,8 @@ enum Host {
     /// An address: nothing to look up.
     Address(SocketAddr),
     Name(Arc<Name>),
+    /// A Unix socket.
+    Socket(Arc<Path>),
 }
 
 /// Which versions of HTTP a connection is opened for.
@@ -63,6 +68,15 @@ impl Connector {
             Ok(address) => Host::Address(SocketAddr::new(address, port)),
             Err(_) => Host::Name(Arc::new(Name::new(host, port, resolver.cloned()))),
         };
+        Connector::to(host, written, tls)
+    }
+
+    /// To a Unix socket.
+    pub(super) fn unix(path: &Arc<Path>, tls: Option<Tls>) -> Self {
+        Connector::to(Host::Socket(path.clone()), unix(path), tls)
+    }
+
+    fn to(host: Host, written: Box<str>, tls: Option<Tls>) -> Self {
         let (failed, distrusted) = (AtomicU64::new(0), AtomicU64::new(0));
         Connector { host, tls, written, failing: AtomicBool::new(false), failed, distrusted }
     }
@@ -71,10 +85,10 @@ impl Connector {
         self.tls.is_some()
     }
 
-    /// The host name; `None` if the URL has an address.
+    /// The host name that is looked up; `None` if there is nothing to look up.
     pub(super) fn name(&self) -> Option<&Arc<Name>> {
         match &self.host {
-            Host::Address(_) => None,
+            Host::Address(_) | Host::Socket(_) => None,
             Host::Name(name) => Some(name),
         }
     }
@@ -106,11 +120,12 @@ impl Connector {
     }
 
     async fn reach(&self, offer: Offer) -> Result<Io, Fault> {
-        let stream = match &self.host {
-            Host::Address(address) => connect(*address).await,
-            Host::Name(name) => name.connect().await,
-        }?;
-        let Some(tls) = &self.tls else { return Ok(Io::Tcp(stream)) };
+        let stream: Socket = match &self.host {
+            Host::Address(address) => connect(*address).await?.into(),
+            Host::Name(name) => name.connect().await?.into(),
+            Host::Socket(path) => connect_unix(path).await?.into(),
+        };
+        let Some(tls) = &self.tls else { return Ok(Io::Clear(stream)) };
         let connected = tls.connect(stream, offer).await;
         if connected.is_err() {
             self.distrusted.fetch_add(1, Ordering::Relaxed);
@@ -150,6 +165,28 @@ pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Fault> {
     // A head is written whole, so Nagle's algorithm would only delay it. Without the option the call works all the same.
     let _ = stream.set_nodelay(true);
     Ok(stream)
+}
+
+/// How operators read where a Unix socket is.
+pub(super) fn unix(path: &Path) -> Box<str> {
+    format!("unix:{}", path.display()).into()
+}
+
+/// The time between two attempts at a Unix socket whose queue is full.
+const QUEUED: Duration = Duration::from_millis(5);
+
+async fn connect_unix(path: &Path) -> Result<UnixStream, Fault> {
+    loop {
+        match UnixStream::connect(path).await {
+            Ok(stream) => return Ok(stream),
+            // Where TCP would wait for a place in the queue, a Unix socket refuses.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(QUEUED).await,
+            Err(error) => {
+                let (kind, told) = explain(&error);
+                return Err(Fault::new(kind, told, format!("{}: {error}", path.display())));
+            }
+        }
+    }
 }
 
 /// The cause for the client, without an address.

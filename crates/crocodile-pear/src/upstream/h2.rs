@@ -86,7 +86,7 @@ impl Session {
     /// Starts HTTP/2. The session ends with `span`, or when nothing refers to it any more.
     pub(super) async fn open(io: Io, max_head: usize, span: Span, home: Home) -> Result<Arc<Self>, Error> {
         match io {
-            Io::Tcp(stream) => shake(stream, max_head, span, home).await,
+            Io::Clear(stream) => shake(stream, max_head, span, home).await,
             Io::Tls(stream) => shake(stream, max_head, span, home).await,
         }
     }

@@ -64,7 +64,7 @@ pub(super) async fn wait(
             let silent = before.silent(Heard::of(&upstream, exchange.at), doubted);
             if silent && !told {
                 told = true;
-                let (name, server) = (upstream.name(), &exchange.server().authority);
+                let (name, server) = (upstream.name(), &exchange.server().place);
                 tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, server = &**server, "the server answers no call while others do: the call counts as failed");
                 upstream.note(exchange, *turn, &outcome);
                 *turn = Turn::PLAIN;

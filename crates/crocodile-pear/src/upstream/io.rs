@@ -1,4 +1,4 @@
-//! The bytes of one connection to an upstream, over TCP or TLS.
+//! The bytes of one connection to an upstream, in clear or over TLS.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use super::tls;
 use crate::http1::scratch;
+use crate::socket::Socket;
 
 /// What carries a connection's bytes.
 pub(super) enum Io {
-    Tcp(TcpStream),
+    Clear(Socket),
     Tls(Box<tls::Stream>),
 }
 
@@ -33,7 +33,7 @@ impl Io {
     /// Reads once, into this buffer.
     pub(super) fn poll_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
-            Io::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Io::Clear(stream) => Pin::new(stream).poll_read(cx, buf),
             Io::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
         }
     }
@@ -41,8 +41,8 @@ impl Io {
     /// Writes what the socket takes, in one call.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match (self, parts) {
-            (Io::Tcp(stream), [part]) => Pin::new(stream).poll_write(cx, part),
-            (Io::Tcp(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
+            (Io::Clear(stream), [part]) => Pin::new(stream).poll_write(cx, part),
+            (Io::Clear(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
             (Io::Tls(stream), parts) => Pin::new(stream.as_mut()).poll_write_vectored(cx, parts),
         }
     }
@@ -50,7 +50,7 @@ impl Io {
     /// Hands on to the socket what was written; only TLS holds something back.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Io::Tcp(_) => Poll::Ready(Ok(())),
+            Io::Clear(_) => Poll::Ready(Ok(())),
             Io::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
         }
     }
@@ -58,15 +58,14 @@ impl Io {
     /// Says that nothing more is written.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Io::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Io::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
             Io::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         }
     }
 
     /// Has it reset when it is dropped: nobody takes for whole what ended before its end.
     pub(super) fn break_off(&mut self) {
-        // A socket that takes no option any more is closed already.
-        let _ = self.socket().set_zero_linger();
+        self.socket().reset_on_drop();
         if let Io::Tls(stream) = self {
             stream.break_off();
         }
@@ -75,20 +74,22 @@ impl Io {
     /// Has the kernel find out whether the other side is still there while nobody says anything.
     pub(super) fn probe(&self, every: Duration) {
         let keepalive = TcpKeepalive::new().with_time(every).with_interval(every);
-        // Without it the peer is missed later.
-        let _ = SockRef::from(self.socket()).set_tcp_keepalive(&keepalive);
+        // Without it the peer is missed later. A Unix socket ends with its process.
+        if let Socket::Tcp(stream) = self.socket() {
+            let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+        }
     }
 
-    fn socket(&self) -> &TcpStream {
+    fn socket(&self) -> &Socket {
         match self {
-            Io::Tcp(stream) => stream,
+            Io::Clear(stream) => stream,
             Io::Tls(stream) => stream.socket(),
         }
     }
 
-    /// The address at the other end.
+    /// The address at the other end; a Unix socket has none.
     pub(super) fn peer(&self) -> Option<IpAddr> {
-        self.socket().peer_addr().ok().map(|address| address.ip())
+        self.socket().peer()
     }
 
     /// Whether TLS has chosen HTTP/2.

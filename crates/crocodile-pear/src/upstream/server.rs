@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
-use http::{StatusCode, Uri};
+use http::StatusCode;
 
 use super::breaker::Breaker;
-use super::connect::Connector;
+use super::connect::{Connector, unix};
 use super::eject::Eject;
 use super::forward::Host;
 use super::health::Health;
@@ -16,7 +16,7 @@ use super::link::Origin;
 use super::outage::Pass;
 use super::pool::Pool;
 use super::tls::Tls;
-use super::{Outcome, Protocol, Settings};
+use super::{Location, Outcome, Protocol, Settings};
 use crate::error::{Error, Kind};
 
 /// One server of an upstream.
@@ -27,6 +27,8 @@ pub(super) struct Server {
     pub(super) origin: Origin,
     /// Host and port, as in the URL.
     pub(super) authority: Box<str>,
+    /// Where operators find it: host and port, or a Unix socket.
+    pub(super) place: Box<str>,
     /// The `host` of calls that bring none of their own.
     pub(super) host: Box<str>,
     /// The path before every call's own.
@@ -96,7 +98,8 @@ impl Turn {
 impl Server {
     /// # Errors
     /// What is wrong with the URL.
-    pub(super) fn new(url: &Uri, weight: u32, settings: &Settings) -> Result<Self, String> {
+    pub(super) fn new(location: &Location, settings: &Settings) -> Result<Self, String> {
+        let Location { url, weight, socket } = location;
         let nowhere = || "the URL of an upstream needs a host".to_owned();
         let authority = url.authority().ok_or_else(nowhere)?;
         if authority.as_str().contains('@') {
@@ -114,13 +117,17 @@ impl Server {
             _ => return Err("the URL of an upstream must begin with http:// or https://".to_owned()),
         };
         let port = authority.port_u16().unwrap_or(port);
-        let connector = Connector::new(authority.host(), port, tls, settings.resolver.as_ref());
+        let connector = match socket {
+            Some(path) => Connector::unix(path, tls),
+            None => Connector::new(authority.host(), port, tls, settings.resolver.as_ref()),
+        };
         Ok(Server {
             pool: Arc::new(Pool::new(settings.connections.clone(), connector.name().cloned())),
             connector,
             protocol: settings.protocol,
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
+            place: socket.as_deref().map_or_else(|| authority.as_str().into(), unix),
             host: match &settings.forward.host {
                 Host::Named(host) => host.clone(),
                 Host::Server | Host::Keep => authority.as_str().into(),
@@ -128,7 +135,7 @@ impl Server {
             base: url.path().trim_end_matches('/').into(),
             load: AtomicI64::new(0),
             heard: AtomicU64::new(0),
-            weight: weight.max(1),
+            weight: (*weight).max(1),
             standing: Standing::new(settings).map(Box::new),
         })
     }

@@ -1,6 +1,7 @@
 //! An upstream in the configuration.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use http::Uri;
 use super::tls::{Part, Tls};
 use super::{
     BalanceSpec, BreakerSpec, Connections, CredentialsSpec, FieldsSpec, Forward, ForwardedSpec, HealthSpec, HostSpec,
-    Resolver, RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
+    Location, Resolver, RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
 };
 use crate::cache::Store;
 use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
+use crate::socket;
 use crate::spec;
 use crate::spec::{Entries, Located, Timeout, defaults, only};
 
@@ -22,6 +24,9 @@ spec! {
     pub struct UpstreamSpec {
         /// Scheme, host, port and a path that every call's path is appended to: `http://127.0.0.1:8000/api`.
         pub url: Option<Located<String>>,
+        /// The path of the Unix socket that the server of `url` listens on: `/run/app.sock`. It is connected to instead of the host
+        /// and port of the URL, which then only give the `host` of calls, and the name in its certificate.
+        pub socket: Option<Located<String>>,
         /// Instead of `url`: the servers of the same API, each a URL or a URL with a weight.
         #[was = "endpoints"]
         pub servers: Option<Vec<ServerSpec>>,
@@ -82,6 +87,8 @@ spec! {
     pub struct ServerSpec {
         /// As the `url` of an upstream.
         pub url: Located<String>,
+        /// As the `socket` of an upstream.
+        pub socket: Option<Located<String>>,
         /// Its share of the calls, relative to the weights of the other servers: 1 to 100.
         pub weight: NonZeroU32 = NonZeroU32::MIN,
     }
@@ -275,7 +282,7 @@ impl UpstreamSpec {
             balance: self.balance.clone(),
             health: self.health.clone(),
             credentials,
-            ..Settings::new(name, servers.first()?.0.clone())
+            ..Settings::new(name, servers.first()?.url.clone())
         };
         match Upstream::new(Settings { servers, ..settings }) {
             Ok(upstream) => Some(upstream),
@@ -285,10 +292,10 @@ impl UpstreamSpec {
 
     /// Its servers, as written.
     fn locations(&self, name: &str, span: Span, problems: &mut Problems) -> Option<Vec<ServerSpec>> {
-        let plain = |url: &Located<String>| ServerSpec { url: url.clone(), weight: NonZeroU32::MIN };
+        let plain = |url: &Located<String>, socket| ServerSpec { url: url.clone(), socket, weight: NonZeroU32::MIN };
         let written = match (&self.url, &self.urls, &self.servers) {
-            (Some(url), None, None) => vec![plain(url)],
-            (None, Some(urls), None) => urls.iter().map(plain).collect(),
+            (Some(url), None, None) => vec![plain(url, self.socket.clone())],
+            (None, Some(urls), None) => urls.iter().map(|url| plain(url, None)).collect(),
             (None, None, Some(servers)) => servers.clone(),
             (None, None, None) => Vec::new(),
             _ => {
@@ -296,6 +303,13 @@ impl UpstreamSpec {
                 return problems.error(span, message, "keep one of `url`, `servers` and `urls`");
             }
         };
+        if let (Some(socket), None) = (&self.socket, &self.url) {
+            let remedy = match written.as_slice() {
+                [] => "add `url: http://localhost`: its host and path are those of calls".to_owned(),
+                _ => format!("write it beside the URL of its server: `{{ url: http://localhost, socket: {socket} }}`"),
+            };
+            return problems.error(socket.span, "`socket` is without its `url`", remedy);
+        }
         if written.is_empty() {
             return problems.error(span, format!("`{name}` has no URL"), "add `url: http://host:port/path`");
         }
@@ -306,7 +320,7 @@ impl UpstreamSpec {
     fn tls(
         &self,
         written: &[ServerSpec],
-        read: Option<&[(Uri, u32)]>,
+        read: Option<&[Location]>,
         files: Files<'_>,
         problems: &mut Problems,
     ) -> Option<TlsSettings> {
@@ -314,13 +328,15 @@ impl UpstreamSpec {
         // The files are checked even if a URL is wrong.
         let Some(read) = read else { return spec.compile("localhost", files, problems) };
         let mut sound = true;
-        for (location, (url, _)) in written.iter().zip(read).filter(|(_, (url, _))| url.scheme_str() != Some("https")) {
+        for (location, Location { url, .. }) in
+            written.iter().zip(read).filter(|(_, read)| read.url.scheme_str() != Some("https"))
+        {
             let authority = url.authority().map_or("", |authority| authority.as_str());
             let remedy = format!("write `https://{authority}`, or leave out `tls`");
             problems.error::<()>(location.url.span, "`tls` needs an `https` URL", remedy);
             sound = false;
         }
-        let host = read.first().and_then(|(url, _)| url.host()).unwrap_or("localhost");
+        let host = read.first().and_then(|read| read.url.host()).unwrap_or("localhost");
         if sound { spec.compile(host, files, problems) } else { None }
     }
 }
@@ -328,19 +344,41 @@ impl UpstreamSpec {
 /// The round robin has one entry per unit of weight; a hundred is fine enough.
 const MOST_WEIGHT: u32 = 100;
 
-/// Every URL with its weight.
-fn servers(written: &[ServerSpec], problems: &mut Problems) -> Option<Vec<(Uri, u32)>> {
+/// Every server.
+fn servers(written: &[ServerSpec], problems: &mut Problems) -> Option<Vec<Location>> {
     let server = |written: &ServerSpec| {
         let weight = written.weight.get();
         if weight > MOST_WEIGHT {
             let message = format!("the weight {weight} is more than {MOST_WEIGHT}");
             problems.error::<()>(written.url.span, message, "weights are relative: make all of them smaller");
         }
-        url(&written.url, problems).map(|url| (url, weight)).filter(|_| weight <= MOST_WEIGHT)
+        let (url, socket) = (url(&written.url, problems), unix(written.socket.as_ref(), problems));
+        Some(Location { url: url?, weight, socket: socket? }).filter(|_| weight <= MOST_WEIGHT)
     };
     // All are read before a failure ends it, so that every problem is reported.
     let servers: Vec<_> = written.iter().map(server).collect();
     servers.into_iter().collect()
+}
+
+/// The Unix socket, if one is written.
+fn unix(written: Option<&Located<String>>, problems: &mut Problems) -> Option<Option<Arc<Path>>> {
+    let Some(written) = written else { return Some(None) };
+    match socket::path(written.as_str()) {
+        Ok(path) => Some(Some(path.into())),
+        Err(_) if problems.found_within(written.span) => None,
+        Err((message, remedy)) => problems.error(written.span, message, remedy),
+    }
+}
+
+/// What to write instead of a Unix socket in a URL, as others have it: `http://unix:/run/app.sock:/api`, `unix//run/app.sock`.
+fn habit(text: &str) -> Option<String> {
+    const FORMS: [&str; 3] = ["unix//", "unix://", "unix:"];
+    let (scheme, rest) = text.split_once("://unix:").map_or(("http", text), |(scheme, _)| (scheme, text));
+    let rest = rest.strip_prefix("http://").or_else(|| rest.strip_prefix("https://")).unwrap_or(rest);
+    let rest = FORMS.iter().find_map(|form| rest.strip_prefix(form))?;
+    let (socket, path) = rest.split_once(':').unwrap_or((rest, ""));
+    let socket = socket.trim_matches('/');
+    Some(format!("write `url: {scheme}://localhost{path}` and `socket: /{socket}`"))
 }
 
 pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
@@ -349,6 +387,9 @@ pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<
     };
     if problems.found_within(written.span) {
         return None;
+    }
+    if let Some(remedy) = habit(written.as_str()) {
+        return wrong("a URL has no Unix socket in it", &remedy, problems);
     }
     let remedy = remedy(written.as_str());
     let remedy = remedy.as_str();

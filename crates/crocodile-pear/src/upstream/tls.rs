@@ -12,13 +12,13 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use self::trust::{Trust, UnknownIssuer};
 use super::connect::{Fault, Offer};
 use crate::error::{Error, Kind};
+use crate::socket::Socket;
 
 /// Tickets kept for session resumption: each is used once, and a burst of new connections needs several.
 const TICKETS: usize = 32;
@@ -76,13 +76,13 @@ pub(super) struct Tls {
 
 /// A TLS connection; it sends `close_notify` when it is dropped.
 pub(super) struct Stream {
-    stream: TlsStream<TcpStream>,
+    stream: TlsStream<Socket>,
     broken: bool,
 }
 
 impl Stream {
     /// What carries it.
-    pub(super) fn socket(&self) -> &TcpStream {
+    pub(super) fn socket(&self) -> &Socket {
         self.stream.get_ref().0
     }
 
@@ -170,7 +170,7 @@ impl Tls {
     ///
     /// # Errors
     /// `Unreachable`, saying whose fault it is.
-    pub(super) async fn connect(&self, stream: TcpStream, offer: Offer) -> Result<Box<Stream>, Fault> {
+    pub(super) async fn connect(&self, stream: Socket, offer: Offer) -> Result<Box<Stream>, Fault> {
         let connector = match offer {
             Offer::All => &self.connector,
             Offer::Http1 => &self.http1,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::upstream::{Call, Settings, Upstream};
+use crocodile_pear::upstream::{Call, Location, Settings, Upstream};
 use http::Method;
 use http_body_util::BodyExt;
 
@@ -22,6 +22,11 @@ pub fn upstream(url: &str, set: impl FnOnce(&mut Settings)) -> Arc<Upstream> {
     let mut settings = Settings::new("books", url.parse().unwrap());
     set(&mut settings);
     Upstream::new(settings).unwrap()
+}
+
+/// A further server.
+pub fn at(url: &str) -> Location {
+    Location { url: url.parse().unwrap(), weight: 1, socket: None }
 }
 
 /// The whole body of an answer.

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::authority::Authority;
-use crate::call::{count, fetch, get, in_flight, upstream, with};
+use crate::call::{at, count, fetch, get, in_flight, upstream, with};
 
 const SWITCH: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\nX-A: b\r\n\r\n";
@@ -272,7 +272,7 @@ async fn a_server_that_cannot_be_reached_leaves_another() {
     let urls = [&gone, &there].map(|listener| format!("http://{}", listener.local_addr().unwrap()));
     drop(gone);
     let [first, second] = urls;
-    let upstream = upstream(&first, |settings| settings.servers.push((second.parse().unwrap(), 1)));
+    let upstream = upstream(&first, |settings| settings.servers.push(at(&second)));
     let scene = Scene { listener: there, upstream };
     for _ in 0..4 {
         drop(scene.switched().await);
