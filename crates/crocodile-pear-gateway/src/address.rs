@@ -1,17 +1,69 @@
 //! An address to listen on, as written.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use crocodile_pear::socket;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
 
-/// Reads `HOST:PORT`; `localhost` is the machine itself, and `:PORT` every address of it.
-pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<SocketAddr> {
+/// Where one may listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// At an address of the network.
+    Network(SocketAddr),
+    /// At a Unix socket.
+    Unix(Arc<Path>),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Network(address) => address.fmt(f),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Address {
+    /// The port, if it has one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Address::Network(address) => Some(address.port()),
+            Address::Unix(_) => None,
+        }
+    }
+
+    /// Whether one listener takes what the other is for.
+    pub fn clashes(&self, other: &Address) -> bool {
+        match (self, other) {
+            (Address::Network(one), Address::Network(other)) => clash(*one, *other),
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// Reads `HOST:PORT`; `localhost` is the machine itself, and `:PORT` every address of it. `unix:/PATH` is a Unix socket.
+pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<Address> {
     let text = written.as_str();
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match socket::path(path) {
+            _ if path.starts_with("//") => {
+                let remedy = format!("write `unix:/{}`", path.trim_start_matches('/'));
+                problems.error(written.span, format!("`{text}` is no address"), remedy)
+            }
+            Ok(path) => Some(Address::Unix(path.into())),
+            Err(_) if problems.found_within(written.span) => None,
+            Err((message, remedy)) => problems.error(written.span, message, remedy),
+        };
+    }
     let spelled = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let spelled = spelled.or_else(|| text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}")));
     match spelled.as_deref().unwrap_or(text).parse() {
-        Ok(address) => Some(address),
+        Ok(address) => Some(Address::Network(address)),
         Err(_) if problems.found_within(written.span) => None,
         Err(_) => problems.error(written.span, format!("`{text}` is no address"), remedy(text)),
     }
@@ -22,6 +74,9 @@ fn remedy(text: &str) -> String {
     const BOTH: &str = "write `127.0.0.1:8080` or `[::1]:8080`";
     if text.contains("${") {
         return "a variable is named with capitals, digits and `_`: `${PORT}`".to_owned();
+    }
+    if let Some(path) = text.strip_prefix("unix/").or_else(|| text.strip_prefix('/')) {
+        return format!("write `unix:/{}`", path.trim_start_matches('/'));
     }
     if let Some((_, rest)) = text.split_once("://") {
         return format!("write `{}`", rest.trim_end_matches('/'));
@@ -45,8 +100,7 @@ fn remedy(text: &str) -> String {
     }
 }
 
-/// Whether one listener takes what the other is for.
-pub fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     let same = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && same
 }
@@ -70,6 +124,7 @@ mod tests {
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("localhost:80", "127.0.0.1:80"),
             (":80", "0.0.0.0:80"),
+            ("unix:/run/app.sock", "unix:/run/app.sock"),
             ("[::1]:0", "[::1]:0"),
         ] {
             assert_eq!(told(text).as_deref(), Ok(address));
@@ -88,6 +143,10 @@ mod tests {
             ("127.0.0.1:80800", "a port is a number up to 65535"),
             ("gateway.example:80", "a name is no address: write `127.0.0.1:80`, or `0.0.0.0:80` for every address"),
             ("127.0.0.1:${port}", "a variable is named with capitals, digits and `_`: `${PORT}`"),
+            ("unix//run/app.sock", "write `unix:/run/app.sock`"),
+            ("unix:///run/app.sock", "write `unix:/run/app.sock`"),
+            ("/run/app.sock", "write `unix:/run/app.sock`"),
+            ("unix:app.sock", "write the whole path, from `/` on"),
             ("nowhere", "write `127.0.0.1:8080` or `[::1]:8080`"),
         ] {
             assert_eq!(told(text), Err(remedy.to_owned()));

@@ -2,42 +2,61 @@
 
 mod cache;
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use crocodile_pear::flow::Body;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 
+use crate::address::Address;
 use crate::live::Live;
 use crate::metrics;
 use crate::respond;
-use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Refusal, Reply, Settings, Shutdown};
+use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Mode, Refusal, Reply, Settings, Shutdown};
 
-/// Serves operators on a thread of its own, until the process ends: they may watch how it does. `shutdown` is that of the
-/// clients' listener, `hosts` are the names by which operators call this one.
+/// The operators' listener while it serves.
+pub struct Serving {
+    shutdown: Shutdown,
+    thread: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Ends it at once.
+    pub fn end(self) {
+        self.shutdown.end();
+        // A panic has been told.
+        let _ = self.thread.join();
+    }
+}
+
+/// Serves operators on a thread of its own, until it is ended: they may watch how the gateway stops. `clients` is the shutdown of
+/// the clients' listeners, `hosts` are the names by
+/// which operators call this one.
 ///
 /// # Errors
 /// When the address cannot be listened on.
 pub fn begin(
-    address: SocketAddr,
+    address: &Address,
     hosts: &[String],
     live: Arc<Live>,
-    shutdown: Shutdown,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let listeners = Listeners::bind(address, 1)?;
-    tracing::info!("health and metrics on http://{}", listeners.address());
+    clients: Shutdown,
+) -> Result<Serving, Box<dyn std::error::Error>> {
+    let mut listeners = Listeners::new(1);
+    let address = listeners.add(address, Mode::default(), Arc::default())?;
+    tracing::info!("health and metrics on http://{address}");
     let hosts: Arc<[String]> = hosts.into();
-    let serve = move || -> io::Result<()> {
+    let shutdown = Shutdown::default();
+    let ended = shutdown.clone();
+    let serve = move || {
         let settings = Settings { max_connections: 64, stack: 2 << 20, ..Settings::default() };
-        let admin = |_| Admin { live: live.clone(), shutdown: shutdown.clone(), hosts: hosts.clone() };
-        server::serve(listeners, &settings, &Shutdown::default(), admin)
+        let admin = |_| Admin { live: live.clone(), shutdown: clients.clone(), hosts: hosts.clone() };
+        if let Err(error) = server::serve(listeners, &settings, &ended, admin) {
+            tracing::error!(%error, "health and metrics cannot be served");
+        }
     };
-    thread::Builder::new().name("admin".into()).spawn(serve)?;
-    Ok(())
+    Ok(Serving { shutdown, thread: thread::Builder::new().name("admin".into()).spawn(serve)? })
 }
 
 struct Admin {

@@ -26,8 +26,8 @@ pub enum Key {
     None,
     /// As all others.
     Everyone,
-    /// As its client's address.
-    Address(IpAddr),
+    /// As its client's address; those of Unix sockets have none, and are counted together.
+    Address(Option<IpAddr>),
     /// As the value of an expression.
     Text(String),
     /// The expression failed. Such requests are counted together: a client that makes it fail gains nothing.
@@ -55,7 +55,7 @@ impl By {
             By::Everyone => return Key::Everyone,
             By::Address => {
                 let client = scope.facts().client();
-                return client.map_or(Key::None, |client| Key::Address(client.address.ip().to_canonical()));
+                return client.map_or(Key::None, |client| Key::Address(client.address.ip()));
             }
             By::Expression(filter, failures) => (filter, failures),
         };

@@ -29,7 +29,7 @@ pub use versions::{AdaptSpec, Api, Placed, plain};
 spec! {
     /// A gateway: where it listens, which APIs it calls, and what it answers.
     pub struct Document {
-        /// Where clients connect: an address `HOST:PORT`, a map with settings, or a list of these. Port 0 takes a free
+        /// Where clients connect: an address `HOST:PORT` or `unix:/PATH`, a map with settings, or a list of these. Port 0 takes a free
         /// port.
         pub listen: ListenSpec = ListenSpec::default(),
         /// Where operators connect: health, metrics, purges of the cache. Off by default.
@@ -203,9 +203,10 @@ spec! {
         /// The most bytes of a request's target; a longer one is refused with 414.
         pub max_target: Size = Size(8 << 10),
         /// The most connections of one client address; further ones are reset as they come. An IPv6 address counts as its network of
-        /// 64 bits. Behind a proxy, all connections have the address of the proxy. No bound unless set.
+        /// 64 bits. Behind a proxy, all connections have the address of the proxy, unless `proxy_protocol` says that of the client.
+        /// Connections of a Unix socket are not counted. No bound unless set.
         pub connections_per_address: Option<NonZeroU32>,
-        /// The proxies in front, as networks or addresses: what they say in `Forwarded` (RFC 7239) or in `X-Forwarded-For`, `-Proto`
+        /// The proxies in front, as networks or addresses, or `unix` for those at Unix sockets: what they say in `Forwarded` (RFC 7239) or in `X-Forwarded-For`, `-Proto`
         /// and `-Host` of the client is believed. The addresses are read from the right, up to the first that is not among these.
         /// Where both are there and name two clients, neither is believed.
         pub trust: Vec<Network> = Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crocodile_pear::scope::ClientFacts;
+use crocodile_pear::scope::{ClientAddress, ClientFacts};
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
@@ -27,7 +27,7 @@ struct Hop {
 
 impl Trust {
     /// Whether a proxy at this address is believed.
-    pub fn trusts(&self, address: IpAddr) -> bool {
+    pub fn trusts(&self, address: ClientAddress) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 
@@ -49,7 +49,7 @@ impl Trust {
             None => return,
         };
         if let Some(address) = hop.address {
-            client.address = address;
+            client.address = address.into();
         }
         match hop.proto.as_deref() {
             Some(proto) if proto.eq_ignore_ascii_case("https") => client.tls = true,
@@ -70,7 +70,7 @@ impl Trust {
                 proto: hop.proto.clone().or(before.proto),
                 host: hop.host.clone().or(before.host),
             });
-            if !self.trusts(address.ip()) {
+            if !self.trusts(address.into()) {
                 break;
             }
         }
@@ -171,11 +171,12 @@ mod tests {
         let field = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
-        let address = "10.0.0.1:80".parse().expect("an address");
+        let address = "10.0.0.1:80".parse::<SocketAddr>().expect("an address").into();
         let mut client = ClientFacts { address, version: Version::HTTP_11, tls: false, certificate: None, host: None };
         trust.resolve(&mut client, &fields.iter().map(field).collect());
         let host = client.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or("-");
-        format!("{} {} {host}", client.address, client.scheme())
+        let ClientAddress::Network(address) = client.address else { return "unix:".to_owned() };
+        format!("{address} {} {host}", client.scheme())
     }
 
     #[test]

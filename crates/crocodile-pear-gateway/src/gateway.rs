@@ -17,7 +17,7 @@ use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
 use http::{HeaderMap, Method, Response, StatusCode, Version};
 use indexmap::IndexMap;
 
-use crate::address;
+use crate::address::{self, Address};
 use crate::background::Task;
 use crate::document::{Document, EndpointSpec, GroupSpec, Placed, plain};
 use crate::events::{self, Source};
@@ -26,7 +26,7 @@ use crate::itself;
 use crate::lasting::Lasting;
 use crate::layer::{self, Around, PathParams, Paths};
 use crate::layers::Shared;
-use crate::listen::Listening;
+use crate::listen::{Listening, check_folder};
 use crate::metrics::Metrics;
 use crate::respond;
 use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
@@ -390,7 +390,7 @@ impl Gateway {
         let mut client = request.connection.client(request.version);
         let redirect = request.connection.entry.redirect;
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
-        if gateway.trust.trusts(client.address.ip()) {
+        if gateway.trust.trusts(client.address) {
             gateway.trust.resolve(&mut client, scope.headers());
         }
         scope.facts_mut().set_client(client);
@@ -665,10 +665,16 @@ fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> 
     let listening = document.listen.compile(&trusted(document), files, problems);
     let Some(written) = document.admin.as_ref().map(|admin| &admin.address) else { return listening };
     let (admin, listening) = (address::read(written, problems)?, listening?);
-    if !listening.iter().any(|listener| address::clash(listener.address, admin)) {
+    if let Address::Unix(path) = &admin {
+        check_folder(path, written, problems);
+    }
+    if !listening.iter().any(|listener| listener.address.clashes(&admin)) {
         return Some(listening);
     }
-    let remedy =
-        format!("give it a port of its own, as in `127.0.0.1:{}`", if admin.port() == 9090 { 9091 } else { 9090 });
+    let remedy = match admin.port() {
+        Some(9090) => "give it a port of its own, as in `127.0.0.1:9091`",
+        Some(_) => "give it a port of its own, as in `127.0.0.1:9090`",
+        None => "give it a socket of its own",
+    };
     problems.error(written.span, "`admin` is where `listen` is", remedy)
 }

@@ -1,13 +1,14 @@
 //! Upstreams that are the gateway itself: each request to them would come back (508).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
 use crocodile_pear::upstream::UpstreamSpec;
 use http::Uri;
 
-use crate::address;
+use crate::address::{self, Address};
 use crate::document::Document;
 use crate::listen::ListenerSpec;
 
@@ -15,11 +16,11 @@ use crate::listen::ListenerSpec;
 pub fn check(document: &Document, problems: &mut Problems) -> Option<()> {
     // An address that cannot be read is told elsewhere.
     let read = |listener: &ListenerSpec| address::read(&listener.address, &mut Problems::default());
-    let listening: Vec<SocketAddr> = document.listen.0.iter().filter_map(read).collect();
+    let listening: Vec<Address> = document.listen.0.iter().filter_map(read).collect();
     let mut sound = Some(());
     for (name, (_, spec)) in document.upstreams.iter().flatten() {
-        for url in urls(spec) {
-            let Some(listen) = listening.iter().find(|listen| is_at(url.as_str(), **listen)) else { continue };
+        for (url, socket) in places(spec) {
+            let Some(listen) = listening.iter().find(|listen| is_there(url, socket, listen)) else { continue };
             let message = format!("`{name}` is this gateway itself: `listen` is {listen}");
             let remedy = "write the address of the API; a pipeline makes the calls of several endpoints in one request";
             sound = problems.error(url.span, message, remedy);
@@ -28,9 +29,19 @@ pub fn check(document: &Document, problems: &mut Problems) -> Option<()> {
     sound
 }
 
-fn urls(spec: &UpstreamSpec) -> impl Iterator<Item = &Located<String>> {
-    let servers = spec.servers.iter().flatten().map(|server| &server.url);
-    spec.url.iter().chain(spec.urls.iter().flatten()).chain(servers)
+/// The URL of each server, and its Unix socket.
+fn places(spec: &UpstreamSpec) -> impl Iterator<Item = (&Located<String>, Option<&Located<String>>)> {
+    let servers = spec.servers.iter().flatten().map(|server| (&server.url, server.socket.as_ref()));
+    let one = spec.url.iter().map(|url| (url, spec.socket.as_ref()));
+    one.chain(spec.urls.iter().flatten().map(|url| (url, None))).chain(servers)
+}
+
+fn is_there(url: &Located<String>, socket: Option<&Located<String>>, listen: &Address) -> bool {
+    match (socket, listen) {
+        (None, Address::Network(listen)) => is_at(url.as_str(), *listen),
+        (Some(socket), Address::Unix(listen)) => **listen == *Path::new(socket.as_str()),
+        _ => false,
+    }
 }
 
 /// Whether a URL surely leads to this address.

@@ -1,6 +1,6 @@
 //! The gateway, as a library for its binary, its tests and its bench.
 
-mod address;
+pub mod address;
 mod admin;
 mod background;
 mod certificates;

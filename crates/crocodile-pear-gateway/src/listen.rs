@@ -1,17 +1,18 @@
 //! `listen`: where clients connect, and how.
 
-use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use crocodile_pear::problem::{Problems, Span};
+use crocodile_pear::scope::ClientAddress;
 use crocodile_pear::spec::{Decode, Definitions, Field, Json, Located, Node, only};
 use crocodile_pear::upstream::Files;
 use crocodile_pear::{choice, spec};
 
-use crate::address;
+use crate::address::{self, Address};
 use crate::forwarded::Trust;
 use crate::network::Network;
-use crate::server::{Entry, Redirect};
+use crate::server::{Entry, Mode, Redirect};
 
 mod tls;
 
@@ -46,7 +47,7 @@ impl Decode for ListenSpec {
 
     fn written(&self) -> Option<Json> {
         match self.0.as_slice() {
-            [ListenerSpec { address, tls: None, redirect: None, proxy_protocol: None }] => {
+            [ListenerSpec { address, mode: None, tls: None, redirect: None, proxy_protocol: None }] => {
                 Some(address.as_str().into())
             }
             _ => None,
@@ -57,7 +58,7 @@ impl Decode for ListenSpec {
 impl Default for ListenSpec {
     fn default() -> Self {
         let address = Located::new("127.0.0.1:8080".to_owned(), Span::default());
-        ListenSpec(vec![ListenerSpec { address, tls: None, redirect: None, proxy_protocol: None }])
+        ListenSpec(vec![ListenerSpec { address, mode: None, tls: None, redirect: None, proxy_protocol: None }])
     }
 }
 
@@ -74,14 +75,18 @@ choice! {
 spec! {
     /// An address on which clients connect. Written short as the address alone.
     pub struct ListenerSpec {
-        /// `HOST:PORT`; port 0 takes a free one.
+        /// `HOST:PORT`, where port 0 takes a free one; or `unix:/PATH` for a Unix socket. A socket that a process which is gone has
+        /// left at that path is replaced; it is removed at the end.
         pub address: Located<String>,
+        /// The permissions of the file of a Unix socket, in octal digits: `0660`, the default, lets the gateway's own user and group
+        /// connect, `0666` everybody.
+        pub mode: Option<Located<ModeSpec>>,
         /// TLS (versions 1.2 and 1.3) with clients; in clear unless set.
         pub tls: Option<ListenerTlsSpec>,
         /// Answers every request with 308 and the same URL under `https`, instead of serving it.
         pub redirect: Option<RedirectSpec>,
         /// Whether connections from the addresses of `clients.trust` begin with the PROXY protocol, version 1 or 2, which says who
-        /// the client is. Others do not.
+        /// the client is. Others do not. At a Unix socket all do, where `clients.trust` has `unix`.
         pub proxy_protocol: Option<Located<ProxyProtocolSpec>>,
     }
     short(clear)
@@ -89,6 +94,25 @@ spec! {
 
 fn clear(address: Located<String>, problems: &mut Problems) -> Option<ListenerSpec> {
     only([("address", address)], problems)
+}
+
+/// The permissions of a file, in octal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeSpec(u32);
+
+impl Decode for ModeSpec {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        const WANTED: &str = "permissions in octal digits, as `0660`";
+        let text = node.expect_text(WANTED, problems)?;
+        let digits = text.as_str().strip_prefix("0o").unwrap_or(text.as_str());
+        let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| digits.len() >= 3 && *mode <= 0o777);
+        let remedy = "write `0660` for user and group, `0666` for everybody, `0600` for the user alone";
+        mode.map(ModeSpec).or_else(|| node.wrong(WANTED, remedy, problems))
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        serde_json::json!({"type": ["integer", "string"], "examples": ["0660"]})
+    }
 }
 
 choice! {
@@ -99,11 +123,21 @@ choice! {
     }
 }
 
+/// The folder of a Unix socket may still come: it is a warning where it is not there.
+pub fn check_folder(path: &Path, written: &Located<String>, problems: &mut Problems) {
+    let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) else { return };
+    let message = format!("there is no folder `{}`", folder.display());
+    let remedy = format!("make it before the gateway runs: `mkdir -p {}`", folder.display());
+    problems.warning(written.span, message, remedy);
+}
+
 /// A listener, checked.
 #[derive(Clone, Debug)]
 pub struct Listening {
     /// Where it listens.
-    pub address: SocketAddr,
+    pub address: Address,
+    /// Who may connect, if it is a Unix socket.
+    pub mode: Mode,
     /// The same, as written.
     pub written: String,
     /// What its connections have in common.
@@ -118,7 +152,7 @@ impl ListenSpec {
         let secured = self.0.iter().find(|listener| listener.tls.is_some());
         // A wrong address is told where it stands.
         let port = secured.and_then(|listener| address::read(&listener.address, &mut Problems::default()));
-        let redirect = Redirect { port: port.map_or(HTTPS, |address| address.port()) };
+        let redirect = Redirect { port: port.and_then(|address| address.port()).unwrap_or(HTTPS) };
         // All are read before one that failed ends it, so that every problem is found.
         let read: Vec<_> = self.0.iter().map(|listener| listener.compile(redirect, trust, files, problems)).collect();
         let listening: Vec<Listening> = read.into_iter().collect::<Option<_>>()?;
@@ -134,30 +168,46 @@ impl ListenSpec {
     /// Two listeners cannot have one address.
     fn clashes(&self, listening: &[Listening], problems: &mut Problems) -> Option<()> {
         for (at, (written, one)) in self.0.iter().zip(listening).enumerate() {
-            if listening[..at].iter().any(|other| address::clash(one.address, other.address)) {
+            if listening[..at].iter().any(|other| one.address.clashes(&other.address)) {
                 let message = format!("two listeners are at `{}`", written.address);
-                return problems.error(written.address.span, message, "give each a port of its own");
+                let remedy = match one.address {
+                    Address::Network(_) => "give each a port of its own",
+                    Address::Unix(_) => "give each a path of its own",
+                };
+                return problems.error(written.address.span, message, remedy);
             }
         }
         Some(())
     }
 
     /// What needs a restart where it changes.
-    pub fn fixed(&self) -> Vec<(&str, bool, bool)> {
-        let fixed = |listener: &ListenerSpec| (listener.tls.is_some(), listener.redirect.is_some());
-        self.0
-            .iter()
-            .map(|listener| (listener.address.as_str(), fixed(listener)))
-            .map(|(a, (b, c))| (a, b, c))
-            .collect()
+    pub fn fixed(&self) -> Vec<(&str, Option<ModeSpec>, bool, bool, bool)> {
+        let relayed = |listener: &ListenerSpec| {
+            listener.proxy_protocol.as_ref().is_some_and(|written| written.value == ProxyProtocolSpec::On)
+        };
+        let fixed = |listener: &ListenerSpec| {
+            let mode = listener.mode.as_ref().map(|mode| mode.value);
+            (listener.tls.is_some(), listener.redirect.is_some(), relayed(listener), mode)
+        };
+        let listeners = self.0.iter().map(|listener| (listener.address.as_str(), fixed(listener)));
+        listeners.map(|(address, (tls, redirect, relayed, mode))| (address, mode, tls, redirect, relayed)).collect()
     }
 }
 
 impl ListenerSpec {
     /// The proxies that speak the PROXY protocol.
-    fn relays(&self, trust: &Trust, problems: &mut Problems) -> Option<Vec<Network>> {
-        match &self.proxy_protocol {
-            Some(written) if written.value == ProxyProtocolSpec::On && trust.0.is_empty() => {
+    fn relays(&self, address: &Address, trust: &Trust, problems: &mut Problems) -> Option<Vec<Network>> {
+        match (&self.proxy_protocol, address) {
+            (Some(written), Address::Unix(_))
+                if written.value == ProxyProtocolSpec::On && !trust.trusts(ClientAddress::Unix) =>
+            {
+                problems.error(
+                    written.span,
+                    "`proxy_protocol` of a Unix socket needs `unix` in `clients.trust`: no proxy would be believed",
+                    "write `clients: { trust: [unix] }`",
+                )
+            }
+            (Some(written), _) if written.value == ProxyProtocolSpec::On && trust.0.is_empty() => {
                 let remedy = "write `clients: { trust: [10.0.0.0/8] }` with the addresses of your proxies";
                 problems.error(
                     written.span,
@@ -165,7 +215,7 @@ impl ListenerSpec {
                     remedy,
                 )
             }
-            Some(written) if written.value == ProxyProtocolSpec::On => Some(trust.0.clone()),
+            (Some(written), _) if written.value == ProxyProtocolSpec::On => Some(trust.0.clone()),
             _ => Some(Vec::new()),
         }
     }
@@ -183,9 +233,27 @@ impl ListenerSpec {
             let remedy = "leave `redirect` out here; it is for a listener in clear";
             return problems.error(self.address.span, "a listener with `tls` is where `redirect: https` leads", remedy);
         }
+        let mode = address.as_ref().map(|address| self.mode(address, problems));
         let tls = tls.map_or(Some(None), |tls| tls.map(Some))?;
-        let entry = Entry { tls, redirect: self.redirect.map(|_| redirect), relays: self.relays(trust, problems)? };
-        let entry = Arc::new(entry);
-        Some(Listening { address: address?, written: self.address.value.clone(), entry, tls: self.tls.clone() })
+        let (address, mode) = (address?, mode??);
+        let relays = self.relays(&address, trust, problems)?;
+        let entry = Arc::new(Entry { tls, redirect: self.redirect.map(|_| redirect), relays });
+        Some(Listening { address, mode, written: self.address.value.clone(), entry, tls: self.tls.clone() })
+    }
+
+    /// Who may connect to a Unix socket.
+    fn mode(&self, address: &Address, problems: &mut Problems) -> Option<Mode> {
+        if let Address::Unix(path) = address {
+            check_folder(path, &self.address, problems);
+            return Some(self.mode.as_ref().map_or_else(Mode::default, |mode| Mode(mode.value.0)));
+        }
+        match &self.mode {
+            None => Some(Mode::default()),
+            Some(mode) => problems.error(
+                mode.span,
+                "`mode` is for a Unix socket, and this is an address of the network",
+                "leave it out, or write `address: unix:/run/crocodile-pear.sock`",
+            ),
+        }
     }
 }

@@ -4,7 +4,6 @@ pub mod cache;
 
 use std::cell::Cell;
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::UNIX_EPOCH;
@@ -13,6 +12,7 @@ use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
 use http::StatusCode;
 use indexmap::IndexMap;
 
+use crate::address::Address;
 use crate::server::{Ending, Entry, Tls};
 
 /// Cores beyond this share a counter with another one.
@@ -59,7 +59,7 @@ pub struct Metrics {
     /// Broken off; the client left; the client was too slow. Few, so all cores share them.
     unfinished: [AtomicU64; 3],
     /// The listeners with TLS, by their addresses.
-    listeners: OnceLock<Vec<(SocketAddr, Arc<Entry>)>>,
+    listeners: OnceLock<Vec<(Address, Arc<Entry>)>>,
     /// By reason; each core has a cache line of its own.
     refused: Vec<Refusals>,
     connections_refused: AtomicU64,
@@ -152,7 +152,7 @@ impl Metrics {
     }
 
     /// Says where clients connect, once.
-    pub fn set_listeners(&self, listeners: Vec<(SocketAddr, Arc<Entry>)>) {
+    pub fn set_listeners(&self, listeners: Vec<(Address, Arc<Entry>)>) {
         // A process listens once.
         let _ = self.listeners.set(listeners);
     }
@@ -160,8 +160,8 @@ impl Metrics {
     /// The handshakes and the certificates of the listeners that have TLS.
     fn render_tls(&self, out: &mut String) {
         let listeners = self.listeners.get().into_iter().flatten();
-        let secured: Vec<(SocketAddr, &Tls)> =
-            listeners.filter_map(|(address, entry)| Some((*address, entry.tls.as_ref()?))).collect();
+        let secured: Vec<(String, &Tls)> =
+            listeners.filter_map(|(address, entry)| Some((label(&address.to_string()), entry.tls.as_ref()?))).collect();
         if secured.is_empty() {
             return;
         }

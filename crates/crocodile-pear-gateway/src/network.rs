@@ -3,20 +3,35 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::{Decode, Definitions, Json, Node};
+use crocodile_pear::scope::ClientAddress;
+use crocodile_pear::spec::{Decode, Definitions, Json, Node, NodeKind};
 
-/// A network in CIDR notation, or one address. IPv4 addresses that are mapped into IPv6 (`::ffff:10.0.0.1`) are IPv4.
+/// A network in CIDR notation, or one address; or all who come over Unix sockets. IPv4 addresses that are mapped into IPv6
+/// (`::ffff:10.0.0.1`) are IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    first: IpAddr,
-    prefix: u32,
+pub enum Network {
+    /// The addresses that begin with as many bits of the first one.
+    Range {
+        /// The first of them.
+        first: IpAddr,
+        /// How many bits they have in common.
+        prefix: u32,
+    },
+    /// The clients of Unix sockets.
+    Unix,
 }
 
 const WANTED: &str = "a network, as `10.0.0.0/8`, or an address";
 
+/// The clients of Unix sockets, as written: nginx has it with a colon.
+const UNIX: [&str; 2] = ["unix", "unix:"];
+
 impl Network {
     /// A network; `Err` is what is wrong, and the remedy.
     fn parse(text: &str) -> Result<Self, (String, String)> {
+        if UNIX.contains(&text) {
+            return Ok(Network::Unix);
+        }
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let Ok(address) = address.parse::<IpAddr>() else { return Err(no_network(text)) };
         let bits = bits(address);
@@ -35,7 +50,7 @@ impl Network {
         };
         let first = masked(address, prefix);
         match first == address {
-            true => Ok(Network { first, prefix }),
+            true => Ok(Network::Range { first, prefix }),
             false => {
                 let message = format!("`{text}` is an address within a network");
                 Err((message, format!("write `{first}/{prefix}` for the network, or `{address}` for the one address")))
@@ -44,14 +59,22 @@ impl Network {
     }
 
     /// Whether the address is in it.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        bits(address) == bits(self.first) && masked(address, self.prefix) == self.first
+    pub fn contains(&self, address: ClientAddress) -> bool {
+        match (self, address.ip()) {
+            (Network::Range { first, prefix }, Some(ip)) => bits(ip) == bits(*first) && masked(ip, *prefix) == *first,
+            (Network::Unix, None) => true,
+            _ => false,
+        }
     }
 
     /// Whether every address of `other` is in it.
     pub fn covers(&self, other: &Network) -> bool {
-        self.prefix <= other.prefix && self.contains(other.first)
+        match (self, other) {
+            (Network::Range { first, prefix }, Network::Range { first: other, prefix: longer }) => {
+                prefix <= longer && bits(*other) == bits(*first) && masked(*other, *prefix) == *first
+            }
+            (one, other) => one == other,
+        }
     }
 }
 
@@ -90,15 +113,22 @@ pub fn masked(address: IpAddr, prefix: u32) -> IpAddr {
 
 impl std::fmt::Display for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.prefix == bits(self.first) {
-            true => write!(f, "{}", self.first),
-            false => write!(f, "{}/{}", self.first, self.prefix),
+        match self {
+            Network::Range { first, prefix } if *prefix == bits(*first) => first.fmt(f),
+            Network::Range { first, prefix } => write!(f, "{first}/{prefix}"),
+            Network::Unix => f.write_str("unix"),
         }
     }
 }
 
 impl Decode for Network {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        // `[unix:]` is a map to YAML.
+        if let Some([(key, Node { kind: NodeKind::Null, .. })]) = node.as_map()
+            && key.as_str() == "unix"
+        {
+            return Some(Network::Unix);
+        }
         let text = node.expect_text(WANTED, problems)?;
         Network::parse(text.as_str())
             .map_err(|(message, remedy)| {
@@ -110,7 +140,7 @@ impl Decode for Network {
     }
 
     fn schema(_: &mut Definitions) -> Json {
-        serde_json::json!({"type": "string", "examples": ["10.0.0.0/8", "2001:db8::/32", "192.0.2.7"]})
+        serde_json::json!({"type": "string", "examples": ["10.0.0.0/8", "2001:db8::/32", "192.0.2.7", "unix"]})
     }
 }
 
@@ -119,7 +149,15 @@ mod tests {
     use super::*;
 
     fn contains(network: &str, address: &str) -> bool {
-        Network::parse(network).expect("a network").contains(address.parse().expect("an address"))
+        Network::parse(network).expect("a network").contains(at(address))
+    }
+
+    /// An address; `unix:` is that of a Unix socket.
+    fn at(address: &str) -> ClientAddress {
+        match address {
+            "unix:" => ClientAddress::Unix,
+            address => std::net::SocketAddr::new(address.parse().expect("an address"), 1).into(),
+        }
     }
 
     #[test]
@@ -133,6 +171,8 @@ mod tests {
             ("::/0", "2001:db8::1"),
             ("2001:db8::/32", "2001:db8:ffff::"),
             ("192.0.2.4/30", "192.0.2.7"),
+            ("unix", "unix:"),
+            ("unix:", "unix:"),
         ] {
             assert!(contains(network, address), "{network} {address}");
         }
@@ -143,6 +183,8 @@ mod tests {
             ("::/0", "::ffff:10.0.0.1"),
             ("192.0.2.4/30", "192.0.2.8"),
             ("::1", "::2"),
+            ("::/0", "unix:"),
+            ("unix", "127.0.0.1"),
         ] {
             assert!(!contains(network, address), "{network} {address}");
         }
@@ -170,5 +212,6 @@ mod tests {
         assert!(network("10.0.0.0/8").covers(&network("10.1.0.0/16")));
         assert!(!network("10.1.0.0/16").covers(&network("10.0.0.0/8")));
         assert!(!network("0.0.0.0/0").covers(&network("::/0")));
+        assert!(network("unix").covers(&network("unix:")) && !network("::/0").covers(&network("unix")));
     }
 }

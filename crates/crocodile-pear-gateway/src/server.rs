@@ -17,6 +17,7 @@ mod reply;
 mod request;
 mod shutdown;
 mod tls;
+mod unix;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use reply::{End, Ending, Observer, Reply};
 pub use request::{ClientRequest, Connection, Patience, Unhurried};
 pub use shutdown::Shutdown;
 pub use tls::{Day, Demand, Distrust, Identity, Secured, Setup, Tls, Trust, Unfit};
+pub use unix::Mode;
 
 /// Answers requests. One per core; each of its futures runs on that core, and is dropped when the client leaves.
 pub trait Handler: Send + Sync + 'static {

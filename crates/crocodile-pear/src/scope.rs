@@ -21,7 +21,7 @@ use crate::jq::{self, Data, Value};
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
 pub use credentials::Credentials;
-pub use facts::{ClientCertificate, ClientFacts, Facts};
+pub use facts::{ClientAddress, ClientCertificate, ClientFacts, Facts};
 use memo::Memo;
 use tokio::time::Instant;
 

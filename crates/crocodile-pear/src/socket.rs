@@ -24,7 +24,9 @@ pub fn path(text: &str) -> Result<PathBuf, (String, String)> {
         _ if bare.len() < text.len() => wrong(format!("`{text}` is no path"), &format!("write `{bare}`")),
         _ if text.starts_with('@') => wrong(format!("`{text}` is an abstract socket, which has no permissions"), FORM),
         _ if !text.starts_with('/') => wrong(format!("`{text}` is no whole path"), FORM),
-        _ if text.ends_with('/') => wrong(format!("`{text}` is a folder"), &format!("name a file in it: `{text}app.sock`")),
+        _ if text.ends_with('/') => {
+            wrong(format!("`{text}` is a folder"), &format!("name a file in it: `{text}app.sock`"))
+        }
         _ if text.contains('\0') => wrong("a path cannot have a NUL in it".to_owned(), FORM),
         _ if !fits(text) => {
             let message = format!("a path of {} bytes is too long for a Unix socket", text.len());

@@ -11,6 +11,7 @@ use clap::Args;
 use crocodile_pear::spec::Node;
 
 use super::{compile, run};
+use crate::address::Address;
 use crate::config;
 use crate::demo;
 use crate::layers::Setting;
@@ -96,7 +97,7 @@ impl Demo {
 }
 
 /// Says what to try.
-fn invite(gateway: SocketAddr, upstreams: SocketAddr) {
+fn invite(gateway: &Address, upstreams: SocketAddr) {
     eprintln!(
         "\nThe gateway is at http://{gateway}, the example upstreams at http://{upstreams}.
 See http://{gateway}/gallery.html, or try:\n

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -14,7 +13,7 @@ use crocodile_pear::spec::{Entries, Located};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::File;
-use crate::address;
+use crate::address::{self, Address};
 use crate::admin;
 use crate::certificates::{self, Certificates};
 use crate::document::{Clients, Document};
@@ -48,7 +47,7 @@ impl Run {
 }
 
 /// Serves until it is told to stop. `started` learns the address when clients can connect.
-pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketAddr)) -> ExitCode {
+pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Address)) -> ExitCode {
     match try_serve(document, live, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -60,19 +59,20 @@ pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
 
 type Failure = Box<dyn std::error::Error>;
 
-fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
+fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Address)) -> Result<(), Failure> {
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let mut listeners = Listeners::new(cores);
     let mut bound = Vec::new();
-    for Listening { address, entry, .. } in live.current().listening() {
-        bound.push((listeners.add(*address, entry.clone())?, entry.clone()));
+    for Listening { address, mode, entry, .. } in live.current().listening() {
+        bound.push((listeners.add(address, *mode, entry.clone())?, entry.clone()));
     }
     live.current().metrics().set_listeners(bound.clone());
     let shutdown = Shutdown::default();
     shutdown.on_signals(grace(document))?;
-    if let Some(admin) = &document.admin {
-        admin::begin(listening(&admin.address)?, &admin.hosts, live.clone(), shutdown.clone())?;
-    }
+    let admin = match &document.admin {
+        Some(admin) => Some(admin::begin(&listening(&admin.address)?, &admin.hosts, live.clone(), shutdown.clone())?),
+        None => None,
+    };
     for (local, entry) in &bound {
         let (scheme, redirects) = (entry.scheme(), if entry.redirect.is_some() { ", redirects to https" } else { "" });
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
@@ -80,7 +80,10 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(SocketA
     pool::apply(document.thread_pool.as_ref());
     started(listeners.address());
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
-    server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core))?;
+    let served = server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core));
+    // Last: operators watch how it stops.
+    admin.into_iter().for_each(admin::Serving::end);
+    served?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -93,7 +96,7 @@ fn grace(document: &Document) -> Duration {
     document.clients.as_ref().and_then(|clients| clients.grace).unwrap_or(usual)
 }
 
-fn listening(written: &Located<String>) -> Result<SocketAddr, Failure> {
+fn listening(written: &Located<String>) -> Result<Address, Failure> {
     // `check` has refused what is no address.
     address::read(written, &mut Problems::default()).ok_or_else(|| format!("`{written}` is no address").into())
 }

@@ -1,9 +1,8 @@
 //! `addresses`: who may ask, by the address of the client.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use crocodile_pear::scope::Scope;
+use crocodile_pear::scope::{ClientAddress, Scope};
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Field, Located};
 use http::StatusCode;
@@ -17,7 +16,7 @@ spec! {
     /// Which clients may ask, by their addresses; others are answered with 403. `deny` goes before `allow`.
     pub struct Addresses {
         /// Only clients of these networks may ask: `10.0.0.0/8`, `2001:db8::/32`, or one address. An IPv4 client of an IPv6 socket
-        /// is an IPv4 client.
+        /// is an IPv4 client. `unix` is every client of a Unix socket.
         pub allow: Option<Located<Vec<Located<Network>>>>,
         /// Clients of these networks may not ask, also if `allow` has them.
         pub deny: Option<Located<Vec<Located<Network>>>>,
@@ -67,7 +66,7 @@ pub struct AddressFilter {
 }
 
 impl AddressFilter {
-    fn admits(&self, address: IpAddr) -> bool {
+    fn admits(&self, address: ClientAddress) -> bool {
         let among = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
         !among(&self.deny) && self.allow.as_deref().is_none_or(among)
     }
@@ -76,7 +75,7 @@ impl AddressFilter {
 impl Layer for AddressFilter {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         // Nothing is known of the client of a program's own requests.
-        if scope.facts().client().is_none_or(|client| self.admits(client.address.ip())) {
+        if scope.facts().client().is_none_or(|client| self.admits(client.address)) {
             return Verdict::Pass;
         }
         self.metrics.count_refused(RefusedBy::Addresses);

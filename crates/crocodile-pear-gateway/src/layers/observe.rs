@@ -115,7 +115,7 @@ impl Layer for Observe {
             target: "crocodile_pear::access",
             id = scope.facts().id(),
             protocol = scope.facts().client().map(ClientFacts::protocol),
-            client = scope.facts().client().map(|client| tracing::field::display(client.address.ip().to_canonical())),
+            client = scope.facts().client().map(|client| tracing::field::display(client.address)),
             method,
             path,
             route = self.route.as_deref(),

@@ -1,7 +1,7 @@
 //! One thread, one runtime, one socket of each listener for each core; they share nothing that a request touches.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener as Socket};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,17 +10,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::http1::request::Bounds;
+use crocodile_pear::scope::ClientAddress;
+use crocodile_pear::socket::Socket;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::io::Io;
+use super::listen::Bound;
 use super::occupancy::{Occupancy, Place};
 use super::shutdown::Phase;
 use super::tls::{Protocol, Secured};
+use super::unix::SocketFile;
 use super::{Connection, Entry, Handler, Listeners, Settings, Shutdown, http1, http2, relay};
 
 /// Without file descriptors or memory for one more, accepting waits this long.
@@ -49,9 +53,10 @@ impl<H: Handler> Core<H> {
         self.drain.notify_waiters();
     }
 
-    /// A place for a connection of this address; nothing, where it has as many as it may.
-    fn admit(&self, address: IpAddr) -> Option<Option<Place>> {
-        let Some(occupancy) = &self.occupancy else { return Some(None) };
+    /// A place for a connection of this address; nothing, where it has as many as it may. Those of a Unix socket have no address,
+    /// and are not bounded.
+    fn admit(&self, address: Option<IpAddr>) -> Option<Option<Place>> {
+        let (Some(occupancy), Some(address)) = (&self.occupancy, address) else { return Some(None) };
         let place = occupancy.admit(address);
         if place.is_none() {
             self.handler.connection_refused();
@@ -105,14 +110,14 @@ fn runtime() -> io::Result<runtime::Runtime> {
 
 /// One core, from its begin to its end.
 async fn run<H: Handler>(
-    sockets: Vec<(Socket, Arc<Entry>)>,
+    sockets: Vec<(Bound, Arc<Entry>)>,
     mut phase: watch::Receiver<Phase>,
     make: impl FnOnce() -> Core<H>,
 ) -> io::Result<()> {
     let core = Arc::new(make());
     let slots = Arc::new(Semaphore::new(core.settings.max_connections as usize));
     let accepting = sockets.into_iter().map(|(socket, entry)| {
-        let gate = Gate { listener: TcpListener::from_std(socket)?, entry, slots: slots.clone(), core: core.clone() };
+        let gate = Gate { listener: Listener::new(socket)?, entry, slots: slots.clone(), core: core.clone() };
         Ok(gate.accept(phase.clone()))
     });
     let accepting: Vec<_> = accepting.collect::<io::Result<_>>()?;
@@ -126,9 +131,41 @@ async fn run<H: Handler>(
     Ok(())
 }
 
+/// What connections come from.
+enum Listener {
+    Tcp(TcpListener),
+    /// With its file, until it is left.
+    Unix(UnixListener, Option<Arc<SocketFile>>),
+}
+
+impl Listener {
+    fn new(bound: Bound) -> io::Result<Self> {
+        match bound {
+            Bound::Tcp(socket) => TcpListener::from_std(socket).map(Listener::Tcp),
+            Bound::Unix(socket, file) => Ok(Listener::Unix(UnixListener::from_std(socket)?, Some(file))),
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Socket, ClientAddress)> {
+        match self {
+            Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| (stream.into(), peer.into())),
+            Listener::Unix(listener, _) => {
+                listener.accept().await.map(|(stream, _)| (stream.into(), ClientAddress::Unix))
+            }
+        }
+    }
+
+    /// Nobody else is to connect. The last core that leaves removes the file of a Unix socket.
+    fn leave(&mut self) {
+        if let Listener::Unix(_, file) = self {
+            file.take();
+        }
+    }
+}
+
 /// A listener's socket at one core.
 struct Gate<H> {
-    listener: TcpListener,
+    listener: Listener,
     entry: Arc<Entry>,
     slots: Arc<Semaphore>,
     core: Arc<Core<H>>,
@@ -136,7 +173,7 @@ struct Gate<H> {
 
 impl<H: Handler> Gate<H> {
     /// Accepts connections until the core drains.
-    async fn accept(self, mut phase: watch::Receiver<Phase>) {
+    async fn accept(mut self, mut phase: watch::Receiver<Phase>) {
         let mut warned = None;
         loop {
             let accepted = tokio::select! {
@@ -148,6 +185,7 @@ impl<H: Handler> Gate<H> {
                 back_off(&error, &mut warned).await;
             }
         }
+        self.listener.leave();
         // Whoever is in the queue has connected, as far as it knows.
         while let Some(Ok(())) = self.one().now_or_never() {}
     }
@@ -156,7 +194,7 @@ impl<H: Handler> Gate<H> {
     async fn one(&self) -> io::Result<()> {
         let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (stream, peer) = self.listener.accept().await?;
-        let relayed = self.entry.relayed(peer.ip());
+        let relayed = self.entry.relayed(peer);
         let place = match relayed {
             // The place is that of the client behind the proxy.
             true => None,
@@ -168,7 +206,6 @@ impl<H: Handler> Gate<H> {
                 }
             },
         };
-        let local = stream.local_addr()?;
         let (core, entry) = (self.core.clone(), self.entry.clone());
         tokio::spawn(async move {
             let (mut stream, mut peer, mut place) = (stream, peer, place);
@@ -184,7 +221,7 @@ impl<H: Handler> Gate<H> {
                 Some(_) => Box::pin(handshake(stream, &entry, core.settings.header)).await,
             };
             let Some(Opened { io, protocol, secured }) = opened else { return };
-            let connection = Arc::new(Connection { secured, ..Connection::new(peer, local, entry) });
+            let connection = Arc::new(Connection { secured, ..Connection::new(peer, entry) });
             match protocol {
                 Protocol::Http1 => http1::serve(io, connection, core).await,
                 // Boxed: a connection of HTTP/1.1 would carry the room.
@@ -197,18 +234,18 @@ impl<H: Handler> Gate<H> {
 }
 
 /// Dropped before it was closed, it is reset.
-fn refuse(stream: TcpStream) {
-    drop(Io::tcp(stream));
+fn refuse(stream: Socket) {
+    drop(Io::clear(stream));
 }
 
 /// The client behind a proxy, and its place.
 async fn relayed_client<H: Handler>(
-    stream: &mut TcpStream,
-    proxy: SocketAddr,
+    stream: &mut Socket,
+    proxy: ClientAddress,
     core: &Core<H>,
-) -> Option<(SocketAddr, Option<Place>)> {
+) -> Option<(ClientAddress, Option<Place>)> {
     let client = match timeout(core.settings.header, relay::read(stream)).await {
-        Ok(Ok(client)) => client.unwrap_or(proxy),
+        Ok(Ok(client)) => client.map_or(proxy, ClientAddress::from),
         Ok(Err(error)) => {
             tracing::debug!(%proxy, %error, "a connection without a header of the PROXY protocol");
             return None;
@@ -229,13 +266,13 @@ struct Opened {
 }
 
 impl Opened {
-    fn clear(stream: TcpStream) -> Self {
-        Opened { io: Io::tcp(stream), protocol: Protocol::Http1, secured: None }
+    fn clear(stream: Socket) -> Self {
+        Opened { io: Io::clear(stream), protocol: Protocol::Http1, secured: None }
     }
 }
 
 /// Makes the TLS handshake within this time.
-async fn handshake(stream: TcpStream, entry: &Entry, limit: Duration) -> Option<Opened> {
+async fn handshake(stream: Socket, entry: &Entry, limit: Duration) -> Option<Opened> {
     let (stream, protocol, secured) = entry.tls.as_ref()?.accept(stream, limit).await?;
     Some(Opened { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
 }

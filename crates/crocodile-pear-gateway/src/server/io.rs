@@ -1,12 +1,12 @@
-//! The bytes of one client's connection, over TCP or TLS.
+//! The bytes of one client's connection, in clear or over TLS.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crocodile_pear::http1::scratch;
+use crocodile_pear::socket::Socket;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
 
 use super::tls;
 
@@ -20,15 +20,15 @@ pub struct Io {
 
 #[derive(Debug)]
 enum Carrier {
-    Tcp(TcpStream),
+    Clear(Socket),
     /// Boxed: a connection in clear would carry the room.
     Tls(Box<tls::Stream>),
 }
 
 impl Io {
     /// A connection in clear.
-    pub fn tcp(stream: TcpStream) -> Self {
-        Io { carrier: Carrier::Tcp(stream), closed: false }
+    pub fn clear(stream: Socket) -> Self {
+        Io { carrier: Carrier::Clear(stream), closed: false }
     }
 
     /// A connection whose TLS handshake is done.
@@ -36,9 +36,9 @@ impl Io {
         Io { carrier: Carrier::Tls(Box::new(stream)), closed: false }
     }
 
-    fn socket(&self) -> &TcpStream {
+    fn socket(&self) -> &Socket {
         match &self.carrier {
-            Carrier::Tcp(stream) => stream,
+            Carrier::Clear(stream) => stream,
             Carrier::Tls(stream) => stream.socket(),
         }
     }
@@ -51,8 +51,8 @@ impl Io {
     /// Writes what the socket takes, in one call.
     pub fn poll_send(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match (&mut self.carrier, parts) {
-            (Carrier::Tcp(stream), [part]) => Pin::new(stream).poll_write(cx, part),
-            (Carrier::Tcp(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
+            (Carrier::Clear(stream), [part]) => Pin::new(stream).poll_write(cx, part),
+            (Carrier::Clear(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
             (Carrier::Tls(stream), parts) => stream.poll_send(cx, parts),
         }
     }
@@ -60,7 +60,7 @@ impl Io {
     /// Whether bytes that were taken still wait for the socket; only TLS holds some.
     pub fn holds(&self) -> bool {
         match &self.carrier {
-            Carrier::Tcp(_) => false,
+            Carrier::Clear(_) => false,
             Carrier::Tls(stream) => stream.holds(),
         }
     }
@@ -80,7 +80,7 @@ impl Io {
 impl AsyncRead for Io {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut self.carrier {
-            Carrier::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Carrier::Clear(stream) => Pin::new(stream).poll_read(cx, buf),
             Carrier::Tls(stream) => stream.poll_read(cx, buf),
         }
     }
@@ -93,14 +93,14 @@ impl AsyncWrite for Io {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.carrier {
-            Carrier::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Carrier::Clear(stream) => Pin::new(stream).poll_flush(cx),
             Carrier::Tls(stream) => stream.poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.carrier {
-            Carrier::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Carrier::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
             Carrier::Tls(stream) => stream.poll_shutdown(cx),
         }
     }
@@ -109,8 +109,7 @@ impl AsyncWrite for Io {
 impl Drop for Io {
     fn drop(&mut self) {
         if !self.closed {
-            // A socket that takes no option any more is closed already.
-            let _ = self.socket().set_zero_linger();
+            self.socket().reset_on_drop();
         }
     }
 }

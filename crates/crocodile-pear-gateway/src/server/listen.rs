@@ -1,15 +1,20 @@
-//! The listening sockets: for each address one for each core.
+//! The listening sockets: for each address one for each core; of a Unix socket each core has a copy.
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::scope::ClientAddress;
 use http::uri::{Authority, PathAndQuery};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::tls::Tls;
+use super::unix::{self, Mode, SocketFile};
+use crate::address::Address;
 use crate::network::Network;
 
 /// Connections that may wait to be accepted; the kernel caps it at its own bound.
@@ -31,7 +36,7 @@ pub struct Entry {
 
 impl Entry {
     /// Whether the connections of this address begin with the PROXY protocol.
-    pub(super) fn relayed(&self, address: IpAddr) -> bool {
+    pub(super) fn relayed(&self, address: ClientAddress) -> bool {
         self.relays.iter().any(|network| network.contains(address))
     }
 
@@ -69,15 +74,23 @@ pub struct Listeners {
 /// One address.
 #[derive(Debug)]
 pub(super) struct Listener {
-    address: SocketAddr,
+    address: Address,
     pub(super) entry: Arc<Entry>,
-    pub(super) sockets: Vec<TcpListener>,
+    pub(super) sockets: Vec<Bound>,
+}
+
+/// A socket that listens, of one core.
+#[derive(Debug)]
+pub(super) enum Bound {
+    Tcp(TcpListener),
+    /// With its file, which all cores have in common.
+    Unix(UnixListener, Arc<SocketFile>),
 }
 
 /// An address that cannot be listened on.
 #[derive(Debug)]
 pub struct Unbound {
-    address: SocketAddr,
+    address: Address,
     cause: io::Error,
 }
 
@@ -93,41 +106,54 @@ impl Listeners {
     /// When the address is taken, forbidden or not of this machine.
     pub fn bind(address: SocketAddr, cores: usize) -> Result<Self, Unbound> {
         let mut listeners = Listeners::new(cores);
-        listeners.add(address, Arc::default())?;
+        listeners.add(&Address::Network(address), Mode::default(), Arc::default())?;
         Ok(listeners)
     }
 
-    /// Listens on a further address, and says which it is: port 0 picks a free one.
+    /// Listens on a further address, and says which it is: port 0 picks a free one. `mode` is for a Unix socket.
     ///
     /// # Errors
     /// As above.
-    pub fn add(&mut self, address: SocketAddr, entry: Arc<Entry>) -> Result<SocketAddr, Unbound> {
-        let unbound = |cause| Unbound { address, cause };
+    pub fn add(&mut self, address: &Address, mode: Mode, entry: Arc<Entry>) -> Result<Address, Unbound> {
+        let bound = match address {
+            Address::Network(address) => self.network(*address),
+            Address::Unix(path) => self.unix(path, mode),
+        };
+        let (address, sockets) = bound.map_err(|cause| Unbound { address: address.clone(), cause })?;
+        self.listeners.push(Listener { address: address.clone(), entry, sockets });
+        Ok(address)
+    }
+
+    fn network(&self, address: SocketAddr) -> io::Result<(Address, Vec<Bound>)> {
         // The kernel would let two processes share a port and split its clients among them, silently:
         // a socket that does not share finds out.
-        let probe =
-            socket(address).and_then(|socket| socket.bind(&address.into()).map(|()| socket)).map_err(unbound)?;
-        drop(probe);
-        let first = listen(address).map_err(unbound)?;
-        let address = first.local_addr().map_err(unbound)?;
-        let mut sockets = vec![first];
+        socket(address)?.bind(&address.into())?;
+        let first = listen(address)?;
+        let address = first.local_addr()?;
+        let mut sockets = vec![Bound::Tcp(first)];
         for _ in 1..self.cores {
-            sockets.push(listen(address).map_err(unbound)?);
+            sockets.push(Bound::Tcp(listen(address)?));
         }
-        self.listeners.push(Listener { address, entry, sockets });
-        Ok(address)
+        Ok((Address::Network(address), sockets))
+    }
+
+    fn unix(&self, path: &Arc<Path>, mode: Mode) -> io::Result<(Address, Vec<Bound>)> {
+        let (listener, file) = unix::listen(path, mode, QUEUE)?;
+        let file = Arc::new(file);
+        let copy = |_| Ok(Bound::Unix(listener.try_clone()?, file.clone()));
+        Ok((Address::Unix(path.clone()), (0..self.cores).map(copy).collect::<io::Result<_>>()?))
     }
 
     /// Where it listens first, with the port that was picked.
     ///
     /// # Panics
     /// If it listens nowhere.
-    pub fn address(&self) -> SocketAddr {
-        self.listeners.first().expect("an address was added").address
+    pub fn address(&self) -> &Address {
+        &self.listeners.first().expect("an address was added").address
     }
 
     /// The sockets of each core.
-    pub(super) fn by_core(self) -> Vec<Vec<(TcpListener, Arc<Entry>)>> {
+    pub(super) fn by_core(self) -> Vec<Vec<(Bound, Arc<Entry>)>> {
         let mut cores: Vec<Vec<_>> = (0..self.cores).map(|_| Vec::new()).collect();
         for Listener { entry, sockets, .. } in self.listeners {
             for (core, socket) in cores.iter_mut().zip(sockets) {
@@ -160,16 +186,34 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 impl fmt::Display for Unbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unbound { address, cause } = self;
-        match cause.kind() {
-            io::ErrorKind::AddrInUse => {
+        match (cause.kind(), address) {
+            (kind, Address::Unix(path)) => unix(f, kind, path, cause),
+            (io::ErrorKind::AddrInUse, _) => {
                 write!(f, "{address} is taken: another process listens there; stop it or choose another port")
             }
-            io::ErrorKind::PermissionDenied => {
+            (io::ErrorKind::PermissionDenied, _) => {
                 write!(f, "{address} is not allowed: ports below 1024 need a privilege; choose a higher one")
             }
-            io::ErrorKind::AddrNotAvailable => write!(f, "{address} is not an address of this machine"),
+            (io::ErrorKind::AddrNotAvailable, _) => write!(f, "{address} is not an address of this machine"),
             _ => write!(f, "{address} cannot be listened on: {cause}"),
         }
+    }
+}
+
+/// Why a Unix socket is not listened on.
+fn unix(f: &mut fmt::Formatter<'_>, kind: io::ErrorKind, path: &Path, cause: &io::Error) -> fmt::Result {
+    let folder = path.parent().unwrap_or(path).display();
+    write!(f, "unix:{} ", path.display())?;
+    match kind {
+        io::ErrorKind::AddrInUse => {
+            f.write_str("is taken: another process listens there; stop it or choose another path")
+        }
+        io::ErrorKind::AlreadyExists => f.write_str("is a file, but no socket: remove it or choose another path"),
+        io::ErrorKind::NotFound => write!(f, "cannot be made: there is no folder {folder}"),
+        io::ErrorKind::PermissionDenied => {
+            write!(f, "is not allowed: this user may not make or replace a socket in {folder}")
+        }
+        _ => write!(f, "cannot be listened on: {cause}"),
     }
 }
 
@@ -205,7 +249,8 @@ mod tests {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let first = Listeners::bind(free, 2).expect("a free port");
         assert_eq!(first.listeners[0].sockets.len(), 2);
-        let second = Listeners::bind(first.address(), 1).expect_err("a taken port");
+        let Address::Network(taken) = *first.address() else { panic!("no port") };
+        let second = Listeners::bind(taken, 1).expect_err("a taken port");
         assert!(second.to_string().contains("another process listens there"), "{second}");
     }
 }

@@ -4,8 +4,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crocodile_pear::socket::Socket;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
@@ -16,7 +16,7 @@ const LONGEST_LINE: usize = 107;
 const LONGEST_REST: usize = 4096;
 
 /// Reads the header, and not a byte more: who the client is, or nothing where the proxy speaks for itself.
-pub(super) async fn read(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+pub(super) async fn read(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
     // Shorter than both versions.
     let mut begin = [0; SIGNATURE.len()];
     stream.read_exact(&mut begin).await?;
@@ -32,7 +32,7 @@ fn malformed() -> io::Error {
 }
 
 /// `PROXY TCP4 192.0.2.7 10.0.0.1 56324 443`
-async fn line(stream: &mut TcpStream, mut line: Vec<u8>) -> io::Result<Option<SocketAddr>> {
+async fn line(stream: &mut Socket, mut line: Vec<u8>) -> io::Result<Option<SocketAddr>> {
     while !line.ends_with(b"\r\n") {
         if line.len() >= LONGEST_LINE {
             return Err(malformed());
@@ -54,7 +54,7 @@ async fn line(stream: &mut TcpStream, mut line: Vec<u8>) -> io::Result<Option<So
     }
 }
 
-async fn binary(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+async fn binary(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).await?;
     let [version, family, ..] = head;

@@ -1,13 +1,12 @@
 //! A client's request, in whatever protocol it came.
 
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crocodile_pear::flow::{Body, Interim};
 use crocodile_pear::http1::Headers;
-use crocodile_pear::scope::ClientFacts;
+use crocodile_pear::scope::{ClientAddress, ClientFacts};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
 
@@ -18,9 +17,7 @@ use super::{Entry, Secured};
 #[derive(Debug)]
 pub struct Connection {
     /// The address at the other end.
-    pub peer: SocketAddr,
-    /// The address that the client connected to.
-    pub local: SocketAddr,
+    pub peer: ClientAddress,
     /// The listener that it came to.
     pub entry: Arc<Entry>,
     /// What TLS found out of it; nothing, for one in clear.
@@ -41,9 +38,9 @@ pub(super) struct Interims {
 const MOST_INTERIM: usize = 16 * 1024;
 
 impl Connection {
-    /// A connection in clear between these addresses.
-    pub fn new(peer: SocketAddr, local: SocketAddr, entry: Arc<Entry>) -> Self {
-        Connection { peer, local, entry, secured: None, version: Version::HTTP_11, interim: Interims::default() }
+    /// A connection in clear from this address.
+    pub fn new(peer: ClientAddress, entry: Arc<Entry>) -> Self {
+        Connection { peer, entry, secured: None, version: Version::HTTP_11, interim: Interims::default() }
     }
 
     /// Who asks, with a request in this version of HTTP.

@@ -11,9 +11,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use crocodile_pear::scope::ClientCertificate;
+use crocodile_pear::socket::Socket;
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, ProducesTickets};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -103,7 +103,7 @@ impl Tls {
     }
 
     /// Makes the handshake with a client, within this time.
-    pub(super) async fn accept(&self, stream: TcpStream, limit: Duration) -> Option<(Stream, Protocol, Secured)> {
+    pub(super) async fn accept(&self, stream: Socket, limit: Duration) -> Option<(Stream, Protocol, Secured)> {
         let accepting = TlsAcceptor::from(self.current().config.clone()).accept_with(stream, |session| {
             session.set_buffer_limit(Some(OUTGOING));
         });

@@ -10,6 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::scope::ClientAddress;
+use crocodile_pear_gateway::address::Address;
 use crocodile_pear_gateway::respond;
 use crocodile_pear_gateway::server::{
     ClientRequest, Connection, End, Handler, Listeners, Observer, Refusal, Reply, Settings, Shutdown, serve,
@@ -25,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Scene {
     pub address: SocketAddr,
     pub shutdown: Shutdown,
-    pub seen: Arc<Mutex<Vec<(SocketAddr, String)>>>,
+    pub seen: Arc<Mutex<Vec<(ClientAddress, String)>>>,
     pub left: Receiver<&'static str>,
     pub came: Receiver<&'static str>,
     /// How answers ended, and after how many bytes.
@@ -36,7 +38,7 @@ pub struct Scene {
 impl Scene {
     pub fn new(settings: Settings) -> Self {
         let listeners = Listeners::bind(([127, 0, 0, 1], 0).into(), 1).unwrap();
-        let address = listeners.address();
+        let &Address::Network(address) = listeners.address() else { panic!("no port") };
         let shutdown = Shutdown::default();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (leaves, left) = mpsc::channel();
@@ -57,7 +59,7 @@ impl Scene {
 
     /// What the handler read from one client.
     pub fn seen_of(&self, client: &Client) -> Vec<String> {
-        let peer = client.0.local_addr().unwrap();
+        let peer = ClientAddress::from(client.0.local_addr().unwrap());
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|(of, _)| *of == peer).map(|(_, reading)| reading.clone()).collect()
     }
@@ -117,7 +119,7 @@ impl Client {
 
 #[derive(Clone)]
 struct Play {
-    seen: Arc<Mutex<Vec<(SocketAddr, String)>>>,
+    seen: Arc<Mutex<Vec<(ClientAddress, String)>>>,
     leaves: Sender<&'static str>,
     comes: Sender<&'static str>,
     ends: Sender<(String, u64)>,

@@ -2,8 +2,9 @@
 //! found out on the way in.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, Version};
@@ -16,7 +17,7 @@ use crate::jq::{self, Value};
 #[derive(Clone, Debug)]
 pub struct ClientFacts {
     /// The address at the other end.
-    pub address: SocketAddr,
+    pub address: ClientAddress,
     /// The version of HTTP that the request came in.
     pub version: Version,
     /// Whether TLS carried it.
@@ -25,6 +26,48 @@ pub struct ClientFacts {
     pub certificate: Option<Arc<ClientCertificate>>,
     /// The host that it asked for, where a proxy in front says so.
     pub host: Option<HeaderValue>,
+}
+
+/// Where a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAddress {
+    /// Behind an address of the network.
+    Network(SocketAddr),
+    /// On this machine, at the other end of a Unix socket. Those have no address.
+    Unix,
+}
+
+impl ClientAddress {
+    /// The IP address, if it has one. An IPv4 client of an IPv6 socket is an IPv4 client.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            ClientAddress::Network(address) => Some(address.ip().to_canonical()),
+            ClientAddress::Unix => None,
+        }
+    }
+
+    fn port(&self) -> Option<u16> {
+        match self {
+            ClientAddress::Network(address) => Some(address.port()),
+            ClientAddress::Unix => None,
+        }
+    }
+}
+
+impl From<SocketAddr> for ClientAddress {
+    fn from(address: SocketAddr) -> Self {
+        ClientAddress::Network(address)
+    }
+}
+
+impl fmt::Display for ClientAddress {
+    /// Without the port. A Unix socket is `unix:`, as nginx has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ip() {
+            Some(address) => address.fmt(f),
+            None => f.write_str("unix:"),
+        }
+    }
 }
 
 /// A client's certificate, verified.
@@ -74,11 +117,9 @@ impl ClientFacts {
 
     /// `$client`
     fn value(&self) -> Value {
-        // An IPv4 client of an IPv6 socket is an IPv4 client.
-        let address = self.address.ip().to_canonical().to_string();
         jq::object([
-            ("address", jq::string(&address)),
-            ("port", number(&self.address.port().to_string())),
+            ("address", jq::string(&self.address.to_string())),
+            ("port", self.address.port().map_or_else(jq::null, |port| number(&port.to_string()))),
             ("protocol", jq::string(self.protocol())),
             ("certificate", self.certificate.as_ref().map_or_else(jq::null, |certificate| certificate.value())),
         ])
@@ -186,7 +227,7 @@ mod tests {
 
     fn client(address: &str) -> ClientFacts {
         ClientFacts {
-            address: address.parse().expect("an address"),
+            address: address.parse::<SocketAddr>().expect("an address").into(),
             version: Version::HTTP_11,
             tls: false,
             certificate: None,
@@ -210,6 +251,13 @@ mod tests {
             let wanted = format!(r#"{{"address":"{told}","port":80,"protocol":"HTTP/1.1","certificate":null}}"#);
             assert_eq!(Facts::of(client(address)).variable("client").to_string(), wanted);
         }
+    }
+
+    #[test]
+    fn a_client_at_a_unix_socket_has_no_port() {
+        let client = ClientFacts { address: ClientAddress::Unix, ..client("10.0.0.1:80") };
+        let wanted = r#"{"address":"unix:","port":null,"protocol":"HTTP/1.1","certificate":null}"#;
+        assert_eq!(Facts::of(client).variable("client").to_string(), wanted);
     }
 
     #[test]

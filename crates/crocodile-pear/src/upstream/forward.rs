@@ -1,6 +1,7 @@
 //! What a call takes along of the client's request: its header fields, its host, and who asked.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use http::header::{CONNECTION, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Authority;
@@ -396,8 +397,9 @@ fn tell(scope: &Scope, headers: &mut HeaderMap) {
         headers.remove(name);
     }
     if let Some(client) = scope.facts().client() {
-        let address = client.address.ip().to_canonical().to_string();
-        headers.extend(HeaderValue::from_str(&address).ok().map(|address| (FOR, address)));
+        // A client at a Unix socket has no address that could be told.
+        let address = client.address.ip().and_then(|address| HeaderValue::from_str(&address.to_string()).ok());
+        headers.extend(address.map(|address| (FOR, address)));
         headers.insert(PROTO, HeaderValue::from_static(client.scheme()));
     }
     headers.extend(asked_host(scope).cloned().map(|host| (HOST_ASKED, host)));
@@ -414,9 +416,10 @@ fn tell_standard(scope: &Scope, headers: &mut HeaderMap) {
         headers.remove(name);
     }
     let client = scope.facts().client();
-    let node = client.map(|client| match client.address.ip().to_canonical() {
-        std::net::IpAddr::V4(address) => format!("for={address}"),
-        std::net::IpAddr::V6(address) => format!("for=\"[{address}]\""),
+    let node = client.map(|client| match client.address.ip() {
+        Some(IpAddr::V4(address)) => format!("for={address}"),
+        Some(IpAddr::V6(address)) => format!("for=\"[{address}]\""),
+        None => "for=unknown".to_owned(),
     });
     // Quoted, since a port has a colon.
     let host = asked_host(scope).and_then(|host| host.to_str().ok()).map(|host| format!("host=\"{host}\""));
@@ -432,7 +435,7 @@ mod tests {
 
     use super::*;
     use crate::flow::Body;
-    use crate::scope::ClientFacts;
+    use crate::scope::{ClientAddress, ClientFacts};
 
     fn scope(address: Option<&str>, fields: &[(&'static str, &'static str)]) -> Scope {
         let field = |(name, value): &(&'static str, &'static str)| {
@@ -440,7 +443,7 @@ mod tests {
         };
         let mut scope = Scope::new(Method::GET, None, fields.iter().map(field).collect::<HeaderMap>(), Body::empty());
         if let Some(address) = address {
-            let address = address.parse().expect("an address");
+            let address = address.parse().map_or(ClientAddress::Unix, ClientAddress::Network);
             scope.facts_mut().set_client(ClientFacts {
                 address,
                 version: Version::HTTP_11,
@@ -473,6 +476,9 @@ mod tests {
         let mapped = scope(Some("[::ffff:192.0.2.1]:7"), &[]);
         assert_eq!(sent(&standard, &mapped), ["forwarded: for=192.0.2.1;proto=https"]);
         assert_eq!(sent(&standard, &scope(None, &[])), Vec::<String>::new());
+        let local = scope(Some("unix:"), &[("x-forwarded-for", "192.0.2.1")]);
+        assert_eq!(sent(&x, &local), ["x-forwarded-proto: https"]);
+        assert_eq!(sent(&standard, &local), ["forwarded: for=unknown;proto=https"]);
     }
 
     #[test]

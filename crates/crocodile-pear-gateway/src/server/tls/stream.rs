@@ -4,17 +4,17 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crocodile_pear::socket::Socket;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 /// A connection whose handshake is done.
 #[derive(Debug)]
-pub struct Stream(pub(super) TlsStream<TcpStream>);
+pub struct Stream(pub(super) TlsStream<Socket>);
 
 impl Stream {
     /// What carries it.
-    pub fn socket(&self) -> &TcpStream {
+    pub fn socket(&self) -> &Socket {
         self.0.get_ref().0
     }
 

@@ -1,0 +1,134 @@
+//! Listening at a Unix socket: its file is made, may replace one that is left over, and is removed at the end.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// The permissions of a socket's file: who may write to it may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode(pub u32);
+
+impl Default for Mode {
+    /// The gateway's own user and group: a proxy in front may be given that group.
+    fn default() -> Self {
+        Mode(0o660)
+    }
+}
+
+/// The file of a socket; removed when it is dropped, unless another socket has taken its place.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: Arc<Path>,
+    id: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|known| id(&known) == self.id) {
+            // Then it stays, and is replaced by the next that listens there.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn id(known: &Metadata) -> (u64, u64) {
+    (known.dev(), known.ino())
+}
+
+/// Listens at this path.
+///
+/// # Errors
+/// `AddrInUse` if somebody listens there, `AlreadyExists` if a file is there that is no socket, and those of the system.
+pub(super) fn listen(path: &Arc<Path>, mode: Mode, queue: i32) -> io::Result<(UnixListener, SocketFile)> {
+    clear(path)?;
+    let socket = socket()?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    let file = SocketFile { path: path.clone(), id: id(&fs::symlink_metadata(path)?) };
+    // Before it listens: until then nobody can connect.
+    fs::set_permissions(path, Permissions::from_mode(mode.0))?;
+    socket.listen(queue)?;
+    Ok((socket.into(), file))
+}
+
+fn socket() -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Removes what a process that is gone has left there.
+fn clear(path: &Path) -> io::Result<()> {
+    let known = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        known => known?,
+    };
+    if !known.file_type().is_socket() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    match socket()?.connect(&SockAddr::unix(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // A full queue is somebody's.
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A path for a socket.
+    fn place(name: &str) -> Arc<Path> {
+        std::env::temp_dir().join(format!("crocodile-pear-{}-{name}.sock", std::process::id())).into()
+    }
+
+    #[test]
+    fn what_is_left_over_is_replaced_and_what_is_in_use_is_not() {
+        let path = place("left");
+        drop(UnixListener::bind(&path).expect("a new file"));
+        let (listener, file) = listen(&path, Mode::default(), 1).expect("what is left over is replaced");
+        let again = listen(&path, Mode::default(), 1).expect_err("it is in use");
+        assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+        let _waiting = [UnixStream::connect(&path), UnixStream::connect(&path)];
+        // Those that wait fill the queue.
+        assert_eq!(listen(&path, Mode::default(), 1).expect_err("it is in use").kind(), io::ErrorKind::AddrInUse);
+        drop((listener, file));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn who_may_connect_is_the_mode() {
+        let path = place("mode");
+        let (_listener, _file) = listen(&path, Mode(0o640), 1).expect("a new file");
+        let mode = fs::metadata(&path).expect("the file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn another_socket_at_its_path_is_not_removed() {
+        let path = place("other");
+        // As long as it is open, no other file has its number.
+        let (_replaced, file) = listen(&path, Mode::default(), 1).expect("a new file");
+        fs::remove_file(&path).expect("the file");
+        let (_listener, _other) = listen(&path, Mode::default(), 1).expect("a new file");
+        drop(file);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let path = place("text");
+        fs::write(&path, "text").expect("a file");
+        let refused = listen(&path, Mode::default(), 1).expect_err("no socket");
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        fs::remove_file(&path).expect("the file");
+    }
+}
