@@ -13,16 +13,21 @@ mod text;
 pub mod xml;
 pub mod yaml;
 
+use std::future::{self, Ready};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 
 use crate::error::Error;
 use crate::flow::{Answer, Body};
 use crate::jq::{self, Data, Value};
-use crate::offload;
+use crate::offload::{self, Work};
 use json::Raw;
 use xml::Lists;
 
@@ -65,6 +70,11 @@ impl Declared {
             _ => bytes.len(),
         }
     }
+
+    /// Reads a body that is here.
+    fn read(self, headers: HeaderMap, lists: Lists, bytes: Bytes) -> Work<Data> {
+        offload::run(self.weight(&bytes), move || parse(self, &headers, &lists, bytes.clone()))
+    }
 }
 
 /// An answer that has no body by its status (RFC 9110, 15.3.5) is not one of JSON that is missing.
@@ -78,6 +88,10 @@ fn declared(answer: &Answer) -> Declared {
 fn by_type(headers: &HeaderMap) -> Declared {
     let Some(value) = headers.get(CONTENT_TYPE) else { return Declared::Nothing };
     let essence = value.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    // Most answers, without a copy.
+    if essence.eq_ignore_ascii_case(b"application/json") {
+        return Declared::Json;
+    }
     let essence = essence.to_ascii_lowercase();
     let at = essence.iter().position(|&byte| byte == b'/').map_or(0, |at| at + 1);
     let (kind, subtype) = essence.split_at(at);
@@ -129,9 +143,24 @@ pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
 ///
 /// # Errors
 /// As [`value`].
-pub async fn data(answer: Answer, bound: usize) -> Result<Data, Error> {
+pub fn data(answer: Answer, bound: usize) -> Reading {
     let upstream = answer.upstream.clone();
-    read(answer, bound).await.map_err(|error| of(error, upstream.as_ref()))
+    Reading { upstream, work: read(answer, bound) }
+}
+
+/// An answer's body on its way to be data.
+pub struct Reading {
+    upstream: Option<Arc<str>>,
+    work: Work<Data>,
+}
+
+impl Future for Reading {
+    type Output = Result<Data, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let read = ready!(self.work.poll_unpin(cx));
+        Poll::Ready(read.map_err(|error| of(error, self.upstream.as_ref())))
+    }
 }
 
 /// An answer's head, and what [`data`] makes of its body.
@@ -179,16 +208,22 @@ fn of(error: Error, upstream: Option<&Arc<str>>) -> Error {
     }
 }
 
-async fn read(answer: Answer, bound: usize) -> Result<Data, Error> {
-    let answer = plain(answer)?;
-    match answer.body {
-        Body::Value(value) => return Ok(value.into()),
-        Body::Json(raw) => return Ok(raw.into()),
-        _ => {}
-    }
+/// What is at hand is read at once.
+fn read(answer: Answer, bound: usize) -> Work<Data> {
+    let answer = match plain(answer) {
+        Ok(answer) => answer,
+        Err(error) => return Either::Left(future::ready(Err(error))),
+    };
     let declared = declared(&answer);
-    let (headers, lists, bytes) = (answer.headers, answer.lists, answer.body.collect(bound).await?);
-    offload::run(declared.weight(&bytes), move || parse(declared, &headers, &lists, bytes.clone())).await
+    match answer.body {
+        Body::Value(value) => Either::Left(future::ready(Ok(value.into()))),
+        Body::Json(raw) => Either::Left(future::ready(Ok(raw.into()))),
+        Body::Bytes(bytes) if bytes.len() <= bound => declared.read(answer.headers, answer.lists, bytes),
+        body => Either::Right(Box::pin(async move {
+            let bytes = body.collect(bound).await?;
+            declared.read(answer.headers, answer.lists, bytes).await
+        })),
+    }
 }
 
 /// A document of JSON.
@@ -230,21 +265,41 @@ fn structured(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Byt
 ///
 /// # Errors
 /// As [`value`].
-pub async fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Splicing<'_> {
     let upstream = answer.upstream.clone();
-    append(answer, bound, lines, out).await.map_err(|error| of(error, upstream.as_ref()))
+    let told = move |error| of(error, upstream.as_ref());
+    let answer = match plain(answer) {
+        Ok(answer) => answer,
+        Err(error) => return Either::Left(future::ready(Err(told(error)))),
+    };
+    match append_now(&answer, bound, lines, out) {
+        Some(done) => Either::Left(future::ready(done.map_err(told))),
+        // Boxed: answers that came whole would carry the room.
+        None => Either::Right(Box::pin(async move { append(answer, bound, lines, out).await.map_err(told) })),
+    }
+}
+
+/// An answer's body on its way into text.
+pub type Splicing<'a> = Either<Ready<Result<(), Error>>, BoxFuture<'a, Result<(), Error>>>;
+
+/// What is at hand and small is appended at once.
+fn append_now(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
+    match &answer.body {
+        Body::Value(value) => Some(json::write(value, out)),
+        Body::Json(raw) if lines == Lines::Kept || raw.bytes().len() / 8 <= offload::SMALL => {
+            lines.append(raw.bytes(), out);
+            Some(Ok(()))
+        }
+        Body::Bytes(bytes) if bytes.len() <= bound => {
+            let declared = declared(answer);
+            let small = declared.weight(bytes) <= offload::SMALL;
+            small.then(|| append_bytes(declared, &answer.headers, &answer.lists, bytes.clone(), lines, out))
+        }
+        _ => None,
+    }
 }
 
 async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Result<(), Error> {
-    let answer = plain(answer)?;
-    match &answer.body {
-        Body::Value(value) => return json::write(value, out),
-        Body::Json(raw) if lines == Lines::Kept || raw.bytes().len() / 8 <= offload::SMALL => {
-            lines.append(raw.bytes(), out);
-            return Ok(());
-        }
-        _ => {}
-    }
     let declared = declared(&answer);
     let (headers, known, bytes) = (answer.headers, answer.lists, answer.body.collect(bound).await?);
     let weight = declared.weight(&bytes);

@@ -8,9 +8,11 @@ mod memory;
 mod meter;
 mod pool;
 
+use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::{BoxFuture, Either};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
@@ -27,12 +29,15 @@ const LARGE: usize = 1 << 20;
 /// Bytes that a parsed document takes for each byte of its text. It is where a reservation begins; what is used is counted.
 const PARSED: u64 = 12;
 
-/// Does some work: here if it is small, else on a helper thread. `weight` is how many bytes it reads.
+/// Some work, done or lent. What is done at once takes no room for what would have to be lent.
+pub type Work<T> = Either<Ready<Result<T, Error>>, BoxFuture<'static, Result<T, Error>>>;
+
+/// Does some work: here and at once if it is small, else on a helper thread. `weight` is how many bytes it reads.
 ///
 /// # Errors
 /// Those of the work; `Overloaded` where too much waits for helper threads; `Expression` where it needs more memory than all
 /// work may have.
-pub async fn run<T, J>(weight: usize, job: J) -> Result<T, Error>
+pub fn run<T, J>(weight: usize, job: J) -> Work<T>
 where
     T: Send + 'static,
     J: Fn() -> Result<T, Error> + Send + 'static,
@@ -40,11 +45,11 @@ where
     let mut large = weight >= LARGE;
     if weight <= SMALL {
         match meter::attempt(&job) {
-            Some(done) => return done,
+            Some(done) => return Either::Left(ready(done)),
             None => large = true,
         }
     }
-    lend(weight, large, job).await
+    Either::Right(Box::pin(lend(weight, large, job)))
 }
 
 /// Does some work here, if it is small.

@@ -97,17 +97,20 @@ enum Stopped {
 
 /// Does work here, as long as it is small.
 pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
-    METER.with(|meter| {
+    // Put here by the job itself: a large result is not handed from one caller to the next.
+    let mut done = None;
+    let outcome = METER.with(|meter| {
         let before = meter.place.replace(Place::Trial);
         meter.trial.set(CORE);
-        let done = catch_unwind(AssertUnwindSafe(job));
+        let outcome = catch_unwind(AssertUnwindSafe(|| done = Some(job())));
         meter.place.set(before);
-        match done {
-            Ok(done) => Some(done),
-            Err(payload) if payload.is::<Stopped>() => None,
-            Err(payload) => resume_unwind(payload),
-        }
-    })
+        outcome
+    });
+    match outcome {
+        Ok(()) => done,
+        Err(payload) if payload.is::<Stopped>() => None,
+        Err(payload) => resume_unwind(payload),
+    }
 }
 
 /// Does work on a helper thread, with so many bytes reserved. They are given back when it has ended.

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
@@ -157,14 +158,17 @@ impl Rules {
 
 /// The failure that an answer is to a step which cannot use it. It has the reason that the upstream gives in a problem
 /// document (RFC 9457), where the fault is the client's.
-pub async fn refuse(answer: Answer) -> Error {
-    let (status, headers, upstream) = (answer.status, answer.headers.clone(), answer.upstream.clone());
-    let problem = match is_told(status) && is_problem(&headers) {
-        true => format::data(answer, PROBLEM).await.unwrap_or_else(|_| jq::null().into()),
-        false => jq::null().into(),
-    };
-    let error = failure(status, &headers, &problem);
-    upstream.iter().fold(error, Error::of_upstream)
+pub fn refuse(answer: Answer) -> BoxFuture<'static, Error> {
+    // Boxed: few answers come here, all would carry the room.
+    Box::pin(async move {
+        let (status, headers, upstream) = (answer.status, answer.headers.clone(), answer.upstream.clone());
+        let problem = match is_told(status) && is_problem(&headers) {
+            true => format::data(answer, PROBLEM).await.unwrap_or_else(|_| jq::null().into()),
+            false => jq::null().into(),
+        };
+        let error = failure(status, &headers, &problem);
+        upstream.iter().fold(error, Error::of_upstream)
+    })
 }
 
 /// The same of an answer whose body has been read.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either};
 use futures_util::stream::{Stream, StreamExt};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
 use crate::format::{self, Lines, json, sse};
 use crate::jq;
-use crate::offload;
+use crate::offload::{self, Work};
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::Size;
@@ -248,12 +248,12 @@ fn refusal(answer: &Answer) -> Option<Error> {
 }
 
 /// The text of an item that is whole.
-async fn close(spec: Arc<Concatenate>, text: Vec<u8>) -> Result<Vec<u8>, Error> {
+fn close(spec: Arc<Concatenate>, text: Vec<u8>) -> Work<Vec<u8>> {
     if text.len() / 8 <= offload::SMALL || spec.form != As::Sse {
-        return Ok(spec.close(text));
+        return Either::Left(std::future::ready(Ok(spec.close(text))));
     }
     let (weight, text) = (text.len() / 8, Bytes::from(text));
-    offload::run(weight, move || Ok(spec.close(text.to_vec()))).await
+    offload::run(weight, move || Ok(spec.close(text.to_vec())))
 }
 
 async fn write(answer: Answer, spec: &Concatenate, out: &mut Vec<u8>) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either};
 use futures_util::stream::{BoxStream, StreamExt};
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -22,7 +22,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Passage, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
-use crate::offload;
+use crate::offload::{self, Work};
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
@@ -435,7 +435,11 @@ impl Calling {
     /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
         let mut names = names;
-        let call = match self.prepared(item, &names, &scope).await {
+        let prepared = match self.prepared(item, &names, &scope) {
+            Either::Left(here) => here.into_inner(),
+            Either::Right(lent) => lent.await,
+        };
+        let call = match prepared {
             Ok(Some(call)) => call,
             Ok(None) => return Some(Ok(self.unmade(names))),
             Err(error) => return Some(Err(error.at_step(self.step.clone()))),
@@ -456,14 +460,9 @@ impl Calling {
     }
 
     /// The call, or why it fails; none where `when` says so.
-    async fn prepared(
-        self: &Arc<Self>,
-        item: Data,
-        names: &Names,
-        scope: &Arc<Scope>,
-    ) -> Result<Option<Prepared>, Error> {
+    fn prepared(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Prepared>> {
         if !self.evaluates {
-            return Ok(Some(self.prepare_one(&jq::null(), names, scope)));
+            return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null(), names, scope)))));
         }
         let own = if self.reads_item { item.weight() } else { 0 };
         let weight = own + scope.weight(&self.uses, names);
@@ -473,7 +472,7 @@ impl Calling {
             let wanted = calling.wanted(&item, &names, &scope)?;
             Ok(wanted.then(|| calling.prepare_one(&item, &names, &scope)))
         };
-        offload::run(weight, prepare).await
+        offload::run(weight, prepare)
     }
 
     fn prepare_one(&self, item: &Value, names: &Names, scope: &Scope) -> Prepared {
@@ -643,7 +642,10 @@ impl Calling {
             None => called,
             // A tunnel has no body to read.
             Some(_) if matches!(&called, Ok(Answer { body: Body::Tunnel(_), .. })) => called,
-            Some(otherwise) => Ok(self.whole(called).await.unwrap_or_else(|| Answer::of_value(otherwise.clone()))),
+            // Boxed: calls without this would carry the room.
+            Some(otherwise) => {
+                Ok(Box::pin(self.whole(called)).await.unwrap_or_else(|| Answer::of_value(otherwise.clone())))
+            }
         }
     }
 
