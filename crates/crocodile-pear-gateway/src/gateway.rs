@@ -140,7 +140,7 @@ impl Gateway {
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
-        let store = document.store.as_ref().map(|store| store.compile(&given.lasting.metrics, problems));
+        let store = document.store.as_ref().map(|store| store.compile(given.lasting, problems));
         sound &= !matches!(store, Some(None));
         let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
         let (store, connect) = store.flatten().flatten().unzip();
@@ -378,6 +378,7 @@ impl Gateway {
     /// It begins to serve: caches may keep what its configuration says.
     pub fn begin(&self) {
         self.lasting.cache.resize(self.memory);
+        self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.tier()));
     }
 
     /// A request's whole life. `gateway` keeps it alive.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crocodile_pear::cache::Store;
 
+use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
 /// What a gateway has of the one before it.
@@ -13,11 +14,13 @@ pub struct Lasting {
     pub metrics: Arc<Metrics>,
     /// What caches keep. It takes no memory while there is no cache.
     pub cache: Arc<Store>,
+    /// What is known of the store that is shared.
+    pub(crate) ledger: Arc<Ledger>,
 }
 
 impl Default for Lasting {
     fn default() -> Self {
         // Its bound is set by the gateway that begins to serve.
-        Lasting { metrics: Arc::default(), cache: Arc::new(Store::new(0)) }
+        Lasting { metrics: Arc::default(), cache: Arc::new(Store::new(0)), ledger: Arc::default() }
     }
 }

@@ -18,6 +18,7 @@ mod itself;
 pub mod lasting;
 pub mod layer;
 pub mod layers;
+mod ledger;
 pub mod listen;
 pub mod live;
 mod log;

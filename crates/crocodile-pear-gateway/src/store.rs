@@ -1,8 +1,14 @@
 //! `store`: how much caches keep, and what several gateways share, in Redis. One call has little time; while the store is away nobody waits for it.
 
-use std::sync::Arc;
+mod follow;
+mod outbox;
+mod scripts;
+mod shared;
+
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crocodile_pear::cache::Tier;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Located, Size};
 use crocodile_pear::{choice, spec};
@@ -11,7 +17,11 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::background::Task;
+use crate::lasting::Lasting;
 use crate::metrics::Metrics;
+use crate::store::follow::Follower;
+use crate::store::outbox::Outbox;
+use crate::store::shared::SharedTier;
 
 spec! {
     /// Where caches keep answers, and where several gateways keep what they share.
@@ -57,6 +67,7 @@ pub struct Store {
     /// How many gateways share it.
     pub replicas: u64,
     metrics: Arc<Metrics>,
+    tier: OnceLock<Arc<SharedTier>>,
 }
 
 /// Whether the store can be asked.
@@ -80,7 +91,7 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 
 impl StoreSpec {
     /// Checks it; the task connects to the store, and again when it was away.
-    pub fn compile(&self, metrics: &Arc<Metrics>, problems: &mut Problems) -> Option<Option<(Arc<Store>, Task)>> {
+    pub fn compile(&self, lasting: &Lasting, problems: &mut Problems) -> Option<Option<(Arc<Store>, Task)>> {
         if self.memory.value < LEAST {
             let remedy = "write `memory: 256MiB`, or leave it out";
             return problems.error(self.memory.span, "a store has at least 1MiB of memory", remedy);
@@ -102,10 +113,31 @@ impl StoreSpec {
             timeout: self.timeout,
             while_away: self.while_away,
             replicas: self.replicas.get().into(),
-            metrics: metrics.clone(),
+            metrics: lasting.metrics.clone(),
+            tier: OnceLock::new(),
         });
-        let task = Box::pin(connect(store.clone(), client));
+        let task = Box::pin(store.clone().work(client, lasting));
         Some(Some((store, task)))
+    }
+}
+
+impl Store {
+    /// Begins the second tier of the caches; the task is what goes on for it and for the connection.
+    fn work(self: Arc<Self>, client: redis::Client, lasting: &Lasting) -> impl Future<Output = ()> + use<> {
+        let (cache, ledger) = (lasting.cache.clone(), lasting.ledger.clone());
+        let (tier, jobs, waiting) = SharedTier::new(Arc::downgrade(&self), cache.clone(), ledger.clone());
+        // It is set once, here.
+        let _ = self.tier.set(Arc::new(tier));
+        let outbox = Outbox { client: client.clone(), cache: cache.clone(), ledger: ledger.clone(), jobs, waiting };
+        let follower = Follower { client: client.clone(), cache, ledger };
+        async move {
+            tokio::join!(connect(self, client), outbox.run(), follower.run());
+        }
+    }
+
+    /// The second tier of the caches.
+    pub fn tier(&self) -> Option<Arc<dyn Tier>> {
+        self.tier.get().map(|tier| tier.clone() as Arc<dyn Tier>)
     }
 }
 
@@ -149,7 +181,7 @@ impl Store {
     fn tell(&self, told: bool, why: &str) -> bool {
         if !told {
             let holds = self.while_away.word();
-            tracing::warn!(why, while_away = holds, "the store is away; rate limits do without it");
+            tracing::warn!(why, while_away = holds, "the store is away; rate limits and caches do without it");
         }
         self.state.send_replace(State::Away);
         true
@@ -160,19 +192,30 @@ impl Store {
     /// # Errors
     /// When the store is away, or does not answer in time.
     pub async fn run(&self, script: &str, keys: &[String], arguments: &[String]) -> Result<Vec<i64>, Away> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(keys.len()).arg(keys).arg(arguments);
+        let answer = self.call(&command).await;
+        if answer.is_err() {
+            self.metrics.count_store_failure();
+        }
+        answer
+    }
+
+    /// Sends a command, and waits for its answer as long as a request may.
+    ///
+    /// # Errors
+    /// When the store is away, or does not answer in time.
+    pub async fn call<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, Away> {
         let answer = timeout(self.timeout, async {
             let mut connection = self.connection().await?;
-            let mut command = redis::cmd("EVAL");
-            command.arg(script).arg(keys.len()).arg(keys).arg(arguments);
             command.query_async(&mut connection).await.map_err(|error: redis::RedisError| {
                 tracing::debug!(%error, "a call to the store failed");
                 Away
             })
         });
         match answer.await {
-            Ok(Ok(values)) => Ok(values),
+            Ok(Ok(value)) => Ok(value),
             _ => {
-                self.metrics.count_store_failure();
                 // Those that come after do not wait.
                 self.state.send_if_modified(|state| !matches!(std::mem::replace(state, State::Away), State::Away));
                 Err(Away)
@@ -197,3 +240,6 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,7 @@ const GATEWAY: &[&str] = &[
     "strict",
     "listen",
     "metrics",
+    "ledger",
     "lasting",
     "route",
     "respond",
