@@ -43,6 +43,17 @@ pub(super) struct Landed {
     pub stored: Result<(), Option<Reason>>,
     /// What the upstream answered, if that is not what is given.
     pub status: Option<StatusCode>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where an answer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It was fetched.
+    Fetched,
+    /// Another gateway had kept it.
+    Shared,
 }
 
 enum State {

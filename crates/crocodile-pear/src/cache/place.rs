@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::control::RequestControl;
 use super::date::Moment;
 use super::entry::{Entry, Selector, Tags};
-use super::flight::{Flights, Joined, Landed, Landing, Leading, Which};
+use super::flight::{Flights, Joined, Landed, Landing, Leading, Origin, Which};
 use super::key::Key;
 use super::parts::Parts;
 use super::policy::{self, Lifetimes, Personal, Reason, Use};
@@ -102,7 +102,7 @@ pub enum Reply {
 pub struct Errand {
     pub(super) method: Method,
     pub(super) key: Key,
-    control: RequestControl,
+    pub(super) control: RequestControl,
     /// What is kept, and stale.
     pub(super) stale: Option<Arc<Entry>>,
     /// Which requests count as the same.
@@ -319,7 +319,10 @@ impl Cache {
             answer.headers.remove(http::header::AGE);
         }
         let (why, status, stored) = (asked.why, landed.status, landed.stored);
-        let happened = Happened::Forwarded { why, status, stored, collapsed };
+        let happened = match landed.origin {
+            Origin::Fetched => Happened::Forwarded { why, status, stored, collapsed },
+            Origin::Shared => Happened::Hit,
+        };
         status::tell(&mut answer.headers, self.name, happened, Some(&entry.terms), now);
         answer
     }

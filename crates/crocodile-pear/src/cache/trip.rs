@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 
 use super::date::Moment;
 use super::entry::{Copies, Entry, MOST_TAGS, Tags, compact};
-use super::flight::{Landed, Landing, Leading};
+use super::flight::{Landed, Landing, Leading, Origin};
 use super::parts::{self, Parts};
 use super::place::{Cache, Errand, Fetch, Gained, Standing, resolve};
-use super::policy::{self, Failure, Fetched, Personal, Reason, Terms};
+use super::policy::{self, Failure, Fetched, Personal, Reason, Terms, Use};
 use super::purge::Mark;
 use super::store::Store;
 use super::vary::{self, Vary};
@@ -41,7 +41,11 @@ pub(super) struct Trip {
 
 impl Trip {
     /// Fetches, tells those who wait, and keeps what may be kept.
-    pub async fn fly(self, mut leader: oneshot::Sender<Landing>) {
+    pub async fn fly(mut self, mut leader: oneshot::Sender<Landing>) {
+        if let Some(entry) = self.find_shared().await {
+            let (ticket, stored, status, origin) = (Arc::default(), Ok(()), None, Origin::Shared);
+            return self.land(&Landed { entry, ticket, stored, status, origin }, leader);
+        }
         let validates = self.errand.stale.is_some() && self.errand.method == Method::GET;
         let (mut headers, mut fetched) =
             (self.conditions(validates), Fetched { asked: Moment::now(), came: Moment::now() });
@@ -67,6 +71,20 @@ impl Trip {
             Some(Err(error)) => self.fail(error, leader),
             Some(Ok(gained)) => self.arrive(gained, fetched, mark, leader).await,
         }
+    }
+
+    /// What another gateway has kept, if it may be used as it is. If not, it may be validated.
+    async fn find_shared(&mut self) -> Option<Arc<Entry>> {
+        self.leading.as_ref()?;
+        let holds = |entry: &Entry| {
+            vary::matches(&entry.selector, &self.headers, &entry.headers) && reuse::holds(entry, &self.headers)
+        };
+        let found = self.cache.store().find_shared(&self.errand.key, holds).await?;
+        if found.entry.terms.decide(&self.errand.control, found.stale, Moment::now()) == Use::Fresh {
+            return Some(found.entry);
+        }
+        self.errand.stale.get_or_insert(found.entry);
+        None
     }
 
     /// The fields to send: the client's conditions are about what the client has, ours are about what is kept.
@@ -115,7 +133,7 @@ impl Trip {
     fn land_stale(&self, status: Option<StatusCode>, leader: oneshot::Sender<Landing>) {
         let Some(entry) = self.errand.stale.clone() else { return };
         let status = Some(status.unwrap_or(StatusCode::BAD_GATEWAY));
-        self.land(&Landed { entry, ticket: Arc::default(), stored: Ok(()), status }, leader);
+        self.land(&Landed { entry, ticket: Arc::default(), stored: Ok(()), status, origin: Origin::Fetched }, leader);
     }
 
     fn land(&self, landed: &Landed, leader: oneshot::Sender<Landing>) {
@@ -155,7 +173,13 @@ impl Trip {
             Ok(()) => drop(self.cache.store().insert(mark, &self.errand.key, entry.clone())),
             Err(_) => self.cache.store().remove_entry(&self.errand.key, stale),
         }
-        let landed = Landed { entry, ticket: Arc::default(), stored, status: Some(StatusCode::NOT_MODIFIED) };
+        let landed = Landed {
+            entry,
+            ticket: Arc::default(),
+            stored,
+            status: Some(StatusCode::NOT_MODIFIED),
+            origin: Origin::Fetched,
+        };
         match stored {
             Ok(()) => self.land(&landed, leader),
             Err(_) => {
@@ -268,7 +292,13 @@ impl Trip {
         match arriving {
             None => self.keep_whole(entry, parts.as_deref(), mark, leader).await,
             Some((pulled, writer)) => {
-                let landed = Landed { entry: Arc::new(entry), ticket: Arc::default(), stored: Ok(()), status: None };
+                let landed = Landed {
+                    entry: Arc::new(entry),
+                    ticket: Arc::default(),
+                    stored: Ok(()),
+                    status: None,
+                    origin: Origin::Fetched,
+                };
                 match &parts {
                     None => self.land(&landed, leader),
                     // Whether others may have it is known at its end.
@@ -289,7 +319,8 @@ impl Trip {
             Ok(Some(complete)) => (complete, Ok(())),
             Err(reason) => (entry, Err(Some(reason))),
         };
-        let landed = Landed { entry: Arc::new(entry), ticket: Arc::default(), stored, status: None };
+        let landed =
+            Landed { entry: Arc::new(entry), ticket: Arc::default(), stored, status: None, origin: Origin::Fetched };
         if stored.is_err() {
             return drop(leader.send(Landing::Shared(landed)));
         }
@@ -307,7 +338,13 @@ impl Trip {
         };
         self.cache.store().insert(mark, &self.errand.key, entry.clone());
         if let (Some(leading), Some(_)) = (&self.leading, parts) {
-            leading.flight.land(&Landed { entry, ticket: Arc::default(), stored: Ok(()), status: None });
+            leading.flight.land(&Landed {
+                entry,
+                ticket: Arc::default(),
+                stored: Ok(()),
+                status: None,
+                origin: Origin::Fetched,
+            });
         }
     }
 
@@ -355,7 +392,8 @@ impl Trip {
             body,
             copies: Copies::default(),
         });
-        let landed = Landed { entry, ticket: Arc::default(), stored: Err(Some(reason)), status: None };
+        let landed =
+            Landed { entry, ticket: Arc::default(), stored: Err(Some(reason)), status: None, origin: Origin::Fetched };
         self.land(&landed, leader);
         // Who comes now may find it well again.
         self.leading = None;
