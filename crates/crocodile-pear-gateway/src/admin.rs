@@ -84,6 +84,7 @@ impl Handler for Admin {
                 let gateway = self.live.current();
                 let mut metrics = gateway.metrics().render(gateway.upstreams());
                 metrics::cache::render(&gateway.cache().counters(), &mut metrics);
+                metrics::cache::render_shared(&gateway.lasting().ledger.counters, &mut metrics);
                 text("text/plain; version=0.0.4", metrics)
             }
             "/cache" => cache::show(self.live.current().cache()),

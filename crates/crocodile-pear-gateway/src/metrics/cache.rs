@@ -1,8 +1,11 @@
 //! What caches keep, as metrics.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crocodile_pear::cache::Counters;
+
+use crate::ledger::SharedCounters;
 
 /// Writes the metrics of the store of the caches.
 pub fn render(counters: &Counters, out: &mut String) {
@@ -10,6 +13,32 @@ pub fn render(counters: &Counters, out: &mut String) {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", read(counters));
     }
 }
+
+/// Writes the metrics of what caches of several gateways share.
+pub fn render_shared(counters: &SharedCounters, out: &mut String) {
+    for (name, help, read) in SHARED {
+        let count = read(counters).load(Ordering::Relaxed);
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
+    }
+}
+
+type ReadShared = fn(&SharedCounters) -> &AtomicU64;
+
+const SHARED: [(&str, &str, ReadShared); 5] = [
+    ("crocodile_pear_cache_shared_hit_total", "Lookups in `store.redis` that found an answer.", |seen| &seen.hits),
+    ("crocodile_pear_cache_shared_missed_total", "Lookups in `store.redis` that found no answer.", |seen| &seen.misses),
+    (
+        "crocodile_pear_cache_shared_failed_total",
+        "Lookups in `store.redis` that were not answered in time, or while it was away.",
+        |seen| &seen.failures,
+    ),
+    ("crocodile_pear_cache_shared_stored_total", "Answers that were sent to `store.redis`.", |seen| &seen.stored),
+    (
+        "crocodile_pear_cache_shared_dropped_total",
+        "Answers that were not sent to `store.redis` because it was away or behind.",
+        |seen| &seen.dropped,
+    ),
+];
 
 type Read = fn(&Counters) -> u64;
 
