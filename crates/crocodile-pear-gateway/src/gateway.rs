@@ -345,6 +345,11 @@ impl Gateway {
         &self.listening
     }
 
+    /// The resolver of names; nothing, for the system's.
+    pub fn resolver(&self) -> Option<&Resolver> {
+        self.resolver.as_ref()
+    }
+
     /// The upstreams, by name.
     pub fn upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
         &self.upstreams
@@ -390,6 +395,7 @@ impl Gateway {
         // large and goes from hand to hand.
         let mut client = request.connection.client(request.version);
         let redirect = request.connection.entry.redirect;
+        let challenge = request.connection.entry.challenges.answer(request.target.path());
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         if gateway.trust.trusts(client.address) {
             gateway.trust.resolve(&mut client, scope.headers());
@@ -406,6 +412,10 @@ impl Gateway {
         scope.set_passage(Passage { interim, upgrade: None, trailers });
         let mut scope = Arc::new(scope);
         async move {
+            // Before anything that could refuse it: an authority has no credentials, and comes from any address.
+            if let Some(answer) = challenge {
+                return respond::challenge(answer).into();
+            }
             if let Some(redirect) = redirect {
                 return gateway.redirect(scope, redirect);
             }

@@ -138,6 +138,13 @@ pub fn redirect(target: Option<&str>) -> Response<Body> {
     response
 }
 
+/// The answer to a challenge of a certificate authority (RFC 8555, 8.3).
+pub fn challenge(answer: String) -> Response<Body> {
+    let mut response = Response::new(Body::Bytes(answer.into()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    response
+}
+
 /// The problem type of draft-ietf-httpapi-ratelimit-headers-10.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 

@@ -3,6 +3,7 @@
 //! `listen` binds the addresses, `cores` accepts, `tls` makes handshakes, `io` carries a connection's bytes, `http1` and
 //! `http2` speak the protocols. What they hand over are a [`ClientRequest`] and a [`Reply`].
 
+mod challenge;
 mod copy;
 mod cores;
 pub mod grpc;
@@ -23,6 +24,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use challenge::{Challenges, http_file, tls_file};
 pub use cores::serve;
 pub use crocodile_pear::http1::request::Refusal;
 pub use listen::{Entry, Listeners, Redirect, Unbound};
@@ -30,7 +32,7 @@ pub use pace::MinRate;
 pub use reply::{End, Ending, Observer, Reply};
 pub use request::{ClientRequest, Connection, Patience, Unhurried};
 pub use shutdown::Shutdown;
-pub use tls::{Day, Demand, Distrust, Identity, Secured, Setup, Tls, Trust, Unfit};
+pub use tls::{Acquired, Day, Demand, Distrust, Identity, Secured, Setup, Tls, Trust, Unfit};
 pub use unix::Mode;
 
 /// Answers requests. One per core; each of its futures runs on that core, and is dropped when the client leaves.

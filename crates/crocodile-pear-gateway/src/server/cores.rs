@@ -273,7 +273,7 @@ impl Opened {
 
 /// Makes the TLS handshake within this time.
 async fn handshake(stream: Socket, entry: &Entry, limit: Duration) -> Option<Opened> {
-    let (stream, protocol, secured) = entry.tls.as_ref()?.accept(stream, limit).await?;
+    let (stream, protocol, secured) = entry.tls.as_ref()?.accept(stream, limit, &entry.challenges).await?;
     Some(Opened { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
 }
 

@@ -12,6 +12,7 @@ use crocodile_pear::scope::ClientAddress;
 use http::uri::{Authority, PathAndQuery};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
+use super::challenge::Challenges;
 use super::tls::Tls;
 use super::unix::{self, Mode, SocketFile};
 use crate::address::Address;
@@ -32,6 +33,8 @@ pub struct Entry {
     pub redirect: Option<Redirect>,
     /// The proxies that say in the PROXY protocol who the client is.
     pub relays: Vec<Network>,
+    /// The answers to challenges of certificate authorities; all listeners share them.
+    pub challenges: Arc<Challenges>,
 }
 
 impl Entry {

@@ -1,5 +1,6 @@
 //! TLS with clients (versions 1.2 and 1.3): the handshake, and the connection behind it.
 
+mod acquired;
 mod choice;
 mod client;
 mod counters;
@@ -12,17 +13,22 @@ use std::time::Duration;
 
 use crocodile_pear::scope::ClientCertificate;
 use crocodile_pear::socket::Socket;
-use rustls::ServerConfig;
-use rustls::server::{NoServerSessionStorage, ProducesTickets};
+use rustls::server::{Acceptor, ClientHello, NoServerSessionStorage, ProducesTickets};
+use rustls::{ServerConfig, ServerConnection};
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
+pub use self::acquired::Acquired;
 pub use self::client::{Demand, Distrust, Trust};
 pub use self::counters::{Counters, Reason};
+pub(super) use self::identity::provider;
 pub use self::identity::{Day, Identity, Unfit};
 pub(super) use self::stream::Stream;
 
 use self::choice::Choice;
+use super::challenge::{ACME_TLS, Challenges};
 
 /// The versions of HTTP that clients may choose, the preferred one first.
 const OFFERS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
@@ -59,6 +65,8 @@ pub struct Tls {
 #[derive(Debug)]
 struct Current {
     setup: Setup,
+    /// The certificates that are ordered while it serves.
+    acquired: Vec<Arc<Acquired>>,
     config: Arc<ServerConfig>,
 }
 
@@ -76,8 +84,8 @@ impl Tls {
     /// Without randomness.
     pub fn new(setup: Setup) -> Result<Self, rustls::Error> {
         // The keys of tickets are replaced every 6 hours, and forgotten after 12; all cores share them.
-        let config = setup.config(rustls::crypto::ring::Ticketer::new()?);
-        let current = Arc::new(Current { setup, config });
+        let config = setup.config(&[], rustls::crypto::ring::Ticketer::new()?);
+        let current = Arc::new(Current { setup, acquired: Vec::new(), config });
         Ok(Tls { current: RwLock::new(current), counters: Counters::default() })
     }
 
@@ -89,8 +97,18 @@ impl Tls {
             true => before.config.ticketer.clone(),
             false => other.current().config.ticketer.clone(),
         };
-        let config = setup.config(ticketer);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current { setup, config });
+        self.replace(setup, before.acquired.clone(), ticketer);
+    }
+
+    /// Makes new handshakes with these certificates, too, as they are ordered.
+    pub fn acquire(&self, acquired: Vec<Arc<Acquired>>) {
+        let before = self.current();
+        self.replace(before.setup.clone(), acquired, before.config.ticketer.clone());
+    }
+
+    fn replace(&self, setup: Setup, acquired: Vec<Arc<Acquired>>, ticketer: Arc<dyn ProducesTickets>) {
+        let config = setup.config(&acquired, ticketer);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current { setup, acquired, config });
     }
 
     /// What it is made of.
@@ -98,17 +116,33 @@ impl Tls {
         self.current().setup.clone()
     }
 
+    /// The certificates that clients are shown: those of files, and those that were ordered.
+    pub fn identities(&self) -> Vec<Identity> {
+        let current = self.current();
+        let acquired = current.acquired.iter().filter_map(|one| one.get()).map(|one| Identity::clone(&one));
+        current.setup.identities.iter().cloned().chain(acquired).collect()
+    }
+
     fn current(&self) -> Arc<Current> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Makes the handshake with a client, within this time.
-    pub(super) async fn accept(&self, stream: Socket, limit: Duration) -> Option<(Stream, Protocol, Secured)> {
-        let accepting = TlsAcceptor::from(self.current().config.clone()).accept_with(stream, |session| {
-            session.set_buffer_limit(Some(OUTGOING));
-        });
+    pub(super) async fn accept(
+        &self,
+        stream: Socket,
+        limit: Duration,
+        challenges: &Challenges,
+    ) -> Option<(Stream, Protocol, Secured)> {
+        let current = self.current();
+        let accepting = async {
+            match current.acquired.is_empty() {
+                true => TlsAcceptor::from(current.config.clone()).accept_with(stream, bound).await.map(Some),
+                false => current.accept_or_prove(stream, challenges).await,
+            }
+        };
         let stream = match timeout(limit, accepting).await {
-            Ok(Ok(stream)) => stream,
+            Ok(Ok(stream)) => stream?,
             Ok(Err(error)) => return self.fail(Reason::of(&error), &error),
             Err(_) => return self.fail(Reason::Timeout, &io::ErrorKind::TimedOut.into()),
         };
@@ -131,8 +165,36 @@ impl Tls {
     }
 }
 
+impl Current {
+    /// Makes the handshake with a client, or with an authority that asks for a proof of a name: there is nothing to serve
+    /// then.
+    async fn accept_or_prove(&self, stream: Socket, challenges: &Challenges) -> io::Result<Option<TlsStream<Socket>>> {
+        let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        let Some(name) = asks_for_proof(&start.client_hello()) else {
+            return start.into_stream_with(self.config.clone(), bound).await.map(Some);
+        };
+        // Nobody waits for a proof: the handshake fails, since no protocol of the listener is offered.
+        let proof = challenges.prove(&name).unwrap_or_else(|| self.config.clone());
+        let mut proven = start.into_stream(proof).await?;
+        let _ = proven.shutdown().await;
+        Ok(None)
+    }
+}
+
+/// The name whose proof an authority asks for: in this protocol and no other (RFC 8737, 3).
+fn asks_for_proof(hello: &ClientHello<'_>) -> Option<String> {
+    let mut offers = hello.alpn()?;
+    let alone = offers.next() == Some(ACME_TLS) && offers.next().is_none();
+    alone.then(|| hello.server_name().unwrap_or_default().to_owned())
+}
+
+/// Bounds what waits for the socket.
+fn bound(session: &mut ServerConnection) {
+    session.set_buffer_limit(Some(OUTGOING));
+}
+
 impl Setup {
-    fn config(&self, ticketer: Arc<dyn ProducesTickets>) -> Arc<ServerConfig> {
+    fn config(&self, acquired: &[Arc<Acquired>], ticketer: Arc<dyn ProducesTickets>) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(Arc::new(identity::provider().clone()))
             .with_safe_default_protocol_versions()
             .expect("the provider has suites for every version");
@@ -140,7 +202,7 @@ impl Setup {
             Some(trust) => builder.with_client_cert_verifier(trust.verifier.clone()),
             None => builder.with_no_client_auth(),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(Choice::new(&self.identities)));
+        let mut config = builder.with_cert_resolver(Arc::new(Choice::new(&self.identities, acquired)));
         config.alpn_protocols = OFFERS.iter().map(|name| name.to_vec()).collect();
         // Tickets are enough: a memory of sessions is a lock that the cores would meet at.
         config.session_storage = Arc::new(NoServerSessionStorage {});

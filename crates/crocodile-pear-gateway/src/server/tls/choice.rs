@@ -7,19 +7,21 @@ use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::Identity;
+use super::{Acquired, Identity};
 
 /// The certificates of a listener by name.
 #[derive(Debug)]
 pub(super) struct Choice {
     /// By name, or by what follows the `*` of a wildcard. Several where one name has keys of several kinds.
     names: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// Those that are ordered while the listener serves.
+    acquired: Vec<Arc<Acquired>>,
     /// For other names, and for none.
     first: Option<Arc<CertifiedKey>>,
 }
 
 impl Choice {
-    pub fn new(identities: &[Identity]) -> Self {
+    pub fn new(identities: &[Identity], acquired: &[Arc<Acquired>]) -> Self {
         let mut names: HashMap<String, Vec<Arc<CertifiedKey>>> = HashMap::new();
         for identity in identities {
             for name in &identity.names {
@@ -27,7 +29,8 @@ impl Choice {
                 names.entry(name.to_owned()).or_default().push(identity.key.clone());
             }
         }
-        Choice { names, first: identities.first().map(|identity| identity.key.clone()) }
+        let first = identities.first().map(|identity| identity.key.clone());
+        Choice { names, acquired: acquired.to_vec(), first }
     }
 
     /// The certificate for a name and a client that checks these signatures.
@@ -39,9 +42,20 @@ impl Choice {
         let named = name.and_then(|name| {
             // A wildcard stands for one label (RFC 6125, 6.4.3).
             let within = || name.find('.').and_then(|dot| self.names.get(&name[dot..]));
-            self.names.get(&name).and_then(usable).or_else(|| within().and_then(usable))
+            let own = self.names.get(&name).and_then(usable);
+            own.or_else(|| self.ordered(&name)).or_else(|| within().and_then(usable))
         });
-        named.or_else(|| self.first.clone())
+        named.or_else(|| self.first.clone()).or_else(|| self.first_ordered())
+    }
+
+    fn ordered(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        let acquired = self.acquired.iter().find(|one| one.name == name)?;
+        acquired.get().map(|identity| identity.key.clone())
+    }
+
+    /// The first that is there already.
+    fn first_ordered(&self) -> Option<Arc<CertifiedKey>> {
+        self.acquired.iter().find_map(|one| one.get()).map(|identity| identity.key.clone())
     }
 }
 

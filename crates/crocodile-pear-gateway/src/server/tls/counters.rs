@@ -16,6 +16,8 @@ pub enum Reason {
     NotTls,
     /// No version, cipher suite or application protocol in common.
     Incompatible,
+    /// There is no certificate to show yet: the first one was ordered and has not come.
+    NoCertificate,
     /// The client showed no certificate though one is required.
     CertificateMissing,
     /// The client's certificate is not acceptable.
@@ -27,11 +29,12 @@ pub enum Reason {
 }
 
 impl Reason {
-    const ALL: [Reason; 8] = [
+    const ALL: [Reason; 9] = [
         Reason::ClientGone,
         Reason::Timeout,
         Reason::NotTls,
         Reason::Incompatible,
+        Reason::NoCertificate,
         Reason::CertificateMissing,
         Reason::CertificateRefused,
         Reason::RefusedByClient,
@@ -45,6 +48,7 @@ impl Reason {
             Reason::Timeout => "timeout",
             Reason::NotTls => "not-tls",
             Reason::Incompatible => "incompatible",
+            Reason::NoCertificate => "no-certificate",
             Reason::CertificateMissing => "certificate-missing",
             Reason::CertificateRefused => "certificate-refused",
             Reason::RefusedByClient => "refused-by-client",
@@ -60,6 +64,8 @@ impl Reason {
             Error::NoCertificatesPresented => Reason::CertificateMissing,
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => Reason::CertificateRefused,
             Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Reason::CertificateRefused,
+            // What rustls says where a resolver has no certificate.
+            Error::General(text) if text.contains("no server certificate chain resolved") => Reason::NoCertificate,
             Error::AlertReceived(_) => Reason::RefusedByClient,
             Error::InvalidMessage(_) => Reason::NotTls,
             Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Reason::Incompatible,

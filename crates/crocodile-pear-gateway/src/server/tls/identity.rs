@@ -17,6 +17,8 @@ pub struct Identity {
     pub(super) key: Arc<CertifiedKey>,
     /// The names of hosts that it is for, in lower case.
     pub names: Vec<String>,
+    /// Since when it is valid.
+    pub begin: SystemTime,
     /// When it expires.
     pub expiry: SystemTime,
 }
@@ -56,7 +58,12 @@ impl Identity {
             rustls::Error::InvalidCertificate(_) => unreadable(),
             _ => Unfit::Key("the key is of no kind that can be used: RSA, ECDSA (P-256, P-384) or Ed25519".to_owned()),
         })?;
-        Ok(Identity { key: Arc::new(key), names, expiry: end })
+        Ok(Identity { key: Arc::new(key), names, begin, expiry: end })
+    }
+
+    /// The certificate itself, without those of its authorities.
+    pub fn own(&self) -> Option<&CertificateDer<'static>> {
+        self.key.cert.first()
     }
 
     /// The first of its names.
@@ -68,7 +75,7 @@ impl Identity {
 const NONE: &str = "there is no certificate in this file";
 
 /// The cryptography of all listeners.
-pub(super) fn provider() -> &'static CryptoProvider {
+pub fn provider() -> &'static CryptoProvider {
     static PROVIDER: std::sync::LazyLock<CryptoProvider> =
         std::sync::LazyLock::new(rustls::crypto::ring::default_provider);
     &PROVIDER
