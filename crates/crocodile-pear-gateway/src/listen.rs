@@ -12,10 +12,13 @@ use crocodile_pear::{choice, spec};
 use crate::address::{self, Address};
 use crate::forwarded::Trust;
 use crate::network::Network;
-use crate::server::{Entry, Mode, Redirect};
+use crate::server::{Challenges, Entry, Mode, Redirect};
+use acme::Ways;
 
+mod acme;
 mod tls;
 
+pub use acme::{Acme, AcmeAccount, AcmeSpec, CALL, ChallengeSpec, Folder, key};
 pub use tls::{ListenerTlsSpec, SOON};
 
 /// The port of `https` that a URL need not name.
@@ -144,6 +147,8 @@ pub struct Listening {
     pub entry: Arc<Entry>,
     /// Its TLS, as written.
     pub tls: Option<ListenerTlsSpec>,
+    /// The certificates that are ordered for it.
+    pub acme: Option<Arc<Acme>>,
 }
 
 impl ListenSpec {
@@ -153,16 +158,30 @@ impl ListenSpec {
         // A wrong address is told where it stands.
         let port = secured.and_then(|listener| address::read(&listener.address, &mut Problems::default()));
         let redirect = Redirect { port: port.and_then(|address| address.port()).unwrap_or(HTTPS) };
+        let shared = Shared { redirect, trust, ways: self.ways(), challenges: Arc::default() };
         // All are read before one that failed ends it, so that every problem is found.
-        let read: Vec<_> = self.0.iter().map(|listener| listener.compile(redirect, trust, files, problems)).collect();
+        let read: Vec<_> = self.0.iter().map(|listener| listener.compile(&shared, files, problems)).collect();
         let listening: Vec<Listening> = read.into_iter().collect::<Option<_>>()?;
         self.clashes(&listening, problems)?;
+        accounts(&listening, problems)?;
         if listening.iter().all(|listener| listener.entry.redirect.is_some()) {
             let place = self.0.first().map(|listener| listener.address.span).unwrap_or_default();
             let remedy = "add a listener without `redirect`, as `{ address: 0.0.0.0:443, tls: { certificate: cert.pem, key: key.pem } }`";
             return problems.error(place, "every listener redirects: no endpoint is ever served", remedy);
         }
         Some(listening)
+    }
+
+    /// Where an authority can ask.
+    fn ways(&self) -> Ways {
+        let mut ways = Ways::default();
+        for listener in &self.0 {
+            let port = address::read(&listener.address, &mut Problems::default()).and_then(|address| address.port());
+            ways.clear |= listener.tls.is_none();
+            ways.port_80 |= listener.tls.is_none() && port == Some(80);
+            ways.port_443 |= listener.tls.is_some() && port == Some(HTTPS);
+        }
+        ways
     }
 
     /// Two listeners cannot have one address.
@@ -194,6 +213,27 @@ impl ListenSpec {
     }
 }
 
+/// What the listeners have in common.
+struct Shared<'a> {
+    redirect: Redirect,
+    trust: &'a Trust,
+    ways: Ways,
+    challenges: Arc<Challenges>,
+}
+
+/// A folder has one account at an authority.
+fn accounts(listening: &[Listening], problems: &mut Problems) -> Option<()> {
+    let ordering: Vec<&Acme> = listening.iter().filter_map(|listener| listener.acme.as_deref()).collect();
+    for (at, acme) in ordering.iter().enumerate() {
+        let (own, place) = (&acme.account, |other: &AcmeAccount| (other.directory.clone(), other.folder.clone()));
+        if ordering[..at].iter().any(|other| place(&other.account) == place(own) && other.account != *own) {
+            let remedy = "write the same `email`, `eab` and `ca` at each, or give one a `folder` of its own";
+            return problems.error(acme.span, "two listeners have different accounts at one authority", remedy);
+        }
+    }
+    Some(())
+}
+
 impl ListenerSpec {
     /// The proxies that speak the PROXY protocol.
     fn relays(&self, address: &Address, trust: &Trust, problems: &mut Problems) -> Option<Vec<Network>> {
@@ -220,15 +260,11 @@ impl ListenerSpec {
         }
     }
 
-    fn compile(
-        &self,
-        redirect: Redirect,
-        trust: &Trust,
-        files: Files<'_>,
-        problems: &mut Problems,
-    ) -> Option<Listening> {
+    fn compile(&self, shared: &Shared<'_>, files: Files<'_>, problems: &mut Problems) -> Option<Listening> {
         let address = address::read(&self.address, problems);
         let tls = self.tls.as_ref().map(|tls| tls.compile(self.address.span, files, problems));
+        let acme = self.tls.as_ref().and_then(|tls| tls.acme.as_ref());
+        let acme = acme.map(|acme| acme.compile(self.address.span, shared.ways, files, problems));
         if let (Some(_), Some(_)) = (&self.tls, &self.redirect) {
             let remedy = "leave `redirect` out here; it is for a listener in clear";
             return problems.error(self.address.span, "a listener with `tls` is where `redirect: https` leads", remedy);
@@ -236,9 +272,15 @@ impl ListenerSpec {
         let mode = address.as_ref().map(|address| self.mode(address, problems));
         let tls = tls.map_or(Some(None), |tls| tls.map(Some))?;
         let (address, mode) = (address?, mode??);
-        let relays = self.relays(&address, trust, problems)?;
-        let entry = Arc::new(Entry { tls, redirect: self.redirect.map(|_| redirect), relays });
-        Some(Listening { address, mode, written: self.address.value.clone(), entry, tls: self.tls.clone() })
+        let entry = Entry {
+            tls,
+            redirect: self.redirect.map(|_| shared.redirect),
+            relays: self.relays(&address, shared.trust, problems)?,
+            challenges: shared.challenges.clone(),
+        };
+        let acme = acme.map_or(Some(None), |acme| acme.map(Arc::new).map(Some))?;
+        let (entry, written, tls) = (Arc::new(entry), self.address.value.clone(), self.tls.clone());
+        Some(Listening { address, mode, written, entry, tls, acme })
     }
 
     /// Who may connect to a Unix socket.

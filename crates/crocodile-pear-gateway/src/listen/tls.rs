@@ -7,6 +7,7 @@ use crocodile_pear::spec::Located;
 use crocodile_pear::upstream::Files;
 use crocodile_pear::{choice, spec};
 
+use super::acme::AcmeSpec;
 use crate::server::{Day, Demand, Distrust, Identity, Setup, Tls, Trust, Unfit};
 
 /// A certificate that expires within this time is told.
@@ -31,6 +32,8 @@ spec! {
         /// A PEM file with revocation lists of those authorities. Each that signs clients' certificates needs one: a certificate of
         /// an authority without a list is refused.
         pub crl: Option<Located<String>>,
+        /// Certificates that the gateway orders from an authority and renews by itself, beside those of files or instead.
+        pub acme: Option<AcmeSpec>,
     }
 }
 
@@ -84,10 +87,11 @@ impl ListenerTlsSpec {
                 problems.error(key.span, "the key has no `certificate`", "add `certificate: FILE`")
             }
             (None, None, Some(certificates)) if !certificates.is_empty() => Some(certificates.clone()),
+            (None, None, None) if self.acme.is_some() => Some(Vec::new()),
             (None, None, _) => problems.error(
                 place,
                 "`tls` has no certificate",
-                "write `tls: { certificate: cert.pem, key: key.pem }`",
+                "write `tls: { certificate: cert.pem, key: key.pem }`, or `tls: { acme: { domains: [shop.example] } }`",
             ),
             (certificate, key, Some(_)) => {
                 let place = certificate.as_ref().or(key.as_ref()).map_or(place, |written| written.span);
