@@ -1,5 +1,6 @@
 //! The gateway, as a library for its binary, its tests and its bench.
 
+mod acme;
 pub mod address;
 mod admin;
 mod background;

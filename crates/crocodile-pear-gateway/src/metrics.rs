@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
 use http::StatusCode;
@@ -69,6 +69,8 @@ pub struct Metrics {
     store: [AtomicU64; 2],
     /// By source and channel; those that count have their counters.
     events: Mutex<IndexMap<(String, String), Weak<EventCounters>>>,
+    /// Certificates that are ordered, by name.
+    orders: Mutex<IndexMap<String, Arc<OrderCounters>>>,
 }
 
 /// What is counted of one source of events.
@@ -103,6 +105,36 @@ impl EventCounters {
     }
 }
 
+/// How the orders of one certificate ended.
+#[derive(Debug, Default)]
+pub struct OrderCounters {
+    issued: AtomicU64,
+    failed: AtomicU64,
+    /// When it is renewed, in seconds since 1970.
+    renewal: AtomicU64,
+}
+
+impl OrderCounters {
+    /// Counts one that ended with a certificate.
+    pub fn count_issued(&self) {
+        self.issued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one that failed.
+    pub fn count_failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says when the certificate is renewed.
+    pub fn set_renewal(&self, at: SystemTime) {
+        self.renewal.store(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(), Ordering::Relaxed);
+    }
+
+    fn results(&self) -> [(&'static str, u64); 2] {
+        [("issued", self.issued.load(Ordering::Relaxed)), ("failed", self.failed.load(Ordering::Relaxed))]
+    }
+}
+
 /// Refused requests by reason; each core has a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]
@@ -119,6 +151,7 @@ impl Default for Metrics {
             versions: Mutex::default(),
             store: Default::default(),
             events: Mutex::default(),
+            orders: Mutex::default(),
         }
     }
 }
@@ -181,7 +214,7 @@ impl Metrics {
         });
         family("crocodile_pear_tls_handshakes_failed_total", "counter", FAILED_HANDSHAKES, failed.collect());
         let expiry = secured.iter().flat_map(|(address, tls)| {
-            tls.setup().identities.into_iter().map(move |identity| {
+            tls.identities().into_iter().map(move |identity| {
                 let seconds = identity.expiry.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
                 (format!("listener=\"{address}\",name=\"{}\"", label(identity.label())), seconds)
             })
@@ -193,6 +226,12 @@ impl Metrics {
     pub fn version(&self, group: &str, version: &str) -> Arc<AtomicU64> {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         versions.entry((group.to_owned(), version.to_owned())).or_default().clone()
+    }
+
+    /// What counts the orders of the certificate for this name. A reload counts on.
+    pub fn orders(&self, name: &str) -> Arc<OrderCounters> {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.entry(name.to_owned()).or_default().clone()
     }
 
     /// Says whether the store answers.
@@ -240,6 +279,7 @@ impl Metrics {
         self.render_tls(&mut out);
         self.render_versions(&mut out);
         self.render_events(&mut out);
+        self.render_orders(&mut out);
         let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
             let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
@@ -260,6 +300,23 @@ impl Metrics {
 }
 
 impl Metrics {
+    fn render_orders(&self, out: &mut String) {
+        const ORDERS: &str = "crocodile_pear_acme_orders_total";
+        const RENEWAL: &str = "crocodile_pear_acme_renewal_timestamp_seconds";
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(out, "# HELP {ORDERS} Orders of certificates, by their result.\n# TYPE {ORDERS} counter");
+        for (name, counters) in orders.iter() {
+            for (result, count) in counters.results() {
+                let _ = writeln!(out, "{ORDERS}{{name=\"{}\",result=\"{result}\"}} {count}", label(name));
+            }
+        }
+        let _ = writeln!(out, "# HELP {RENEWAL} {NEXT_RENEWAL}\n# TYPE {RENEWAL} gauge");
+        for (name, counters) in orders.iter() {
+            let renewal = counters.renewal.load(Ordering::Relaxed);
+            let _ = writeln!(out, "{RENEWAL}{{name=\"{}\"}} {renewal}", label(name));
+        }
+    }
+
     fn render_versions(&self, out: &mut String) {
         out.push_str("# HELP crocodile_pear_version_requests_total Requests for a version of a group's endpoints.\n");
         out.push_str("# TYPE crocodile_pear_version_requests_total counter\n");
@@ -338,6 +395,7 @@ fn label(text: &str) -> String {
 
 const HANDSHAKES: &str = "TLS handshakes with clients, full ones and those that resumed a session.";
 const FAILED_HANDSHAKES: &str = "TLS handshakes with clients that failed, by the reason.";
+const NEXT_RENEWAL: &str = "When an ordered certificate is renewed, in seconds since 1970; 0 while there is none.";
 const EXPIRY: &str = "When a certificate of a listener expires, in seconds since 1970.";
 
 /// As in the access log.

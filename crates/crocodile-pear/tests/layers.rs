@@ -71,6 +71,7 @@ const GATEWAY: &[&str] = &[
     "live",
     "admin",
     "certificates",
+    "acme",
     "cli",
 ];
 

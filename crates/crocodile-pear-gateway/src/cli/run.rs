@@ -11,8 +11,10 @@ use clap::Args;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Entries, Located};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 use super::File;
+use crate::acme::Renewals;
 use crate::address::{self, Address};
 use crate::admin;
 use crate::certificates::{self, Certificates};
@@ -38,11 +40,13 @@ impl Run {
         // Before anything runs that may have something to say: health checks begin with the gateway.
         log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
+        let (serving, served) = watch::channel(false);
+        let renewals = Renewals::new(&live.current(), &sources, served);
         let certificates = Certificates::new(live.current().listening(), sources);
-        let reload = Reload { file: self.file, live: live.clone(), document: document.clone(), certificates };
+        let reload = Reload { file: self.file, live: live.clone(), document: document.clone(), certificates, renewals };
         // Before anybody knows that it serves: a SIGHUP that nothing waits for ends the process.
         reload.begin();
-        serve(&document, &live, |_| {})
+        serve(&document, &live, |_| _ = serving.send(true))
     }
 }
 
@@ -123,6 +127,7 @@ struct Reload {
     live: Arc<Live>,
     document: Document,
     certificates: Certificates,
+    renewals: Renewals,
 }
 
 impl Reload {
@@ -164,6 +169,7 @@ impl Reload {
         let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {
             return tracing::error!("the configuration has problems; the old one goes on");
         };
+        self.renewals.reload(&gateway, &loaded.sources);
         self.certificates.reload(gateway.listening(), loaded.sources);
         self.live.replace(gateway);
         pool::apply(document.thread_pool.as_ref());

@@ -20,6 +20,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("ListenerSpec", "A listener"),
     ("ListenerTlsSpec", "TLS with clients"),
     ("CertificateSpec", "A certificate"),
+    ("AcmeSpec", "Certificates by ACME"),
+    ("EabSpec", "External account binding"),
     ("AdminSpec", "The listener for operators"),
     ("ThreadPool", "Helper threads"),
     ("EventSourceSpec", "A source of events"),

@@ -1,0 +1,71 @@
+//! Why an order failed, for the log and for the time of the next one.
+
+use std::fmt;
+use std::time::Duration;
+
+use instant_acme::{Error, Problem};
+
+use super::transport;
+
+/// More of an authority's words is not logged.
+const LONGEST: usize = 1000;
+
+/// Why an order failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub cause: Cause,
+    pub text: String,
+    /// How long the authority wants to be left alone.
+    pub after: Option<Duration>,
+}
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The authority cannot be called.
+    Unreachable,
+    /// It has refused; asking again costs of its limits.
+    Refused,
+    /// What comes cannot be kept.
+    Disk,
+    /// It does not know of what was asked for.
+    Unsupported,
+}
+
+impl Failure {
+    pub fn new(cause: Cause, text: impl Into<String>) -> Self {
+        Failure { cause, text: text.into(), after: None }
+    }
+
+    /// In the words of the authority.
+    pub fn of_problem(problem: &Problem) -> Self {
+        let detail = problem.detail.as_deref().unwrap_or("no detail");
+        let kind = problem.r#type.as_deref().unwrap_or("about:blank");
+        let kind = kind.trim_start_matches("urn:ietf:params:acme:error:");
+        let below = problem.subproblems.iter().filter_map(|below| below.detail.as_deref());
+        let mut text = std::iter::once(detail).chain(below).collect::<Vec<_>>().join("; ");
+        if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+            text.truncate(end);
+        }
+        Failure::new(Cause::Refused, format!("{text} ({kind})"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let mut failure = match &error {
+            Error::Api(problem) => Failure::of_problem(problem),
+            Error::Unsupported(_) => Failure::new(Cause::Unsupported, error.to_string()),
+            Error::Json(_) => Failure::new(Cause::Unreachable, format!("its answer cannot be read: {error}")),
+            _ => Failure::new(Cause::Unreachable, error.to_string()),
+        };
+        failure.after = transport::retry_after();
+        failure
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

@@ -1,0 +1,26 @@
+//! Certificates from an authority, through the real binary and Pebble, the test server of Let's Encrypt.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test sends is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+// A test that is skipped says so.
+#![allow(clippy::print_stdout)]
+
+#[allow(dead_code, reason = "the library's tests use the rest")]
+#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+mod authority;
+#[path = "acme/failures.rs"]
+mod failures;
+#[path = "acme/orders.rs"]
+mod orders;
+#[path = "acme/pebble.rs"]
+mod pebble;
+#[path = "acme/renewals.rs"]
+mod renewals;
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+#[path = "tls/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;

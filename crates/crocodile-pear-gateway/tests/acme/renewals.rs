@@ -1,0 +1,81 @@
+//! Certificates are renewed in time, and nobody notices.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use serde_json::json;
+
+use crate::pebble::{Pebble, logged, logged_times};
+use crate::scene::{ENDPOINTS, Folder, connect, get, shown};
+
+fn config(pebble: &Pebble, acme: &str) -> String {
+    format!(
+        "admin: 127.0.0.1:0
+listen: {{ address: '127.0.0.1:{}', tls: {{ acme: {{ domains: shop.test, {acme} {} }} }} }}
+{ENDPOINTS}",
+        pebble.tls,
+        pebble.acme()
+    )
+}
+
+#[test]
+fn no_connection_is_lost_while_certificates_are_renewed() {
+    let folder = Folder::new("acme-renewed");
+    // So short a life that there are some renewals while the test looks on.
+    let settings = json!({"profiles": {"blink": {"description": "seconds", "validityPeriod": 8}}});
+    let Some(pebble) = Pebble::start(&folder, settings) else { return };
+    let scene = folder.start(&config(&pebble, "profile: blink,"));
+    logged(&scene, &["a certificate was issued"]);
+    let (client, address, over) = (pebble.client(), scene.gateway.address, AtomicBool::new(false));
+    let mut kept = connect(address, &client, "shop.test", b"").unwrap();
+    let first = shown(&kept).to_vec();
+    let made = thread::scope(|scope| {
+        let clients = scope.spawn(|| {
+            let mut made = 0;
+            while !over.load(Ordering::Relaxed) {
+                let mut client = connect(address, &client, "shop.test", b"").unwrap();
+                assert!(get(&mut client, "/who").unwrap().starts_with("HTTP/1.1 200 OK"));
+                made += 1;
+            }
+            made
+        });
+        logged_times(&scene, &["a certificate was issued"], 3);
+        over.store(true, Ordering::Relaxed);
+        clients.join().unwrap()
+    });
+    assert!(made > 10, "{made}");
+    kept.write_all(b"GET /who HTTP/1.1\r\nhost: shop.test\r\n\r\n").unwrap();
+    let mut answer = [0; 15];
+    kept.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    assert_ne!(shown(&connect(address, &client, "shop.test", b"").unwrap()), first);
+    assert!(pebble.log().contains("is a replacement of"), "{}", pebble.log());
+}
+
+#[test]
+fn the_authority_says_when_to_renew() {
+    let folder = Folder::new("acme-window");
+    let Some(pebble) = Pebble::start(&folder, json!({})) else { return };
+    let scene = folder.start(&config(&pebble, ""));
+    logged(&scene, &["a certificate was issued"]);
+    let client = pebble.client();
+    let shown_now = |scene: &crate::scene::Scene| {
+        shown(&connect(scene.gateway.address, &client, "shop.test", b"").unwrap()).to_vec()
+    };
+    let first = shown_now(&scene);
+    // An incident: all certificates must be replaced.
+    let kept = fs::read_dir(folder.path("kept")).unwrap().next().unwrap().unwrap().path().join("shop.test.pem");
+    let pem = fs::read_to_string(kept).unwrap();
+    let window = json!({"start": "2024-01-01T00:00:00Z", "end": "2024-01-02T00:00:00Z"});
+    let explained = json!({"suggestedWindow": window, "explanationURL": "https://authority.test/incident"});
+    pebble.advise(&pem[pem.find("-----BEGIN CERTIFICATE").unwrap()..], &explained);
+    drop(scene);
+    // It is asked at the start, and whenever it wants to be asked.
+    let scene = folder.start(&config(&pebble, ""));
+    logged(&scene, &["the authority asks for a renewal", "https://authority.test/incident"]);
+    logged(&scene, &["a certificate was issued"]);
+    assert_ne!(shown_now(&scene), first);
+    assert!(pebble.log().contains("is a replacement of"), "{}", pebble.log());
+}
