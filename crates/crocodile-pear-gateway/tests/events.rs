@@ -1,0 +1,29 @@
+//! Events of a real PostgreSQL and a real Redis: what they say has changed is not given out any more.
+//!
+//! `EVENTS=10000 cargo test --test events` makes so many updates where the usual number is smaller.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test measures it prints.
+#![allow(clippy::print_stdout)]
+
+#[allow(dead_code, reason = "the library's tests use the rest")]
+#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+mod authority;
+#[path = "events/connections.rs"]
+mod connections;
+#[path = "events/database.rs"]
+mod database;
+#[allow(dead_code, reason = "updates will use the rest")]
+#[path = "events/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
+#[path = "events/trigger.rs"]
+mod trigger;
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,189 @@
+//! A PostgreSQL server of the test's own.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+
+/// Longer than a server takes to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where Debian has the programs of the server, which are not in `PATH`.
+const DEBIAN: &str = "/usr/lib/postgresql";
+
+pub struct Database {
+    pub port: u16,
+    folder: PathBuf,
+    server: Child,
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // At once, and its children with it.
+        let _ = kill_process(Pid::from_child(&self.server), Signal::QUIT);
+        let _ = self.server.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Database {
+    /// Nothing, where none is installed.
+    pub fn start() -> Option<Self> {
+        Self::with(&[])
+    }
+
+    /// The same with further settings.
+    pub fn with(settings: &[&str]) -> Option<Self> {
+        let Some(programs) = programs() else {
+            println!("skipped: install postgresql to run this test");
+            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+            return None;
+        };
+        let folder = folder();
+        let data = folder.join("data");
+        let made = own(&programs.join("initdb"))
+            .args(["-A", "trust", "-N", "-U", "postgres", "-E", "UTF8", "--locale", "C", "-D"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let port = super::free_port();
+        let sockets = format!("unix_socket_directories={}", folder.display());
+        let mut command = own(&programs.join("postgres"));
+        command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", &sockets]);
+        let usual = ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=50", "log_min_messages=fatal"];
+        for setting in usual.iter().chain(settings) {
+            command.args(["-c", setting]);
+        }
+        let server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let database = Database { port, folder, server };
+        let begun = Instant::now();
+        while database.try_connect().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "PostgreSQL does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Some(database)
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Where files of the test may be that the server reads.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn try_connect(&self) -> Option<Session> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let config: Config = self.url().parse().unwrap();
+        let (client, mut connection) = runtime.block_on(config.connect(NoTls)).ok()?;
+        let (told, notices) = std::sync::mpsc::channel();
+        runtime.spawn(async move {
+            while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    let _ = told.send(notification.payload().to_owned());
+                }
+            }
+        });
+        Some(Session { client, runtime, notices })
+    }
+
+    pub fn connect(&self) -> Session {
+        self.try_connect().expect("it listens")
+    }
+}
+
+/// A connection of the test's.
+pub struct Session {
+    client: Client,
+    runtime: Runtime,
+    notices: std::sync::mpsc::Receiver<String>,
+}
+
+impl Session {
+    /// Runs statements.
+    pub fn run(&self, sql: &str) -> Result<(), String> {
+        let done = self.runtime.block_on(self.client.batch_execute(sql));
+        done.map_err(|error| error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned()))
+    }
+
+    /// The first column of the first row, as text.
+    pub fn one(&self, sql: &str) -> Option<String> {
+        let rows = self.runtime.block_on(self.client.simple_query(sql)).unwrap();
+        rows.into_iter().find_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        })
+    }
+
+    /// The notifications that came, behind what was run before.
+    pub fn notices(&self) -> Vec<String> {
+        // Those of a transaction come before the answer to what is asked next.
+        self.run("select 1").unwrap();
+        self.notices.try_iter().collect()
+    }
+}
+
+/// The folder with `initdb` and `postgres`.
+fn programs() -> Option<PathBuf> {
+    let here = |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let told = Command::new("pg_config").arg("--bindir").output().ok();
+    let told = told.map(|told| PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()));
+    let mut versions: Vec<PathBuf> = fs::read_dir(DEBIAN)
+        .map(|folders| folders.filter_map(|folder| Some(folder.ok()?.path().join("bin"))).collect())
+        .unwrap_or_default();
+    versions.sort();
+    std::env::split_paths(&paths).chain(told).chain(versions.into_iter().rev()).find(here)
+}
+
+/// A program that runs as somebody else than root, who may not start it.
+fn own(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some((user, group)) = other() {
+        command.uid(user).gid(group);
+    }
+    // Where it may be: not the folder of root.
+    command.current_dir("/");
+    command
+}
+
+/// Somebody else, if this is root.
+fn other() -> Option<(u32, u32)> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let find = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2).map(str::parse);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
+    };
+    Some(find("postgres").or_else(|| find("nobody")).expect("somebody who is not root"))
+}
+
+/// A folder that the server may write to.
+fn folder() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("crocodile-pear-{}-{number}", std::process::id()));
+    let made = fs::create_dir(&folder).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => fs::remove_dir_all(&folder).and_then(|()| fs::create_dir(&folder)),
+        _ => Err(error),
+    });
+    made.unwrap();
+    if let Some((user, group)) = other() {
+        chown(&folder, Some(user), Some(group)).unwrap();
+    }
+    folder
+}

@@ -1,0 +1,168 @@
+//! The gateway's process, with a configuration of the test's, and clients of it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::stage::gateway::Gateway;
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Scene {
+    pub gateway: Gateway,
+    pub file: PathBuf,
+    admin: SocketAddr,
+}
+
+impl Scene {
+    /// Starts the gateway with this configuration, besides where it listens.
+    pub fn new(name: &str, config: &str) -> Self {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("events_{name}.yaml"));
+        write(&file, config);
+        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+        let line = gateway.logged("*health and metrics on http://*").unwrap();
+        let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        Scene { gateway, file, admin }
+    }
+
+    /// Another configuration from now on.
+    pub fn reload(&self, config: &str) {
+        write(&self.file, config);
+        let before = self.count("the configuration was read again");
+        self.gateway.signal("HUP").unwrap();
+        self.until("it was read again", || self.count("the configuration was read again") > before);
+    }
+
+    /// How many lines of the log have this in them.
+    pub fn count(&self, part: &str) -> usize {
+        self.gateway.said().lines().filter(|line| line.contains(part)).count()
+    }
+
+    /// The sum of a metric.
+    pub fn metric(&self, name: &str) -> u64 {
+        let text = self.metrics();
+        let samples = text.lines().filter(|line| line.starts_with(name));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    pub fn metrics(&self) -> String {
+        Client::connect(self.admin).get("/metrics").body
+    }
+
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        until(what, holds);
+    }
+
+    /// Waits until it listens to so many sources.
+    pub fn listens(&self, sources: u64) {
+        until("it listens", || self.metric("crocodile_pear_events_up") == sources);
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.gateway.address)
+    }
+
+    /// Purges, and says how many answers that was about.
+    pub fn purge(&self, body: &str) -> u64 {
+        let fields = [("content-type", "application/json")];
+        let reply = Client::connect(self.admin).ask("POST", "/cache/purge", &fields, body);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let document: serde_json::Value = serde_json::from_str(&reply.body).unwrap();
+        document["purged"].as_u64().unwrap()
+    }
+}
+
+fn write(file: &Path, config: &str) {
+    fs::write(file, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// One connection of a client.
+pub struct Client(BufReader<TcpStream>);
+
+pub struct Reply {
+    pub status: u16,
+    pub fields: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Reply {
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client(BufReader::new(stream))
+    }
+
+    pub fn get(&mut self, path: &str) -> Reply {
+        self.ask("GET", path, &[], "")
+    }
+
+    pub fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Reply {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n");
+        fields.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
+        if !body.is_empty() {
+            request += &format!("content-length: {}\r\n", body.len());
+        }
+        request += "\r\n";
+        request += body;
+        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        self.read()
+    }
+
+    fn read(&mut self) -> Reply {
+        let status = self.line();
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).expect(&status);
+        let mut fields = Vec::new();
+        loop {
+            let line = self.line();
+            let Some((name, value)) = line.split_once(':') else { break };
+            fields.push((name.to_lowercase(), value.trim().to_owned()));
+        }
+        let mut reply = Reply { status, fields, body: String::new() };
+        let mut body = Vec::new();
+        match reply.field("content-length").map(|length| length.parse().unwrap()) {
+            Some(length) => self.read_exactly(length, &mut body),
+            None if reply.field("transfer-encoding").is_some() => loop {
+                let length = usize::from_str_radix(&self.line(), 16).unwrap();
+                self.read_exactly(length, &mut body);
+                self.line();
+                if length == 0 {
+                    break;
+                }
+            },
+            None => {}
+        }
+        reply.body = String::from_utf8(body).unwrap();
+        reply
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn read_exactly(&mut self, length: usize, body: &mut Vec<u8>) {
+        let before = body.len();
+        body.resize(before + length, 0);
+        self.0.read_exact(&mut body[before..]).unwrap();
+    }
+}
