@@ -449,8 +449,8 @@ impl Gateway {
 
     /// A request that no endpoint serves.
     async fn turn_away(&self, scope: Arc<Scope>, site: Option<&Site>, found: Result<Found<'_, Slot>, Error>) -> Reply {
-        let asked = site.and_then(|site| site.asked_about(&scope, &found));
         let unserved = site.map_or(&self.unserved, |site| &site.unserved);
+        let asked = site.and_then(|site| site.asked_about(&scope, &found).or_else(|| site.purged(&scope)));
         let mut visit = Visit::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
         let refused =
             site.filter(|_| matches!(found, Ok(Found::Nothing))).and_then(|site| site.other_version(visit.scope()));
@@ -486,6 +486,19 @@ impl Site {
         // A preflight does not say the version that its request will.
         let (&Method::OPTIONS, Ok(_)) = (scope.method(), found) else { return None };
         self.announced(scope)
+    }
+
+    /// The endpoint whose answer a `PURGE` is about, where somebody may purge at all.
+    fn purged(&self, scope: &Scope) -> Option<&Arc<Endpoint>> {
+        if scope.method().as_str() != "PURGE" {
+            return None;
+        }
+        match self.routes.find(&Method::GET, scope.path()?, |_| true) {
+            Ok(Found::Endpoint(slot, _)) => {
+                Some(&slot.endpoint).filter(|endpoint| endpoint.layers.answers_purges || self.unserved.answers_purges)
+            }
+            _ => None,
+        }
     }
 
     /// The endpoint that would serve the request that a preflight announces.

@@ -76,6 +76,11 @@ pub trait Layer: Send + Sync + 'static {
         false
     }
 
+    /// Whether it answers `PURGE`: such requests come to it through the endpoint that serves `GET`.
+    fn answers_purges(&self) -> bool {
+        false
+    }
+
     /// Whether it wants to know how every answer ends. How those end that stream, or have not begun, it learns anyway.
     fn watches(&self) -> bool {
         false

@@ -100,6 +100,8 @@ layers! {
     cors: Cors,
     // The cheapest refusal.
     addresses: Addresses,
+    // It asks for no credentials but the address.
+    purge: PurgeSpec,
     // Before anything that computes: the limits that need no `$claims`.
     rate_limit: RateLimits,
     // Those behind it that read a body read no more than this.

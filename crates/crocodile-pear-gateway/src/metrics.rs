@@ -48,10 +48,12 @@ pub enum RefusedBy {
     InFlight,
     /// It is not what the schema says.
     Validate,
+    /// It is a `PURGE` from elsewhere.
+    Purge,
 }
 
 /// As labels, in the order of [`RefusedBy`].
-const REFUSED_BY: [&str; 6] = ["addresses", "max_body", "cors", "rate_limit", "in_flight", "validate"];
+const REFUSED_BY: [&str; 7] = ["addresses", "max_body", "cors", "rate_limit", "in_flight", "validate", "purge"];
 
 /// The gateway's own counters.
 pub struct Metrics {

@@ -19,6 +19,8 @@ pub struct Stack {
     watched: bool,
     /// Whether one of them answers preflights.
     pub answers_preflights: bool,
+    /// Whether one of them answers `PURGE`.
+    pub answers_purges: bool,
     /// Whether an expression of theirs uses `$route`.
     pub names_route: bool,
 }
@@ -28,6 +30,7 @@ impl Stack {
     pub fn push(&mut self, name: &'static str, layer: Arc<dyn Layer>) {
         self.watched |= layer.watches();
         self.answers_preflights |= layer.answers_preflights();
+        self.answers_purges |= layer.answers_purges();
         self.layers.push((name, layer));
     }
 

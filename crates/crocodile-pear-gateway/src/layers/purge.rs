@@ -1,0 +1,87 @@
+//! `purge`: requests with the method `PURGE`, as other caches take them, from addresses that may.
+
+use std::sync::Arc;
+
+use crocodile_pear::cache::{Purge, PurgeMode, Store};
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Field, Located};
+use http::StatusCode;
+use serde_json::json;
+
+use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::metrics::{Metrics, RefusedBy};
+use crate::network::Network;
+use crate::purge::ModeSpec;
+use crate::respond;
+
+spec! {
+    /// `PURGE` requests purge what is kept for their path and query: answers of endpoints, and of upstreams where it is the same.
+    /// They need no credentials.
+    pub struct PurgeSpec {
+        /// From these networks alone, `10.0.0.0/8`, or addresses; others are answered with 403.
+        pub from: Located<Vec<Located<Network>>>,
+        /// What becomes of what is purged.
+        pub mode: ModeSpec = ModeSpec::Soft,
+    }
+}
+
+impl Spec for PurgeSpec {
+    type Ready = Purger;
+
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "purge",
+        "Who may purge what is kept of a URL, by a request for it with the method `PURGE`. Nobody unless set.",
+    ));
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "purge",
+        "Who may purge its answers with `PURGE`, instead of what the document says; `off` for nobody.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Purger>> {
+        if self.from.value.is_empty() {
+            let remedy = "name one, as `10.0.0.0/8`, or leave `purge` out";
+            return cx.problems.error(self.from.span, "this list has no network", remedy);
+        }
+        let from = self.from.value.iter().map(|network| network.value).collect();
+        Some(Arc::new(Purger { from, mode: self.mode.mode(), cache: cx.cache.clone()?, metrics: cx.metrics.clone() }))
+    }
+}
+
+/// Answers `PURGE`.
+pub struct Purger {
+    from: Vec<Network>,
+    mode: PurgeMode,
+    cache: Arc<Store>,
+    metrics: Arc<Metrics>,
+}
+
+impl Layer for Purger {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        if scope.method().as_str() != "PURGE" {
+            return Verdict::Pass;
+        }
+        let client = scope.facts().client().map(|client| client.address);
+        if !client.is_some_and(|client| self.from.iter().any(|network| network.contains(client))) {
+            self.metrics.count_refused(RefusedBy::Purge);
+            return Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "this address may not purge"));
+        }
+        let target = scope.target().map_or("/", |target| target.as_str());
+        let purge = Purge::Url(target.to_owned());
+        Verdict::Wait(Box::pin(async move {
+            let purged = self.cache.count_in_turns(&purge).await;
+            self.cache.purge(&purge, self.mode);
+            Some(respond::json(&json!({ "purged": purged })))
+        }))
+    }
+
+    fn answers_purges(&self) -> bool {
+        true
+    }
+
+    fn outline(&self) -> Option<String> {
+        let names: Vec<String> = self.from.iter().map(ToString::to_string).collect();
+        Some(format!("purges by `PURGE` from {}", names.join(", ")))
+    }
+}
