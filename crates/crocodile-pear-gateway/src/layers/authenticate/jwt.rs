@@ -25,7 +25,7 @@ use serde_json::Map;
 
 use self::issuer::Issuer;
 use self::jws::{Jws, Refused, Verified};
-use self::key::{Algorithm, KeySet};
+use self::key::{Accepted, Algorithm, KeySet};
 use super::method::{Judgement, Method, Outcome, bearer};
 use super::place::{Found, authorization};
 use super::remembered::{Hash, Remembered, hash, now};
@@ -43,7 +43,7 @@ spec! {
         /// The keys of the issuer: a URL with a JWK set, or a file with one, or with public keys in PEM. A file is watched.
         pub keys: Located<String>,
         /// The algorithms that are accepted.
-        pub algorithms: Located<Vec<Algorithm>>,
+        pub algorithms: Located<Vec<Accepted>>,
         /// How far the clocks of the issuer and of the gateway may differ, for `exp` and `nbf`. A token without `exp` is
         /// refused.
         pub leeway: Duration = Duration::from_secs(5),
@@ -69,7 +69,7 @@ impl Jwt {
         let rules = Rules {
             issuer: self.issuer.value.clone(),
             audiences: Some(audiences).filter(|names| names.as_slice() != ["any"]),
-            algorithms: self.algorithms.value.clone(),
+            algorithms: self.algorithms.value.iter().map(|accepted| accepted.0).collect(),
             leeway: self.leeway.as_secs_f64(),
         };
         let known = Remembered::default();

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::{Decode, Definitions, Json, Node, NodeKind};
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use ring::{digest, hmac};
 use serde_json::Value;
@@ -38,6 +40,32 @@ crocodile_pear::choice! {
         Hs384 = "HS384",
         /// The same with SHA-512.
         Hs512 = "HS512",
+    }
+}
+
+/// An algorithm that is accepted, as written.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepted(pub Algorithm);
+
+/// Algorithms that issuers use and the gateway does not, with what to do.
+const UNSUPPORTED: [(&str, &str); 3] = [
+    ("ES512", "have the issuer sign with `ES256` or `ES384`: P-521 is not supported"),
+    ("ES256K", "have the issuer sign with `ES256`: secp256k1 is not supported"),
+    ("none", "name what the issuer signs with: a token without a signature proves nothing"),
+];
+
+impl Decode for Accepted {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        if let NodeKind::Scalar { text, .. } = &node.kind
+            && let Some((name, remedy)) = UNSUPPORTED.iter().find(|(name, _)| name == text)
+        {
+            return problems.error(node.span, format!("the algorithm `{name}` is not supported"), *remedy);
+        }
+        Algorithm::decode(node, problems).map(Accepted)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        Algorithm::schema(definitions)
     }
 }
 
