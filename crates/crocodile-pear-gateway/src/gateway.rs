@@ -394,7 +394,7 @@ impl Gateway {
         // Made before the future is: what the request was would stand in it to its end. And shared at once, since it is
         // large and goes from hand to hand.
         let mut client = request.connection.client(request.version);
-        let redirect = request.connection.entry.redirect;
+        let redirect = request.connection.entry.redirect.clone();
         let challenge = request.connection.entry.challenges.answer(request.target.path());
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         if gateway.trust.trusts(client.address) {
@@ -417,7 +417,7 @@ impl Gateway {
                 return respond::challenge(answer).into();
             }
             if let Some(redirect) = redirect {
-                return gateway.redirect(scope, redirect);
+                return gateway.redirect(scope, &redirect);
             }
             let site = gateway.hosts.find(|| scope.host());
             // Few requests come from another gateway, or ask about the server.
@@ -466,7 +466,7 @@ impl Gateway {
 
     /// A request to a listener that sends all of them to `https`. It passes no layer on its way in: what it would be asked
     /// for, it must not send in clear.
-    fn redirect(&self, scope: Arc<Scope>, redirect: Redirect) -> Reply {
+    fn redirect(&self, scope: Arc<Scope>, redirect: &Redirect) -> Reply {
         let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok());
         let target = redirect.location(host, scope.target());
         Visit::new(&self.unserved, scope).refuse(|| respond::redirect(target.as_deref()))

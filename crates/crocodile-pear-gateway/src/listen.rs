@@ -157,7 +157,7 @@ impl ListenSpec {
         let secured = self.0.iter().find(|listener| listener.tls.is_some());
         // A wrong address is told where it stands.
         let port = secured.and_then(|listener| address::read(&listener.address, &mut Problems::default()));
-        let redirect = Redirect { port: port.and_then(|address| address.port()).unwrap_or(HTTPS) };
+        let redirect = Redirect::new(port.and_then(|address| address.port()).unwrap_or(HTTPS));
         let shared = Shared { redirect, trust, ways: self.ways(), challenges: Arc::default() };
         // All are read before one that failed ends it, so that every problem is found.
         let read: Vec<_> = self.0.iter().map(|listener| listener.compile(&shared, files, problems)).collect();
@@ -274,7 +274,7 @@ impl ListenerSpec {
         let (address, mode) = (address?, mode??);
         let entry = Entry {
             tls,
-            redirect: self.redirect.map(|_| shared.redirect),
+            redirect: self.redirect.map(|_| shared.redirect.clone()),
             relays: self.relays(&address, shared.trust, problems)?,
             challenges: shared.challenges.clone(),
         };

@@ -70,6 +70,10 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
     for Listening { address, mode, entry, .. } in live.current().listening() {
         bound.push((listeners.add(address, *mode, entry.clone())?, entry.clone()));
     }
+    let secured = bound.iter().find(|(_, entry)| entry.tls.is_some()).and_then(|(address, _)| address.port());
+    if let Some(port) = secured {
+        bound.iter().filter_map(|(_, entry)| entry.redirect.as_ref()).for_each(|redirect| redirect.settle(port));
+    }
     live.current().metrics().set_listeners(bound.clone());
     let shutdown = Shutdown::default();
     shutdown.on_signals(grace(document))?;

@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crocodile_pear::scope::ClientAddress;
@@ -49,18 +51,28 @@ impl Entry {
     }
 }
 
-/// Requests are answered with the same URL under `https`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Redirect {
-    /// The port of `https`.
-    pub port: u16,
-}
+/// Requests are answered with the same URL under `https`. Copies have the port in common.
+#[derive(Clone, Debug)]
+pub struct Redirect(Arc<AtomicU16>);
 
 impl Redirect {
+    /// To this port; 0, if it is known once the listener is bound.
+    pub fn new(port: u16) -> Self {
+        Redirect(Arc::new(port.into()))
+    }
+
+    /// Says which port a listener has that was to take a free one.
+    pub fn settle(&self, port: u16) {
+        let _ = self.0.compare_exchange(0, port, Relaxed, Relaxed);
+    }
+
     /// Where a request for this target at this host is sent. A target that is no path, as that of `OPTIONS *`, becomes `/`.
-    pub fn location(self, host: Option<&str>, target: Option<&PathAndQuery>) -> Option<String> {
+    pub fn location(&self, host: Option<&str>, target: Option<&PathAndQuery>) -> Option<String> {
         let authority: Authority = host?.parse().ok()?;
-        let port = if self.port == 443 { String::new() } else { format!(":{}", self.port) };
+        let port = match self.0.load(Relaxed) {
+            443 => String::new(),
+            port => format!(":{port}"),
+        };
         let target = target.map(PathAndQuery::as_str).filter(|target| target.starts_with('/')).unwrap_or("/");
         let sound = !authority.host().is_empty() && !authority.as_str().contains('@');
         sound.then(|| format!("https://{}{port}{target}", authority.host()))
@@ -232,8 +244,9 @@ mod tests {
 
     #[test]
     fn a_redirect_keeps_host_and_target() {
-        let location =
-            |port, host, target: &str| Redirect { port }.location(Some(host), Some(&target.parse().expect("a target")));
+        let location = |port, host, target: &str| {
+            Redirect::new(port).location(Some(host), Some(&target.parse().expect("a target")))
+        };
         for (port, host, target, wanted) in [
             (443, "shop.example", "/a?b=c", Some("https://shop.example/a?b=c")),
             (443, "shop.example:80", "/", Some("https://shop.example/")),
@@ -244,7 +257,7 @@ mod tests {
         ] {
             assert_eq!(location(port, host, target).as_deref(), wanted);
         }
-        assert_eq!(Redirect { port: 443 }.location(None, None), None);
+        assert_eq!(Redirect::new(443).location(None, None), None);
     }
 
     #[test]
