@@ -10,7 +10,7 @@ use crocodile_pear::problem::{Problems, Severity};
 
 use crate::config::Sources;
 use crate::listen::{ListenerTlsSpec, Listening, SOON};
-use crate::server::{Day, Entry, Tls};
+use crate::server::{Day, Entry, Identity, Tls};
 
 /// How often the files are looked at.
 pub const LOOK: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Certificates {
         }
         if self.reminded.is_none_or(|last| last.elapsed() >= REMIND) {
             self.reminded = Some(Instant::now());
-            self.listeners.iter().for_each(Watched::remind);
+            self.listeners.iter().for_each(|watched| watched.remind(SystemTime::now()));
         }
     }
 }
@@ -117,13 +117,44 @@ impl Watched {
         }
     }
 
-    /// Says which certificates expire soon, or have.
-    fn remind(&self) {
-        let now = SystemTime::now();
+    /// The certificates of files that expire soon, or have. Those that the gateway orders it renews by itself.
+    fn expiring(&self, now: SystemTime) -> Vec<Identity> {
         let setup = self.entry.tls.iter().map(Tls::setup);
-        for identity in setup.flat_map(|setup| setup.identities).filter(|identity| identity.expiry < now + SOON) {
+        setup.flat_map(|setup| setup.identities).filter(|identity| identity.expiry < now + SOON).collect()
+    }
+
+    /// Says which certificates expire soon, or have.
+    fn remind(&self, now: SystemTime) {
+        for identity in self.expiring(now) {
             let (name, expires) = (identity.label(), Day(identity.expiry));
             tracing::warn!(listener = self.address, name, %expires, "a certificate expires soon, or has expired");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+    use crate::server::Setup;
+
+    #[test]
+    fn a_certificate_is_told_from_fourteen_days_before_it_expires() {
+        let now = SystemTime::now();
+        let day = Duration::from_secs(24 * 60 * 60);
+        let mut params = CertificateParams::new(["shop.example".to_owned()]).expect("a name");
+        (params.not_before, params.not_after) = ((now - day).into(), (now + 90 * day).into());
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("signed").pem();
+        let identity = Identity::read(certificate.as_bytes(), key.serialize_pem().as_bytes(), now).expect("valid");
+        let expiry = identity.expiry;
+        let tls = Tls::new(Setup { identities: vec![identity], trust: None }).expect("randomness");
+        let entry = Arc::new(Entry { tls: Some(tls), ..Entry::default() });
+        let spec = crocodile_pear::spec::defaults();
+        let watched = Watched { address: String::new(), entry, spec, read: Vec::new(), seen: Vec::new() };
+        let told = |before: Duration| watched.expiring(expiry - before).len();
+        let second = Duration::from_secs(1);
+        assert_eq!((told(14 * day + second), told(14 * day - second), told(Duration::ZERO)), (0, 1, 1));
     }
 }
