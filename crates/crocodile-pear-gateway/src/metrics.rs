@@ -73,6 +73,8 @@ pub struct Metrics {
     events: Mutex<IndexMap<(String, String), Weak<EventCounters>>>,
     /// Certificates that are ordered, by name.
     orders: Mutex<IndexMap<String, Arc<OrderCounters>>>,
+    /// By method; those that count have their counters.
+    authentications: Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>,
 }
 
 /// What is counted of one source of events.
@@ -104,6 +106,50 @@ impl EventCounters {
     /// Counts a message that was not understood.
     pub fn count_failure(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What became of the credentials of one method.
+#[derive(Clone, Copy, Debug)]
+pub enum Authenticated {
+    /// One was valid.
+    Granted,
+    /// One was not.
+    Refused,
+    /// One could not be checked.
+    Unavailable,
+    /// There was none, of any method.
+    Missing,
+}
+
+/// As labels, in the order of [`Authenticated`].
+const AUTHENTICATED: [&str; 4] = ["granted", "refused", "unavailable", "missing"];
+
+/// What became of the credentials of one method, by the core.
+pub struct AuthenticationCounters(Vec<Findings>);
+
+/// Each core has a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+struct Findings([AtomicU64; AUTHENTICATED.len()]);
+
+impl Default for AuthenticationCounters {
+    fn default() -> Self {
+        AuthenticationCounters((0..CORES).map(|_| Findings::default()).collect())
+    }
+}
+
+impl AuthenticationCounters {
+    /// Counts one, for the core that this thread is.
+    pub fn count(&self, what: Authenticated) {
+        self.0[CORE.get()].0[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        AUTHENTICATED.iter().enumerate().map(|(at, result)| {
+            let sum = self.0.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum();
+            (*result, sum)
+        })
     }
 }
 
@@ -154,6 +200,7 @@ impl Default for Metrics {
             store: Default::default(),
             events: Mutex::default(),
             orders: Mutex::default(),
+            authentications: Mutex::default(),
         }
     }
 }
@@ -230,6 +277,12 @@ impl Metrics {
         versions.entry((group.to_owned(), version.to_owned())).or_default().clone()
     }
 
+    /// What counts the credentials of a method. A reload counts on.
+    pub fn authentications(&self, method: &'static str) -> Arc<AuthenticationCounters> {
+        let mut known = self.authentications.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(method).or_default().clone()
+    }
+
     /// What counts the orders of the certificate for this name. A reload counts on.
     pub fn orders(&self, name: &str) -> Arc<OrderCounters> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -281,6 +334,7 @@ impl Metrics {
         self.render_tls(&mut out);
         self.render_versions(&mut out);
         self.render_events(&mut out);
+        self.render_authentications(&mut out);
         self.render_orders(&mut out);
         let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
         for (metric, kind, help, read) in UPSTREAM {
@@ -302,6 +356,19 @@ impl Metrics {
 }
 
 impl Metrics {
+    fn render_authentications(&self, out: &mut String) {
+        const NAME: &str = "crocodile_pear_authentications_total";
+        let _ = writeln!(out, "# HELP {NAME} Credentials of clients, by method and result.\n# TYPE {NAME} counter");
+        for (method, counters) in self.authentications.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // Of no method there is nothing but what is missing.
+            for (result, count) in
+                counters.results().filter(|(result, _)| (*method == "none") == (*result == "missing"))
+            {
+                let _ = writeln!(out, "{NAME}{{method=\"{method}\",result=\"{result}\"}} {count}");
+            }
+        }
+    }
+
     fn render_orders(&self, out: &mut String) {
         const ORDERS: &str = "crocodile_pear_acme_orders_total";
         const RENEWAL: &str = "crocodile_pear_acme_renewal_timestamp_seconds";

@@ -23,6 +23,7 @@ use http::{Response, StatusCode};
 
 use self::method::{Judgement, Method, MethodSpec, Outcome};
 use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::metrics::{Authenticated, AuthenticationCounters};
 use crate::respond;
 
 /// The methods, any one of which will do; none for an endpoint that is open to all.
@@ -69,18 +70,24 @@ impl Spec for Authenticate {
         // All are compiled before one that failed ends it, so that every problem is found.
         let methods: Vec<_> = self.0.iter().map(|spec| spec.compile(cx)).collect();
         let methods: Vec<Box<dyn Method>> = methods.into_iter().collect::<Option<_>>()?;
+        let counters = self.0.iter().map(|spec| cx.metrics.authentications(spec.name())).collect();
         if methods.is_empty() {
             return None;
         }
         let mut credentials = Credentials::default();
         methods.iter().for_each(|method| method.places(&mut credentials));
-        Some(Arc::new(Gate { methods, credentials: Arc::new(credentials) }))
+        let missing = cx.metrics.authentications("none");
+        Some(Arc::new(Gate { methods, counters, missing, credentials: Arc::new(credentials) }))
     }
 }
 
 /// Lets authenticated requests pass.
 pub struct Gate {
     methods: Vec<Box<dyn Method>>,
+    /// What became of their credentials, in the same order.
+    counters: Vec<Arc<AuthenticationCounters>>,
+    /// Requests without any.
+    missing: Arc<AuthenticationCounters>,
     /// Where they find credentials. These are not forwarded.
     credentials: Arc<Credentials>,
 }
@@ -100,10 +107,10 @@ impl Layer for Gate {
         for (at, method) in self.methods.iter().enumerate() {
             match method.judge(scope) {
                 Judgement::Now(Outcome::Granted(claims)) => {
-                    self.admit(scope, claims);
+                    self.admit(scope, at, claims);
                     return Verdict::Pass;
                 }
-                Judgement::Now(outcome) => tried.note(at, outcome),
+                Judgement::Now(outcome) => self.note(&mut tried, at, outcome),
                 Judgement::Wait(first) => return Verdict::Wait(Box::pin(self.wait(scope, at, first, tried))),
             }
         }
@@ -128,10 +135,10 @@ impl Gate {
         let mut outcome = first.await;
         loop {
             if let Outcome::Granted(claims) = outcome {
-                self.admit(scope, claims);
+                self.admit(scope, at, claims);
                 return None;
             }
-            tried.note(at, outcome);
+            self.note(&mut tried, at, outcome);
             at += 1;
             let Some(method) = self.methods.get(at) else { return Some(self.refuse(tried)) };
             outcome = match method.judge(scope) {
@@ -141,13 +148,26 @@ impl Gate {
         }
     }
 
-    fn admit(&self, scope: &mut Scope, claims: Value) {
+    fn admit(&self, scope: &mut Scope, at: usize, claims: Value) {
+        self.counters[at].count(Authenticated::Granted);
         let facts = scope.facts_mut();
         facts.put("claims", claims);
         facts.set_credentials(self.credentials.clone());
     }
 
+    fn note(&self, tried: &mut Tried, at: usize, outcome: Outcome) {
+        match &outcome {
+            Outcome::Refused(_) => self.counters[at].count(Authenticated::Refused),
+            Outcome::Unavailable(_) => self.counters[at].count(Authenticated::Unavailable),
+            Outcome::Absent | Outcome::Granted(_) => {}
+        }
+        tried.note(at, outcome);
+    }
+
     fn refuse(&self, tried: Tried) -> Response<Body> {
+        if tried.refused.is_none() && tried.unavailable.is_none() {
+            self.missing.count(Authenticated::Missing);
+        }
         if let Some(error) = tried.unavailable {
             return respond::fail(&error);
         }

@@ -160,3 +160,105 @@ endpoints:
         assert_eq!(line, None, "{secret}");
     }
 }
+
+/// The example as it is, at each level of the log.
+#[test]
+fn the_one_entry_to_a_private_network_says_no_secret() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let example = std::fs::read_to_string(examples.join("dmz.yaml")).unwrap();
+    let token = example.split("Bearer ").nth(1).unwrap().split('\'').next().unwrap();
+    let shop = Issuer::start("{\"id\":7,\"name\":\"Joe Lund\"}");
+    for level in ["error", "warn", "info", "debug"] {
+        let folder = folder(&format!("secrets-dmz-{level}"));
+        std::fs::create_dir_all(folder.join("files")).unwrap();
+        for file in ["dmz-issuer.pem", "dmz-keys.yaml"] {
+            std::fs::copy(examples.join("files").join(file), folder.join("files").join(file)).unwrap();
+        }
+        let config = example
+            .replace(
+                "${LISTEN:-127.0.0.1:8081}",
+                &format!("127.0.0.1:0\nadmin: 127.0.0.1:0\nlog: {{ level: {level}, access: true, timers: true }}"),
+            )
+            .replace("${UPSTREAMS:-http://127.0.0.1:9000}", &format!("http://{}", shop.address));
+        // Its comments are commands with the very token.
+        let config: String =
+            config.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+        let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // At `error` no line says where it listens.
+        let config = config.replace("listen: 127.0.0.1:0", &format!("listen: {listen}"));
+        let config = config.replace("admin: 127.0.0.1:0", &format!("admin: {admin}"));
+        std::fs::write(folder.join("dmz.yaml"), config).unwrap();
+        let (mut said, mut answers) = (String::new(), String::new());
+        for command in ["check", "explain"] {
+            let program = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+            said += &printed(program, &[command, "dmz.yaml"], &folder);
+        }
+        let mut program = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+        let log = std::fs::File::create(folder.join("log")).unwrap();
+        let mut gateway = program.args(["run", "dmz.yaml"]).current_dir(&folder).stderr(log).spawn().unwrap();
+        for path in [
+            "/v1/users/7",
+            "/v2/users/7",
+            "/weather/Lund,SE",
+            "/v3/users/7",
+            "/nowhere",
+            "/v2/users/7?key=partner-key-1",
+        ] {
+            for field in [
+                format!("authorization: Bearer {token}"),
+                format!("authorization: Bearer {token}x"),
+                "authorization: Basic cGFydG5lci1rZXktMTpx".to_owned(),
+                "x-api-key: partner-key-1".to_owned(),
+                "x-api-key: partner-key-2".to_owned(),
+            ] {
+                answers += &exchange(listen, path, &field);
+            }
+        }
+        assert!(answers.contains("HTTP/1.1 200") && answers.contains("HTTP/1.1 401"), "{answers}");
+        let metrics = exchange(admin, "/metrics", "accept: */*");
+        for counted in [
+            "method=\"jwt\",result=\"granted\"",
+            "method=\"api_key\",result=\"refused\"",
+            "method=\"none\",result=\"missing\"",
+        ] {
+            let line = metrics.lines().find(|line| line.contains(counted)).unwrap();
+            assert!(!line.ends_with(" 0"), "{line}");
+        }
+        said += &metrics;
+        for page in ["/health", "/ready", "/cache", "/nowhere"] {
+            said += &exchange(admin, page, "accept: */*");
+        }
+        gateway.kill().unwrap();
+        gateway.wait().unwrap();
+        said += &std::fs::read_to_string(folder.join("log")).unwrap();
+        said += &answers;
+        let parts = token.split('.').skip(1);
+        for secret in parts.chain(["partner-key-1", "partner-key-2", "cGFydG5lci1rZXktMTpx"]) {
+            // In the access log a query is not written.
+            let line = said.lines().find(|line| line.contains(secret));
+            assert_eq!(line, None, "{level}: {secret}");
+        }
+    }
+}
+
+fn printed(mut program: Command, arguments: &[&str], folder: &std::path::Path) -> String {
+    let output = program.args(arguments).current_dir(folder).output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+/// Sends a GET as soon as somebody listens, and reads to the end of the connection.
+fn exchange(address: std::net::SocketAddr, path: &str, field: &str) -> String {
+    let begun = std::time::Instant::now();
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(begun.elapsed() < crate::stage::PATIENCE, "{error}"),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: h\r\n{field}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

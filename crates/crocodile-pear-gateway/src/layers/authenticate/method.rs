@@ -74,6 +74,13 @@ macro_rules! methods {
         }
 
         impl MethodSpec {
+            /// Its name in the configuration.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(MethodSpec::$spec(_) => stringify!($name),)*
+                }
+            }
+
             /// Makes it ready; every problem is noted.
             pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
                 match self {
