@@ -24,7 +24,7 @@ use crate::events::{self, Source};
 use crate::forwarded::Trust;
 use crate::itself;
 use crate::lasting::Lasting;
-use crate::layer::{self, Around, PathParams, Paths};
+use crate::layer::{self, Around, PathParams, Paths, Rest, Verdict};
 use crate::layers::Shared;
 use crate::listen::{Listening, check_folder};
 use crate::metrics::Metrics;
@@ -94,7 +94,7 @@ pub struct Endpoint {
     /// `METHOD /path` as written; of a group with hosts `METHOD HOST/path`, with the first of them.
     pub name: Arc<str>,
     /// What it runs.
-    pub plan: Arc<Plan>,
+    pub rest: Rest,
     /// What stands around that.
     pub layers: Arc<Stack>,
     /// The protocols that its clients may change to.
@@ -103,8 +103,6 @@ pub struct Endpoint {
     stream: StreamSpec,
     /// The version above its own, where it is the same there.
     pub same_as: Option<Arc<str>>,
-    /// The most bytes of a client's body that are read whole.
-    max_body: usize,
     /// The name once more, where an expression uses it.
     named: Option<Arc<str>>,
 }
@@ -269,15 +267,20 @@ impl Gateway {
             ..Around::default()
         };
         let layers = Arc::new(layers.around(&around));
+        let mut stands = Some(());
+        for (place, message, remedy) in around.refused.take() {
+            stands = problems.error(place, message, remedy);
+        }
         let upgrade = match (&spec.upgrade, &route) {
             (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
             _ => Some(None),
         };
-        let (route, plan, upgrade, _) = (route.ok()?, plan?, upgrade?, adapting?);
+        let (route, plan, upgrade, _) = (route.ok()?, plan?, upgrade?, adapting.zip(stands)?);
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
         let same_as = versioned.as_ref().filter(|_| placed.same).and_then(|own| own.newer());
         let stream = spec.stream;
-        let endpoint = Arc::new(Endpoint { name, plan, layers, upgrade, stream, same_as, max_body, named });
+        let endpoint =
+            Arc::new(Endpoint { name, rest: Rest { plan, max_body }, layers, upgrade, stream, same_as, named });
         for pattern in scenery.patterns() {
             let version = versioned.clone().filter(|versioned| !versioned.by_path);
             let slot = Slot { endpoint: endpoint.clone(), version };
@@ -621,7 +624,7 @@ impl Endpoint {
         {
             patience.unhurried();
         }
-        if !self.plan.is_proxy() {
+        if !self.rest.plan.is_proxy() {
             scope.set_passage(Passage::default());
         } else if let (true, Some(allowed)) = (upgrade, &self.upgrade) {
             let upgrade = allowed.choose(scope.headers());
@@ -637,18 +640,33 @@ impl Endpoint {
             own.facts_mut().set_route(route.clone());
         }
         // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
-        if !self.plan.is_proxy() {
+        if !self.rest.plan.is_proxy() {
             own.call_as_get();
         }
         let mut visit = Visit::new(&self.layers, scope);
         let mut response = match visit.enter().await {
             Some(response) => response,
-            None => respond::respond(self.plan.answer(visit.scope(), self.max_body).await, visit.scope()),
+            None => self.run(visit.scope()).await,
         };
         if self.stream == StreamSpec::On {
             response.extensions_mut().insert(Unhurried);
         }
         visit.leave(response).await
+    }
+}
+
+impl Endpoint {
+    /// The pipeline, or the layer that runs it.
+    async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
+        let answer = match self.layers.surround(scope, &self.rest) {
+            Verdict::Pass => None,
+            Verdict::Answer(response) => Some(response),
+            Verdict::Wait(verdict) => verdict.await,
+        };
+        match answer {
+            Some(response) => response,
+            None => respond::respond(self.rest.plan.answer(scope, self.rest.max_body).await, scope),
+        }
     }
 }
 

@@ -90,10 +90,29 @@ pub trait Layer: Send + Sync + 'static {
     /// told of requests that they let pass.
     fn ended(&self, _: &Ended<'_>) {}
 
+    /// Whether it decides itself whether, how often and for whom what stands behind it runs. Only the innermost layer may.
+    fn surrounds(&self) -> bool {
+        false
+    }
+
+    /// A request that all layers let pass, and what would answer it: this one may answer instead, and run that or not.
+    fn surround<'a>(&'a self, _: &'a Arc<Scope>, _: &'a Rest) -> Verdict<'a> {
+        Verdict::Pass
+    }
+
     /// What it does, for `explain`; nothing, where that goes without saying.
     fn outline(&self) -> Option<String> {
         None
     }
+}
+
+/// What stands behind the innermost layer.
+#[derive(Clone)]
+pub struct Rest {
+    /// The pipeline.
+    pub plan: Arc<Plan>,
+    /// The most bytes of a client's body that it reads whole.
+    pub max_body: usize,
 }
 
 /// What becomes of a request.
@@ -260,6 +279,8 @@ pub struct Around<'a> {
     pub written_max_body: Option<usize>,
     /// A layer that stands further in than the one that it is written with: where the consumer is known.
     pub for_consumers: RefCell<Option<Arc<dyn Layer>>>,
+    /// Why a layer cannot stand around this: where that is written, what is wrong, and what to write.
+    pub refused: RefCell<Vec<(Span, String, String)>>,
 }
 
 impl Around<'_> {

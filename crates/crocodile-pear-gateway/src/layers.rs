@@ -123,6 +123,8 @@ layers! {
     compress: Compress,
     // The timers are those of the pipeline alone.
     timing: Timing,
+    // Last before the work that it saves.
+    cache: Caching,
 }
 
 /// What is written of a layer.

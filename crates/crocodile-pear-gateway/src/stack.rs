@@ -8,7 +8,7 @@ use crocodile_pear::scope::Scope;
 use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
 
-use crate::layer::{Ended, Layer, Passage, Verdict};
+use crate::layer::{Ended, Layer, Passage, Rest, Verdict};
 use crate::server::{End, Ending, Observer, Reply, grpc};
 
 /// Layers, from the outside in; those that are not configured are not among them.
@@ -17,6 +17,8 @@ pub struct Stack {
     layers: Vec<(&'static str, Arc<dyn Layer>)>,
     /// Whether one of them wants to know how every answer ends.
     watched: bool,
+    /// Whether the innermost runs itself what stands behind it.
+    surrounded: bool,
     /// Whether one of them answers preflights.
     pub answers_preflights: bool,
     /// Whether one of them answers `PURGE`.
@@ -29,6 +31,7 @@ impl Stack {
     /// Adds a layer within the others.
     pub fn push(&mut self, name: &'static str, layer: Arc<dyn Layer>) {
         self.watched |= layer.watches();
+        self.surrounded = layer.surrounds();
         self.answers_preflights |= layer.answers_preflights();
         self.answers_purges |= layer.answers_purges();
         self.layers.push((name, layer));
@@ -37,6 +40,14 @@ impl Stack {
     /// The layers by name, with what each does.
     pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.layers.iter().filter_map(|(name, layer)| Some((*name, layer.outline()?)))
+    }
+
+    /// What the innermost layer makes of a request that all let pass, where it runs itself what stands behind it.
+    pub fn surround<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest) -> Verdict<'a> {
+        match self.layers.last() {
+            Some((_, layer)) if self.surrounded => layer.surround(scope, rest),
+            _ => Verdict::Pass,
+        }
     }
 
     /// Tells those that let the request pass: the first so many.

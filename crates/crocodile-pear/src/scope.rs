@@ -29,7 +29,7 @@ use tokio::time::Instant;
 pub const VARIABLES: [&str; 9] = ["path", "query", "headers", "body", "client", "claims", "version", "route", "id"];
 
 /// The parameters of a request's path, by name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Params {
     /// Those that are one segment, percent-decoded.
     pub values: Vec<(Arc<str>, String)>,
@@ -83,6 +83,22 @@ impl Scope {
             producers: AtomicU32::new(0),
             values: Values::default(),
             memo: OnceLock::new(),
+        }
+    }
+
+    /// The same request with other header fields, for a pipeline that runs apart from it: without what only the request itself
+    /// has, its deadline and what those around the pipeline keep of it.
+    #[must_use]
+    pub fn fork(&self, headers: HeaderMap) -> Self {
+        // One request has one id, whoever asks for it first.
+        let _ = self.facts.id();
+        let forked = Scope::new(self.method.clone(), self.target.clone(), headers, Body::empty());
+        Scope {
+            as_get: self.as_get,
+            params: self.params.clone(),
+            facts: self.facts.clone(),
+            timeline: self.timeline.share(),
+            ..forked
         }
     }
 

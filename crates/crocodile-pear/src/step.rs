@@ -412,6 +412,7 @@ impl Compile<'_> {
     /// The upstream of this name.
     pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
         if let Some(upstream) = self.upstreams.get(&name.value) {
+            self.used.extend(upstream.uses().cloned());
             return Some(upstream.clone());
         }
         // Without any upstream, what is wrong has been told: where they should stand, or at the first call.

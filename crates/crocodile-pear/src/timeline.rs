@@ -1,7 +1,7 @@
 //! When what passed: the marks that timers leave, for the log and for `Server-Timing`.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,7 +9,8 @@ use tokio::time::Instant;
 /// The marks of one request. Bounded: a label keeps its first and its last message only.
 pub struct Timeline {
     began: Instant,
-    marks: Mutex<Vec<Mark>>,
+    /// There from the first mark on; what runs apart for the same request shares them.
+    marks: OnceLock<Arc<Mutex<Vec<Mark>>>>,
 }
 
 /// What has passed a timer so far.
@@ -64,7 +65,13 @@ impl Message {
 impl Timeline {
     /// A timeline that begins now.
     pub fn begin() -> Self {
-        Timeline { began: Instant::now(), marks: Mutex::new(Vec::new()) }
+        Timeline { began: Instant::now(), marks: OnceLock::new() }
+    }
+
+    /// The same timeline, for what runs apart for the same request.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Timeline { began: self.began, marks: self.marks.get_or_init(Arc::default).clone().into() }
     }
 
     /// When the request began.
@@ -80,7 +87,8 @@ impl Timeline {
     /// Notes that a message of a producer passed the timer with this label, and logs it.
     pub fn note(&self, label: &Arc<str>, producer: u32, message: Message) {
         let at = self.elapsed();
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let marks = self.marks.get_or_init(Arc::default);
+        let mut marks = marks.lock().unwrap_or_else(PoisonError::into_inner);
         match marks.iter_mut().find(|mark| mark.label == *label) {
             Some(mark) => {
                 mark.last = at;
@@ -101,7 +109,8 @@ impl Timeline {
 
     /// The marks so far, in the order in which the timers were first passed.
     pub fn marks(&self) -> Vec<Mark> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let marks = self.marks.get();
+        marks.map(|marks| marks.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
     }
 
     /// The value of `Server-Timing` (W3C): a metric a label, `dur` in milliseconds since the request began

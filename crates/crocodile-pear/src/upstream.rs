@@ -3,6 +3,7 @@
 mod admission;
 mod balance;
 mod breaker;
+mod cached;
 mod clock;
 mod connect;
 mod counters;
@@ -29,6 +30,7 @@ mod tunnel;
 
 pub use self::balance::{BalanceSpec, Way};
 pub use self::breaker::BreakerSpec;
+pub use self::cached::Keeping;
 pub use self::counters::CounterSnapshot;
 pub use self::credentials::{ClientCredentials, CredentialsSpec, Oauth2Spec, SendSpec, client_basic, form};
 pub use self::eject::{EjectSpec, Ejection};
@@ -58,6 +60,7 @@ use tokio::time::Instant;
 use self::admission::{Gate, admit};
 use self::balance::{Balance, Tried};
 use self::breaker::Breaker;
+use self::cached::Cached;
 use self::clock::Clock;
 use self::counters::{Counters, Event};
 use self::eject::Eject;
@@ -124,6 +127,8 @@ pub struct Settings {
     pub health: Option<HealthSpec>,
     /// What calls prove themselves with.
     pub credentials: Option<Arc<ClientCredentials>>,
+    /// Where its answers are kept.
+    pub cached: Option<Arc<Cached>>,
 }
 
 impl Settings {
@@ -147,6 +152,7 @@ impl Settings {
             balance: crate::spec::defaults(),
             health: None,
             credentials: None,
+            cached: None,
         }
     }
 
@@ -177,6 +183,7 @@ impl Settings {
             self.breaker.as_ref().map(BreakerSpec::explain),
             self.ejection().map(eject),
             self.health.as_ref().map(HealthSpec::explain),
+            self.cached.as_ref().map(|cached| cached.outline().to_owned()),
             self.credentials.as_ref().map(|_| "calls carry an access token (OAuth 2.0 client credentials)".to_owned()),
         ];
         parts.into_iter().flatten().collect()
@@ -222,6 +229,7 @@ pub struct Upstream {
     servers: Box<[Server]>,
     health: Option<Arc<HealthSpec>>,
     credentials: Option<Arc<ClientCredentials>>,
+    cached: Option<Arc<Cached>>,
     outline: Vec<String>,
     counters: Counters,
     log_limiter: LogLimiter,
@@ -251,6 +259,8 @@ pub struct Call {
     pub host: Option<HeaderValue>,
     /// The version of HTTP in which the client's request came; `via` says it.
     pub received: Version,
+    /// For whom it is made, where its answer may be kept.
+    pub keeping: Option<Box<Keeping>>,
 }
 
 /// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
@@ -289,6 +299,7 @@ impl Call {
             events: Events::Read,
             host: None,
             received: Version::HTTP_11,
+            keeping: None,
         }
     }
 
@@ -313,6 +324,7 @@ impl Call {
             events: self.events,
             host: self.host.clone(),
             received: self.received,
+            keeping: self.keeping.clone(),
         })
     }
 }
@@ -339,6 +351,7 @@ impl Upstream {
             servers,
             health: settings.health.map(Arc::new),
             credentials: settings.credentials,
+            cached: settings.cached,
             counters: Counters::new(),
             log_limiter: LogLimiter::default(),
             name: settings.name,
@@ -416,16 +429,26 @@ impl Upstream {
     /// `BadRequest`, `Unreachable`, `Reset`, `Cut`, `Malformed`, `Timeout` or `Busy`, naming the upstream; the same from
     /// the answer's body.
     pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
-        // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        let begun = match &self.credentials {
-            None => Begun::Plain(self.prepare(call).map_err(|error| error.of_upstream(&self.name))),
-            Some(credentials) => Begun::Authorized(Box::pin(credentials.clone().call(self.clone(), call))),
+        // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
+        let begun = match &call.keeping {
+            None => self.begin(call),
+            Some(_) => cached::begin(self.clone(), call),
         };
         async move {
             match begun {
                 Begun::Plain(ready) => chain(ready?).await,
-                Begun::Authorized(call) => call.await,
+                Begun::Boxed(call) => call.await,
+                Begun::Kept(answer) => Ok(*answer),
             }
+        }
+    }
+
+    /// The call itself.
+    fn begin(self: &Arc<Self>, call: Call) -> Begun {
+        // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
+        match &self.credentials {
+            None => Begun::Plain(self.prepare(call).map_err(|error| error.of_upstream(&self.name))),
+            Some(credentials) => Begun::Boxed(Box::pin(credentials.clone().call(self.clone(), call))),
         }
     }
 
@@ -510,8 +533,10 @@ impl ServerState {
 /// A call that is about to be made.
 enum Begun {
     Plain(Result<Ready, Error>),
-    /// With a token, which may have to be fetched first.
-    Authorized(BoxFuture<'static, Result<Answer, Error>>),
+    /// With a token, which may have to be fetched first, or for a cache.
+    Boxed(BoxFuture<'static, Result<Answer, Error>>),
+    /// Its answer is kept.
+    Kept(Box<Answer>),
 }
 
 /// A call whose server is chosen.

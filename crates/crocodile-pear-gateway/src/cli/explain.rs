@@ -58,7 +58,7 @@ fn outline(endpoint: &Endpoint) -> String {
     if let Some(upgrade) = &endpoint.upgrade {
         let _ = writeln!(text, "  upgrade: {}", upgrade.outline());
     }
-    let outline = endpoint.plan.outline();
+    let outline = endpoint.rest.plan.outline();
     let several = outline.iter().filter(|line| line.calls > 0).count() > 1;
     for line in outline {
         // An expression may be written on several lines. Writing to a string cannot fail.

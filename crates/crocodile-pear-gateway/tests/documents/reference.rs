@@ -39,6 +39,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("CredentialsSpec", "Credentials of an upstream"),
     ("Oauth2Spec", "OAuth2"),
     ("XmlSpec", "XML"),
+    ("CachingSpec", "A cache"),
+    ("PrivateSpec", "Private answers"),
     ("GroupSpec", "A group of endpoints"),
     ("VersionsSpec", "Versions"),
     ("OlderSpec", "An older version"),

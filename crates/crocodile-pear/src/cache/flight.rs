@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 use tokio::sync::oneshot;
 
 use super::entry::{Entry, Selector};
@@ -43,6 +43,8 @@ pub(super) struct Landed {
     pub stored: Result<(), Option<Reason>>,
     /// What the upstream answered, if that is not what is given.
     pub status: Option<StatusCode>,
+    /// Fields that are not kept, for the one who asked.
+    pub own: HeaderMap,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -54,6 +56,13 @@ pub(super) enum Origin {
     Fetched,
     /// Another gateway had kept it.
     Shared,
+}
+
+impl Landed {
+    /// An answer that was fetched, with this status if that is not what is given.
+    pub fn new(entry: Arc<Entry>, stored: Result<(), Option<Reason>>, status: Option<StatusCode>) -> Self {
+        Landed { entry, ticket: Arc::default(), stored, status, own: HeaderMap::new(), origin: Origin::Fetched }
+    }
 }
 
 enum State {
@@ -74,6 +83,7 @@ impl Flight {
 
     /// Tells all who wait, and those who will come while the body arrives.
     pub fn land(&self, landed: &Landed) {
+        let landed = &Landed { own: HeaderMap::new(), ..landed.clone() };
         let waiting = std::mem::replace(&mut *self.state(), State::Landed(landed.clone()));
         tell(waiting, || Landing::Shared(landed.clone()));
     }

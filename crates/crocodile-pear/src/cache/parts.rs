@@ -8,7 +8,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 
 use super::date::Moment;
-use super::entry::{MOST_TAGS, Tags};
+use super::entry::{Entry, MOST_TAGS, Tags};
 use super::policy::{self, Fetched, Lifetimes, Personal, Reason, Terms};
 use super::tags;
 use super::vary::Vary;
@@ -36,29 +36,30 @@ impl Parts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes an answer, as it came or as it is kept. `terms` are those under which it is kept.
+    /// Notes an answer, and what is kept of it.
     pub fn note(
         &self,
         status: StatusCode,
         headers: &HeaderMap,
         personal: Personal,
-        terms: Option<Terms>,
+        entry: Option<&Entry>,
         fetched: Fetched,
     ) {
-        let own = match terms {
-            Some(terms) => Ok(terms),
-            None => policy::keep(status, headers, personal, &Lifetimes::default(), fetched),
+        let own = match policy::keep(status, headers, personal, &Lifetimes::default(), fetched) {
+            // It may be kept for one client at its place, and the whole is for others, too.
+            Err(reason @ (Reason::Private | Reason::Credentials)) => Err(reason),
+            own => entry.map_or(own, |entry| Ok(entry.terms)),
         };
         let mut sum = self.sum();
         sum.personal.authorization |= personal.authorization;
         sum.personal.cookie |= personal.cookie;
-        sum.tags = sum.tags.union(&tags::of(headers));
+        sum.tags = sum.tags.union(&entry.map_or_else(|| tags::of(headers), |entry| entry.tags.clone()));
         match Vary::of(headers) {
             Vary::On(names) => sum.vary.extend(names),
             Vary::Unknown => sum.forbid(Reason::Varies),
         }
         match own {
-            Ok(terms) if terms.fresh.is_zero() && policy::says_nothing(headers) => sum.silent = true,
+            Ok(terms) if entry.is_none() && terms.fresh.is_zero() && policy::says_nothing(headers) => sum.silent = true,
             Ok(terms) => sum.add(terms),
             // Its cookie is not the whole's.
             Err(Reason::NoLifetime | Reason::Cookie) if policy::says_nothing(headers) => sum.silent = true,

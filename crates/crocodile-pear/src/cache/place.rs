@@ -87,16 +87,21 @@ pub struct Question<'a> {
     pub key: Key,
     /// Its header fields.
     pub headers: &'a HeaderMap,
+    /// Whether the key says for whom the answer is: then what is private may be kept.
+    pub private: bool,
 }
 
 /// What a cache says to a request.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once; a hit is not boxed")]
 pub enum Reply {
-    /// What is kept.
-    Answer(Answer),
+    /// What is kept; nothing is, where the request wants nothing else.
+    Answer(Answer, Option<Arc<Entry>>),
     /// It has to be fetched.
     Fetch(Box<Errand>),
 }
+
+/// What a fetch gives: the answer, and what is kept of it.
+pub type Fetching = Result<(Answer, Option<Arc<Entry>>), Error>;
 
 /// A request that goes further.
 pub struct Errand {
@@ -111,6 +116,7 @@ pub struct Errand {
     way: Way,
     /// Given to the client already: this is a fetch behind it.
     pub(super) behind: bool,
+    pub(super) private: bool,
 }
 
 /// How a request goes further.
@@ -145,10 +151,10 @@ impl Cache {
 
     /// Looks what is kept for a request. Where that may be given stale, what is behind it is given to `behind`.
     pub fn look(&self, question: Question<'_>) -> (Reply, Option<Box<Errand>>) {
-        let Question { method, key, headers } = question;
+        let Question { method, key, headers, private } = question;
         let control = RequestControl::of(headers);
         let errand = |why, way| {
-            let (stale, selector) = (None, Box::default());
+            let (stale, selector, behind) = (None, Box::default(), false);
             Box::new(Errand {
                 method: method.clone(),
                 key: key.clone(),
@@ -157,7 +163,8 @@ impl Cache {
                 selector,
                 why,
                 way,
-                behind: false,
+                behind,
+                private,
             })
         };
         if *method != Method::GET && *method != Method::HEAD {
@@ -181,7 +188,7 @@ impl Cache {
         });
         let Some(found) = found else {
             if control.only_if_cached {
-                return (Reply::Answer(self.nothing()), None);
+                return (Reply::Answer(self.nothing(), None), None);
             }
             let (why, names) = match other.into_inner() {
                 None => (Forward::UriMiss, Vec::new()),
@@ -197,7 +204,7 @@ impl Cache {
         let used = entry.terms.decide(&control, found.stale, now);
         if used == Use::Validate {
             if control.only_if_cached {
-                return (Reply::Answer(self.nothing()), None);
+                return (Reply::Answer(self.nothing(), None), None);
             }
             let why = if control.no_cache || !found.stale && entry.terms.is_fresh(now) {
                 Forward::Request
@@ -218,7 +225,7 @@ impl Cache {
             errand.method = Method::GET;
             errand
         });
-        (Reply::Answer(self.hit(&entry, method, headers, now)), behind)
+        (Reply::Answer(self.hit(&entry, method, headers, now), Some(entry)), behind)
     }
 
     /// What the request says in the fields that its answer may depend on.
@@ -264,7 +271,7 @@ impl Cache {
         headers: HeaderMap,
         deadline: Option<Instant>,
         fetch: Box<dyn Fetch>,
-    ) -> Result<Answer, Error> {
+    ) -> Fetching {
         if errand.way == Way::Past {
             return self.pass(&errand, headers, fetch).await;
         }
@@ -298,22 +305,25 @@ impl Cache {
         asked: &Asked,
         deadline: Option<Instant>,
         fetch: Box<dyn Fetch>,
-    ) -> Result<Answer, Error> {
+    ) -> Fetching {
         let (leader, receiver) = oneshot::channel();
         // A task of its own: a client that leaves harms nobody who waits.
         tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader));
         match within(deadline, receiver).await? {
             Ok(Landing::Shared(landed)) => Ok(self.give(landed, asked, false)),
-            Ok(Landing::Own(answer, reason)) => Ok(self.hand_on(*answer, asked, reason)),
+            Ok(Landing::Own(answer, reason)) => Ok((self.hand_on(*answer, asked, reason), None)),
             Ok(Landing::Failed(error)) => Err(error),
             Ok(Landing::Alone) | Err(_) => Err(Error::new(Kind::Internal, "the gateway is stopping")),
         }
     }
 
     /// An answer that several may have, for one of them.
-    fn give(&self, landed: Landed, asked: &Asked, collapsed: bool) -> Answer {
+    fn give(&self, landed: Landed, asked: &Asked, collapsed: bool) -> (Answer, Option<Arc<Entry>>) {
         let (now, entry) = (Moment::now(), &landed.entry);
         let mut answer = reuse::answer(entry, &asked.method, &asked.headers, now, |bytes| read(&entry.body, bytes));
+        for (name, value) in &landed.own {
+            answer.headers.append(name, value.clone());
+        }
         // An age is told where there is one: of what has just been made there is none.
         if !entry.headers.contains_key(http::header::AGE) && entry.terms.age(now).as_secs() == 0 {
             answer.headers.remove(http::header::AGE);
@@ -324,7 +334,7 @@ impl Cache {
             Origin::Shared => Happened::Hit,
         };
         status::tell(&mut answer.headers, self.name, happened, Some(&entry.terms), now);
-        answer
+        (answer, (stored.is_ok() || status.is_some()).then_some(landed.entry))
     }
 
     /// An answer that is for nobody else. The client's conditions were not sent along, so they are looked at here.
@@ -343,12 +353,12 @@ impl Cache {
     }
 
     /// A request that this cache does not serve. One that is not safe makes invalid what is kept (RFC 9111, 4.4).
-    async fn pass(&self, errand: &Errand, headers: HeaderMap, fetch: Box<dyn Fetch>) -> Result<Answer, Error> {
+    async fn pass(&self, errand: &Errand, headers: HeaderMap, fetch: Box<dyn Fetch>) -> Fetching {
         let mut answer = fetch.fetch(headers, Standing::Client).await?.answer;
         self.invalidate(&errand.method, &errand.key, &answer);
         let happened = Happened::Forwarded { why: errand.why, status: None, stored: Err(None), collapsed: false };
         status::tell(&mut answer.headers, self.name, happened, None, Moment::now());
-        Ok(answer)
+        Ok((answer, None))
     }
 
     pub(super) fn invalidate(&self, method: &Method, key: &Key, answer: &Answer) {

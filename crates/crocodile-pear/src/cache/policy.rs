@@ -354,6 +354,18 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
+/// The header fields that are for the one who asked, and not kept.
+pub fn unkept(headers: &HeaderMap) -> HeaderMap {
+    let control = AnswerControl::of(headers);
+    let mut unkept = HeaderMap::new();
+    for name in [&control.no_cache, &control.private].into_iter().flat_map(Scoped::fields) {
+        headers.get_all(name).iter().for_each(|value| {
+            unkept.append(name, value.clone());
+        });
+    }
+    unkept
+}
+
 /// Told anew with each answer, or of one connection.
 const UNKEPT: [HeaderName; 8] = [
     AGE,

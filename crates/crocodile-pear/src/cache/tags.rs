@@ -1,8 +1,15 @@
-//! The tags that an answer names itself: `cache-tag`, `surrogate-key` and `xkey`.
+//! The tags of an answer: those that it names itself, with `cache-tag`, `surrogate-key` or `xkey`, and those of an expression.
 
+use std::sync::Arc;
+
+use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
 
+use super::SharedBody;
 use super::entry::Tags;
+use crate::flow::Answer;
+use crate::jq::{self, Data, Filter, Value};
+use crate::{format, offload};
 
 const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
@@ -17,6 +24,30 @@ pub fn of(headers: &HeaderMap) -> Tags {
     }
     let tags = tags.into_iter().map(str::trim).filter(|tag| !tag.is_empty());
     Tags::new(tags)
+}
+
+/// A larger body has no tags of its own.
+const MOST_BODY: usize = 16 << 20;
+
+/// The tags that an expression finds in an answer; nothing, if it fails: then no event would find the answer.
+pub async fn evaluate(
+    filter: Arc<Filter>,
+    headers: HeaderMap,
+    body: SharedBody,
+    known: impl Fn(&str) -> Value + Send + Sync + 'static,
+) -> Option<Tags> {
+    let item = match filter.reads_item() {
+        false => Data::from(jq::null()),
+        true => {
+            let answer = Answer::new(StatusCode::OK, headers, body.read());
+            format::data(format::plain(answer).ok()?, MOST_BODY).await.ok()?
+        }
+    };
+    let find = move || filter.run(item.clone().into_value(), &mut |name| known(name));
+    let values =
+        offload::run(body.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0), find).await.ok()?;
+    let tags = values.iter().filter_map(jq::as_str).filter(|tag| !tag.is_empty());
+    Some(Tags::new(tags))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::entry::{Copies, Entry, MOST_TAGS, Tags, compact};
 use super::flight::{Landed, Landing, Leading, Origin};
 use super::parts::{self, Parts};
 use super::place::{Cache, Errand, Fetch, Gained, Standing, resolve};
-use super::policy::{self, Failure, Fetched, Personal, Reason, Terms, Use};
+use super::policy::{self, Failure, Fetched, Lifetimes, Personal, Reason, Terms, Use};
 use super::purge::Mark;
 use super::store::Store;
 use super::vary::{self, Vary};
@@ -43,8 +43,7 @@ impl Trip {
     /// Fetches, tells those who wait, and keeps what may be kept.
     pub async fn fly(mut self, mut leader: oneshot::Sender<Landing>) {
         if let Some(entry) = self.find_shared().await {
-            let (ticket, stored, status, origin) = (Arc::default(), Ok(()), None, Origin::Shared);
-            return self.land(&Landed { entry, ticket, stored, status, origin }, leader);
+            return self.land(&Landed { origin: Origin::Shared, ..Landed::new(entry, Ok(()), None) }, leader);
         }
         let validates = self.errand.stale.is_some() && self.errand.method == Method::GET;
         let (mut headers, mut fetched) =
@@ -58,7 +57,8 @@ impl Trip {
         {
             if confirmed(new, stale) {
                 let headers = policy::update(&stale.headers, &new.answer.headers);
-                return self.freshen(&headers, new.personal, fetched, mark, leader);
+                let leader = Some(leader);
+                return self.freshen(&headers, new.personal, fetched, mark, StatusCode::NOT_MODIFIED, leader);
             }
             // It tells of something else than what is kept.
             headers = self.conditions(false);
@@ -85,6 +85,10 @@ impl Trip {
         }
         self.errand.stale.get_or_insert(found.entry);
         None
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes { private: self.errand.private, ..self.cache.rules().lifetimes }
     }
 
     /// The fields to send: the client's conditions are about what the client has, ours are about what is kept.
@@ -133,7 +137,7 @@ impl Trip {
     fn land_stale(&self, status: Option<StatusCode>, leader: oneshot::Sender<Landing>) {
         let Some(entry) = self.errand.stale.clone() else { return };
         let status = Some(status.unwrap_or(StatusCode::BAD_GATEWAY));
-        self.land(&Landed { entry, ticket: Arc::default(), stored: Ok(()), status, origin: Origin::Fetched }, leader);
+        self.land(&Landed::new(entry, Err(None), status), leader);
     }
 
     fn land(&self, landed: &Landed, leader: oneshot::Sender<Landing>) {
@@ -143,17 +147,18 @@ impl Trip {
         }
     }
 
-    /// What is kept was confirmed.
+    /// What is kept was confirmed, by an answer with this status. Without a leader nobody waits for it.
     fn freshen(
         &self,
         headers: &HeaderMap,
         personal: Personal,
         fetched: Fetched,
         mark: Mark,
-        leader: oneshot::Sender<Landing>,
+        status: StatusCode,
+        leader: Option<oneshot::Sender<Landing>>,
     ) {
         let Some(stale) = &self.errand.stale else { return };
-        let lifetimes = &self.cache.rules().lifetimes;
+        let lifetimes = &self.lifetimes();
         let kept = policy::keep(stale.status, headers, personal, lifetimes, fetched);
         let (terms, stored) = match kept {
             Ok(terms) => (terms, Ok(())),
@@ -173,13 +178,8 @@ impl Trip {
             Ok(()) => drop(self.cache.store().insert(mark, &self.errand.key, entry.clone())),
             Err(_) => self.cache.store().remove_entry(&self.errand.key, stale),
         }
-        let landed = Landed {
-            entry,
-            ticket: Arc::default(),
-            stored,
-            status: Some(StatusCode::NOT_MODIFIED),
-            origin: Origin::Fetched,
-        };
+        let Some(leader) = leader else { return };
+        let landed = Landed::new(entry, stored, Some(status));
         match stored {
             Ok(()) => self.land(&landed, leader),
             Err(_) => {
@@ -195,7 +195,7 @@ impl Trip {
             return self.land_stale(Some(status), leader);
         }
         if self.errand.method == Method::HEAD {
-            self.compare(&gained.answer);
+            self.compare(&gained, fetched, mark);
         }
         if !policy::is_safe(&self.errand.method) {
             self.cache.invalidate(&self.errand.method, &self.errand.key, &gained.answer);
@@ -216,14 +216,17 @@ impl Trip {
         }
     }
 
-    /// A head that tells of another representation than the one that is kept makes it stale (RFC 9111, 4.3.5).
-    fn compare(&self, answer: &Answer) {
-        let Some(stale) = self.errand.stale.as_ref().filter(|_| answer.status == StatusCode::OK) else { return };
-        let length = answer.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    /// The head of what is kept updates it; that of another representation makes it stale (RFC 9111, 4.3.5).
+    fn compare(&self, gained: &Gained, fetched: Fetched, mark: Mark) {
+        let Some(stale) = self.errand.stale.as_ref().filter(|_| gained.answer.status == StatusCode::OK) else { return };
+        let headers = &gained.answer.headers;
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let other = length.is_some_and(|length| stale.body.length() != Some(length));
-        if other || !policy::confirms(&stale.headers, &answer.headers) {
-            self.cache.store().remove_entry(&self.errand.key, stale);
+        if other || !policy::confirms(&stale.headers, headers) {
+            return self.cache.store().remove_entry(&self.errand.key, stale);
         }
+        let updated = policy::update(&stale.headers, headers);
+        self.freshen(&updated, gained.personal, fetched, mark, gained.answer.status, None);
     }
 
     /// Whether it may be kept.
@@ -250,8 +253,8 @@ impl Trip {
             }
         }
         match parts {
-            None => policy::keep(answer.status, &answer.headers, *personal, &rules.lifetimes, fetched),
-            Some(parts) => parts.terms(answer, &rules.lifetimes, fetched),
+            None => policy::keep(answer.status, &answer.headers, *personal, &self.lifetimes(), fetched),
+            Some(parts) => parts.terms(answer, &self.lifetimes(), fetched),
         }
     }
 
@@ -279,6 +282,7 @@ impl Trip {
             let part = answer.headers.get(CONTENT_RANGE);
             selector.push((RANGE, part.map(|part| part.as_bytes().into())));
         }
+        let own = policy::unkept(&answer.headers);
         let headers = compact(&policy::kept(&answer.headers));
         let entry = Entry {
             status: answer.status,
@@ -290,15 +294,9 @@ impl Trip {
             copies: Copies::default(),
         };
         match arriving {
-            None => self.keep_whole(entry, parts.as_deref(), mark, leader).await,
+            None => self.keep_whole(entry, own, parts.as_deref(), mark, leader).await,
             Some((pulled, writer)) => {
-                let landed = Landed {
-                    entry: Arc::new(entry),
-                    ticket: Arc::default(),
-                    stored: Ok(()),
-                    status: None,
-                    origin: Origin::Fetched,
-                };
+                let landed = Landed { own, ..Landed::new(Arc::new(entry), Ok(()), None) };
                 match &parts {
                     None => self.land(&landed, leader),
                     // Whether others may have it is known at its end.
@@ -313,14 +311,20 @@ impl Trip {
     }
 
     /// All of it is here.
-    async fn keep_whole(&self, entry: Entry, parts: Option<&Parts>, mark: Mark, leader: oneshot::Sender<Landing>) {
+    async fn keep_whole(
+        &self,
+        entry: Entry,
+        own: HeaderMap,
+        parts: Option<&Parts>,
+        mark: Mark,
+        leader: oneshot::Sender<Landing>,
+    ) {
         let (entry, stored) = match self.complete(&entry, parts).await {
             Ok(None) => (entry, Ok(())),
             Ok(Some(complete)) => (complete, Ok(())),
             Err(reason) => (entry, Err(Some(reason))),
         };
-        let landed =
-            Landed { entry: Arc::new(entry), ticket: Arc::default(), stored, status: None, origin: Origin::Fetched };
+        let landed = Landed { own, ..Landed::new(Arc::new(entry), stored, None) };
         if stored.is_err() {
             return drop(leader.send(Landing::Shared(landed)));
         }
@@ -338,20 +342,14 @@ impl Trip {
         };
         self.cache.store().insert(mark, &self.errand.key, entry.clone());
         if let (Some(leading), Some(_)) = (&self.leading, parts) {
-            leading.flight.land(&Landed {
-                entry,
-                ticket: Arc::default(),
-                stored: Ok(()),
-                status: None,
-                origin: Origin::Fetched,
-            });
+            leading.flight.land(&Landed::new(entry, Ok(()), None));
         }
     }
 
     /// What is known now that all of it is here: its tags, and the terms of a composed one. Nothing, where that changes
     /// nothing.
     async fn complete(&self, entry: &Entry, parts: Option<&Parts>) -> Result<Option<Entry>, Reason> {
-        let lifetimes = &self.cache.rules().lifetimes;
+        let lifetimes = &self.lifetimes();
         let terms = parts.map_or(Ok(entry.terms), |parts| parts.settled(entry.terms, lifetimes))?;
         let more = self.fetch.tags(&entry.headers, &entry.body).await.ok_or(Reason::Tags)?;
         if more.is_empty() && parts.is_none() {
@@ -392,8 +390,7 @@ impl Trip {
             body,
             copies: Copies::default(),
         });
-        let landed =
-            Landed { entry, ticket: Arc::default(), stored: Err(Some(reason)), status: None, origin: Origin::Fetched };
+        let landed = Landed::new(entry, Err(Some(reason)), None);
         self.land(&landed, leader);
         // Who comes now may find it well again.
         self.leading = None;

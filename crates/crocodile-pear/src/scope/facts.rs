@@ -127,7 +127,7 @@ impl ClientFacts {
 }
 
 /// The facts of one request. A pipeline that no gateway runs has none, and its expressions see null.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Facts {
     client: Option<ClientFacts>,
     client_value: OnceLock<Value>,

@@ -529,11 +529,12 @@ impl Ready {
         let (mut headers, host) = (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope));
         ask_whole(&mut headers, &Method::GET);
         let key = key(&place, &headers);
+        let keeping = place.upstream.keeping(scope, &headers)?;
         let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
         let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
         let start = move || -> BoxFuture<'static, Fetched> {
             let (target, root) = (place.target, Root::Server);
-            let call = Call { headers, timeouts, deadline, root, host, received, ..Call::get(target) };
+            let call = Call { headers, timeouts, deadline, root, host, received, keeping, ..Call::get(target) };
             let base = Base::At(place.upstream.name().clone(), place.url.into());
             let name = place.upstream.name().clone();
             let calling = place.upstream.call(call);

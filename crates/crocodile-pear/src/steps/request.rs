@@ -604,7 +604,8 @@ impl Calling {
         let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), self.upstream.host(scope));
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
         let (root, received) = (Root::Upstream, scope.version());
-        Ok(Call { method, target, headers, body, timeouts, deadline, root, passage, events, host, received })
+        let keeping = self.upstream.keeping(scope, &headers)?;
+        Ok(Call { method, target, headers, body, timeouts, deadline, root, passage, events, host, received, keeping })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {

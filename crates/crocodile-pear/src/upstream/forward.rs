@@ -83,13 +83,13 @@ crate::choice! {
 /// What calls take along, ready.
 #[derive(Default)]
 pub struct Forward {
-    fields: Fields,
+    pub(super) fields: Fields,
     pub(super) host: Host,
     facts: Facts,
     headers: Vec<(HeaderName, Template)>,
 }
 
-enum Fields {
+pub(super) enum Fields {
     All,
     Named(Vec<HeaderName>),
 }
@@ -226,7 +226,7 @@ fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template>
     template.filter(|_| sound)
 }
 
-fn filter(written: &Located<String>, problems: &mut Problems) -> Option<Filter> {
+pub(super) fn filter(written: &Located<String>, problems: &mut Problems) -> Option<Filter> {
     let filter = match Filter::compile(&written.value, &VARIABLES) {
         Ok(filter) => filter,
         Err(faults) => {
@@ -316,6 +316,11 @@ impl Forward {
 }
 
 impl Forward {
+    /// The variables that its own fields use.
+    pub(super) fn uses(&self) -> impl Iterator<Item = &String> {
+        self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::uses)
+    }
+
     /// Whether an upstream may take an authority for its own: it is told so with every call.
     pub(super) fn names(&self, authority: &str, asked: Option<&str>) -> bool {
         let told = self.host == Host::Keep || !matches!(self.facts, Facts::Off);

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use http::Uri;
 
+use super::cached::Cached;
 use super::tls::{Part, Tls};
 use super::{
     BalanceSpec, BreakerSpec, Connections, CredentialsSpec, FieldsSpec, Forward, ForwardedSpec, HealthSpec, HostSpec,
     Location, Resolver, RetrySpec, Settings, Timeouts, TlsSettings, TlsVersion, Upstream,
 };
-use crate::cache::Store;
+use crate::cache::{CacheSpec, Store};
 use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
 use crate::socket;
@@ -72,6 +73,10 @@ spec! {
         pub health: Option<HealthSpec>,
         /// What calls prove with that they are the gateway's. It is sent instead of the client's `authorization`.
         pub credentials: Option<CredentialsSpec>,
+        /// Whether its answers are kept, for the calls of all pipelines. `on`, a time for those that do not say how long, or more. Off by
+        /// default. What a call sends besides header fields of the client is a part of the key: what a pipeline made of `$claims` is never
+        /// given to another client.
+        pub cache: CacheSpec = CacheSpec::Off,
         /// How XML in its answers is read.
         pub xml: Option<XmlSpec>,
     }
@@ -263,6 +268,7 @@ impl UpstreamSpec {
             None => Some(None),
             Some(credentials) => credentials.compile(given, problems).map(Some),
         };
+        let cached = Cached::compile(self, name, given, problems);
         let (servers, tls, forward, credentials) = (servers?, tls?, forward?, credentials?);
         health?;
         let standard = || Connections { keep: self.keep, ..Connections::default() };
@@ -282,6 +288,7 @@ impl UpstreamSpec {
             balance: self.balance.clone(),
             health: self.health.clone(),
             credentials,
+            cached: cached?,
             ..Settings::new(name, servers.first()?.url.clone())
         };
         match Upstream::new(Settings { servers, ..settings }) {

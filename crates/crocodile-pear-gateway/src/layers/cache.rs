@@ -1,0 +1,288 @@
+//! `cache`: answers of an endpoint are kept, and given to those who ask for the same.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crocodile_pear::cache::{
+    Cache, CacheSpec, Fetch, Fetching, Gained, Key, Parts, QueryOrder, Question, Reply, Rules, SharedBody, Standing,
+    Store, Tags, spec::sorted, tags,
+};
+use crocodile_pear::error::Error;
+use crocodile_pear::flow::{Answer, Body};
+use crocodile_pear::format::json;
+use crocodile_pear::jq::{self, Filter};
+use crocodile_pear::problem::{Problems, Span};
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};
+use futures_util::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+use crate::layer::{Around, Compile, Layer, Rest, Spec, Verdict};
+use crate::respond;
+
+/// Which answers of an endpoint are kept.
+#[derive(Clone, Debug)]
+pub struct Caching {
+    spec: CacheSpec,
+    place: Span,
+}
+
+impl Decode for Caching {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        CacheSpec::decode(node, problems).map(|spec| Caching { spec, place: node.span })
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        CacheSpec::schema(definitions)
+    }
+
+    fn fields() -> Vec<Field> {
+        CacheSpec::fields()
+    }
+}
+
+impl Spec for Caching {
+    type Ready = Caches;
+
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "cache",
+        "Which of its answers are kept, and how long: `on`, a time for those that do not say it, or more; `off` for none. An answer \
+         that is made of several is as fresh as the least fresh of them, and private if one is. Off by default.",
+    ));
+
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Caches>> {
+        let written = self.spec.on()?;
+        let store = cx.cache.clone()?;
+        let rules = written.rules(cx.problems);
+        let key = written.key.as_ref().map_or(Some(None), |key| cx.filter(key, &[]).map(Some));
+        let by = written.private.as_ref().map_or(Some(None), |private| cx.filter(&private.by, &[]).map(Some));
+        let tags = written.tags.as_ref().map_or(Some(None), |tags| cx.filter(tags, &[]).map(Some));
+        let (rules, key, by, tags) = (rules?, key?, by?, tags?.map(Arc::new));
+        let (query, outline, place) = (written.query, written.outline(), self.place);
+        Some(Arc::new(Caches { store, rules, key, by, tags, query, outline, place }))
+    }
+
+    fn around(ready: &Arc<Caches>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        let (plan, route) = (at.plan?, at.route?);
+        if let Some((message, remedy)) = ready.refuse(at) {
+            at.refused.borrow_mut().push((ready.place, message, remedy));
+            return None;
+        }
+        let cache = Cache::new("crocodile-pear", ready.store.clone(), ready.rules.clone());
+        let place = format!("endpoint {route}").into_bytes().into();
+        Some(Arc::new(Keeper {
+            cache,
+            place,
+            claims: plan.uses("claims"),
+            proxy: plan.is_proxy(),
+            caches: ready.clone(),
+        }))
+    }
+}
+
+/// What is written of a cache, ready for the endpoints that it is written for.
+pub struct Caches {
+    store: Arc<Store>,
+    rules: Rules,
+    key: Option<Filter>,
+    by: Option<Filter>,
+    tags: Option<Arc<Filter>>,
+    query: QueryOrder,
+    outline: String,
+    place: Span,
+}
+
+/// `Caches` are not a layer of their own: each endpoint has one.
+impl Layer for Caches {}
+
+impl Caches {
+    /// Why answers of this endpoint cannot be kept; and what to write.
+    fn refuse(&self, at: &Around<'_>) -> Option<(String, String)> {
+        let plan = at.plan?;
+        if plan.is_endless() {
+            let message = "a stream has no end, and cannot be kept".to_owned();
+            return Some((message, "leave out `cache` here; an upstream that it calls may have one".to_owned()));
+        }
+        let apart = self.key.is_some() || self.by.is_some();
+        let crosses = |name: &&str| plan.uses(name) && !apart;
+        if let Some(name) = ["client", "id"].into_iter().find(crosses) {
+            let message =
+                format!("the pipeline uses `${name}`, so its answer is for one client, and others would get it");
+            return Some((message, format!("write `cache: {{ key: ${name}… }}` with what the answer depends on")));
+        }
+        if plan.uses("headers") && !apart && self.rules.vary.is_empty() {
+            let message =
+                "the pipeline uses `$headers`, so its answer depends on header fields, and others would get it";
+            let remedy = "name the fields: `cache: { vary: [accept-language] }`, or write a `key`";
+            return Some((message.to_owned(), remedy.to_owned()));
+        }
+        None
+    }
+}
+
+/// Keeps the answers of an endpoint.
+pub struct Keeper {
+    cache: Arc<Cache>,
+    place: Box<[u8]>,
+    /// Whether answers are made of `$claims`.
+    claims: bool,
+    /// Whether the pipeline is one call, handed on.
+    proxy: bool,
+    caches: Arc<Caches>,
+}
+
+impl Layer for Keeper {
+    fn surrounds(&self) -> bool {
+        true
+    }
+
+    fn surround<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest) -> Verdict<'a> {
+        if scope.passage().upgrade.is_some() || scope.call_method().is_safe() && has_body(scope) {
+            return Verdict::Pass;
+        }
+        let (key, private) = match self.key(scope) {
+            Ok(key) => key,
+            Err(error) => return Verdict::Answer(respond::fail(&error)),
+        };
+        let question = Question { method: scope.call_method(), key, headers: scope.headers(), private };
+        match self.cache.look(question) {
+            (Reply::Answer(answer, _), behind) => {
+                if let Some(errand) = behind {
+                    let fetch = Box::new(self.pipeline(scope, rest));
+                    self.cache.refresh(errand, scope.headers().clone(), fetch);
+                }
+                Verdict::Answer(respond::respond(Some(Ok(answer)), scope))
+            }
+            (Reply::Fetch(errand), _) => {
+                let (fetch, headers) = (Box::new(self.pipeline(scope, rest)), scope.headers().clone());
+                Verdict::Wait(Box::pin(async move {
+                    Some(told(self.cache.fetch(errand, headers, scope.deadline(), fetch).await, scope))
+                }))
+            }
+        }
+    }
+
+    fn outline(&self) -> Option<String> {
+        let mut text = self.caches.outline.clone();
+        if self.claims {
+            text.push_str("; apart by $claims, which the pipeline uses");
+        }
+        if !self.proxy {
+            text.push_str("; a composed answer is as fresh as its least fresh part, and private if a part is");
+        }
+        Some(text)
+    }
+}
+
+fn told(fetched: Fetching, scope: &Arc<Scope>) -> Response<Body> {
+    respond::respond(Some(fetched.map(|(answer, _)| answer)), scope)
+}
+
+/// Whether the request has a body.
+fn has_body(scope: &Scope) -> bool {
+    let Some(body) = scope.take_body() else { return false };
+    let empty = body.is_empty();
+    scope.put_body(body);
+    !empty
+}
+
+impl Keeper {
+    /// Under what the answer of a request is kept, and whether that says for whom it is.
+    fn key(&self, scope: &Scope) -> Result<(Key, bool), Error> {
+        let mut rest = self.place.to_vec();
+        let mut add = |part: &[u8]| {
+            rest.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            rest.extend_from_slice(part);
+        };
+        if self.claims {
+            let claims = scope.facts().found("claims").map(ToString::to_string);
+            add(claims.unwrap_or_default().as_bytes());
+        }
+        if let Some(key) = &self.caches.key {
+            let values = key.run(jq::null(), &mut |name| scope.variable(name, &None))?;
+            add(&(values.len() as u64).to_le_bytes());
+            values.iter().for_each(|value| add(value.to_string().as_bytes()));
+        }
+        let mut private = false;
+        if let Some(by) = &self.caches.by {
+            let values = by.run(jq::null(), &mut |name| scope.variable(name, &None))?;
+            private = !values.is_empty() && values.iter().all(|value| *value != jq::null());
+            values.iter().for_each(|value| add(value.to_string().as_bytes()));
+        }
+        Ok((Key::new(&self.url(scope), &rest), private))
+    }
+
+    fn url(&self, scope: &Scope) -> String {
+        let client = scope.facts().client();
+        let told = client.and_then(|client| client.host.as_ref()).map(HeaderValue::as_bytes);
+        let host = String::from_utf8_lossy(told.or_else(|| scope.host()).unwrap_or_default());
+        let (scheme, path) = (client.map_or("http", |client| client.scheme()), scope.path().unwrap_or("/"));
+        let query = scope.query().map(|query| match self.caches.query {
+            QueryOrder::Kept => Cow::Borrowed(query),
+            QueryOrder::Sorted => Cow::Owned(sorted(query)),
+        });
+        let host =
+            if host.bytes().any(|byte| byte.is_ascii_uppercase()) { host.to_ascii_lowercase().into() } else { host };
+        match query {
+            None => [scheme, "://", &host, path].concat(),
+            Some(query) => [scheme, "://", &host, path, "?", &query].concat(),
+        }
+    }
+
+    fn pipeline(&self, scope: &Arc<Scope>, rest: &Rest) -> Pipeline {
+        Pipeline { rest: rest.clone(), proxy: self.proxy, scope: scope.clone(), tags: self.caches.tags.clone() }
+    }
+}
+
+/// Runs the pipeline for the cache.
+struct Pipeline {
+    rest: Rest,
+    proxy: bool,
+    scope: Arc<Scope>,
+    tags: Option<Arc<Filter>>,
+}
+
+impl Fetch for Pipeline {
+    fn fetch(&self, headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+        let (mut scope, parts) = (self.scope.fork(headers), Arc::new(Parts::default()));
+        if standing == Standing::Client {
+            scope.set_passage(self.scope.passage().clone());
+            self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));
+        }
+        scope.extensions_mut().insert(parts.clone());
+        let (rest, proxy) = (self.rest.clone(), self.proxy);
+        Box::pin(async move {
+            let outcome = rest.plan.answer(&Arc::new(scope), rest.max_body).await;
+            let answer = match outcome {
+                None => Answer::new(StatusCode::NO_CONTENT, HeaderMap::new(), Body::empty()),
+                Some(answer) => written(answer?)?,
+            };
+            let personal = parts.personal();
+            Ok(Gained { answer, personal, parts: (!proxy).then_some(parts) })
+        })
+    }
+
+    fn tags(&self, headers: &HeaderMap, body: &SharedBody) -> BoxFuture<'static, Option<Tags>> {
+        match &self.tags {
+            None => Box::pin(std::future::ready(Some(Tags::default()))),
+            Some(filter) => {
+                let scope = self.scope.clone();
+                let known = move |name: &str| scope.variable(name, &None);
+                Box::pin(tags::evaluate(filter.clone(), headers.clone(), body.clone(), known))
+            }
+        }
+    }
+}
+
+/// A value as the JSON that it is once it leaves.
+fn written(answer: Answer) -> Result<Answer, Error> {
+    let bytes = match answer.body {
+        Body::Value(ref value) => json::to_bytes(value)?,
+        Body::Json(ref raw) => raw.bytes().clone(),
+        _ => return Ok(answer),
+    };
+    let mut answer = Answer { body: Body::Bytes(bytes), ..answer };
+    answer.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(answer)
+}

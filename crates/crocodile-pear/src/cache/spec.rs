@@ -1,0 +1,168 @@
+//! What one writes under `cache`.
+
+use std::time::Duration;
+
+use http::header::HeaderName;
+use serde_json::json;
+
+use super::place::Rules;
+use super::policy::Lifetimes;
+use crate::problem::Problems;
+use crate::spec;
+use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind, Size, only};
+
+/// Whether answers are kept, and how long.
+#[derive(Clone, Debug)]
+pub enum CacheSpec {
+    /// They are not.
+    Off,
+    /// They are.
+    On(Box<CachingSpec>),
+}
+
+spec! {
+    /// Which answers are kept, and how long. Written short as `on`, which keeps them as they say themselves (RFC 9111), or as the
+    /// time for those that say nothing.
+    pub struct CachingSpec {
+        /// How long an answer is fresh that does not say so itself, if its status is 200, 203, 204, 300, 301 or 308.
+        #[name = "for"]
+        pub fallback: Option<Duration>,
+        /// How long an answer is fresh, whatever it says: `no-store`, `no-cache` and `max-age` are overruled. What is `private`,
+        /// sets a cookie or was made for credentials is still not kept, unless `private` says for whom.
+        pub force: Option<Duration>,
+        /// How long an answer with the status 404, 405, 410, 414, 451 or 501 is fresh that does not say so itself.
+        pub negative: Option<Duration>,
+        /// How long after that a stale answer is given at once while a new one is fetched, unless the answer itself says it with
+        /// `stale-while-revalidate`.
+        pub stale: Option<Duration>,
+        /// How long after that a stale answer is given if the upstream fails, with no answer or with 500, 502, 503 or 504, unless the
+        /// answer itself says it with `stale-if-error`. By default 1h if there is no answer, and not at all for such a status.
+        pub stale_if_error: Option<Duration>,
+        /// An expression that gives the tags of an answer, as texts; a purge names them. `.` is the answer's body, if that is JSON.
+        /// Those of `cache-tag`, `surrogate-key` and `xkey` are tags, too.
+        pub tags: Option<Expression>,
+        /// An expression whose values are a part of the key: requests for which they differ never share an answer.
+        pub key: Option<Expression>,
+        /// Header fields of requests that answers depend on, besides those that they name in `vary`.
+        pub vary: Vec<Located<String>> = Vec::new(),
+        /// Whether the order of the parameters of a query makes a difference.
+        pub query: QueryOrder = QueryOrder::Kept,
+        /// Keeps what is for one client only, for that client.
+        pub private: Option<PrivateSpec>,
+        /// The largest body that is kept. A larger one is handed on as it comes.
+        pub max_size: Size = Size(16 << 20),
+    }
+    short(short)
+}
+
+fn short(fallback: Located<String>, problems: &mut Problems) -> Option<CachingSpec> {
+    only([("for", fallback)], problems)
+}
+
+spec! {
+    /// Keeps what is for one client only: answers that are `private`, set a cookie, or were made for the client's credentials.
+    pub struct PrivateSpec {
+        /// An expression that says who the client is, as in `$claims.sub`. Where it gives null, such answers are not kept.
+        pub by: Expression,
+    }
+}
+
+crate::choice! {
+    /// Whether the order of the parameters of a query makes a difference.
+    pub enum QueryOrder {
+        /// It does: the query is taken as it came.
+        Kept = "kept",
+        /// It does not: the parameters are sorted by their names for the key. The upstream gets them as they came.
+        Sorted = "sorted",
+    }
+}
+
+impl Decode for CacheSpec {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_text().as_ref().map(Located::as_str) {
+            Some("off" | "false") => Some(CacheSpec::Off),
+            Some("on" | "true") => Some(CacheSpec::On(Box::new(spec::defaults()))),
+            _ if matches!(node.kind, NodeKind::Null | NodeKind::List(_)) => {
+                node.wrong("`on`, `off`, a time or a map", "write `cache: on`, or `cache: 30s`", problems)
+            }
+            _ => CachingSpec::decode(node, problems).map(|spec| CacheSpec::On(Box::new(spec))),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        json!({"anyOf": [{"enum": ["on", "off", true, false]}, CachingSpec::schema(definitions)]})
+    }
+
+    fn written(&self) -> Option<Json> {
+        self.on().is_none().then(|| "off".into())
+    }
+
+    fn fields() -> Vec<spec::Field> {
+        CachingSpec::fields()
+    }
+}
+
+impl CacheSpec {
+    /// What is kept, if anything is.
+    pub fn on(&self) -> Option<&CachingSpec> {
+        match self {
+            CacheSpec::Off => None,
+            CacheSpec::On(spec) => Some(spec),
+        }
+    }
+}
+
+impl CachingSpec {
+    /// Checks it and makes it ready, but for its expressions.
+    pub fn rules(&self, problems: &mut Problems) -> Option<Rules> {
+        let lifetimes = Lifetimes {
+            fallback: self.fallback,
+            force: self.force,
+            negative: self.negative,
+            stale: self.stale,
+            stale_if_error: self.stale_if_error,
+            private: false,
+        };
+        let name = |written: &Located<String>| {
+            let name = HeaderName::from_bytes(written.value.as_bytes()).ok();
+            if name.is_none() {
+                let remedy = "write the names of header fields, as in `[accept-language]`";
+                problems.error::<()>(written.span, format!("`{written}` is not the name of a header field"), remedy);
+            }
+            name
+        };
+        let vary: Vec<Option<HeaderName>> = self.vary.iter().map(name).collect();
+        let vary = vary.into_iter().collect::<Option<Vec<_>>>()?;
+        Some(Rules { lifetimes, vary, max_size: self.max_size.bytes() as u64 })
+    }
+
+    /// What `explain` says of it.
+    pub fn outline(&self) -> String {
+        let told =
+            |time: Duration| time.written().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();
+        let mut parts = vec![match (self.force, self.fallback) {
+            (Some(force), _) => format!("every answer for {}, whatever it says", told(force)),
+            (None, Some(own)) => format!("answers as they say (RFC 9111), those that say nothing for {}", told(own)),
+            (None, None) => "answers as they say (RFC 9111)".to_owned(),
+        }];
+        parts.extend(self.negative.map(|time| format!("errors that say nothing for {}", told(time))));
+        parts.extend(self.stale.map(|time| format!("stale ones for {} while they are fetched anew", told(time))));
+        parts.extend(self.stale_if_error.map(|time| format!("stale ones for {} if the upstream fails", told(time))));
+        parts.extend(self.key.as_ref().map(|key| format!("apart by {}", key.0.value)));
+        parts.extend((!self.vary.is_empty()).then(|| {
+            let names: Vec<&str> = self.vary.iter().map(Located::as_str).collect();
+            format!("apart by the request's {}", names.join(", "))
+        }));
+        parts.extend(self.private.as_ref().map(|private| format!("private ones for each {}", private.by.0.value)));
+        parts.extend(self.tags.as_ref().map(|tags| format!("with the tags {}", tags.0.value)));
+        parts.push(format!("bodies up to {} MiB", self.max_size.bytes().div_ceil(1 << 20)));
+        format!("keeps {}", parts.join("; "))
+    }
+}
+
+/// A query with its parameters sorted by name; those of one name stay in their order.
+pub fn sorted(query: &str) -> String {
+    let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty()).collect();
+    pairs.sort_by_key(|pair| pair.split('=').next().unwrap_or_default());
+    pairs.join("&")
+}

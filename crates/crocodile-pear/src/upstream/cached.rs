@@ -1,0 +1,332 @@
+//! The cache in front of an upstream: what a call's answer is kept under, and for whom.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use http::header::{AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, HeaderValue, VIA};
+
+use super::forward::{Fields, filter};
+use super::{Begun, Call, Root, Upstream, UpstreamSpec, chain};
+use crate::cache::date::Moment;
+use crate::cache::policy::{Fetched, Personal};
+use crate::cache::{
+    Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, SharedBody, Standing, Tags, tags,
+};
+use crate::error::Error;
+use crate::flow::Answer;
+use crate::jq::{self, Filter};
+use crate::problem::Problems;
+use crate::scope::Scope;
+use crate::spec::Located;
+
+/// The cache of an upstream.
+pub struct Cached {
+    cache: Arc<Cache>,
+    place: Box<[u8]>,
+    key: Option<Filter>,
+    by: Option<Filter>,
+    tags: Option<Arc<Filter>>,
+    query: QueryOrder,
+    outline: String,
+}
+
+impl std::fmt::Debug for Cached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cached").field(&self.outline).finish()
+    }
+}
+
+/// For whom a call is made, as far as that makes a difference.
+#[derive(Clone, Default)]
+pub struct Keeping {
+    /// What the call sends that is not the client's own.
+    identity: Vec<u8>,
+    /// Whether the identity says who the client is.
+    private: bool,
+    personal: Personal,
+    /// The answer that it is a part of.
+    parts: Option<Arc<Parts>>,
+}
+
+/// What tells of one hop. Answers do not depend on it, or say so.
+const OF_A_HOP: [HeaderName; 6] = [
+    VIA,
+    FORWARDED,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("x-request-id"),
+];
+
+impl Cached {
+    /// Makes ready what an upstream says of it; every problem is noted.
+    pub(super) fn compile(
+        spec: &UpstreamSpec,
+        name: &str,
+        given: &super::Given<'_>,
+        problems: &mut Problems,
+    ) -> Option<Option<Arc<Self>>> {
+        let (Some(written), Some(store)) = (spec.cache.on(), &given.cache) else { return Some(None) };
+        let expression = |expression: Option<&Located<String>>, problems: &mut Problems| match expression {
+            None => Some(None),
+            Some(written) => filter(written, problems).map(Some),
+        };
+        let rules = written.rules(problems);
+        let key = expression(written.key.as_ref().map(|key| &key.0), problems);
+        let by = expression(written.private.as_ref().map(|private| &private.by.0), problems);
+        let tags = written.tags.as_ref().map_or(Some(None), |tags| tag_filter(&tags.0, problems).map(Some));
+        let (rules, key, by, tags) = (rules?, key?, by?, tags?);
+        Some(Some(Arc::new(Cached {
+            cache: Cache::new("crocodile-pear-upstream", store.clone(), rules),
+            place: format!("upstream {name}").into_bytes().into(),
+            key,
+            by,
+            tags: tags.map(Arc::new),
+            query: written.query,
+            outline: written.outline(),
+        })))
+    }
+
+    /// What `explain` says of it.
+    pub(super) fn outline(&self) -> &str {
+        &self.outline
+    }
+}
+
+/// An expression that gives the tags of an answer: it knows the answer's body, and nothing of who asked for it.
+fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filter> {
+    match Filter::compile(&written.value, &[]) {
+        Ok(filter) => Some(filter),
+        Err(faults) => {
+            for fault in faults {
+                problems.error::<()>(written.at(fault.offset, fault.length), fault.message, fault.remedy);
+            }
+            None
+        }
+    }
+}
+
+impl Upstream {
+    /// For whom a call with these header fields is made; nothing, where nothing is kept of its answer.
+    ///
+    /// # Errors
+    /// `BadRequest` where the expression of a key fails.
+    pub fn keeping(&self, scope: &Scope, headers: &HeaderMap) -> Result<Option<Box<Keeping>>, Error> {
+        let parts = scope.extensions().get::<Arc<Parts>>().cloned();
+        if self.cached.is_none() && parts.is_none() {
+            return Ok(None);
+        }
+        let mut keeping = Keeping { parts, ..Keeping::default() };
+        for name in headers.keys().filter(|name| !OF_A_HOP.contains(name)) {
+            keeping.note(scope, name, headers);
+        }
+        if let Some(value) = headers.get(FORWARDED) {
+            keeping.add(place_of(value).as_bytes());
+        }
+        if let Some(parts) = &keeping.parts {
+            parts.depend(self.named());
+        }
+        let Some(cached) = &self.cached else { return Ok(Some(Box::new(keeping))) };
+        for filter in cached.key.iter().chain(&cached.by) {
+            let values = filter.run(jq::null(), &mut |name| scope.variable(name, &None))?;
+            for value in &values {
+                keeping.add(value.to_string().as_bytes());
+            }
+            if cached.by.as_ref().is_some_and(|by| std::ptr::eq(by, filter)) {
+                keeping.private = values.iter().any(|value| *value != jq::null()) && !values.is_empty();
+            }
+        }
+        Ok(Some(Box::new(keeping)))
+    }
+
+    /// The client's header fields that it names: it asks for them because answers depend on them.
+    fn named(&self) -> &[HeaderName] {
+        match &self.forward.fields {
+            Fields::Named(names) => names,
+            Fields::All => &[],
+        }
+    }
+
+    /// The variables that the header fields of its calls use.
+    pub fn uses(&self) -> impl Iterator<Item = &String> {
+        self.forward.uses()
+    }
+}
+
+impl Keeping {
+    fn add(&mut self, part: &[u8]) {
+        self.identity.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        self.identity.extend_from_slice(part);
+    }
+
+    /// Notes a field of the call. The client's own are for `vary`, but for its credentials; the others are of the key.
+    fn note(&mut self, scope: &Scope, name: &HeaderName, headers: &HeaderMap) {
+        let same = headers.get_all(name).iter().eq(scope.headers().get_all(name).iter());
+        match *name {
+            AUTHORIZATION if same => self.personal.authorization = true,
+            COOKIE if scope.headers().contains_key(COOKIE) => self.personal.cookie = true,
+            _ if same => {}
+            _ => {
+                self.add(name.as_str().as_bytes());
+                headers.get_all(name).iter().for_each(|value| self.add(value.as_bytes()));
+            }
+        }
+    }
+}
+
+/// What `forwarded` says of the place that was asked for, without who asked.
+fn place_of(forwarded: &HeaderValue) -> String {
+    let text = forwarded.to_str().unwrap_or_default();
+    let last = text.rsplit(',').next().unwrap_or_default();
+    let place = |part: &&str| part.trim_start().starts_with("host=") || part.trim_start().starts_with("proto=");
+    last.split(';').filter(place).collect::<Vec<_>>().join(";")
+}
+
+/// A call whose answer may be kept, or is a part of one that may.
+pub(super) fn begin(upstream: Arc<Upstream>, mut call: Call) -> Begun {
+    let keeping = call.keeping.take().unwrap_or_default();
+    // A connection that changes its protocol, and a body, are for one client.
+    let cached = upstream.cached.clone().filter(|_| call.passage.upgrade.is_none());
+    let safe = call.method.is_safe();
+    let Some(cached) = cached.filter(|_| call.body.is_none() || !safe) else {
+        return Begun::Boxed(Box::pin(uncached(upstream, call, keeping)));
+    };
+    let key = cached.key_of(&upstream, &call, &keeping);
+    let question = Question { method: &call.method, key, headers: &call.headers, private: keeping.private };
+    match cached.cache.look(question) {
+        (Reply::Answer(answer, entry), behind) => {
+            if let Some(errand) = behind {
+                let headers = call.headers.clone();
+                let fetch = Fetcher::new(&cached, &upstream, call, keeping.personal);
+                cached.cache.refresh(errand, headers, Box::new(fetch));
+            }
+            keeping.note_kept(&answer, entry.as_deref());
+            Begun::Kept(Box::new(upstream.adopt(answer)))
+        }
+        (Reply::Fetch(errand), _) => Begun::Boxed(Box::pin(fetch(cached, upstream, call, keeping, errand))),
+    }
+}
+
+async fn fetch(
+    cached: Arc<Cached>,
+    upstream: Arc<Upstream>,
+    call: Call,
+    keeping: Box<Keeping>,
+    errand: Box<Errand>,
+) -> Result<Answer, Error> {
+    let (headers, deadline) = (call.headers.clone(), call.deadline);
+    let fetch = Fetcher::new(&cached, &upstream, call, keeping.personal);
+    match cached.cache.fetch(errand, headers, deadline, Box::new(fetch)).await {
+        Ok((answer, entry)) => {
+            keeping.note_kept(&answer, entry.as_deref());
+            Ok(upstream.adopt(answer))
+        }
+        Err(error) => {
+            keeping.parts.iter().for_each(|parts| parts.lack());
+            Err(error.of_upstream(&upstream.name))
+        }
+    }
+}
+
+/// A call that is a part of an answer that may be kept, and is not kept itself.
+async fn uncached(upstream: Arc<Upstream>, call: Call, keeping: Box<Keeping>) -> Result<Answer, Error> {
+    let answer = make(&upstream, call).await;
+    match &answer {
+        Ok(answer) => keeping.note_kept(answer, None),
+        Err(_) => keeping.parts.iter().for_each(|parts| parts.lack()),
+    }
+    answer
+}
+
+async fn make(upstream: &Arc<Upstream>, call: Call) -> Result<Answer, Error> {
+    match upstream.begin(call) {
+        Begun::Plain(ready) => chain(ready?).await,
+        Begun::Boxed(call) => call.await,
+        Begun::Kept(answer) => Ok(*answer),
+    }
+}
+
+impl Keeping {
+    /// Notes the answer as a part of another one.
+    fn note_kept(&self, answer: &Answer, entry: Option<&Entry>) {
+        let Some(parts) = &self.parts else { return };
+        let now = Moment::now();
+        let fetched = Fetched { asked: now, came: now };
+        parts.note(answer.status, &answer.headers, self.personal, entry, fetched);
+    }
+}
+
+impl Cached {
+    fn key_of(&self, upstream: &Upstream, call: &Call, keeping: &Keeping) -> Key {
+        let first = &upstream.servers[0];
+        let host = call.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or(&first.authority);
+        let base = if call.root == Root::Upstream { &*first.base } else { "" };
+        let target = match (self.query, call.target.split_once('?')) {
+            (QueryOrder::Sorted, Some((path, query))) => {
+                Cow::Owned(format!("{path}?{}", crate::cache::spec::sorted(query)))
+            }
+            _ => Cow::Borrowed(call.target.as_str()),
+        };
+        let url = [first.origin.scheme(), "://", &host.to_ascii_lowercase(), base, &target].concat();
+        Key::new(&url, &[&*self.place, &keeping.identity].join(&0))
+    }
+}
+
+impl Upstream {
+    /// An answer that was kept is one of this upstream.
+    fn adopt(&self, answer: Answer) -> Answer {
+        Answer { upstream: Some(self.name.clone()), lists: self.lists.clone(), ..answer }
+    }
+}
+
+/// Makes a call for the cache.
+struct Fetcher {
+    upstream: Arc<Upstream>,
+    /// The first call takes along what there is once: the body, and what the client takes beside the answer.
+    calls: Mutex<(Option<Call>, Call)>,
+    personal: Personal,
+    tags: Option<Arc<Filter>>,
+}
+
+impl Fetcher {
+    fn new(cached: &Cached, upstream: &Arc<Upstream>, call: Call, personal: Personal) -> Self {
+        let again = Call {
+            method: call.method.clone(),
+            timeouts: call.timeouts.clone(),
+            root: call.root,
+            host: call.host.clone(),
+            received: call.received,
+            ..Call::get(call.target.clone())
+        };
+        let (upstream, calls, tags) = (upstream.clone(), Mutex::new((Some(call), again)), cached.tags.clone());
+        Fetcher { upstream, calls, personal, tags }
+    }
+}
+
+impl Fetch for Fetcher {
+    fn fetch(&self, headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let call = match (calls.0.take(), standing) {
+            // Others may wait for it who have more time.
+            (Some(call), Standing::Client) => Call { headers, deadline: None, ..call },
+            _ => {
+                let again = calls.1.repeat().unwrap_or_else(|| Call::get(String::new()));
+                Call { headers, ..again }
+            }
+        };
+        drop(calls);
+        let (upstream, personal) = (self.upstream.clone(), self.personal);
+        Box::pin(async move {
+            let answer = make(&upstream, call).await?;
+            Ok(Gained { answer, personal, parts: None })
+        })
+    }
+
+    fn tags(&self, headers: &HeaderMap, body: &SharedBody) -> BoxFuture<'static, Option<Tags>> {
+        match &self.tags {
+            None => Box::pin(std::future::ready(Some(Tags::default()))),
+            Some(filter) => Box::pin(tags::evaluate(filter.clone(), headers.clone(), body.clone(), |_| jq::null())),
+        }
+    }
+}
