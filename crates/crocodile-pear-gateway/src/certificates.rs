@@ -123,8 +123,13 @@ impl Watched {
         setup.flat_map(|setup| setup.identities).filter(|identity| identity.expiry < now + SOON).collect()
     }
 
-    /// Says which certificates expire soon, or have.
+    /// Says which certificates expire soon, or have, and whether a revocation list is overdue.
     fn remind(&self, now: SystemTime) {
+        let trust = self.entry.tls.as_ref().and_then(|tls| tls.setup().trust);
+        if let Some(due) = trust.and_then(|trust| trust.next_update).filter(|due| *due < now) {
+            let due = Day(due);
+            tracing::warn!(listener = self.address, %due, "a revocation list should have been replaced (`crl`)");
+        }
         for identity in self.expiring(now) {
             let (name, expires) = (identity.label(), Day(identity.expiry));
             tracing::warn!(listener = self.address, name, %expires, "a certificate expires soon, or has expired");

@@ -269,6 +269,11 @@ impl Metrics {
             })
         });
         family("crocodile_pear_tls_certificate_expiry_timestamp_seconds", "gauge", EXPIRY, expiry.collect());
+        let due = secured.iter().filter_map(|(address, tls)| {
+            let due = tls.setup().trust?.next_update?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            Some((format!("listener=\"{address}\""), due.as_secs()))
+        });
+        family("crocodile_pear_tls_crl_next_update_timestamp_seconds", "gauge", NEXT_UPDATE, due.collect());
     }
 
     /// What counts the requests for a version of a group. A reload counts on.
@@ -465,6 +470,7 @@ fn label(text: &str) -> String {
 const HANDSHAKES: &str = "TLS handshakes with clients, full ones and those that resumed a session.";
 const FAILED_HANDSHAKES: &str = "TLS handshakes with clients that failed, by the reason.";
 const NEXT_RENEWAL: &str = "When an ordered certificate is renewed, in seconds since 1970; 0 while there is none.";
+const NEXT_UPDATE: &str = "When the first revocation list of a listener should be replaced, in seconds since 1970.";
 const EXPIRY: &str = "When a certificate of a listener expires, in seconds since 1970.";
 
 /// As in the access log.

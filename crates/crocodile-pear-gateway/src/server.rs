@@ -32,7 +32,7 @@ pub use pace::MinRate;
 pub use reply::{End, Ending, Observer, Reply};
 pub use request::{ClientRequest, Connection, Patience, Unhurried};
 pub use shutdown::Shutdown;
-pub use tls::{Acquired, Day, Demand, Distrust, Identity, Secured, Setup, Tls, Trust, Unfit};
+pub use tls::{Acquired, Day, Demand, Distrust, Identity, Overdue, Secured, Setup, Tls, Trust, Unfit};
 pub use unix::Mode;
 
 /// Answers requests. One per core; each of its futures runs on that core, and is dropped when the client leaves.

@@ -8,7 +8,7 @@ use crocodile_pear::upstream::Files;
 use crocodile_pear::{choice, spec};
 
 use super::acme::AcmeSpec;
-use crate::server::{Day, Demand, Distrust, Identity, Setup, Tls, Trust, Unfit};
+use crate::server::{Day, Demand, Distrust, Identity, Overdue, Setup, Tls, Trust, Unfit};
 
 /// A certificate that expires within this time is told.
 pub const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -32,6 +32,9 @@ spec! {
         /// A PEM file with revocation lists of those authorities. Each that signs clients' certificates needs one: a certificate of
         /// an authority without a list is refused.
         pub crl: Option<Located<String>>,
+        /// What happens with a list that its authority should have replaced by now (`nextUpdate`). It is told in either case;
+        /// `accept` unless set.
+        pub crl_overdue: Option<Located<OverdueSpec>>,
         /// Certificates that the gateway orders from an authority and renews by itself, beside those of files or instead.
         pub acme: Option<AcmeSpec>,
     }
@@ -44,6 +47,16 @@ choice! {
         Optional = "optional",
         /// Without one there is no connection.
         Required = "required",
+    }
+}
+
+choice! {
+    /// What happens with a revocation list that should have been replaced by now.
+    pub enum OverdueSpec {
+        /// It is used: who was revoked since then is let in.
+        Accept = "accept",
+        /// Certificates of its authority are refused.
+        Refuse = "refuse",
     }
 }
 
@@ -106,7 +119,8 @@ impl ListenerTlsSpec {
         let Some(authorities) = &self.client_ca else {
             let demanded = self.client_certificate.as_ref().map(|written| (written.span, "client_certificate"));
             let listed = self.crl.as_ref().map(|written| (written.span, "crl"));
-            let Some((place, name)) = demanded.or(listed) else { return Some(None) };
+            let overdue = self.crl_overdue.as_ref().map(|written| (written.span, "crl_overdue"));
+            let Some((place, name)) = demanded.or(listed).or(overdue) else { return Some(None) };
             let remedy = "add `client_ca: FILE`, the authorities that sign clients' certificates";
             return problems.error(place, format!("`{name}` needs `client_ca`"), remedy);
         };
@@ -116,13 +130,27 @@ impl ListenerTlsSpec {
             Some(DemandSpec::Optional) => Demand::Optional,
             Some(DemandSpec::Required) | None => Demand::Required,
         };
-        let (wrong, message) = match Trust::new(pem, lists, demand) {
-            Ok(trust) => return Some(Some(trust)),
+        let overdue = match self.crl_overdue.as_ref().map(|written| written.value) {
+            Some(OverdueSpec::Refuse) => Overdue::Refuse,
+            Some(OverdueSpec::Accept) | None => Overdue::Accept,
+        };
+        let (wrong, message) = match Trust::new(pem, lists, demand, overdue) {
+            Ok(trust) => {
+                self.warn_overdue(&trust, SystemTime::now(), problems);
+                return Some(Some(trust));
+            }
             Err(Distrust::Authorities(message)) => (Some(authorities), message),
             Err(Distrust::Lists(message)) => (self.crl.as_ref(), message),
         };
         let wrong = wrong.unwrap_or(authorities);
         problems.error(wrong.span, format!("`{wrong}`: {message}"), "")
+    }
+
+    fn warn_overdue(&self, trust: &Trust, now: SystemTime, problems: &mut Problems) {
+        if let (Some(written), Some(due)) = (&self.crl, trust.next_update.filter(|due| *due < now)) {
+            let message = format!("`{written}`: a revocation list should have been replaced on {}", Day(due));
+            problems.warning(written.span, message, "replace it; a changed file is read while the gateway serves");
+        }
     }
 
     /// The files that it names.

@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 pub use self::acquired::Acquired;
-pub use self::client::{Demand, Distrust, Trust};
+pub use self::client::{Demand, Distrust, Overdue, Trust};
 pub use self::counters::{Counters, Reason};
 pub(super) use self::identity::provider;
 pub use self::identity::{Day, Identity, Unfit};

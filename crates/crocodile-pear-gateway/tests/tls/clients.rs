@@ -159,3 +159,27 @@ fn a_certificate_that_was_revoked_is_refused_and_its_sessions_too() {
         assert!(clients.ask(&scene, version, Some(&other)).unwrap().starts_with("HTTP/1.1 200 OK"));
     }
 }
+
+#[test]
+fn a_revocation_list_that_is_overdue_is_told_and_may_be_refused() {
+    let clients = Clients::new("overdue");
+    let shop = clients.authority.sign(&["shop.test"]);
+    let list = CertificateRevocationListParams {
+        this_update: date_time_ymd(2024, 1, 1),
+        next_update: date_time_ymd(2024, 2, 1),
+        crl_number: 1.into(),
+        issuing_distribution_point: None,
+        revoked_certs: Vec::new(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    clients.folder.write("crl.pem", clients.authority.revoke(list));
+    let scene = clients.folder.start(&format!("admin: 127.0.0.1:0\n{}", listen(", crl: crl.pem")));
+    scene.gateway.logged("*warning: `crl.pem`: a revocation list should have been replaced on 2024-02-01*").unwrap();
+    assert!(clients.ask(&scene, ALL_VERSIONS[0], Some(&shop)).unwrap().starts_with("HTTP/1.1 200 OK"));
+    let name = "crocodile_pear_tls_crl_next_update_timestamp_seconds";
+    scene.until_metrics(&[format!("{name}{{listener=\"{}\"}} 1706745600", scene.gateway.address)]);
+    let scene = clients.folder.start(&listen(", crl: crl.pem, crl_overdue: refuse"));
+    for version in ALL_VERSIONS {
+        assert!(clients.ask(&scene, version, Some(&shop)).is_err());
+    }
+}

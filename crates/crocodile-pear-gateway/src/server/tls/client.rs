@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crocodile_pear::scope::ClientCertificate;
 use rustls::RootCertStore;
@@ -13,9 +14,10 @@ use rustls::server::danger::ClientCertVerifier;
 use x509_parser::extensions::GeneralName;
 use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::x509::X509Name;
 
-use super::identity::{chain, provider};
+use super::identity::{chain, moment, provider};
 
 /// Whether a client must show a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +28,23 @@ pub enum Demand {
     Required,
 }
 
+/// What happens with a revocation list whose successor is overdue (`nextUpdate`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    /// It is used.
+    Accept,
+    /// Certificates of its authority are refused.
+    Refuse,
+}
+
 /// Who may connect with a certificate.
 #[derive(Clone, Debug)]
 pub struct Trust {
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
+    /// When the first of its revocation lists must have a successor.
+    pub next_update: Option<SystemTime>,
     /// What it is made of: sessions of another trust are not resumed.
-    made_of: (Vec<u8>, Option<Vec<u8>>, Demand),
+    made_of: (Vec<u8>, Option<Vec<u8>>, Demand, Overdue),
 }
 
 impl PartialEq for Trust {
@@ -54,7 +67,12 @@ impl Trust {
     ///
     /// # Errors
     /// When a file cannot be used.
-    pub fn new(authorities: Vec<u8>, lists: Option<Vec<u8>>, demand: Demand) -> Result<Self, Distrust> {
+    pub fn new(
+        authorities: Vec<u8>,
+        lists: Option<Vec<u8>>,
+        demand: Demand,
+        overdue: Overdue,
+    ) -> Result<Self, Distrust> {
         let mut roots = RootCertStore::empty();
         for certificate in chain(&authorities).map_err(Distrust::Authorities)? {
             let unreadable = |_| Distrust::Authorities("a certificate in this file cannot be read".to_owned());
@@ -62,17 +80,29 @@ impl Trust {
         }
         let provider = Arc::new(provider().clone());
         let mut builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+        let mut next_update = None;
         if let Some(pem) = &lists {
+            let lists = revocations(pem)?;
+            next_update = lists.iter().filter_map(successor).min();
             // The authorities themselves are named one by one: they need no list of another one.
-            builder = builder.with_crls(revocations(pem)?).only_check_end_entity_revocation();
+            builder = builder.with_crls(lists).only_check_end_entity_revocation();
+            if overdue == Overdue::Refuse {
+                builder = builder.enforce_revocation_expiration();
+            }
         }
         if demand == Demand::Optional {
             builder = builder.allow_unauthenticated();
         }
         let unusable = |error| Distrust::Lists(format!("the lists cannot be used: {error}"));
         let verifier = builder.build().map_err(unusable)?;
-        Ok(Trust { verifier, made_of: (authorities, lists, demand) })
+        Ok(Trust { verifier, next_update, made_of: (authorities, lists, demand, overdue) })
     }
+}
+
+/// When a list must have a successor, if it says so.
+fn successor(list: &CertificateRevocationListDer<'_>) -> Option<SystemTime> {
+    let (_, list) = CertificateRevocationList::from_der(list).ok()?;
+    list.next_update().map(|time| moment(time.timestamp()))
 }
 
 fn revocations(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, Distrust> {
