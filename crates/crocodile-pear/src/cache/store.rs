@@ -20,16 +20,15 @@ pub struct Store {
     shards: Box<[Part]>,
     /// The bytes of all entries and of what finds them.
     used: AtomicUsize,
-    /// The bytes of what finds them.
-    index: AtomicUsize,
+    /// Counts insertions.
+    clock: AtomicU64,
     bound: AtomicUsize,
     purges: Purges,
     tier: RwLock<Option<Arc<dyn Tier>>>,
     /// How many sources of purges are out of reach, which will tell what was missed.
     suspended: AtomicUsize,
-    /// Where the next sweep goes on, and where bytes are looked for.
+    /// Where the next sweep goes on.
     sweeper: Mutex<Sweeper>,
-    cursor: AtomicUsize,
     insertions: AtomicU64,
     evictions: AtomicU64,
     purged: AtomicU64,
@@ -40,7 +39,8 @@ pub struct Store {
 #[repr(align(128))]
 struct Part {
     shard: Mutex<Shard>,
-    bytes: AtomicUsize,
+    /// When who leaves next came.
+    oldest: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -96,20 +96,19 @@ impl Store {
     pub fn new(bytes: usize) -> Self {
         let part = || Part {
             shard: Mutex::default(),
-            bytes: AtomicUsize::default(),
+            oldest: AtomicU64::new(u64::MAX),
             hits: AtomicU64::default(),
             misses: AtomicU64::default(),
         };
         Store {
             shards: std::iter::repeat_with(part).take(SHARDS).collect(),
             used: AtomicUsize::default(),
-            index: AtomicUsize::default(),
+            clock: AtomicU64::default(),
             bound: AtomicUsize::new(bytes),
             purges: Purges::default(),
             tier: RwLock::default(),
             suspended: AtomicUsize::default(),
             sweeper: Mutex::default(),
-            cursor: AtomicUsize::default(),
             insertions: AtomicU64::default(),
             evictions: AtomicU64::default(),
             purged: AtomicU64::default(),
@@ -212,12 +211,11 @@ impl Store {
         let old = shard.find(&held.key, |entry| entry.selector == held.entry.selector);
         let old = old.and_then(|at| self.take(part, &mut shard, at));
         let before = shard.overhead();
-        part.bytes.fetch_add(cost, Ordering::Relaxed);
-        shard.insert(held);
+        shard.insert(held, self.clock.fetch_add(1, Ordering::Relaxed));
+        part.oldest.store(shard.oldest(), Ordering::Relaxed);
         let grown = shard.overhead() - before;
         drop(shard);
         drop(old);
-        self.index.fetch_add(grown, Ordering::Relaxed);
         self.release(step - grown.min(step));
         Ok(())
     }
@@ -279,9 +277,6 @@ impl Store {
         let mut shard = part.lock();
         let at = shard.find(key, |other| std::ptr::eq(other, &raw const **entry));
         let kept = at.is_some_and(|at| shard.grow(at, cost, || entry.set_copy(coding, bytes)));
-        if kept {
-            part.bytes.fetch_add(cost, Ordering::Relaxed);
-        }
         drop(shard);
         if !kept {
             self.release(cost);
@@ -406,27 +401,21 @@ impl Store {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Evicts from a shard that has its share or more. False if there is nothing to evict.
+    /// Evicts where who is next has waited longest: what was allocated together is freed together, which an allocator needs to
+    /// have whole pages again. False if there is nothing to evict.
     fn evict(&self) -> bool {
-        let entries = self.used.load(Ordering::Relaxed).saturating_sub(self.index.load(Ordering::Relaxed));
-        let share = entries / self.shards.len();
-        // What is reserved counts in the share, too: the second time any shard will do.
-        [share, 1].into_iter().any(|share| self.evict_with(share))
-    }
-
-    fn evict_with(&self, share: usize) -> bool {
-        (0..self.shards.len()).any(|_| {
-            let next = self.cursor.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-            let part = &self.shards[next];
-            part.bytes.load(Ordering::Relaxed) >= share && self.evict_from(part)
-        })
+        let ages = self.shards.iter().map(|part| part.oldest.load(Ordering::Relaxed));
+        let Some((at, _)) = ages.enumerate().min_by_key(|(_, age)| *age) else { return false };
+        // Another thread may have emptied it meanwhile.
+        (0..self.shards.len()).any(|next| self.evict_from(&self.shards[(at + next) % self.shards.len()]))
     }
 
     fn evict_from(&self, part: &Part) -> bool {
         let mut shard = part.lock();
-        let Some(gone) = shard.evict() else { return false };
-        part.bytes.fetch_sub(gone.cost, Ordering::Relaxed);
+        let gone = shard.evict(self.clock.load(Ordering::Relaxed));
+        part.oldest.store(shard.oldest(), Ordering::Relaxed);
         drop(shard);
+        let Some(gone) = gone else { return false };
         self.release(gone.cost);
         self.evictions.fetch_add(1, Ordering::Relaxed);
         true
@@ -435,7 +424,7 @@ impl Store {
     /// Takes an entry out; to be dropped without the lock.
     fn take(&self, part: &Part, shard: &mut Shard, at: u32) -> Option<Box<Held>> {
         let gone = shard.remove(at)?;
-        part.bytes.fetch_sub(gone.cost, Ordering::Relaxed);
+        part.oldest.store(shard.oldest(), Ordering::Relaxed);
         self.release(gone.cost);
         Some(gone)
     }

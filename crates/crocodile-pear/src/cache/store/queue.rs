@@ -16,6 +16,8 @@ pub struct Slot<T> {
     pub hash: u64,
     before: u32,
     after: u32,
+    /// When it came into its queue.
+    pub time: u64,
     /// How often it was used lately, up to three.
     pub uses: u8,
     /// Whether it stands in the main queue.
@@ -79,7 +81,7 @@ impl<T> Slots<T> {
     /// Takes a slot, in no queue yet.
     pub fn take(&mut self, hash: u64, value: Box<T>) -> u32 {
         self.length += 1;
-        let slot = Slot { value: Some(value), hash, before: NONE, after: NONE, uses: 0, main: false };
+        let slot = Slot { value: Some(value), hash, before: NONE, after: NONE, time: 0, uses: 0, main: false };
         let at = self.free;
         if let Some(free) = self.get_mut(at) {
             let next = free.after;

@@ -64,19 +64,19 @@ impl Shard {
         }
     }
 
-    pub fn insert(&mut self, held: Box<Held>) {
+    pub fn insert(&mut self, held: Box<Held>, now: u64) {
         let (hash, cost) = (held.key.hash(), held.cost);
         let main = self.ghost.recall(hash, self.slots.len());
         let at = self.slots.take(hash, held);
         let slots = &self.slots;
         self.table.insert_unique(hash, at, |at| slots.get(*at).map_or(0, |slot| slot.hash));
         self.ghost.fit(self.slots.len());
-        self.push(at, main, cost);
+        self.push(at, main, cost, now);
     }
 
-    fn push(&mut self, at: u32, main: bool, cost: usize) {
+    fn push(&mut self, at: u32, main: bool, cost: usize, now: u64) {
         if let Some(slot) = self.slots.get_mut(at) {
-            (slot.main, slot.uses) = (main, 0);
+            (slot.main, slot.uses, slot.time) = (main, 0, now);
         }
         let queue = if main { &mut self.main } else { &mut self.small };
         queue.push(&mut self.slots, at, cost);
@@ -105,25 +105,33 @@ impl Shard {
     }
 
     /// Takes out who is to leave.
-    pub fn evict(&mut self) -> Option<Box<Held>> {
+    pub fn evict(&mut self, now: u64) -> Option<Box<Held>> {
         loop {
-            let total = self.small.bytes + self.main.bytes;
-            let small = self.small.bytes * SMALL >= total;
-            let gone = if small { self.evict_small() } else { self.evict_main() };
+            let gone = if self.is_small_next() { self.evict_small(now) } else { self.evict_main(now) };
             if gone.is_some() || self.slots.len() == 0 {
                 return gone;
             }
         }
     }
 
+    fn is_small_next(&self) -> bool {
+        self.small.bytes * SMALL >= self.small.bytes + self.main.bytes
+    }
+
+    /// When who is next to leave came into its queue; the end of time where nobody is.
+    pub fn oldest(&self) -> u64 {
+        let next = if self.is_small_next() { &self.small } else { &self.main };
+        next.first().and_then(|at| self.slots.get(at)).map_or(u64::MAX, |slot| slot.time)
+    }
+
     /// The oldest of the small queue leaves, or moves if it was used more than once.
-    fn evict_small(&mut self) -> Option<Box<Held>> {
+    fn evict_small(&mut self, now: u64) -> Option<Box<Held>> {
         let at = self.small.first()?;
         let slot = self.slots.get(at)?;
         let (hash, uses, cost) = (slot.hash, slot.uses, slot.value.as_ref()?.cost);
         if uses > 1 {
             self.small.remove(&mut self.slots, at, cost);
-            self.push(at, true, cost);
+            self.push(at, true, cost, now);
             return None;
         }
         self.ghost.note(hash);
@@ -131,7 +139,7 @@ impl Shard {
     }
 
     /// The oldest of the main queue leaves, or goes round again if it was used.
-    fn evict_main(&mut self) -> Option<Box<Held>> {
+    fn evict_main(&mut self, now: u64) -> Option<Box<Held>> {
         let at = self.main.first()?;
         let slot = self.slots.get(at)?;
         let (uses, cost) = (slot.uses, slot.value.as_ref()?.cost);
@@ -139,7 +147,7 @@ impl Shard {
             return self.remove(at);
         }
         self.main.remove(&mut self.slots, at, cost);
-        self.push(at, true, cost);
+        self.push(at, true, cost, now);
         if let Some(slot) = self.slots.get_mut(at) {
             slot.uses = uses - 1;
         }
