@@ -16,8 +16,8 @@ use crate::raw::{
 };
 use crate::scene::Scene;
 
-/// Attackers at once. Each may have 100 answers that wait with what came with their heads, up to 32 KiB: eight make 26 MiB.
-const CONNECTIONS: usize = 4;
+/// Attackers at once. Each may have 100 answers that wait with what came with their heads, up to 16 KiB: 13 MiB.
+const CONNECTIONS: usize = 8;
 /// How long those hold on that are not sent away.
 const HOLD: Duration = Duration::from_millis(600);
 /// What all of them together may make the gateway hold.

@@ -9,6 +9,10 @@ use tokio::io::ReadBuf;
 /// What one read takes at most: large enough for bulk, small enough that a slow consumer holds little.
 pub const READ: usize = 32 * 1024;
 
+/// What a read for a head takes at most. What comes with the head is held until somebody pulls the body, and many answers may wait
+/// at once; most are whole within it.
+pub const HEAD: usize = 16 * 1024;
+
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
@@ -18,8 +22,18 @@ pub fn read<T>(
     read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,
     then: impl FnOnce(&mut [u8]) -> T,
 ) -> Poll<io::Result<T>> {
+    read_up_to(READ, read, then)
+}
+
+/// The same, but of at most so many bytes.
+pub fn read_up_to<T>(
+    most: usize,
+    read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,
+    then: impl FnOnce(&mut [u8]) -> T,
+) -> Poll<io::Result<T>> {
     SCRATCH.with_borrow_mut(|scratch| {
-        let mut buf = ReadBuf::new(scratch);
+        let most = most.min(scratch.len());
+        let mut buf = ReadBuf::new(&mut scratch[..most]);
         ready!(read(&mut buf))?;
         Poll::Ready(Ok(then(buf.filled_mut())))
     })

@@ -175,7 +175,7 @@ impl Exchange {
                 return Poll::Ready(Err(gone().into()));
             };
             let before = *interim;
-            let read = own.wire.io.poll_read(cx, |bytes| match bytes {
+            let read = own.wire.io.poll_read_head(cx, |bytes| match bytes {
                 [] => Ok::<_, Error>(Came::End),
                 bytes if partial.is_empty() => {
                     let came = heads(bytes, seen, interim, &wanted)?;

@@ -30,6 +30,15 @@ impl Io {
         scratch::read(|buf| self.poll_into(cx, buf), then)
     }
 
+    /// The same for a head, of fewer bytes: those behind it are held until somebody wants the body.
+    pub(super) fn poll_read_head<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        then: impl FnOnce(&mut [u8]) -> T,
+    ) -> Poll<io::Result<T>> {
+        scratch::read_up_to(scratch::HEAD, |buf| self.poll_into(cx, buf), then)
+    }
+
     /// Reads once, into this buffer.
     pub(super) fn poll_into(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
