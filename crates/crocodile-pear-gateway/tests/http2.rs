@@ -5,10 +5,15 @@
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
+#[allow(dead_code, reason = "the library's tests use the rest")]
+#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+mod authority;
 #[path = "http2/floods.rs"]
 mod floods;
 #[path = "http2/grpc.rs"]
 mod grpc;
+#[path = "http2/h2spec.rs"]
+mod h2spec;
 #[path = "http2/injections.rs"]
 mod injections;
 #[allow(dead_code, reason = "the server's tests use the rest")]

@@ -77,9 +77,12 @@ pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connect
         return;
     };
     let mut streams = FuturesUnordered::new();
-    let open = |request, respond| stream::serve(core.clone(), connection.clone(), wire.clone(), request, respond);
     let mut drain = pin!(core.drain.notified());
     let mut session = Session::new(h2, wire.clone());
+    let turn = session.turn.clone();
+    let open = |request, respond| {
+        stream::serve(core.clone(), connection.clone(), wire.clone(), turn.clone(), request, respond)
+    };
     let over = poll_fn(|cx| {
         let _ = drain.as_mut().poll(cx);
         session.poll(&mut streams, open, &core, cx)
@@ -155,6 +158,8 @@ struct Session {
     rests: Instant,
     /// Since when the client has known that the connection ends.
     ending: Option<Instant>,
+    /// When it was told to calm down.
+    calmed: Option<Instant>,
     alarm: Alarm,
     turn: Arc<Turn>,
     waker: Waker,
@@ -164,8 +169,20 @@ impl Session {
     fn new(mut h2: server::Connection<SharedWire, Bytes>, wire: SharedWire) -> Self {
         let (rests, pings, turn) = (Instant::now(), h2.ping_pong(), Turn::new());
         let waker = Waker::from(turn.clone());
-        let (leaving, asked, ending, alarm) = (Vec::new(), None, None, Alarm::default());
-        Session { h2, wire, leaving, pings, asked, rests, ending, alarm, turn, waker }
+        let (asked, ending, calmed) = (None, None, None);
+        Session {
+            h2,
+            wire,
+            leaving: Vec::new(),
+            pings,
+            asked,
+            rests,
+            ending,
+            calmed,
+            alarm: Alarm::default(),
+            turn,
+            waker,
+        }
     }
 
     /// One turn: requests come in, each goes on as far as it can, and what there is to say leaves in one write.
@@ -178,7 +195,7 @@ impl Session {
     ) -> Poll<Over> {
         let now = Instant::now();
         self.wire.lock().begin(now);
-        self.turn.begin(cx);
+        self.turn.begin(now, cx);
         if core.draining.load(Relaxed) {
             self.end(now);
         }
@@ -211,7 +228,12 @@ impl Session {
             while let Poll::Ready(Some(done)) = streams.poll_next_unpin(cx) {
                 self.finish(done, now);
             }
-            if round > 0 && !self.turn.woken() {
+            // One that is long stays woken, and has another behind the other connections'.
+            if round > 0 && self.turn.is_long() {
+                break;
+            }
+            // What streams have woken `h2` for is done below.
+            if !self.turn.woken() && round > 0 {
                 break;
             }
             ended = loop {
@@ -231,7 +253,8 @@ impl Session {
             if ended.is_some() {
                 return ended;
             }
-            if self.wire.lock().budget.spent(now) {
+            if self.calmed.is_none() && self.wire.lock().budget.spent(now) {
+                self.calmed = Some(now);
                 tracing::debug!("a client of HTTP/2 is told to calm down");
                 self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                 cx.waker().wake_by_ref();
@@ -342,9 +365,10 @@ impl Session {
         };
         let block = wire.block.map(|since| (since + settings.header, Due::Late));
         let stalled = wire.stalled.map(|since| (since + settings.write, Due::Late));
+        let calmed = self.calmed.map(|since| (since + LINGER, Due::Late));
         let still = self.leaving.iter().filter_map(|leaving| wire.answer(leaving.stream.stream_id().as_u32()));
         let still = still.map(|answer| (answer.moved + settings.write, Due::Stalled));
-        still.chain([quiet]).chain(block).chain(stalled).min_by_key(|(at, _)| *at)
+        still.chain([quiet]).chain(block).chain(stalled).chain(calmed).min_by_key(|(at, _)| *at)
     }
 }
 

@@ -34,8 +34,8 @@ impl Budget {
             kind::HEADERS => 8,
             kind::DATA if frame.length == 0 && !frame.has(END_STREAM) => -10,
             kind::DATA => 1,
-            // Each is applied to every stream.
-            kind::SETTINGS => -10,
+            // Each is applied to every stream, and clients send one or two.
+            kind::SETTINGS => -25,
             kind::CONTINUATION => -4,
             kind::PRIORITY | kind::RST_STREAM | kind::PING | kind::WINDOW_UPDATE => -1,
             // GOAWAY comes once or twice; what is unknown is passed over.

@@ -41,6 +41,14 @@ impl Passing {
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
+
+    /// Whether nothing more of its request comes behind it.
+    pub fn ends_request(&self) -> bool {
+        match self.kind {
+            kind::DATA | kind::HEADERS => self.has(END_STREAM),
+            kind => kind == kind::RST_STREAM,
+        }
+    }
 }
 
 /// Follows the frames of one direction. It keeps no more than a head.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::flow::{Body, Interim};
@@ -15,7 +16,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::super::cores::Core;
 use super::super::reply::Observed;
@@ -23,11 +24,16 @@ use super::super::{ClientRequest, Connection, Ending, Handler, Patience, Reply};
 use super::request::{self, Head};
 use super::send::{Asked, Sending};
 use super::tunnel;
+use super::turn::Turn;
 use super::upload::{self, Came, RequestBody};
 use super::wire::SharedWire;
 
 /// Interim answers of one request that wait for the connection; more are left out.
 const MOST_INTERIM: usize = 32;
+
+/// An answer that is whole before its request waits so long for the request's end, which usually comes right behind. Else the
+/// stream would be reset in the middle of the request, which is allowed (RFC 9113, 8.1), but some clients take it for an error.
+const SOON: Duration = Duration::from_millis(20);
 
 const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
 const NO_TUNNEL: Refusal =
@@ -122,6 +128,7 @@ pub async fn serve<H: Handler>(
     core: Arc<Core<H>>,
     connection: Arc<Connection>,
     wire: SharedWire,
+    turn: Arc<Turn>,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) -> Done {
@@ -130,7 +137,11 @@ pub async fn serve<H: Handler>(
     let reply = match request {
         Ok(request) => {
             let mut handling = pin!(core.handler.handle(request));
-            match poll_fn(|cx| poll_handler(handling.as_mut(), &mut respond, &aside, cx)).await {
+            let handled = poll_fn(|cx| match turn.defers(cx) {
+                true => Poll::Pending,
+                false => poll_handler(handling.as_mut(), &mut respond, &aside, cx),
+            });
+            match handled.await {
                 Some(reply) => final_answer(reply, tunnel.is_some(), &connection, &core),
                 None => return Done::GivenUp(began),
             }
@@ -138,13 +149,25 @@ pub async fn serve<H: Handler>(
         Err(refusal) => core.handler.refuse(refusal, &connection),
     };
     let id = respond.stream_id().as_u32();
+    let at_hand = !matches!(reply.response.body(), Body::Pulled(_) | Body::Tunnel(_));
+    if at_hand && wire.lock().is_coming(id) {
+        // Boxed: few answers are there so soon.
+        let ended = Box::pin(timeout(SOON, poll_fn(|cx| wire.lock().poll_came(id, cx))));
+        let _ = ended.await;
+    }
     wire.lock().follow(id);
     let agreed = matches!(reply.response.body(), Body::Tunnel(_));
     let done = match tunnel.filter(|_| agreed) {
         // Boxed: few streams become tunnels, all would carry the room.
         Some(recv) => Box::pin(tunnel::run(reply, recv, respond)).await,
         None => match Sending::new(reply, asked, respond) {
-            Ok(mut sending) => poll_fn(|cx| sending.poll(&core.settings, cx)).await,
+            Ok(mut sending) => {
+                let sent = poll_fn(|cx| match turn.defers(cx) {
+                    true => Poll::Pending,
+                    false => sending.poll(&core.settings, cx),
+                });
+                sent.await
+            }
             Err(done) => done,
         },
     };
@@ -161,6 +184,7 @@ fn open<H: Handler>(
     request: Request<RecvStream>,
 ) -> Opened {
     let (head, mut recv) = request.into_parts();
+    let id = recv.stream_id().as_u32();
     let aside = Arc::new(Aside::default());
     let mut asked = Asked { head_only: head.method == Method::HEAD, grpc: false };
     let head = match request::admit(head, core.bounds()) {
@@ -184,6 +208,9 @@ fn open<H: Handler>(
         (body, None)
     };
     let pulled = matches!(body, Body::Pulled(_));
+    if pulled && !expects {
+        wire.lock().expect_end(id);
+    }
     let request = ClientRequest {
         method,
         target,

@@ -1,10 +1,16 @@
 //! Wakes that come in the middle of a turn: the task runs already, and goes round once more instead of being scheduled
 //! again. `h2` wakes its connection whenever a stream has something to say, which is in most turns.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long a turn takes before other connections have theirs: some dozen requests. What has begun is not interrupted.
+const LENGTH: Duration = Duration::from_micros(250);
 
 /// The waker of a connection's streams, and of `h2`.
 #[derive(Debug)]
@@ -14,21 +20,44 @@ pub struct Turn {
     running: AtomicBool,
     /// Somebody has woken the task since it was asked last.
     woken: AtomicBool,
+    first: Instant,
+    /// When the turn is long enough, in nanoseconds since the first.
+    until: AtomicU64,
 }
 
 impl Turn {
     pub fn new() -> Arc<Self> {
-        Arc::new(Turn { task: Mutex::new(Waker::noop().clone()), running: false.into(), woken: false.into() })
+        let (task, first) = (Mutex::new(Waker::noop().clone()), Instant::now());
+        Arc::new(Turn { task, running: false.into(), woken: false.into(), first, until: 0.into() })
     }
 
     /// A turn begins.
-    pub fn begin(&self, cx: &Context<'_>) {
+    pub fn begin(&self, now: Instant, cx: &Context<'_>) {
+        self.until.store(self.nanoseconds(now + LENGTH), Relaxed);
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if !task.will_wake(cx.waker()) {
             task.clone_from(cx.waker());
         }
         self.running.store(true, Relaxed);
         self.woken.store(false, Relaxed);
+    }
+
+    /// Whether it has been long enough: what can wait is for the next one.
+    pub fn is_long(&self) -> bool {
+        self.nanoseconds(Instant::now()) >= self.until.load(Relaxed)
+    }
+
+    /// Whether a stream leaves its work for the next turn, in which it is polled again.
+    pub fn defers(&self, cx: &Context<'_>) -> bool {
+        let long = self.is_long();
+        if long {
+            cx.waker().wake_by_ref();
+        }
+        long
+    }
+
+    fn nanoseconds(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.first).as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Whether there is more to do in this turn.
@@ -80,7 +109,7 @@ mod tests {
     fn a_wake_within_a_turn_is_told_once_and_one_between_turns_wakes_the_task() {
         let (count, turn) = (Arc::new(Count::default()), Turn::new());
         let (task, inner) = (Waker::from(count.clone()), Waker::from(turn.clone()));
-        turn.begin(&Context::from_waker(&task));
+        turn.begin(Instant::now(), &Context::from_waker(&task));
         inner.wake_by_ref();
         inner.wake_by_ref();
         assert!(turn.woken() && !turn.woken());
@@ -88,9 +117,22 @@ mod tests {
         assert_eq!(count.0.load(Relaxed), 0);
         inner.wake_by_ref();
         assert_eq!(count.0.load(Relaxed), 1);
-        turn.begin(&Context::from_waker(&task));
+        turn.begin(Instant::now(), &Context::from_waker(&task));
         inner.wake_by_ref();
         turn.end();
         assert_eq!(count.0.load(Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_left_for_the_next_turn_when_one_is_long() {
+        let (count, turn) = (Arc::new(Count::default()), Turn::new());
+        let task = Waker::from(count.clone());
+        turn.begin(Instant::now(), &Context::from_waker(&task));
+        assert!(!turn.defers(&Context::from_waker(&task)));
+        tokio::time::advance(LENGTH).await;
+        assert!(turn.defers(&Context::from_waker(&task)));
+        assert_eq!(count.0.load(Relaxed), 1);
+        turn.begin(Instant::now(), &Context::from_waker(&task));
+        assert!(!turn.is_long());
     }
 }

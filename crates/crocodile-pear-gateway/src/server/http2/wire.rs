@@ -5,9 +5,10 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
+use crocodile_pear::http1::scratch;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
@@ -18,6 +19,13 @@ use super::frames::{END_HEADERS, END_STREAM, Passing, Scanner, kind};
 
 /// What is read in one turn of the connection's task, so that a flood of small frames leaves time for other connections.
 const TURN: usize = 32 * 1024;
+
+/// What one read takes unless data of bodies comes: `h2` handles all of it before it can be stopped, and a SETTINGS of 15 bytes may
+/// touch each of a hundred streams.
+const FRAMES: usize = 1024;
+
+/// A frame of data of this size is followed by more.
+const BULK: usize = 1024;
 
 /// What is gathered for one write; no more is taken while the socket takes nothing.
 const GATHERED: usize = 64 * 1024;
@@ -52,8 +60,12 @@ pub struct Wire {
     /// Since when a header block has been coming.
     pub block: Option<Instant>,
     data: LatestData,
+    /// Whether bodies are coming.
+    bulk: bool,
     pub budget: Budget,
     answers: Vec<Answer>,
+    /// Requests whose end has not come, and who waits for it.
+    coming: Vec<(u32, Option<Waker>)>,
 }
 
 /// The data that came last.
@@ -100,8 +112,10 @@ impl SharedWire {
             stalled: None,
             block: None,
             data: LatestData { stream: 0, at: now, part: 0 },
+            bulk: false,
             budget: Budget::new(now),
             answers: Vec::new(),
+            coming: Vec::new(),
         })))
     }
 
@@ -128,6 +142,25 @@ impl Wire {
         Some(self.data).filter(|data| data.stream == stream)
     }
 
+    /// The body of this request is still coming.
+    pub fn expect_end(&mut self, stream: u32) {
+        self.coming.push((stream, None));
+    }
+
+    /// Whether the end of this request has not come, nor was it given up.
+    pub fn is_coming(&self, stream: u32) -> bool {
+        self.coming.iter().any(|(known, _)| *known == stream)
+    }
+
+    /// Waits for the end of this request.
+    pub fn poll_came(&mut self, stream: u32, cx: &Context<'_>) -> Poll<()> {
+        let Some((_, waiting)) = self.coming.iter_mut().find(|(known, _)| *known == stream) else {
+            return Poll::Ready(());
+        };
+        *waiting = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     /// Follows the answer of a stream from here on.
     pub fn follow(&mut self, stream: u32) {
         let moved = self.now;
@@ -144,6 +177,7 @@ impl Wire {
         if let Some(at) = self.answers.iter().position(|answer| answer.stream == stream) {
             self.answers.swap_remove(at);
         }
+        came(&mut self.coming, stream);
     }
 
     /// Writes what was gathered.
@@ -191,16 +225,26 @@ impl Wire {
         } else if self.turn == 0 {
             self.tired = true;
             return Poll::Pending;
-        } else {
+        } else if self.budget.spent(self.now) {
+            // It is told so, and nothing more of it is read.
+            return Poll::Pending;
+        } else if self.bulk {
             ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        } else {
+            let (io, most) = (&mut self.io, buf.remaining().min(FRAMES));
+            ready!(scratch::read_up_to(most, |few| Pin::new(io).poll_read(cx, few), |few| buf.put_slice(few)))?;
         }
-        let came = &buf.filled()[before..];
-        self.turn = self.turn.saturating_sub(came.len());
+        let bytes = &buf.filled()[before..];
+        self.turn = self.turn.saturating_sub(bytes.len());
         self.heard = self.now;
-        let Wire { inbound, budget, block, data, now, .. } = self;
-        inbound.scan(came, |frame| {
+        let Wire { inbound, budget, block, data, bulk, now, coming, .. } = self;
+        inbound.scan(bytes, |frame| {
             if frame.begins {
                 budget.received(&frame);
+                *bulk = frame.kind == kind::DATA && frame.length >= BULK;
+            }
+            if frame.ends && frame.ends_request() {
+                came(coming, frame.stream);
             }
             match frame.kind {
                 kind::DATA => {
@@ -264,6 +308,15 @@ impl Wire {
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Ok(1..) = ready!(self.io.poll_read(cx, |bytes| bytes.len())) {}
         Poll::Ready(())
+    }
+}
+
+/// The end of a request has come.
+fn came(coming: &mut Vec<(u32, Option<Waker>)>, stream: u32) {
+    if let Some(at) = coming.iter().position(|(known, _)| *known == stream)
+        && let (_, Some(waiting)) = coming.swap_remove(at)
+    {
+        waiting.wake();
     }
 }
 
