@@ -116,16 +116,26 @@ fn concealed(line: &str) -> String {
 fn is_secret(before: &str) -> bool {
     let key = before.trim_end_matches([':', '"', '\'', ' ']);
     let begin = key.rfind(|letter: char| !(letter.is_alphanumeric() || "_-".contains(letter))).map_or(0, |at| at + 1);
+    // A path is no field: `GET /secret`.
+    if key[..begin].ends_with('/') {
+        return false;
+    }
     let key = key.get(begin..).unwrap_or_default().to_ascii_lowercase();
     key.contains("secret") || key.contains("password")
 }
 
-/// Where the value behind a colon begins and ends. A variable is shown as it is written.
+/// Where the secret behind a colon begins and ends. A variable is shown as it is written; a map, a list or a URL is no secret, though
+/// it may be called so: `secret: http://127.0.0.1:8000` is an upstream.
 fn value(after: &str) -> (usize, usize) {
+    const NONE: [&str; 5] = ["${", "{", "[", "http://", "https://"];
     let begin = after.len() - after.trim_start().len();
     let value = &after[begin..];
+    let bare = value.trim_start_matches(['\'', '"']);
     let end = value.find([',', '}']).unwrap_or(value.len());
-    if value.starts_with("${") { (0, 0) } else { (begin, begin + value[..end].trim_end().len()) }
+    match NONE.iter().any(|other| bare.starts_with(other)) {
+        true => (0, 0),
+        false => (begin, begin + value[..end].trim_end().len()),
+    }
 }
 
 /// How long the credentials are that a URL has before its host.
@@ -248,6 +258,14 @@ warning: long\u{fffd}
             ("url: 'http://127.0.0.1:80/@a', x: y", "url: 'http://127.0.0.1:80/@a', x: y"),
             ("token_url: a, scope: b", "token_url: a, scope: b"),
             ("client_secret:", "client_secret:"),
+            ("  secret: http://ada:hunter2@127.0.0.1", "  secret: http://***********@127.0.0.1"),
+            (
+                "  secret: { url: 'http://127.0.0.1', password: hunter2 }",
+                "  secret: { url: 'http://127.0.0.1', password: ******* }",
+            ),
+            ("  secrets: [a, b]", "  secrets: [a, b]"),
+            ("  GET /secret: shop /a", "  GET /secret: shop /a"),
+            ("  'GET /my-password': shop /a", "  'GET /my-password': shop /a"),
         ] {
             assert_eq!(super::concealed(line), shown);
         }
