@@ -175,6 +175,11 @@ impl OlderSpec {
                     edition.insert(key, Entry { written, spec, adapts: Vec::new(), same: false });
                 }
                 (Differing::Off, Some(_)) => drop(edition.shift_remove(&key)),
+                (Differing::Adapted(_), Some(entry)) if entry.spec.upgrade.is_some() => {
+                    let message = format!("`{name}` has `upgrade`: what passes after it cannot be changed");
+                    let remedy = "write an endpoint of its own here, or `off`; or leave this out, and it is the same";
+                    sound = problems.error(*span, message, remedy);
+                }
                 (Differing::Adapted(spec), Some(entry)) => {
                     entry.adapts.push(spec);
                     entry.same = false;
