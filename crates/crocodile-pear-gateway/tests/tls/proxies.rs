@@ -1,6 +1,6 @@
 //! Proxies in front: what they say of their clients is believed if they are trusted.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use crate::authority::Authority;
@@ -89,4 +89,23 @@ clients: { trust: [127.0.0.1] }";
     let client = client.as_mut().unwrap();
     write!(client, "GET /who HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").unwrap();
     assert!(rest(client).ends_with("\"192.0.2.7\""));
+}
+
+/// Behind a proxy, clients are bounded and not the proxy.
+#[test]
+fn connections_are_counted_by_the_address_in_the_header_of_the_proxy() {
+    let config = "listen: { address: '127.0.0.1:0', proxy_protocol: on }
+clients: { trust: [127.0.0.1], connections_per_address: 2 }";
+    let scene = Folder::new("counted").start(&[config, ENDPOINTS].concat());
+    let open = |address: &str| {
+        let mut client = dial(scene.gateway.address);
+        write!(client, "PROXY TCP4 {address} 10.0.0.1 1 2\r\nGET /who HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();
+        let mut first = [0];
+        // One that is refused is reset.
+        let served = client.read(&mut first).is_ok_and(|read| read == 1);
+        (client, served)
+    };
+    let kept: Vec<_> = ["192.0.2.7", "192.0.2.7", "192.0.2.8", "192.0.2.9"].map(open).into();
+    assert!(kept.iter().all(|(_, served)| *served));
+    assert!(!open("192.0.2.7").1 && open("192.0.2.8").1);
 }
