@@ -10,6 +10,9 @@ use super::transport;
 /// More of an authority's words is not logged.
 const LONGEST: usize = 1000;
 
+/// What an authority says of itself, and not of the order: it passes, and costs nothing of its limits.
+const PASSING: [&str; 2] = ["badNonce", "serverInternal"];
+
 /// Why an order failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -47,7 +50,8 @@ impl Failure {
         if let Some((end, _)) = text.char_indices().nth(LONGEST) {
             text.truncate(end);
         }
-        Failure::new(Cause::Refused, format!("{text} ({kind})"))
+        let cause = if PASSING.contains(&kind) { Cause::Unreachable } else { Cause::Refused };
+        Failure::new(cause, format!("{text} ({kind})"))
     }
 }
 
@@ -67,5 +71,25 @@ impl From<Error> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_told_apart_from_what_is_refused() {
+        for (kind, cause) in [
+            ("badNonce", Cause::Unreachable),
+            ("serverInternal", Cause::Unreachable),
+            ("unauthorized", Cause::Refused),
+            ("rateLimited", Cause::Refused),
+        ] {
+            let problem = serde_json::json!({"type": format!("urn:ietf:params:acme:error:{kind}"), "detail": "no"});
+            let problem = serde_json::from_value(problem).expect("a problem");
+            let failure = Failure::of_problem(&problem);
+            assert_eq!((failure.cause, failure.to_string()), (cause, format!("no ({kind})")));
+        }
     }
 }
