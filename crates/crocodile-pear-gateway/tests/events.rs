@@ -14,14 +14,19 @@ mod authority;
 mod connections;
 #[path = "events/database.rs"]
 mod database;
-#[allow(dead_code, reason = "updates will use the rest")]
 #[path = "events/scene.rs"]
 mod scene;
+#[path = "events/shop.rs"]
+mod shop;
+#[path = "events/soak.rs"]
+mod soak;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "stage/stage.rs"]
 mod stage;
 #[path = "events/trigger.rs"]
 mod trigger;
+#[path = "events/updates.rs"]
+mod updates;
 
 /// A port that nobody listens on.
 fn free_port() -> u16 {

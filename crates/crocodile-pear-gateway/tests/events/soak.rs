@@ -1,0 +1,286 @@
+//! Requests of all kinds for some time, under purges, restarts of the upstream and reloads: each answer is one that the
+//! upstream gave, and was allowed to be given then. Both sides keep a log, and the two are compared.
+//!
+//! `SOAK=600 cargo test --test events soak -- --ignored --nocapture` takes ten minutes.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Path, Query};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::scene::Scene;
+
+/// Items, each of which has some queries and two languages.
+const ITEMS: u64 = 4000;
+/// Clients that ask at once.
+const CLIENTS: u64 = 4;
+/// Requests in ten minutes.
+const REQUESTS: u64 = 50_000;
+/// Ages are whole seconds, and clocks of two processes are read one after the other.
+const SLACK: Duration = Duration::from_millis(1100);
+
+/// What an item's answers say of themselves.
+fn says(item: u64) -> (&'static str, Lasts) {
+    match item % 6 {
+        0 => ("max-age=1", Lasts::For(1)),
+        1 => ("max-age=5", Lasts::For(5)),
+        2 => ("public, s-maxage=3, max-age=60", Lasts::For(3)),
+        3 => ("no-store", Lasts::No),
+        4 => ("private, max-age=60", Lasts::No),
+        _ => ("no-cache", Lasts::No),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Lasts {
+    For(u64),
+    /// It answers one request.
+    No,
+}
+
+/// When the upstream gave what: each body comes once, and may be confirmed later.
+type Given = Arc<Mutex<HashMap<String, Vec<Instant>>>>;
+
+struct Upstream {
+    address: SocketAddr,
+    given: Given,
+    serial: Arc<AtomicU64>,
+    runtime: Option<Runtime>,
+}
+
+impl Upstream {
+    fn new() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let mut upstream = Upstream { address, given: Given::default(), serial: Arc::default(), runtime: None };
+        upstream.start();
+        upstream
+    }
+
+    fn start(&mut self) {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind(self.address)).unwrap();
+        let (given, serial) = (self.given.clone(), self.serial.clone());
+        let app = Router::new().route(
+            "/items/{item}",
+            get(move |path: Path<u64>, query: Query<HashMap<String, String>>, headers: HeaderMap| {
+                let (given, serial) = (given.clone(), serial.clone());
+                async move { answer(path.0, &query.0, &headers, &given, &serial) }
+            }),
+        );
+        runtime.spawn(async move { axum::serve(listener, app).await });
+        self.runtime = Some(runtime);
+    }
+
+    /// All connections are reset, and nobody listens for a moment.
+    fn restart(&mut self, away: Duration) {
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+        thread::sleep(away);
+        self.start();
+    }
+}
+
+fn answer(
+    item: u64,
+    query: &HashMap<String, String>,
+    headers: &HeaderMap,
+    given: &Given,
+    serial: &AtomicU64,
+) -> Response {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let tag = text("if-none-match").trim_matches('"').to_owned();
+    let mut given = given.lock().unwrap();
+    // Half of what is asked about has not changed.
+    if let Some(times) = given.get_mut(&tag).filter(|_| serial.fetch_add(1, Ordering::SeqCst).is_multiple_of(2)) {
+        times.push(Instant::now());
+        return (StatusCode::NOT_MODIFIED, fields(item, &tag)).into_response();
+    }
+    let number = serial.fetch_add(1, Ordering::SeqCst);
+    let q = query.get("q").map(String::as_str).unwrap_or_default();
+    let body = format!("{item}-{q}-{}-{number}", text("accept-language"));
+    given.insert(body.clone(), vec![Instant::now()]);
+    (fields(item, &body), body).into_response()
+}
+
+fn fields(item: u64, body: &str) -> [(&'static str, String); 4] {
+    let tags = format!("item-{item}, group-{}", item % 10);
+    [
+        ("cache-control", says(item).0.to_owned()),
+        ("vary", "accept-language".to_owned()),
+        ("etag", format!("\"{body}\"")),
+        ("cache-tag", tags),
+    ]
+}
+
+/// One answer, as its client saw it.
+struct Seen {
+    item: u64,
+    /// What its body begins with.
+    asked: String,
+    body: String,
+    status: u16,
+    began: Instant,
+}
+
+/// A purge: of an item or a group. What was given before it is not given to who asks after it.
+struct Purged {
+    group: bool,
+    number: u64,
+    began: Instant,
+    ended: Instant,
+}
+
+fn config(upstream: SocketAddr, turn: u64) -> String {
+    let extra = if turn.is_multiple_of(2) { "  GET /more: { pipeline: [respond: { body: '1' }] }\n" } else { "" };
+    format!(
+        "upstreams: {{ shop: {{ url: 'http://{upstream}', forward: [accept-language], cache: {{ stale_if_error: 0s }} }} }}\n\
+         endpoints:\n  'GET /items/{{id}}': shop /items/{{id}}?*\n{extra}"
+    )
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end
+    }
+}
+
+#[test]
+#[ignore = "it takes as many seconds as SOAK says"]
+fn soak() {
+    let seconds: u64 = std::env::var("SOAK").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
+    let time = Duration::from_secs(seconds);
+    let mut upstream = Upstream::new();
+    let scene = Scene::new("soak", &config(upstream.address, 0));
+    let begun = Instant::now();
+    let stop = AtomicBool::new(false);
+    let (seen, purged, restarts, reloads) = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                scope.spawn({
+                    let (scene, stop) = (&scene, &stop);
+                    move || client(scene, number, seconds, stop)
+                })
+            })
+            .collect();
+        let purger = scope.spawn(|| purge(&scene, &stop));
+        let (mut turn, mut random) = (0, Random(7));
+        while begun.elapsed() < time {
+            thread::sleep(Duration::from_millis(500 + random.below(1000)));
+            turn += 1;
+            match turn % 2 {
+                0 => scene.reload(&config(upstream.address, turn / 2)),
+                _ => upstream.restart(Duration::from_millis(random.below(200))),
+            }
+        }
+        stop.store(true, Ordering::SeqCst);
+        let seen: Vec<Seen> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        (seen, purger.join().unwrap(), turn.div_ceil(2), turn / 2)
+    });
+    let wrong = compare(&seen, &purged, &upstream.given.lock().unwrap());
+    let good = seen.iter().filter(|seen| seen.status == 200).count();
+    println!(
+        "{} requests ({good} answered with 200) in {:?}, {} purges, {restarts} restarts, {reloads} reloads; {} calls; {} wrong",
+        seen.len(),
+        begun.elapsed(),
+        purged.len(),
+        upstream.serial.load(Ordering::SeqCst),
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "{}", wrong[..wrong.len().min(20)].join("\n"));
+    assert!(good * 10 > seen.len() * 8, "most requests are answered");
+}
+
+fn client(scene: &Scene, number: u64, seconds: u64, stop: &AtomicBool) -> Vec<Seen> {
+    let (mut client, mut random, mut seen) = (scene.client(), Random(number + 11), Vec::new());
+    let each = REQUESTS / CLIENTS * seconds.min(600) / 600;
+    let pause = Duration::from_secs_f64(seconds as f64 / each.max(1) as f64);
+    let begun = Instant::now();
+    while !stop.load(Ordering::SeqCst) {
+        // Some items are asked for often.
+        let item = if random.below(2) == 0 { random.below(60) } else { random.below(ITEMS) };
+        let (q, language) = (random.below(3), ["en", "sv"][random.below(2) as usize]);
+        let began = Instant::now();
+        let reply = client.ask("GET", &format!("/items/{item}?q={q}"), &[("accept-language", language)], "");
+        seen.push(Seen {
+            item,
+            asked: format!("{item}-{q}-{language}-"),
+            body: reply.body,
+            status: reply.status,
+            began,
+        });
+        let due = begun + pause * seen.len() as u32;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    seen
+}
+
+fn purge(scene: &Scene, stop: &AtomicBool) -> Vec<Purged> {
+    let (mut random, mut purged) = (Random(3), Vec::new());
+    while !stop.load(Ordering::SeqCst) {
+        let (group, mode) = (random.below(4) == 0, ["soft", "hard"][random.below(2) as usize]);
+        let number = if group { random.below(10) } else { random.below(60) };
+        let tag = if group { format!("group-{number}") } else { format!("item-{number}") };
+        let began = Instant::now();
+        scene.purge(&format!("{{\"tag\": \"{tag}\", \"mode\": \"{mode}\"}}"));
+        purged.push(Purged { group, number, began, ended: Instant::now() });
+        thread::sleep(Duration::from_millis(20 + random.below(60)));
+    }
+    purged
+}
+
+/// What was answered and was not given, or was not allowed.
+fn compare(seen: &[Seen], purged: &[Purged], given: &HashMap<String, Vec<Instant>>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for answer in seen {
+        if answer.status != 200 {
+            if !matches!(answer.status, 502..=504) {
+                wrong.push(format!("{} for {}", answer.status, answer.asked));
+            }
+            continue;
+        }
+        let times = given.get(&answer.body).filter(|_| answer.body.starts_with(&answer.asked));
+        let Some(times) = times else {
+            wrong.push(format!("{} was answered with {}", answer.asked, answer.body));
+            continue;
+        };
+        // When it was given last before it was seen: a little later than the request began, if it was fetched for that.
+        let last = times.iter().rev().find(|time| **time <= answer.began).copied();
+        let fetched = times.iter().any(|time| *time > answer.began);
+        let lives = match (says(answer.item).1, last) {
+            (_, None) => true,
+            (Lasts::For(seconds), Some(last)) => answer.began <= last + Duration::from_secs(seconds) + SLACK,
+            (Lasts::No, Some(_)) => false,
+        };
+        if !fetched && !lives {
+            wrong.push(format!("{} is too old, {:?}", answer.body, last.map(|last| answer.began - last)));
+        }
+        let about = |purge: &&Purged| {
+            let number = if purge.group { answer.item % 10 } else { answer.item };
+            number == purge.number && purge.ended < answer.began
+        };
+        // The latest one that had ended.
+        let latest = purged.iter().filter(about).max_by_key(|purge| purge.began);
+        if let (Some(purge), false, Some(last)) = (latest, fetched, last)
+            && last < purge.began
+        {
+            wrong.push(format!("{} was purged {:?} before", answer.body, answer.began - purge.ended));
+        }
+    }
+    wrong
+}
