@@ -433,6 +433,9 @@ pub fn says_nothing(headers: &HeaderMap) -> bool {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use http::HeaderValue;
 
