@@ -74,11 +74,15 @@ enum State {
 }
 
 /// A fetch that others may join.
-pub(super) struct Flight(Mutex<State>);
+pub(super) struct Flight {
+    /// How many purges there were when it began.
+    begun: u64,
+    state: Mutex<State>,
+}
 
 impl Flight {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells all who wait, and those who will come while the body arrives.
@@ -124,8 +128,8 @@ const SHARDS: usize = 16;
 pub(super) enum Joined {
     /// It begins one.
     Leads(Leading),
-    /// It waits.
-    Waits(oneshot::Receiver<Landing>),
+    /// It waits for one that began after so many purges.
+    Waits(oneshot::Receiver<Landing>, u64),
     /// The head is there.
     Landed(Landed),
 }
@@ -141,21 +145,22 @@ impl Flights {
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins the flight of this, or begins it.
-    pub fn join(self: &Arc<Self>, which: Which) -> Joined {
+    /// Joins the flight of this, or begins it, after so many purges. What has landed is joined if it is `good`: it knows the
+    /// purges before that flight.
+    pub fn join(self: &Arc<Self>, which: Which, purges: u64, good: impl Fn(&Landed, u64) -> bool) -> Joined {
         let mut table = self.table(&which);
         if let Some(flight) = table.get(&which) {
             match &mut *flight.state() {
                 State::Waiting(waiting) => {
                     let (sender, receiver) = oneshot::channel();
                     waiting.push(sender);
-                    return Joined::Waits(receiver);
+                    return Joined::Waits(receiver, flight.begun);
                 }
-                State::Landed(landed) => return Joined::Landed(landed.clone()),
-                State::Over => {}
+                State::Landed(landed) if good(landed, flight.begun) => return Joined::Landed(landed.clone()),
+                State::Landed(_) | State::Over => {}
             }
         }
-        let flight = Arc::new(Flight(Mutex::new(State::Waiting(Vec::new()))));
+        let flight = Arc::new(Flight { begun: purges, state: Mutex::new(State::Waiting(Vec::new())) });
         table.insert(which.clone(), flight.clone());
         drop(table);
         Joined::Leads(Leading { flights: self.clone(), which, flight })

@@ -100,6 +100,9 @@ pub enum Reply {
     Fetch(Box<Errand>),
 }
 
+/// So often a request waits for a fetch of others, where purges make what they got too old for it.
+const ROUNDS: usize = 3;
+
 /// What a fetch gives: the answer, and what is kept of it.
 pub type Fetching = Result<(Answer, Option<Arc<Entry>>), Error>;
 
@@ -255,7 +258,7 @@ impl Cache {
     pub fn refresh(self: &Arc<Self>, errand: Box<Errand>, headers: HeaderMap, fetch: Box<dyn Fetch>) {
         let which =
             Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
-        if let Joined::Leads(leading) = self.flights.join(which) {
+        if let Joined::Leads(leading) = self.join(which, self.store.purges()) {
             let (leader, _) = oneshot::channel();
             tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading: Some(leading) }.fly(leader));
         }
@@ -279,21 +282,41 @@ impl Cache {
             Asked { method: errand.method.clone(), control: errand.control, why: errand.why, headers: headers.clone() };
         let which =
             Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
-        let joined = if errand.way == Way::Together { Some(self.flights.join(which)) } else { None };
-        let landing = match joined {
-            Some(Joined::Landed(landed)) => Landing::Shared(landed),
-            Some(Joined::Waits(receiver)) => within(deadline, receiver).await?.unwrap_or(Landing::Alone),
-            Some(Joined::Leads(leading)) => {
-                return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
+        let purges = self.store.purges();
+        for _ in 0..ROUNDS {
+            if errand.way != Way::Together {
+                break;
             }
-            None => Landing::Alone,
-        };
-        match landing {
-            Landing::Shared(landed) if asked.may_have(&landed) => Ok(self.give(landed, &asked, true)),
-            Landing::Failed(error) => Err(error),
-            // What another one got is not for this request: it asks itself, beside all others who do.
-            _ => self.lead(errand, headers, None, &asked, deadline, fetch).await,
+            let landing = match self.join(which.clone(), purges) {
+                Joined::Landed(landed) => Landing::Shared(landed),
+                Joined::Leads(leading) => {
+                    return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
+                }
+                Joined::Waits(receiver, begun) => match within(deadline, receiver).await?.unwrap_or(Landing::Alone) {
+                    // The fetch began before a purge that this request came after.
+                    Landing::Shared(landed) if self.is_before(&which.key, &landed, begun, purges) => continue,
+                    landing => landing,
+                },
+            };
+            match landing {
+                Landing::Shared(landed) if asked.may_have(&landed) => return Ok(self.give(landed, &asked, true)),
+                Landing::Failed(error) => return Err(error),
+                _ => break,
+            }
         }
+        // What another one got is not for this request: it asks itself, beside all others who do.
+        self.lead(errand, headers, None, &asked, deadline, fetch).await
+    }
+
+    /// Takes part in a flight, unless what it has brought was purged since.
+    fn join(&self, which: Which, purges: u64) -> Joined {
+        let key = which.key.clone();
+        self.flights.join(which, purges, |landed, begun| !self.is_before(&key, landed, begun, purges))
+    }
+
+    /// Whether an answer was purged between the beginning of its fetch and a request, each after so many purges.
+    fn is_before(&self, key: &Key, landed: &Landed, begun: u64, request: u64) -> bool {
+        request > begun && self.store.is_outdated(begun, key, &landed.entry)
     }
 
     /// Fetches it; others may wait for that.
@@ -462,5 +485,93 @@ impl Asked {
         let shared = landed.stored.is_err() || landed.status.is_some();
         let used = entry.terms.decide(&self.control, false, Moment::now());
         fits && (shared || used != Use::Validate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::header::CACHE_CONTROL;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Answers with the number of the call, when it may.
+    #[derive(Clone)]
+    struct Numbers(Arc<(AtomicUsize, Semaphore)>);
+
+    impl Numbers {
+        fn new() -> Self {
+            Numbers(Arc::new((AtomicUsize::new(0), Semaphore::new(0))))
+        }
+
+        fn calls(&self) -> usize {
+            self.0.0.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Fetch for Numbers {
+        fn fetch(&self, _: HeaderMap, _: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+            let (number, own) = (self.0.0.fetch_add(1, Ordering::SeqCst) + 1, self.clone());
+            Box::pin(async move {
+                own.0.1.acquire().await.expect("never closed").forget();
+                let headers = HeaderMap::from_iter([
+                    (CACHE_CONTROL, HeaderValue::from_static("max-age=60")),
+                    (HeaderName::from_static("cache-tag"), HeaderValue::from_static("item")),
+                ]);
+                let answer = Answer::new(StatusCode::OK, headers, Body::Bytes(number.to_string().into()));
+                Ok(Gained { answer, personal: Personal::default(), parts: None })
+            })
+        }
+    }
+
+    /// What a request gets.
+    async fn ask(cache: Arc<Cache>, numbers: Numbers) -> Vec<u8> {
+        let headers = HeaderMap::new();
+        let key = Key::new("http://a/item", b"");
+        let answer = match cache.look(Question { method: &Method::GET, key, headers: &headers, private: false }) {
+            (Reply::Answer(answer, _), _) => answer,
+            (Reply::Fetch(errand), _) => {
+                cache.fetch(errand, headers, None, Box::new(numbers)).await.expect("an answer").0
+            }
+        };
+        answer.body.collect(100).await.expect("a body").to_vec()
+    }
+
+    /// Lets all tasks go as far as they can.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn purged_meanwhile(purge: Purge) -> [Vec<u8>; 4] {
+        let cache = Cache::new("test", Arc::new(Store::new(1 << 20)), Rules { max_size: 1 << 20, ..Rules::default() });
+        let numbers = Numbers::new();
+        let early = [(); 2].map(|()| tokio::spawn(ask(cache.clone(), numbers.clone())));
+        settle().await;
+        cache.store().purge(&purge, PurgeMode::Soft);
+        let late = [(); 2].map(|()| tokio::spawn(ask(cache.clone(), numbers.clone())));
+        settle().await;
+        assert_eq!(numbers.calls(), 1);
+        numbers.0.1.add_permits(2);
+        let mut bodies = Vec::new();
+        for asked in early.into_iter().chain(late) {
+            bodies.push(asked.await.expect("it ends"));
+        }
+        bodies.try_into().expect("four")
+    }
+
+    #[tokio::test]
+    async fn a_request_after_a_purge_does_not_get_what_was_fetched_before_it() {
+        let bodies = purged_meanwhile(Purge::Tag("item".to_owned())).await;
+        assert_eq!(bodies, [b"1", b"1", b"2", b"2"].map(|body| body.to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_purge_of_something_else_keeps_nobody_apart() {
+        let bodies = purged_meanwhile(Purge::Tag("other".to_owned())).await;
+        assert_eq!(bodies, [b"1"; 4].map(|body| body.to_vec()));
     }
 }

@@ -229,6 +229,13 @@ impl Purges {
         admitted.then(|| (notes.doubt(subject) == Verdict::Stale, self.number()))
     }
 
+    /// Whether a purge since its mark was about it, or a source of events was lost or back.
+    pub fn concerns(&self, subject: &Subject<'_>) -> bool {
+        let notes = self.read();
+        let doubted = subject.tagged() && notes.doubted > subject.mark;
+        doubted || subject.mark < notes.floor || notes.judge(subject) != Verdict::Good
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Notes> {
         self.notes.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,7 +13,7 @@ use self::shard::{Held, Shard};
 use super::entry::Entry;
 use super::key::Key;
 use super::purge::{Mark, Name, Purge, PurgeMode, Purges, Subject, Verdict};
-use super::tier::Tier;
+use super::tier::{Stamp, Tier};
 
 /// The entries of all caches of a process.
 pub struct Store {
@@ -164,6 +164,21 @@ impl Store {
         // The stamp first: what is purged in between is newer than both.
         let stamp = self.tier().map(|tier| tier.stamp()).unwrap_or_default();
         Mark { number: self.purges.number(), stamp }
+    }
+
+    /// How many purges there were.
+    pub(super) fn purges(&self) -> u64 {
+        self.purges.number()
+    }
+
+    /// Whether an answer whose fetch began after so many purges was purged since, or may have been: while it arrives, not all of
+    /// its tags are known.
+    pub(super) fn is_outdated(&self, begun: u64, key: &Key, entry: &Arc<Entry>) -> bool {
+        if self.purges() == begun {
+            return false;
+        }
+        let mark = Mark { number: begun, stamp: Stamp::default() };
+        !entry.body.is_complete() || self.purges.concerns(&Held::new(mark, key.clone(), entry.clone()).subject())
     }
 
     /// Keeps an entry whose body is here, in the place of one with the same selector. Says whether it is kept: not if it is too
