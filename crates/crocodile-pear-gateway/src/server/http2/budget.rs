@@ -35,7 +35,7 @@ impl Budget {
             kind::DATA if frame.length == 0 && !frame.has(END_STREAM) => -10,
             kind::DATA => 1,
             // Each is applied to every stream, and clients send one or two.
-            kind::SETTINGS => -25,
+            kind::SETTINGS => -20,
             kind::CONTINUATION => -4,
             kind::PRIORITY | kind::RST_STREAM | kind::PING | kind::WINDOW_UPDATE => -1,
             // GOAWAY comes once or twice; what is unknown is passed over.
