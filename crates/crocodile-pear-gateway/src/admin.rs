@@ -1,6 +1,7 @@
 //! The operators' listener: health, metrics and purges, never on the clients' address.
 
 mod cache;
+mod guard;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -10,9 +11,11 @@ use crocodile_pear::flow::Body;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 
+use self::guard::Guard;
 use crate::address::Address;
 use crate::live::Live;
 use crate::metrics;
+use crate::operators::AdminSpec;
 use crate::respond;
 use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Mode, Refusal, Reply, Settings, Shutdown};
 
@@ -32,26 +35,25 @@ impl Serving {
 }
 
 /// Serves operators on a thread of its own, until it is ended: they may watch how the gateway stops. `clients` is the shutdown of
-/// the clients' listeners, `hosts` are the names by
-/// which operators call this one.
+/// the clients' listeners.
 ///
 /// # Errors
 /// When the address cannot be listened on.
 pub fn begin(
     address: &Address,
-    hosts: &[String],
+    spec: &AdminSpec,
     live: Arc<Live>,
     clients: Shutdown,
 ) -> Result<Serving, Box<dyn std::error::Error>> {
     let mut listeners = Listeners::new(1);
     let address = listeners.add(address, Mode::default(), Arc::default())?;
     tracing::info!("health and metrics on http://{address}");
-    let hosts: Arc<[String]> = hosts.into();
+    let guard = Arc::new(Guard::new(spec));
     let shutdown = Shutdown::default();
     let ended = shutdown.clone();
     let serve = move || {
         let settings = Settings { max_connections: 64, stack: 2 << 20, ..Settings::default() };
-        let admin = |_| Admin { live: live.clone(), shutdown: clients.clone(), hosts: hosts.clone() };
+        let admin = |_| Admin { live: live.clone(), shutdown: clients.clone(), guard: guard.clone() };
         if let Err(error) = server::serve(listeners, &settings, &ended, admin) {
             tracing::error!(%error, "health and metrics cannot be served");
         }
@@ -59,15 +61,23 @@ pub fn begin(
     Ok(Serving { shutdown, thread: thread::Builder::new().name("admin".into()).spawn(serve)? })
 }
 
+/// What everybody may ask, by any name: probes know neither names nor tokens, and learn one word.
+const OPEN: [&str; 2] = ["/health", "/ready"];
+
 struct Admin {
     live: Arc<Live>,
     shutdown: Shutdown,
-    hosts: Arc<[String]>,
+    guard: Arc<Guard>,
 }
 
 impl Handler for Admin {
     async fn handle(&self, request: ClientRequest) -> Reply {
         let path = request.target.path().to_owned();
+        if !OPEN.contains(&path.as_str())
+            && let Some(refused) = self.guard.refuse(&request.method, request.headers.map())
+        {
+            return refused.into();
+        }
         let method = if path == "/cache/purge" { Method::POST } else { Method::GET };
         if request.method != method && (&request.method, &method) != (&Method::HEAD, &Method::GET) {
             return respond::other_method(&request.method, &[&method]).into();
@@ -90,7 +100,7 @@ impl Handler for Admin {
             "/cache" => cache::show(self.live.current().cache()),
             "/cache/purge" => {
                 let gateway = self.live.current();
-                cache::purge(request, &self.hosts, gateway.cache()).await
+                cache::purge(request, gateway.cache()).await
             }
             _ => respond::not_found(),
         };

@@ -171,6 +171,36 @@ fn operators_see_health_and_metrics() {
 }
 
 #[test]
+fn operators_call_by_names_that_are_written_and_with_the_token() {
+    let admin = "admin: { address: '127.0.0.1:0', hosts: [gateway.internal], token: '${ADMIN_TOKEN}' }";
+    let path = file("guarded.yaml", &format!("listen: 127.0.0.1:0\n{admin}\n{GOOD}"));
+    let gateway = Gateway::start(
+        ["run".as_ref(), path.as_os_str()],
+        [("ADMIN_TOKEN".to_owned(), "s3cret-of-operators".to_owned())],
+    )
+    .unwrap();
+    let line = gateway.logged("*health and metrics on http://*").unwrap();
+    let admin = line.rsplit("http://").next().unwrap().parse().unwrap();
+    let status = |target: &str, fields: &str| {
+        let mut client = Client::connect(admin).unwrap();
+        client.ask("GET", format!("GET {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
+        client.head().unwrap().status
+    };
+    let token = "authorization: Bearer s3cret-of-operators\r\n";
+    for target in ["/", "/metrics", "/cache", "/nowhere"] {
+        assert_eq!(status(target, "host: localhost\r\n"), 401, "{target}");
+        assert_eq!(status(target, &format!("host: evil.example\r\n{token}")), 421, "{target}");
+        let page = format!("host: gateway.internal\r\norigin: http://evil.example\r\n{token}");
+        assert_eq!(status(target, &page), 403, "{target}");
+    }
+    assert_eq!(status("/metrics", &format!("host: gateway.internal\r\n{token}")), 200);
+    for probe in ["/health", "/ready"] {
+        assert_eq!(status(probe, "host: whatever.example\r\n"), 200, "{probe}");
+    }
+    assert!(!gateway.said().contains("s3cret-of-operators"));
+}
+
+#[test]
 fn a_load_balancer_learns_of_the_end_before_clients_do() {
     let clients = "clients: { grace: 10m }";
     let text = format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{clients}\n{GOOD}");
@@ -193,7 +223,7 @@ fn a_load_balancer_learns_of_the_end_before_clients_do() {
 fn fetch(address: SocketAddr, method: &str, target: &str, body: &str) -> Result<String, String> {
     let length = body.len();
     let mut client = Client::connect(address)?;
-    let request = format!("{method} {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}");
+    let request = format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
     client.ask(method, request.as_bytes())?;
     let status = client.head()?.status;
     let mut bytes = Vec::new();

@@ -86,7 +86,7 @@ fn dial(path: &Path) -> UnixStream {
 
 /// The body of what is answered to a GET on a connection of its own.
 fn get(client: &mut (impl Read + Write), path: &str, fields: &str) -> String {
-    write!(client, "GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n").unwrap();
+    write!(client, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{fields}\r\n").unwrap();
     let mut text = String::new();
     client.read_to_string(&mut text).unwrap();
     text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or(text)

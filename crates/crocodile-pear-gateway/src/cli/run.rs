@@ -78,7 +78,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
     let shutdown = Shutdown::default();
     shutdown.on_signals(grace(document))?;
     let admin = match &document.admin {
-        Some(admin) => Some(admin::begin(&listening(&admin.address)?, &admin.hosts, live.clone(), shutdown.clone())?),
+        Some(admin) => Some(admin::begin(&listening(&admin.address)?, admin, live.clone(), shutdown.clone())?),
         None => None,
     };
     for (local, entry) in &bound {
@@ -223,8 +223,9 @@ impl fmt::Display for Names {
 impl Change {
     fn between(before: &Document, after: &Document) -> Self {
         let none = Entries::new();
-        let written =
-            |admin: &Option<AdminSpec>| admin.as_ref().map(|admin| (admin.address.value.clone(), admin.hosts.clone()));
+        let written = |admin: &Option<AdminSpec>| {
+            admin.as_ref().map(|admin| (admin.address.value.clone(), admin.hosts.clone(), admin.token.clone()))
+        };
         let settings = [
             ("listen", before.listen.fixed() != after.listen.fixed()),
             ("admin", written(&before.admin) != written(&after.admin)),

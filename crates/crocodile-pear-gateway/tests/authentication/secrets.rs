@@ -117,7 +117,7 @@ endpoints:
     let admin: std::net::SocketAddr =
         gateway.logged("*health and metrics on http://*").unwrap().rsplit("http://").next().unwrap().parse().unwrap();
     let mut metrics = TcpStream::connect(admin).unwrap();
-    write!(metrics, "GET /metrics HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").unwrap();
+    write!(metrics, "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     metrics.read_to_string(&mut said).unwrap();
     // The same configuration with a problem on the lines of its secrets.
     let broken =
@@ -257,7 +257,7 @@ fn exchange(address: std::net::SocketAddr, path: &str, field: &str) -> String {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: h\r\n{field}\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n{field}\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

@@ -72,7 +72,7 @@ impl Scene {
         let admin: SocketAddr = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
         let end = Instant::now() + PATIENCE;
         loop {
-            let metrics = get(&mut dial(admin), "/metrics").unwrap();
+            let metrics = ask(&mut dial(admin), "localhost", "/metrics").unwrap();
             let missing: Vec<_> = wanted.iter().filter(|line| !metrics.lines().any(|known| known == *line)).collect();
             if missing.is_empty() {
                 return;
@@ -147,7 +147,12 @@ pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>, name: &str, befo
 
 /// Sends a GET, and reads the answer to the end of the connection.
 pub fn get(client: &mut (impl Read + Write), path: &str) -> std::io::Result<String> {
-    write!(client, "GET {path} HTTP/1.1\r\nhost: gateway.test\r\nconnection: close\r\n\r\n")?;
+    ask(client, "gateway.test", path)
+}
+
+/// The same for another host.
+fn ask(client: &mut (impl Read + Write), host: &str, path: &str) -> std::io::Result<String> {
+    write!(client, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
     let mut text = Vec::new();
     client.read_to_end(&mut text)?;
     Ok(String::from_utf8(text).unwrap())
