@@ -6,6 +6,7 @@ mod certificate;
 mod introspection;
 mod jwt;
 mod method;
+mod methods;
 mod place;
 mod remembered;
 
@@ -21,7 +22,8 @@ use futures_util::future::BoxFuture;
 use http::header::WWW_AUTHENTICATE;
 use http::{Response, StatusCode};
 
-use self::method::{Judgement, Method, MethodSpec, Outcome};
+use self::method::{Judgement, Method, Outcome};
+use self::methods::MethodSpec;
 use crate::layer::{Compile, Layer, Spec, Verdict};
 use crate::metrics::{Authenticated, AuthenticationCounters};
 use crate::respond;

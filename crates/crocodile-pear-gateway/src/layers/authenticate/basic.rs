@@ -23,7 +23,7 @@ use ring::rand::SystemRandom;
 
 use self::hash::PasswordHash;
 use super::method::{Judgement, Method, Outcome, challenge};
-use super::place::{Found, authorization};
+use super::place::authorization;
 use super::remembered::{Hash, Remembered, now};
 use crate::layer::Compile;
 use crate::watched::Watched;
@@ -67,11 +67,10 @@ struct Ready {
 impl Method for Ready {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let credential = match authorization(scope, "basic") {
-            Found::None => return Judgement::Now(Outcome::Absent),
-            Found::Several => return Judgement::Now(Outcome::Refused("the request has two `authorization` fields")),
-            Found::One(credential) => credential,
+            Ok(credential) => credential,
+            Err(outcome) => return Judgement::Now(outcome),
         };
-        let Some((user, password)) = read(&credential) else {
+        let Some((user, password)) = read(credential) else {
             return Judgement::Now(Outcome::Refused("the credential is not well formed"));
         };
         let users = self.users.load();

@@ -16,7 +16,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 
 use super::method::{Judgement, Method, Outcome, bearer};
-use super::place::{Found, authorization};
+use super::place::authorization;
 use super::remembered::{Hash, Remembered, hash, now};
 use crate::layer::Compile;
 
@@ -104,15 +104,13 @@ impl From<Finding> for Outcome {
 impl Method for Ready {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let token = match authorization(scope, "bearer") {
-            Found::None => return Judgement::Now(Outcome::Absent),
-            Found::Several => return Judgement::Now(Outcome::Refused("the request has two `authorization` fields")),
-            Found::One(token) => token,
+            Ok(token) => token,
+            Err(outcome) => return Judgement::Now(outcome),
         };
         // RFC 6750, 2.1. Anything else is no token, and nobody is asked.
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
-        let Some(token) = std::str::from_utf8(&token)
-            .ok()
-            .filter(|token| !token.is_empty() && token.bytes().all(|byte| plain(&byte)))
+        let Some(token) =
+            std::str::from_utf8(token).ok().filter(|token| !token.is_empty() && token.bytes().all(|byte| plain(&byte)))
         else {
             return Judgement::Now(Outcome::Refused("the token is not well formed"));
         };

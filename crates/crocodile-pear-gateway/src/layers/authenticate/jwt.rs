@@ -27,7 +27,7 @@ use self::issuer::Issuer;
 use self::jws::{Jws, Refused, Verified};
 use self::key::{Accepted, Algorithm, KeySet};
 use super::method::{Judgement, Method, Outcome, bearer};
-use super::place::{Found, authorization};
+use super::place::authorization;
 use super::remembered::{Hash, Remembered, hash, now};
 use crate::layer::Compile;
 use crate::strict;
@@ -169,12 +169,11 @@ enum Check {
 impl Method for Ready {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let token = match authorization(scope, "bearer") {
-            Found::None => return Judgement::Now(Outcome::Absent),
-            Found::Several => return Judgement::Now(Outcome::Refused("the request has two `authorization` fields")),
-            Found::One(token) => token,
+            Ok(token) => token,
+            Err(outcome) => return Judgement::Now(outcome),
         };
-        let hash = hash(&token);
-        let known = match self.check(&token, &hash) {
+        let hash = hash(token);
+        let known = match self.check(token, &hash) {
             Check::Granted(claims) => return Judgement::Now(Outcome::Granted(claims)),
             Check::Refused(reason) => return Judgement::Now(Outcome::Refused(reason)),
             Check::NoKey { known } => known,
@@ -182,7 +181,7 @@ impl Method for Ready {
         match &self.keys {
             Source::Url(issuer) => match issuer.newer(known) {
                 Some(round) => {
-                    let token = token.into_owned();
+                    let token = token.to_owned();
                     Judgement::Wait(Box::pin(async move {
                         issuer.wait(round).await;
                         without_waiting(self.check(&token, &hash))

@@ -7,6 +7,8 @@ use http::HeaderName;
 use http::header::{AUTHORIZATION, COOKIE};
 use percent_encoding::percent_decode_str;
 
+use super::method::Outcome;
+
 /// A place with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -94,18 +96,22 @@ fn cookie<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// The credential of the `authorization` field, if it has this scheme.
-pub fn authorization<'a>(scope: &'a Scope, scheme: &str) -> Found<'a> {
-    let fields = scope.headers().get_all(AUTHORIZATION).iter();
-    let mut fields = fields.map(http::HeaderValue::as_bytes);
-    let (Some(field), None) = (fields.next(), fields.next()) else {
-        // With two fields it is not said which one counts, whatever their schemes are.
-        return if scope.headers().contains_key(AUTHORIZATION) { Found::Several } else { Found::None };
+///
+/// # Errors
+/// The outcome, where there is none, or more than one field: then it is not said which one counts, whatever their schemes
+/// are.
+pub fn authorization<'a>(scope: &'a Scope, scheme: &str) -> Result<&'a [u8], Outcome> {
+    let mut fields = scope.headers().get_all(AUTHORIZATION).iter().map(http::HeaderValue::as_bytes);
+    let field = match (fields.next(), fields.next()) {
+        (Some(field), None) => field,
+        (None, _) => return Err(Outcome::Absent),
+        (Some(_), Some(_)) => return Err(Outcome::Refused("the request has two `authorization` fields")),
     };
     let end = field.iter().position(|byte| *byte == b' ').unwrap_or(field.len());
     let (named, rest) = field.split_at(end);
     match named.eq_ignore_ascii_case(scheme.as_bytes()) {
-        true => Found::One(rest.trim_ascii().into()),
-        false => Found::None,
+        true => Ok(rest.trim_ascii()),
+        false => Err(Outcome::Absent),
     }
 }
 
@@ -148,12 +154,11 @@ mod tests {
 
     #[test]
     fn a_scheme_is_known_in_any_case() {
-        let read = |field: &'static str| {
-            matches!(authorization(&scope("/", &[("authorization", field)]), "bearer"), Found::One(_))
-        };
+        let read = |field: &'static str| authorization(&scope("/", &[("authorization", field)]), "bearer").is_ok();
         assert!(read("Bearer a") && read("BEARER  a") && read("bearer a"));
         assert!(!read("Basic a") && !read("Bearera") && !read(" Bear er"));
         let twice = scope("/", &[("authorization", "Basic a"), ("authorization", "Bearer b")]);
-        assert_eq!(authorization(&twice, "bearer"), Found::Several);
+        assert!(matches!(authorization(&twice, "bearer"), Err(Outcome::Refused(_))));
+        assert!(matches!(authorization(&scope("/", &[]), "bearer"), Err(Outcome::Absent)));
     }
 }
