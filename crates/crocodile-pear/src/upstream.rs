@@ -43,7 +43,7 @@ pub use self::retry::{BackoffSpec, Cause, RetrySpec};
 pub use self::spec::{
     ConnectionsSpec, Files, Given, Protocol, RewriteSpec, ServerSpec, TimeoutSpec, TlsSpec, UpstreamSpec,
 };
-pub use self::tls::{TlsSettings, TlsVersion, refusal};
+pub use self::tls::{Judge, Shown, TlsSettings, TlsVersion, Verifier, refusal};
 pub use crate::http1::fields::may_send;
 
 use std::future::{Future, poll_fn};

@@ -1,6 +1,7 @@
 //! TLS to upstreams: trusted authorities, the client certificate, and what a failed handshake means.
 
 mod trust;
+mod verifier;
 
 use std::io;
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use self::trust::{Trust, UnknownIssuer};
+pub use self::verifier::{Judge, Shown, Verifier};
 use super::connect::{Fault, Offer};
 use crate::error::{Error, Kind};
 use crate::socket::Socket;
@@ -200,10 +202,10 @@ fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
         Some(pem) => own_roots(pem)?,
         None => (public_roots(), Vec::new()),
     };
-    let trust =
-        Trust::new(roots, named, provider).ok_or_else(|| Part::Ca.unfit("there is no authority in this file"))?;
+    let trust = Trust::new(roots, named, provider.clone())
+        .ok_or_else(|| Part::Ca.unfit("there is no authority in this file"))?;
     // It refuses what rustls refuses but for certificates that are named themselves.
-    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(trust));
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier::new(trust, provider)));
     match (&settings.certificate, &settings.key) {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(_), None) => Err(Part::Certificate.unfit("the certificate has no `key`")),

@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::upstream::{TlsVersion, refusal};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use crocodile_pear::upstream::{Judge, Shown, TlsVersion, Verifier, refusal};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 use super::certificate::Certificate;
 use super::way::Http;
@@ -48,7 +48,7 @@ pub struct Files {
 /// TLS to the server that is probed.
 pub struct Trust {
     provider: Arc<CryptoProvider>,
-    judge: Arc<Judge>,
+    verifier: Arc<Verifier<Witness>>,
     /// What is shown to a server that asks.
     identity: Option<Identity>,
     pub name: ServerName<'static>,
@@ -67,8 +67,9 @@ impl Trust {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let inner = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
         let inner = inner.map_err(|error| error.to_string())?;
-        let judge = Arc::new(Judge { inner, verify, seen: Mutex::default() });
-        let trust = Trust { provider, judge, identity: identity(files)?, name, verify };
+        let witness = Witness { inner, verify, seen: Mutex::default() };
+        let verifier = Arc::new(Verifier::new(witness, provider.clone()));
+        let trust = Trust { provider, verifier, identity: identity(files)?, name, verify };
         trust.client(&[&rustls::version::TLS13]).map_err(|_| "--key is not that of --certificate".to_owned())?;
         Ok(trust)
     }
@@ -89,7 +90,7 @@ impl Trust {
 
     fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Result<ClientConfig, rustls::Error> {
         let builder = ClientConfig::builder_with_provider(self.provider.clone()).with_protocol_versions(versions)?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(self.judge.clone());
+        let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier.clone());
         match &self.identity {
             Some((chain, key)) => builder.with_client_auth_cert(chain.clone(), key.clone_key()),
             None => Ok(builder.with_no_client_auth()),
@@ -98,12 +99,12 @@ impl Trust {
 
     /// The certificate that was shown, if it can be read.
     pub fn certificate(&self) -> Option<Certificate> {
-        Certificate::read(self.judge.seen().leaf.as_deref()?)
+        Certificate::read(self.verifier.judge.seen().leaf.as_deref()?)
     }
 
     /// What was wrong with it.
     pub fn fault(&self) -> Option<String> {
-        self.judge.seen().fault.clone()
+        self.verifier.judge.seen().fault.clone()
     }
 }
 
@@ -136,7 +137,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, &'static st
 
 /// The gateway's verifier, with a memory.
 #[derive(Debug)]
-struct Judge {
+struct Witness {
     inner: Arc<WebPkiServerVerifier>,
     verify: Verify,
     seen: Mutex<Seen>,
@@ -148,50 +149,21 @@ struct Seen {
     fault: Option<String>,
 }
 
-impl Judge {
+impl Witness {
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ServerCertVerifier for Judge {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let verdict = self.inner.verify_server_cert(leaf, chain, name, ocsp, now);
+impl Judge for Witness {
+    fn judge(&self, shown: &Shown<'_>) -> Result<(), rustls::Error> {
+        let Shown { own, intermediates, name, ocsp, now } = *shown;
+        let verdict = self.inner.verify_server_cert(own, intermediates, name, ocsp, now);
         let fault = verdict.as_ref().err().and_then(|error| refusal(&io::Error::other(error.clone())));
-        *self.seen() = Seen { leaf: Some(leaf.to_vec()), fault: fault.map(|fault| fault.detail().to_owned()) };
+        *self.seen() = Seen { leaf: Some(own.to_vec()), fault: fault.map(|fault| fault.detail().to_owned()) };
         match self.verify {
-            Verify::Strictly => verdict,
-            Verify::Not => Ok(ServerCertVerified::assertion()),
+            Verify::Strictly => verdict.map(|_| ()),
+            Verify::Not => Ok(()),
         }
-    }
-
-    // Who holds the key is proven in either case.
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls12_signature(message, leaf, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls13_signature(message, leaf, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
     }
 }

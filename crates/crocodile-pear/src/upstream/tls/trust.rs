@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, Error, OtherError, RootCertStore};
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::verifier::{Judge, Shown};
 
 /// Checks the certificates of servers.
 #[derive(Debug)]
@@ -32,46 +34,19 @@ impl Trust {
     }
 }
 
-impl ServerCertVerifier for Trust {
-    fn verify_server_cert(
-        &self,
-        own: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl Judge for Trust {
+    fn judge(&self, shown: &Shown<'_>) -> Result<(), Error> {
+        let Shown { own, intermediates, name, ocsp, now } = *shown;
         if self.named.iter().any(|named| named == own) {
-            return verify_named(own, name, now).map(|()| ServerCertVerified::assertion());
+            return verify_named(own, name, now);
         }
-        self.authorities.verify_server_cert(own, intermediates, name, ocsp, now).map_err(|error| match error {
+        let verdict = self.authorities.verify_server_cert(own, intermediates, name, ocsp, now);
+        verdict.map(|_| ()).map_err(|error| match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => unknown(own, intermediates),
             // One that is an authority's too is told as that before its signature is looked at.
             Error::InvalidCertificate(CertificateError::Other(_)) if self_signed(own) => unknown(own, intermediates),
             error => error,
         })
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        own: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls12_signature(message, own, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        own: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls13_signature(message, own, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
     }
 }
 
