@@ -1,5 +1,6 @@
 //! Measures the gateway beside its peers, in one run and on the same upstream.
 
+mod asked;
 mod client;
 mod compression;
 mod details;

@@ -7,9 +7,9 @@ use std::process::Command;
 use clap::ValueEnum;
 
 use crate::Result;
+use crate::asked::Shape;
 use crate::process::{Folder, Process, free_address};
 use crate::product;
-use crate::table::Shape;
 
 /// Where Debian puts it; not on everybody's PATH.
 const NGINX: [&str; 2] = ["nginx", "/usr/sbin/nginx"];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::Result;
-use crate::expected::Expected;
+use crate::asked::Shape;
 use crate::load::{self, Load};
 use crate::peers::Peer;
 use crate::report::{Sheet, Style, median, say};
@@ -37,14 +37,6 @@ pub struct Options {
     /// Print the table as Markdown
     #[arg(long)]
     markdown: bool,
-}
-
-/// What is asked of a gateway.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    Proxy,
-    Merge,
-    Ten,
 }
 
 /// One round of one peer.
@@ -150,46 +142,6 @@ fn report(entries: &[Entry], options: &Options) -> Result<()> {
         say(&format!("\n{}, {}: {}", entry.peer.name(), entry.shape.name(), entry.excuse.as_deref().unwrap_or("")))?;
     }
     Ok(())
-}
-
-impl Shape {
-    const ALL: [Self; 3] = [Self::Proxy, Self::Merge, Self::Ten];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Proxy => "proxy, 282 B",
-            Self::Merge => "merge of 3",
-            Self::Ten => "concatenation of 10",
-        }
-    }
-
-    fn target(self) -> &'static str {
-        match self {
-            Self::Proxy => "/proxy",
-            Self::Merge => "/merge",
-            Self::Ten => "/ten",
-        }
-    }
-
-    /// Dearer requests are made less often, so that rounds are of a length.
-    fn weight(self) -> u32 {
-        match self {
-            Self::Proxy => 1,
-            Self::Merge => 2,
-            Self::Ten => 4,
-        }
-    }
-
-    fn expected(self) -> Expected {
-        match self {
-            Self::Proxy => Expected::Exactly(upstream::item(0)),
-            Self::Merge => {
-                let [a, b, c] = [1, 2, 3].map(upstream::item);
-                Expected::Exactly([br#"{"a":"#, &*a, br#","b":"#, &b, br#","c":"#, &c, b"}"].concat())
-            }
-            Self::Ten => Expected::any_order((1..=10).map(upstream::item).collect()),
-        }
-    }
 }
 
 impl Entry {
