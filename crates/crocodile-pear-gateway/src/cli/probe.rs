@@ -9,6 +9,7 @@ mod keep;
 mod link;
 mod measure;
 mod offer;
+mod open;
 mod progress;
 mod resume;
 mod table;
@@ -207,7 +208,7 @@ impl Probe {
         found.resolve = Some((cold, warm));
         found.addresses = addresses.clone();
         progress.say("connecting");
-        let tried = join_all(addresses.iter().map(|&address| dial::connect(address, limit))).await;
+        let tried = join_all(addresses.iter().map(|&address| open::connect(address, limit))).await;
         let mut good = None;
         for (address, outcome) in addresses.into_iter().zip(tried) {
             match outcome {

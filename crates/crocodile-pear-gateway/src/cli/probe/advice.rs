@@ -6,7 +6,7 @@ use crocodile_pear::spec::Decode;
 use crocodile_pear::upstream::{Call, Protocol};
 
 use super::dial::Dial;
-use super::found::Found;
+use super::found::{Advice, Found};
 use super::keep::Kept;
 use super::measure::Connection;
 use super::trouble::{Cause, Trouble, milliseconds, span};
@@ -17,14 +17,6 @@ use crate::config;
 
 /// Slower by less is what another run would find the other way round.
 const SLOWER: f64 = 1.1;
-
-/// What to write, and why.
-#[derive(Clone, Debug)]
-pub struct Advice {
-    /// One sentence.
-    pub why: String,
-    pub yaml: String,
-}
 
 pub fn advise(found: &Found, files: &Files) -> Advice {
     let (protocol, way) = choose(found);

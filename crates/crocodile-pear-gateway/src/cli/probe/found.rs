@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::Version;
 
-use super::advice::Advice;
 use super::certificate::Certificate;
 use super::keep::{Idle, Kept};
 use super::measure::{Cell, Connection, Statuses, part};
@@ -44,6 +43,14 @@ pub struct Found {
     pub problems: Vec<Trouble>,
     /// What is worth a word and no problem.
     pub notes: Vec<String>,
+}
+
+/// What to write, and why.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// One sentence.
+    pub why: String,
+    pub yaml: String,
 }
 
 impl Found {
