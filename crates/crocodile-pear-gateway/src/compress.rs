@@ -1,6 +1,7 @@
 //! Answers compressed on their way out: one stream each, delivered as their parts arrive.
 
 mod coded;
+mod deflate;
 mod encoder;
 mod fast;
 mod gzip;

@@ -3,12 +3,13 @@
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use bytes::Bytes;
-use crocodile_pear::error::{Error, Kind};
-use flate2::{Compress, Compression, FlushCompress, Status};
+use crocodile_pear::error::Error;
+use flate2::{Compress, Compression, FlushCompress};
 use zstd::stream::raw::{CParameter, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe::ParamSwitch;
 
 use super::Levels;
+use super::deflate::{ROOM, deflate, failed};
 use super::fast::Fast;
 use super::gzip::Gzip;
 use super::negotiate::Coding;
@@ -32,9 +33,6 @@ const ZSTD_FAST: [CParameter; 5] = [
     // Left out with long steps unless it is asked for.
     CParameter::LiteralCompressionMode(ParamSwitch::Enable),
 ];
-
-/// The room that is made for output at a time.
-const ROOM: usize = 16 << 10;
 
 /// Compresses what is written into it.
 pub enum Encoder {
@@ -179,25 +177,6 @@ fn zstd(level: u32) -> std::io::Result<zstd::stream::raw::Encoder<'static>> {
     }
     stream.set_parameter(CParameter::ChecksumFlag(true))?;
     Ok(stream)
-}
-
-/// None of these codecs fails on any input.
-fn failed(error: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Internal, format!("the answer cannot be compressed: {error}"))
-}
-
-/// Runs deflate until it has taken everything and has nothing left to say for this flush.
-pub fn deflate(stream: &mut Compress, mut bytes: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Result<(), Error> {
-    loop {
-        out.reserve(ROOM.min(bytes.len() / 2 + 64));
-        let before = stream.total_in();
-        let status = stream.compress_vec(bytes, out, flush).map_err(failed)?;
-        bytes = &bytes[(stream.total_in() - before) as usize..];
-        // With room left, it has said all that it has to say.
-        if status == Status::StreamEnd || (bytes.is_empty() && out.len() < out.capacity()) {
-            return Ok(());
-        }
-    }
 }
 
 /// Runs brotli over its block, which is empty then.

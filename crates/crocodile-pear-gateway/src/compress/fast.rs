@@ -3,7 +3,7 @@
 use crocodile_pear::error::Error;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
-use super::encoder::deflate;
+use super::deflate::deflate;
 use super::gzip::{HEADER, end, stored};
 use super::press::{BLOCK, Pressed, press};
 

@@ -3,7 +3,7 @@
 use crocodile_pear::error::Error;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
-use super::encoder::deflate;
+use super::deflate::deflate;
 
 /// No name, no time, no system.
 pub const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
