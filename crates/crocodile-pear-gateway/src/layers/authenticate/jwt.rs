@@ -3,6 +3,7 @@
 mod issuer;
 mod jws;
 mod key;
+mod keys;
 mod pem;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,8 @@ use serde_json::Map;
 
 use self::issuer::Issuer;
 use self::jws::{Jws, Refused, Verified};
-use self::key::{Accepted, Algorithm, KeySet};
+use self::key::{Accepted, Algorithm};
+use self::keys::KeySet;
 use super::method::{Judgement, Method, Outcome, bearer};
 use super::place::authorization;
 use super::remembered::{Hash, Remembered, hash, now};

@@ -11,7 +11,7 @@ use http::StatusCode;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::key::KeySet;
+use super::keys::KeySet;
 
 /// A token with an unknown `kid` makes the keys be fetched before their time, at most this often: issuers change keys
 /// rarely, and anybody can send such a token.

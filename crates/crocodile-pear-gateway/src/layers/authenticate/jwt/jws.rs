@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::key::{Algorithm, KeySet};
+use super::key::Algorithm;
+use super::keys::KeySet;
 use crate::strict;
 
 /// A token, taken apart. Nothing of it is proven yet.

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::super::remembered::{Remembered, hash, now};
 use super::Rules;
 use super::jws::{Jws, Verified};
-use super::key::{Algorithm, KeySet};
+use super::key::Algorithm;
+use super::keys::KeySet;
 
 /// Whether a token is let in by the algorithm that the key is for.
 fn accepted(key: &Value, token: &str) -> bool {

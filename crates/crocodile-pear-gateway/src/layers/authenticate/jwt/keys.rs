@@ -1,0 +1,78 @@
+//! The keys of an issuer, as a file or a URL has them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ring::digest;
+use serde_json::Value;
+
+use super::key::{Algorithm, Key};
+use super::pem;
+
+/// The keys of an issuer.
+pub struct KeySet {
+    keys: Vec<Key>,
+    /// Other sets have other numbers.
+    pub generation: u64,
+    /// What it was read from.
+    source: [u8; 32],
+}
+
+/// More keys than that are no key set.
+const MOST: usize = 256;
+
+/// So many keys are tried for a token that names none.
+const TRIED: usize = 16;
+
+impl KeySet {
+    /// Reads a JWK set, a single JWK, or public keys in PEM. The error says what is wrong, and quotes nothing of it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let keys = match pem::is(bytes) {
+            true => pem::keys(bytes)?,
+            false => json(bytes)?,
+        };
+        if keys.is_empty() {
+            let known = "RSA from 2048 bits on, P-256, P-384, Ed25519 and shared secrets";
+            return Err(format!("it has no key that can verify signatures; known are {known}"));
+        }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mut source = [0; 32];
+        source.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+        Ok(KeySet { keys, generation: NEXT.fetch_add(1, Ordering::Relaxed), source })
+    }
+
+    /// Whether both were read from the same bytes.
+    pub fn same(&self, other: &KeySet) -> bool {
+        self.source == other.source
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The keys that may have signed a token: those of its `kid`, or those without a name.
+    pub fn fitting<'a>(&'a self, kid: Option<&'a str>, algorithm: Algorithm) -> impl Iterator<Item = &'a Key> {
+        let named = kid.filter(|kid| self.keys.iter().any(|key| key.kid.as_deref() == Some(*kid)));
+        let fits = move |key: &&Key| match (named, kid) {
+            (Some(kid), _) => key.kid.as_deref() == Some(kid),
+            (None, Some(_)) => key.kid.is_none(),
+            (None, None) => true,
+        };
+        self.keys.iter().filter(fits).filter(move |key| key.serves(algorithm)).take(TRIED)
+    }
+}
+
+fn json(bytes: &[u8]) -> Result<Vec<Key>, String> {
+    let set: Value = serde_json::from_slice(bytes)
+        .map_err(|error| format!("it is neither JSON nor PEM (line {}, column {})", error.line(), error.column()))?;
+    if set.get("kty").is_some() {
+        return Ok(Key::read(&set).into_iter().collect());
+    }
+    let Some(keys) = set.get("keys").and_then(Value::as_array) else {
+        return Err("it has no list `keys`, as a JWK set has (RFC 7517)".to_owned());
+    };
+    if keys.len() > MOST {
+        return Err(format!("it has more than {MOST} keys"));
+    }
+    Ok(keys.iter().filter_map(Key::read).collect())
+}
