@@ -13,6 +13,7 @@ mod io;
 mod listen;
 mod occupancy;
 mod pace;
+mod provider;
 mod relay;
 mod reply;
 mod request;

@@ -11,7 +11,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
-use super::tls::provider;
+use super::provider::provider;
 
 /// The protocol in which an authority asks for a certificate that proves the name (RFC 8737).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";

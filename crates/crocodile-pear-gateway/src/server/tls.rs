@@ -23,12 +23,12 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 pub use self::acquired::Acquired;
 pub use self::client::{Demand, Distrust, Overdue, Trust};
 pub use self::counters::{Counters, Reason};
-pub(super) use self::identity::provider;
 pub use self::identity::{Day, Identity, Unfit};
 pub(super) use self::stream::Stream;
 
 use self::choice::Choice;
 use super::challenge::{ACME_TLS, Challenges};
+use super::provider::provider;
 
 /// The versions of HTTP that clients may choose, the preferred one first.
 const OFFERS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
@@ -195,7 +195,7 @@ fn bound(session: &mut ServerConnection) {
 
 impl Setup {
     fn config(&self, acquired: &[Arc<Acquired>], ticketer: Arc<dyn ProducesTickets>) -> Arc<ServerConfig> {
-        let builder = ServerConfig::builder_with_provider(Arc::new(identity::provider().clone()))
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider().clone()))
             .with_safe_default_protocol_versions()
             .expect("the provider has suites for every version");
         let builder = match &self.trust {

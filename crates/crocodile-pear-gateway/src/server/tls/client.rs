@@ -17,7 +17,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::x509::X509Name;
 
-use super::identity::{chain, moment, provider};
+use super::super::provider::provider;
+use super::identity::{chain, moment};
 
 /// Whether a client must show a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::super::provider::provider;
 
 /// A certificate with its chain and its key.
 #[derive(Clone, Debug)]
@@ -73,13 +74,6 @@ impl Identity {
 }
 
 const NONE: &str = "there is no certificate in this file";
-
-/// The cryptography of all listeners.
-pub fn provider() -> &'static CryptoProvider {
-    static PROVIDER: std::sync::LazyLock<CryptoProvider> =
-        std::sync::LazyLock::new(rustls::crypto::ring::default_provider);
-    &PROVIDER
-}
 
 /// The certificates of a file, at least one.
 pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
