@@ -62,7 +62,7 @@ pub struct Source {
     reaction: Arc<Reaction>,
 }
 
-/// What must be the same for a connection to outlive a reload.
+/// A reload keeps the connection if these have not changed.
 #[derive(Clone, PartialEq)]
 struct Identity {
     address: Address,

@@ -29,7 +29,7 @@ const LARGE: usize = 1 << 20;
 /// Bytes that a parsed document takes for each byte of its text. It is where a reservation begins; what is used is counted.
 const PARSED: u64 = 12;
 
-/// Some work, done or lent. What is done at once takes no room for what would have to be lent.
+/// Work that was done at once, or that a helper thread does. Small work needs no box.
 pub type Work<T> = Either<Ready<Result<T, Error>>, BoxFuture<'static, Result<T, Error>>>;
 
 /// Does some work: here and at once if it is small, else on a helper thread. `weight` is how many bytes it reads.

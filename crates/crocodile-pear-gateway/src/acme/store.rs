@@ -1,5 +1,5 @@
 //! The folder of one authority: its account, certificates with their keys, answers to challenges. Only the gateway's user may
-//! read it. Several gateways may share it: a file is replaced whole, and who orders holds a lock.
+//! read it. Several gateways may share it: a file is replaced as a whole, and the gateway that orders holds a lock.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
