@@ -3,8 +3,7 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
 use std::sync::Barrier;
 use std::thread;
 
@@ -12,8 +11,9 @@ use std::thread;
 #[path = "stage/stage.rs"]
 mod stage;
 
-use stage::client::{Client, Piece};
+use stage::client::Client;
 use stage::gateway::Gateway;
+use stage::shop::Shop;
 
 /// `ROUNDS=10000 cargo test --test identities` tries longer.
 fn rounds() -> usize {
@@ -36,42 +36,25 @@ endpoints:
 "#;
 
 /// Who asks is what is answered.
-fn upstream() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || listener.incoming().flatten().for_each(|stream| drop(thread::spawn(move || answer(stream)))));
-    address
-}
-
-fn answer(mut stream: TcpStream) -> Option<()> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    loop {
-        let (mut line, mut who) = (String::new(), String::new());
-        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-        let target = line.split(' ').nth(1)?.to_owned();
-        while line != "\r\n" {
-            line.clear();
-            reader.read_line(&mut line).ok()?;
-            if let Some(value) = line.strip_prefix("authorization: ") {
-                who = value.trim().to_owned();
-            }
-        }
-        let body = match target.split('?').next()? {
+fn shop() -> Shop {
+    Shop::open(|asked, stream| {
+        let who = asked.field("authorization");
+        let body = match asked.target.split('?').next().unwrap_or_default() {
             "/list" => r#"[{"id":1},{"id":2},{"id":1}]"#.to_owned(),
             "/me" => format!("{who:?}"),
             _ => format!(r#"[{{"id":1,"of":{who:?}}},{{"id":2,"of":{who:?}}}]"#),
         };
         let length = body.len();
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
-        stream.write_all([head, body].concat().as_bytes()).ok()?;
-    }
+        stream.write_all([head, body].concat().as_bytes())
+    })
 }
 
 #[test]
 fn two_clients_at_once_never_share_an_answer() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("identities.yaml");
     std::fs::write(&path, CONFIG).unwrap();
-    let shop = ("SHOP".to_owned(), upstream().to_string());
+    let shop = ("SHOP".to_owned(), shop().address.to_string());
     let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], [shop]).unwrap();
     let together = Barrier::new(2);
     let ask = &|who: &str| {
@@ -82,16 +65,8 @@ fn two_clients_at_once_never_share_an_answer() {
         for round in 0..rounds() {
             client.ask("GET", request.as_bytes()).unwrap();
             assert_eq!(client.head().unwrap().status, 200);
-            assert_eq!(rest(&mut client), wanted, "round {round}");
+            assert_eq!(client.rest().unwrap(), wanted.as_bytes(), "round {round}");
         }
     };
     thread::scope(|scope| ["anna", "bert"].map(|who| scope.spawn(move || ask(who))).map(|asked| asked.join().unwrap()));
-}
-
-fn rest(client: &mut Client) -> String {
-    let mut body = Vec::new();
-    while let Piece::Data(data) = client.piece().unwrap() {
-        body.extend(data);
-    }
-    String::from_utf8(body).unwrap()
 }

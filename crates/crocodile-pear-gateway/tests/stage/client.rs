@@ -22,6 +22,13 @@ pub struct Head {
     pub fields: Vec<(String, String)>,
 }
 
+impl Head {
+    /// The value of a field, named in lower case.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
 /// What comes of a body.
 #[derive(Debug)]
 pub enum Piece {
@@ -150,6 +157,18 @@ impl Client {
         let data = self.held.drain(..size).collect();
         self.held.drain(..2);
         Ok(Piece::Data(data))
+    }
+
+    /// Reads the rest of the body, which must end well.
+    pub fn rest(&mut self) -> Result<Vec<u8>, String> {
+        let mut body = Vec::new();
+        loop {
+            match self.piece()? {
+                Piece::Data(data) => body.extend(data),
+                Piece::End(_) => return Ok(body),
+                Piece::Broken(how) => return Err(how),
+            }
+        }
     }
 
     /// Whether the gateway ends the connection, with nothing more to say.

@@ -6,6 +6,7 @@ pub mod gateway;
 pub mod play;
 pub mod schema;
 pub mod script;
+pub mod shop;
 pub mod upstream;
 
 use std::time::Duration;

@@ -1,0 +1,72 @@
+//! A gateway before a shop, and a client that asks.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::stage::client::{Client, Head};
+use crate::stage::gateway::Gateway;
+use crate::stage::shop::Shop;
+
+static SCENES: AtomicUsize = AtomicUsize::new(0);
+
+pub struct Scene {
+    pub gateway: Gateway,
+    admin: SocketAddr,
+    client: Client,
+}
+
+/// An answer, as it came.
+pub struct Answer {
+    pub head: Head,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn field(&self, name: &str) -> &str {
+        self.head.field(name).unwrap_or_default()
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+impl Scene {
+    /// `config` without `listen`, and with `${SHOP}` for the upstream.
+    pub fn new(config: &str, shop: &Shop) -> Self {
+        let name = format!("cache_{}.yaml", SCENES.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
+        let shop = ("SHOP".to_owned(), shop.address.to_string());
+        let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], [shop]).unwrap();
+        let line = gateway.logged("*health and metrics on http://*").unwrap();
+        let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let client = Client::connect(gateway.address).unwrap();
+        Scene { gateway, admin, client }
+    }
+
+    /// Asks on the kept connection, with these lines of fields.
+    pub fn get(&mut self, target: &str, fields: &str) -> Answer {
+        get(&mut self.client, target, fields)
+    }
+
+    /// The sum of a metric over its labels.
+    pub fn metric(&self, name: &str) -> u64 {
+        let page = get(&mut Client::connect(self.admin).unwrap(), "/metrics", "host: test\r\n");
+        let samples = page.text().lines().filter(|line| line.starts_with(name));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+}
+
+/// Asks, and reads all of the answer.
+pub fn get(client: &mut Client, target: &str, fields: &str) -> Answer {
+    ask(client, target, fields);
+    let head = client.head().unwrap();
+    Answer { head, body: client.rest().unwrap() }
+}
+
+/// Asks.
+pub fn ask(client: &mut Client, target: &str, fields: &str) {
+    client.ask("GET", format!("GET {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
+}
