@@ -10,8 +10,10 @@ mod media;
 mod negotiate;
 mod pool;
 mod press;
+mod recorded;
 mod sample;
 
+use crocodile_pear::cache::{Copy, Kept, Making};
 use crocodile_pear::flow::{Body, OF_BYTES, Pulled};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
@@ -23,6 +25,7 @@ use coded::Coded;
 use encoder::Encoder;
 use held::Held;
 use negotiate::Choice;
+use recorded::Recorded;
 
 use crate::respond::untold;
 
@@ -74,30 +77,41 @@ pub struct Compressor {
 
 impl Compressor {
     /// Makes of an answer what the client would have. One that is whole leaves with its length, and never longer than it
-    /// was; one that still comes is looked at first: then there is something to wait for.
+    /// was; one that still comes is looked at first: then there is something to wait for. Of one that is `kept` the copy is
+    /// taken, or made for all who ask later.
     pub fn code<'a>(
         &'a self,
         response: &'a mut Response<Body>,
         request: &HeaderMap,
+        kept: Option<&Kept>,
     ) -> Option<impl Future<Output = ()> + Send + 'a> {
         let length = told(response).or_else(|| response.body().length());
         let choice = self.offer(response, request, length);
         let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return None };
         let wanted = Wanted { coding, asked: matches!(choice, Choice::Only(_)) };
+        let kept = kept.filter(|kept| kept.is_all_of(response.body()));
+        if kept.is_some_and(|kept| take(response, kept, wanted)) {
+            return None;
+        }
+        let copy = kept.and_then(|kept| kept.begin(coding.word()));
         match std::mem::replace(response.body_mut(), Body::empty()) {
-            Body::Bytes(bytes) => self.code_whole(response, bytes, wanted),
-            Body::Json(raw) => self.code_whole(response, raw.bytes().clone(), wanted),
-            Body::Pulled(body) => return Some(self.code_rest(response, body, length, wanted)),
+            Body::Bytes(bytes) => self.code_whole(response, bytes, wanted, copy),
+            Body::Json(raw) => self.code_whole(response, raw.bytes().clone(), wanted, copy),
+            Body::Pulled(body) => return Some(self.code_rest(response, body, length, wanted, copy)),
             other => *response.body_mut() = other,
         }
         None
     }
 
-    fn code_whole(&self, response: &mut Response<Body>, bytes: Bytes, wanted: Wanted) {
+    fn code_whole(&self, response: &mut Response<Body>, bytes: Bytes, wanted: Wanted, copy: Option<Making>) {
         let coded = match (bytes.len() as u64) < self.min_size.max(1) && !wanted.asked {
             true => None,
             false => Encoder::new(wanted.coding, &self.small).and_then(|mut encoder| encoder.whole(&bytes).ok()),
         };
+        if let (Some(mut copy), Some(coded)) = (copy, &coded) {
+            copy.push(coded);
+            copy.finish(None);
+        }
         let coded = coded.filter(|coded| coded.len() < bytes.len() || wanted.asked);
         if coded.is_some() {
             describe(response.headers_mut(), wanted.coding);
@@ -105,19 +119,29 @@ impl Compressor {
         *response.body_mut() = Body::Bytes(coded.unwrap_or(bytes));
     }
 
-    async fn code_rest(&self, response: &mut Response<Body>, body: Pulled, length: Option<u64>, wanted: Wanted) {
+    async fn code_rest(
+        &self,
+        response: &mut Response<Body>,
+        body: Pulled,
+        length: Option<u64>,
+        wanted: Wanted,
+        copy: Option<Making>,
+    ) {
         let held = Held::look(body, length, self.min_size).await;
         if let Some(bytes) = held.whole() {
-            return self.code_whole(response, bytes, wanted);
+            return self.code_whole(response, bytes, wanted, copy);
         }
         let few = length.is_some_and(|length| length <= FEW);
         let levels = if few { &self.small } else { &self.large };
-        *response.body_mut() = Body::Pulled(match Encoder::new(wanted.coding, levels) {
-            Some(encoder) => {
-                describe(response.headers_mut(), wanted.coding);
-                Box::pin(Coded::new(held.pulled(), encoder))
-            }
-            None => held.pulled(),
+        let Some(encoder) = Encoder::new(wanted.coding, levels) else {
+            *response.body_mut() = Body::Pulled(held.pulled());
+            return;
+        };
+        describe(response.headers_mut(), wanted.coding);
+        let coded = Coded::new(held.pulled(), encoder);
+        *response.body_mut() = Body::Pulled(match copy {
+            None => Box::pin(coded),
+            Some(copy) => Box::pin(Recorded::new(coded, copy)),
         });
     }
 
@@ -171,6 +195,19 @@ impl Compressor {
     fn takes(&self, headers: &HeaderMap) -> bool {
         let Some(written) = headers.get(CONTENT_TYPE) else { return false };
         self.types.iter().any(|media| media.matches(written.as_bytes()))
+    }
+}
+
+/// Gives the copy in this coding, if there is one; the answer as it is, where that would not be smaller.
+fn take(response: &mut Response<Body>, kept: &Kept, wanted: Wanted) -> bool {
+    match kept.copy(wanted.coding.word()) {
+        Some(Copy::Made(body)) => {
+            describe(response.headers_mut(), wanted.coding);
+            *response.body_mut() = body.read();
+            true
+        }
+        Some(Copy::Useless) => !wanted.asked,
+        None => false,
     }
 }
 

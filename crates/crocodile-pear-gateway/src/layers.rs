@@ -119,7 +119,8 @@ layers! {
     adapt: Adapt,
     // What the pipeline gets is valid, also where an older version was made into it.
     validate: Validate,
-    // A copy of the answer that a layer further in has is plain, and is compressed for each client in its own way.
+    // What a layer further in has is plain, and is compressed for each client in its own way. Of what caches keep, each coding is
+    // made once.
     compress: Compress,
     // The timers are those of the pipeline alone.
     timing: Timing,

@@ -20,6 +20,7 @@ pub fn show(cache: &Store) -> Response<Body> {
         "entries": seen.entries, "bytes": seen.bytes, "max_bytes": seen.bound,
         "hits": seen.hits, "misses": seen.misses, "stored": seen.insertions,
         "evicted": seen.evictions, "refused": seen.refused, "purges": seen.purges,
+        "copies_made": seen.copies, "copies_used": seen.copied,
     }))
 }
 

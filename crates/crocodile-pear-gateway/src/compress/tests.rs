@@ -63,7 +63,7 @@ fn compressor() -> Compressor {
 /// The answer as the client would have it.
 async fn wrap(compressor: &Compressor, response: Response<Pulled>, request: &HeaderMap) -> Response<Pulled> {
     let mut response = response.map(Body::Pulled);
-    if let Some(coded) = compressor.code(&mut response, request) {
+    if let Some(coded) = compressor.code(&mut response, request, None) {
         coded.await;
     }
     response.map(|body| body.into_pulled().expect("bytes"))

@@ -118,7 +118,7 @@ mod tests {
             let mut response = http::Response::new(crocodile_pear::flow::Body::Bytes(users.clone()));
             response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
             let asked = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(coding))]);
-            assert!(compressor.code(&mut response, &asked).is_none(), "it is at hand");
+            assert!(compressor.code(&mut response, &asked, None).is_none(), "it is at hand");
             let size = response.body().length().expect("bytes") as usize;
             assert!(size <= most, "{coding}: {size}");
         }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crocodile_pear::cache::{
-    Cache, CacheSpec, Fetch, Fetching, Gained, Key, Parts, QueryOrder, Question, Reply, Rules, SharedBody, Standing,
-    Store, Tags, spec::sorted, tags,
+    Cache, CacheSpec, Entry, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Rules, SharedBody, Shelf,
+    Standing, Store, Tags, spec::sorted, tags,
 };
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Answer, Body};
@@ -16,7 +16,7 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::layer::{Around, Compile, Layer, Rest, Spec, Verdict};
 use crate::respond;
@@ -145,9 +145,16 @@ impl Layer for Keeper {
             Ok(key) => key,
             Err(error) => return Verdict::Answer(respond::fail(&error)),
         };
+        let shelf = scope.extensions().get::<Arc<Shelf>>().map(|shelf| (shelf, key.clone()));
+        let leave = move |entry: Option<Arc<Entry>>| {
+            if let (Some((shelf, key)), Some(entry)) = (shelf, entry) {
+                shelf.leave(self.cache.kept(key, entry));
+            }
+        };
         let question = Question { method: scope.call_method(), key, headers: scope.headers(), private };
         match self.cache.look(question) {
-            (Reply::Answer(answer, _), behind) => {
+            (Reply::Answer(answer, entry), behind) => {
+                leave(entry);
                 if let Some(errand) = behind {
                     let fetch = Box::new(self.pipeline(scope, rest));
                     self.cache.refresh(errand, scope.headers().clone(), fetch);
@@ -157,7 +164,12 @@ impl Layer for Keeper {
             (Reply::Fetch(errand), _) => {
                 let (fetch, headers) = (Box::new(self.pipeline(scope, rest)), scope.headers().clone());
                 Verdict::Wait(Box::pin(async move {
-                    Some(told(self.cache.fetch(errand, headers, scope.deadline(), fetch).await, scope))
+                    let fetched = self.cache.fetch(errand, headers, scope.deadline(), fetch).await;
+                    let answer = fetched.map(|(answer, entry)| {
+                        leave(entry);
+                        answer
+                    });
+                    Some(respond::respond(Some(answer), scope))
                 }))
             }
         }
@@ -173,10 +185,6 @@ impl Layer for Keeper {
         }
         Some(text)
     }
-}
-
-fn told(fetched: Fetching, scope: &Arc<Scope>) -> Response<Body> {
-    respond::respond(Some(fetched.map(|(answer, _)| answer)), scope)
 }
 
 /// Whether the request has a body.

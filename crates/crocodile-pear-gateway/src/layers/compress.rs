@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use crocodile_pear::cache::{Shelf, Source};
 use crocodile_pear::flow::Body;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Field, Located, Size};
+use http::header::ACCEPT_ENCODING;
 use http::{Method, Response};
 
 use crate::compress::{self, Coding, Compressor, LARGE, Levels, Media, SMALL};
-use crate::layer::{Compile, Layer, Passage, Spec};
+use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
 
 spec! {
     /// Compresses answers for clients that ask for it with `Accept-Encoding`. Written short as `on`, with all defaults,
@@ -86,24 +88,48 @@ impl Spec for Compress {
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Compressor>> {
         self.ready(cx.problems).map(Arc::new)
     }
+
+    fn around(ready: &Arc<Compressor>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        let proxy = at.plan.is_some_and(|plan| plan.is_proxy());
+        let source = if proxy { Source::Call } else { Source::Endpoint };
+        Some(Arc::new(Compressing { compressor: ready.clone(), source }))
+    }
 }
 
-impl Layer for Compressor {
+/// Nothing is asked of it before it stands around an endpoint.
+impl Layer for Compressor {}
+
+/// What compresses the answers of one endpoint, or of those that none serves.
+struct Compressing {
+    compressor: Arc<Compressor>,
+    /// Whose answers are left for us by caches.
+    source: Source,
+}
+
+impl Layer for Compressing {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        if scope.headers().contains_key(ACCEPT_ENCODING) {
+            scope.extensions_mut().insert(Arc::new(Shelf::new(self.source)));
+        }
+        Verdict::Pass
+    }
+
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         // An upstream was asked for the head alone.
         if *scope.call_method() == Method::HEAD {
-            self.tell(response, scope.headers());
+            self.compressor.tell(response, scope.headers());
             return Passage::Done;
         }
-        match self.code(response, scope.headers()) {
+        let kept = scope.extensions().get::<Arc<Shelf>>().and_then(|shelf| shelf.kept());
+        match self.compressor.code(response, scope.headers(), kept) {
             None => Passage::Done,
             Some(coded) => Passage::Wait(Box::pin(coded)),
         }
     }
 
     fn outline(&self) -> Option<String> {
-        let words: Vec<&str> = self.codings.iter().map(|coding| coding.word()).collect();
-        let size = Size(self.min_size).written()?;
+        let words: Vec<&str> = self.compressor.codings.iter().map(|coding| coding.word()).collect();
+        let size = Size(self.compressor.min_size).written()?;
         Some(format!("{} for clients that ask, from {} on", words.join(", "), size.as_str()?))
     }
 }

@@ -42,7 +42,7 @@ const SHARED: [(&str, &str, ReadShared); 5] = [
 
 type Read = fn(&Counters) -> u64;
 
-const CACHE: [(&str, &str, &str, Read); 9] = [
+const CACHE: [(&str, &str, &str, Read); 11] = [
     ("crocodile_pear_cache_entries", "gauge", "Answers that caches keep.", |seen| seen.entries),
     ("crocodile_pear_cache_bytes", "gauge", "Memory that caches take, with heads, keys and index.", |seen| seen.bytes),
     ("crocodile_pear_cache_max_bytes", "gauge", "Memory that caches may take (`store.memory`).", |seen| seen.bound),
@@ -59,4 +59,13 @@ const CACHE: [(&str, &str, &str, Read); 9] = [
         "Answers that were not stored because they are too large or were purged while they were fetched.",
         |seen| seen.refused,
     ),
+    (
+        "crocodile_pear_cache_copies_made_total",
+        "counter",
+        "Compressed copies of stored bodies that were made.",
+        |seen| seen.copies,
+    ),
+    ("crocodile_pear_cache_copies_used_total", "counter", "Answers that were sent with such a copy.", |seen| {
+        seen.copied
+    }),
 ];

@@ -110,23 +110,25 @@ impl SharedBody {
 
     /// All of it, for one reader, who gets what is here at once, and waits for what is not.
     pub fn read(&self) -> Body {
+        match (self.whole(), &self.0) {
+            (None, Form::Pieces(shared)) => Body::Pulled(Box::pin(Reader::new(shared.clone(), 0, u64::MAX))),
+            (bytes, _) => Body::Bytes(bytes.unwrap_or_default()),
+        }
+    }
+
+    /// All of it, where it is here in one piece and nothing follows it.
+    pub(super) fn whole(&self) -> Option<Bytes> {
         match &self.0 {
-            Form::Whole(bytes) => Body::Bytes(bytes.clone()),
-            Form::Pieces(shared) => match shared.complete.get().and_then(Complete::whole) {
-                Some(bytes) => Body::Bytes(bytes),
-                None => Body::Pulled(Box::pin(Reader::new(shared.clone(), 0, u64::MAX))),
-            },
+            Form::Whole(bytes) => Some(bytes.clone()),
+            Form::Pieces(shared) => shared.complete.get().and_then(Complete::whole),
         }
     }
 
     /// The bytes from `start` to before `end`, for one reader.
     pub fn read_range(&self, start: u64, end: u64) -> Body {
-        match &self.0 {
-            Form::Whole(bytes) => Body::Bytes(slice(bytes, start, end)),
-            Form::Pieces(shared) => match shared.complete.get().and_then(Complete::whole) {
-                Some(bytes) => Body::Bytes(slice(&bytes, start, end)),
-                None => Body::Pulled(Box::pin(Reader::new(shared.clone(), start, end))),
-            },
+        match (self.whole(), &self.0) {
+            (None, Form::Pieces(shared)) => Body::Pulled(Box::pin(Reader::new(shared.clone(), start, end))),
+            (bytes, _) => Body::Bytes(slice(&bytes.unwrap_or_default(), start, end)),
         }
     }
 

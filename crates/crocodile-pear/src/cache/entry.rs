@@ -1,12 +1,12 @@
 //! One kept answer: its head, its body, and what it depends on.
 
 use std::mem::size_of;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::SharedBody;
+use super::copies::Copies;
 use super::policy::Terms;
 use super::purge::Name;
 
@@ -27,10 +27,6 @@ pub struct Entry {
     /// The same body in codings.
     pub copies: Copies,
 }
-
-/// Coded copies of a body, each made once.
-#[derive(Default)]
-pub struct Copies(Mutex<Vec<(&'static str, Bytes)>>);
 
 /// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
 pub type Selector = Box<[(HeaderName, Option<Box<[u8]>>)]>;
@@ -91,22 +87,6 @@ const FIELD: usize = 112;
 const NAME: usize = 64;
 
 impl Entry {
-    /// The body in this coding, if a copy is kept.
-    pub fn copy(&self, coding: &str) -> Option<Bytes> {
-        let copies = self.copies.0.lock().unwrap_or_else(PoisonError::into_inner);
-        copies.iter().find(|(known, _)| *known == coding).map(|(_, bytes)| bytes.clone())
-    }
-
-    /// Sets the copy in this coding, unless there is one.
-    pub(crate) fn set_copy(&self, coding: &'static str, bytes: Bytes) -> bool {
-        let mut copies = self.copies.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = copies.iter().all(|(known, _)| *known != coding);
-        if new {
-            copies.push((coding, bytes));
-        }
-        new
-    }
-
     /// The bytes of memory that it takes, with its body.
     pub(crate) fn cost(&self) -> usize {
         let fields = |headers: &HeaderMap| {
@@ -123,20 +103,8 @@ impl Entry {
             + self.selector.iter().map(selector).sum::<usize>()
             + size_of_val(&*self.tags.0)
             + self.body.cost()
-            + self
-                .copies
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .iter()
-                .map(|(_, bytes)| copy_cost(bytes))
-                .sum::<usize>()
+            + self.copies.cost()
     }
-}
-
-/// The bytes of memory that a coded copy takes.
-pub(crate) fn copy_cost(bytes: &Bytes) -> usize {
-    bytes.len() + 2 * size_of::<(&str, Bytes)>() + 64
 }
 
 fn extra(name: &HeaderName) -> usize {

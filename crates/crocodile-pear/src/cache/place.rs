@@ -14,6 +14,7 @@ use super::control::RequestControl;
 use super::date::Moment;
 use super::entry::{Entry, Selector, Tags};
 use super::flight::{Flights, Joined, Landed, Landing, Leading, Origin, Which};
+use super::kept::Kept;
 use super::key::Key;
 use super::parts::Parts;
 use super::policy::{self, Lifetimes, Personal, Reason, Use};
@@ -142,6 +143,11 @@ impl Cache {
     /// What the configuration says.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// What is kept, as it was given to a request with this key.
+    pub fn kept(&self, key: Key, entry: Arc<Entry>) -> Kept {
+        Kept::new(self.store.clone(), key, entry)
     }
 
     pub(super) fn store(&self) -> &Store {

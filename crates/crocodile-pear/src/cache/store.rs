@@ -7,9 +7,8 @@ mod shard;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use bytes::Bytes;
-
 use self::shard::{Held, Shard};
+use super::copies::Copy;
 use super::entry::Entry;
 use super::key::Key;
 use super::purge::{Mark, Name, Purge, PurgeMode, Purges, Subject, Verdict};
@@ -33,6 +32,14 @@ pub struct Store {
     evictions: AtomicU64,
     purged: AtomicU64,
     refused: AtomicU64,
+    copies: AtomicU64,
+    copied: AtomicU64,
+}
+
+/// Bytes of the bound that are taken for what is still being made. What is not used is given back.
+pub(super) struct Room {
+    store: Arc<Store>,
+    bytes: usize,
 }
 
 /// A shard on a cache line of its own.
@@ -80,6 +87,10 @@ pub struct Counters {
     pub purges: u64,
     /// Entries that were not kept: purged while they were fetched, or too large.
     pub refused: u64,
+    /// Coded copies that were made of bodies that are kept, or found to be of no use.
+    pub copies: u64,
+    /// Answers that had such a copy.
+    pub copied: u64,
 }
 
 /// A core rarely meets another one in a shard, and a shard still has thousands of entries.
@@ -113,6 +124,8 @@ impl Store {
             evictions: AtomicU64::default(),
             purged: AtomicU64::default(),
             refused: AtomicU64::default(),
+            copies: AtomicU64::default(),
+            copied: AtomicU64::default(),
         }
     }
 
@@ -282,21 +295,27 @@ impl Store {
         gone.is_some()
     }
 
-    /// Keeps a coded copy of the body beside the entry, if the entry is still kept and there is room.
-    pub fn keep_copy(&self, key: &Key, entry: &Arc<Entry>, coding: &'static str, bytes: Bytes) -> bool {
-        let cost = super::entry::copy_cost(&bytes);
-        if entry.copy(coding).is_some() || !self.reserve(cost) {
-            return false;
+    /// Keeps a coded copy of the body beside the entry, if the entry is still kept and there is room. `room` has some for it.
+    pub(super) fn keep_copy(&self, key: &Key, entry: &Arc<Entry>, coding: &'static str, copy: Copy, mut room: Room) {
+        let cost = copy.cost();
+        if !room.fit(cost) {
+            return;
         }
-        let part = self.part(key);
-        let mut shard = part.lock();
+        let mut shard = self.part(key).lock();
         let at = shard.find(key, |other| std::ptr::eq(other, &raw const **entry));
-        let kept = at.is_some_and(|at| shard.grow(at, cost, || entry.set_copy(coding, bytes)));
-        drop(shard);
-        if !kept {
-            self.release(cost);
+        if at.is_some_and(|at| shard.grow(at, cost)) {
+            entry.copies.set(coding, copy);
+            // From here on the entry has it.
+            room.bytes = 0;
+            self.copies.fetch_add(1, Ordering::Relaxed);
         }
-        kept
+        // What is not kept is freed without the lock.
+        drop(shard);
+    }
+
+    /// A copy was given.
+    pub(super) fn count_copied(&self) {
+        self.copied.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Purges: from here on nobody is given what it is about, nor is what is being fetched kept.
@@ -390,6 +409,8 @@ impl Store {
             evictions: load(&self.evictions),
             purges: load(&self.purged),
             refused: load(&self.refused),
+            copies: load(&self.copies),
+            copied: load(&self.copied),
         }
     }
 
@@ -508,6 +529,38 @@ impl Store {
             drop(shard);
             at = stop;
         }
+    }
+}
+
+impl Room {
+    /// None yet.
+    pub fn new(store: Arc<Store>) -> Self {
+        Room { store, bytes: 0 }
+    }
+
+    /// Takes so many bytes more; not, if there are not as many.
+    pub fn grow(&mut self, more: usize) -> bool {
+        let fits = self.bytes + more <= self.store.largest() && self.store.reserve(more);
+        self.bytes += if fits { more } else { 0 };
+        fits
+    }
+
+    /// Takes exactly so many.
+    fn fit(&mut self, bytes: usize) -> bool {
+        match self.bytes.checked_sub(bytes) {
+            None => self.grow(bytes - self.bytes),
+            Some(less) => {
+                self.store.release(less);
+                self.bytes = bytes;
+                true
+            }
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.store.release(self.bytes);
     }
 }
 

@@ -9,8 +9,9 @@ use http::{Method, StatusCode};
 use http_body::Body as _;
 use tokio::sync::oneshot;
 
+use super::copies::Copies;
 use super::date::Moment;
-use super::entry::{Copies, Entry, MOST_TAGS, Tags, compact};
+use super::entry::{Entry, MOST_TAGS, Tags, compact};
 use super::flight::{Landed, Landing, Leading, Origin};
 use super::parts::{self, Parts};
 use super::place::{Cache, Errand, Fetch, Gained, Standing, resolve};
@@ -171,7 +172,7 @@ impl Trip {
             tags: tags::of(headers).union(&stale.tags),
             terms,
             body: stale.body.clone(),
-            copies: Copies::default(),
+            copies: stale.copies.share(),
         };
         let entry = Arc::new(entry);
         match stored {

@@ -7,8 +7,9 @@ use flate2::Crc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::SharedBody;
+use super::copies::Copies;
 use super::date::Moment;
-use super::entry::{Copies, Entry, MOST_TAGS, Tags};
+use super::entry::{Entry, MOST_TAGS, Tags};
 use super::policy::Terms;
 
 /// The form of the bytes. Another form has another number; a gateway of another version reads it as a miss.

@@ -11,7 +11,8 @@ use super::{Begun, Call, Root, Upstream, UpstreamSpec, chain};
 use crate::cache::date::Moment;
 use crate::cache::policy::{Fetched, Personal};
 use crate::cache::{
-    Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, SharedBody, Standing, Tags, tags,
+    Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, SharedBody, Shelf, Standing, Tags,
+    tags,
 };
 use crate::error::Error;
 use crate::flow::Answer;
@@ -47,6 +48,8 @@ pub struct Keeping {
     personal: Personal,
     /// The answer that it is a part of.
     parts: Option<Arc<Parts>>,
+    /// Where what is given is left, if it is all that the client gets.
+    shelf: Option<Arc<Shelf>>,
 }
 
 /// What tells of one hop. Answers do not depend on it, or say so.
@@ -117,7 +120,8 @@ impl Upstream {
         if self.cached.is_none() && parts.is_none() {
             return Ok(None);
         }
-        let mut keeping = Keeping { parts, ..Keeping::default() };
+        let shelf = scope.extensions().get::<Arc<Shelf>>().filter(|shelf| shelf.takes_calls()).cloned();
+        let mut keeping = Keeping { parts, shelf, ..Keeping::default() };
         for name in headers.keys().filter(|name| !OF_A_HOP.contains(name)) {
             keeping.note(scope, name, headers);
         }
@@ -193,6 +197,7 @@ pub(super) fn begin(upstream: Arc<Upstream>, mut call: Call) -> Begun {
         return Begun::Boxed(Box::pin(uncached(upstream, call, keeping)));
     };
     let key = cached.key_of(&upstream, &call, &keeping);
+    let shelved = keeping.shelf.is_some().then(|| key.clone());
     let question = Question { method: &call.method, key, headers: &call.headers, private: keeping.private };
     match cached.cache.look(question) {
         (Reply::Answer(answer, entry), behind) => {
@@ -202,9 +207,10 @@ pub(super) fn begin(upstream: Arc<Upstream>, mut call: Call) -> Begun {
                 cached.cache.refresh(errand, headers, Box::new(fetch));
             }
             keeping.note_kept(&answer, entry.as_deref());
+            keeping.leave(&cached.cache, shelved, entry);
             Begun::Kept(Box::new(upstream.adopt(answer)))
         }
-        (Reply::Fetch(errand), _) => Begun::Boxed(Box::pin(fetch(cached, upstream, call, keeping, errand))),
+        (Reply::Fetch(errand), _) => Begun::Boxed(Box::pin(fetch(cached, upstream, call, keeping, shelved, errand))),
     }
 }
 
@@ -213,6 +219,7 @@ async fn fetch(
     upstream: Arc<Upstream>,
     call: Call,
     keeping: Box<Keeping>,
+    shelved: Option<Key>,
     errand: Box<Errand>,
 ) -> Result<Answer, Error> {
     let (headers, deadline) = (call.headers.clone(), call.deadline);
@@ -220,6 +227,7 @@ async fn fetch(
     match cached.cache.fetch(errand, headers, deadline, Box::new(fetch)).await {
         Ok((answer, entry)) => {
             keeping.note_kept(&answer, entry.as_deref());
+            keeping.leave(&cached.cache, shelved, entry);
             Ok(upstream.adopt(answer))
         }
         Err(error) => {
@@ -248,6 +256,13 @@ async fn make(upstream: &Arc<Upstream>, call: Call) -> Result<Answer, Error> {
 }
 
 impl Keeping {
+    /// Leaves what is given, where somebody wants to know.
+    fn leave(&self, cache: &Cache, key: Option<Key>, entry: Option<Arc<Entry>>) {
+        if let (Some(shelf), Some(key), Some(entry)) = (&self.shelf, key, entry) {
+            shelf.leave(cache.kept(key, entry));
+        }
+    }
+
     /// Notes the answer as a part of another one.
     fn note_kept(&self, answer: &Answer, entry: Option<&Entry>) {
         let Some(parts) = &self.parts else { return };

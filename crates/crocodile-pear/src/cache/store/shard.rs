@@ -93,11 +93,11 @@ impl Shard {
         self.slots.release(at)
     }
 
-    /// An entry takes more memory, if the change is made.
-    pub fn grow(&mut self, at: u32, cost: usize, change: impl FnOnce() -> bool) -> bool {
+    /// An entry takes more memory, if it is there.
+    pub fn grow(&mut self, at: u32, cost: usize) -> bool {
         let Some(slot) = self.slots.get_mut(at) else { return false };
         let main = slot.main;
-        let Some(held) = slot.value.as_deref_mut().filter(|_| change()) else { return false };
+        let Some(held) = slot.value.as_deref_mut() else { return false };
         held.cost += cost;
         let queue = if main { &mut self.main } else { &mut self.small };
         queue.bytes += cost;

@@ -1,10 +1,11 @@
 //! The store, from outside.
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::*;
 use crate::cache::policy::Terms;
-use crate::cache::{Entry, SharedBody, Tags};
+use crate::cache::{Entry, Kept, SharedBody, Tags};
 
 fn entry(body: &[u8], tags: &[&str]) -> Arc<Entry> {
     Arc::new(Entry {
@@ -105,18 +106,53 @@ fn what_has_tags_is_stale_while_their_source_is_lost() {
 
 #[test]
 fn a_coded_copy_is_kept_once_and_counted() {
-    let store = Store::new(1 << 20);
-    let entry = entry(b"body", &[]);
+    let store = Arc::new(Store::new(1 << 20));
+    let entry = entry(&[0; 5000], &[]);
     assert!(store.insert(store.mark(), &key("/1"), entry.clone()));
     let before = store.counters().bytes;
-    assert!(store.keep_copy(&key("/1"), &entry, "gzip", Bytes::from(vec![0; 1000])));
-    assert!(!store.keep_copy(&key("/1"), &entry, "gzip", Bytes::from(vec![0; 1000])));
-    assert_eq!(entry.copy("gzip").map(|copy| copy.len()), Some(1000));
+    let kept = Kept::new(store.clone(), key("/1"), entry.clone());
+    make(&kept, 1000);
+    assert!(kept.begin("gzip").is_none());
+    assert!(matches!(kept.copy("gzip"), Some(Copy::Made(copy)) if copy.length() == Some(1000)));
     assert!(store.counters().bytes >= before + 1000);
     store.remove(&key("/1"));
-    let empty = Store::new(1 << 20);
-    assert!(store.counters().bytes < before && empty.counters().bytes == 0);
-    assert!(!store.keep_copy(&key("/1"), &entry, "br", Bytes::from(vec![0; 1000])));
+    assert!(store.counters().bytes < before);
+    // It is not kept any more.
+    let mut late = kept.begin("br").expect("nobody makes it");
+    late.push(&Bytes::from(vec![0; 1000]));
+    late.finish(None);
+    assert!(kept.copy("br").is_none() && store.counters().bytes < before);
+}
+
+/// Makes a copy of so many bytes.
+fn make(kept: &Kept, length: usize) {
+    if let Some(mut making) = kept.begin("gzip") {
+        making.push(&Bytes::from(vec![0; length]));
+        making.finish(None);
+    }
+}
+
+#[test]
+fn a_copy_that_is_given_up_takes_nothing_and_is_begun_again() {
+    let store = Arc::new(Store::new(1 << 20));
+    let entry = entry(&[0; 5000], &[]);
+    assert!(store.insert(store.mark(), &key("/1"), entry.clone()));
+    let before = store.counters().bytes;
+    let kept = Kept::new(store.clone(), key("/1"), entry);
+    let mut making = kept.begin("gzip").expect("nobody makes it");
+    assert!(kept.begin("gzip").is_none());
+    making.push(&Bytes::from(vec![0; 4000]));
+    assert!(store.counters().bytes >= before + 4000);
+    drop(making);
+    assert_eq!(store.counters().bytes, before);
+    // One that is as long as the body is of no use; that is known from then on.
+    make(&kept, 5000);
+    assert!(matches!(kept.copy("gzip"), Some(Copy::Useless)));
+    // One that is too large for the store is not kept.
+    let mut large = kept.begin("br").expect("nobody makes it");
+    (0..100).for_each(|_| large.push(&Bytes::from(vec![0; 10_000])));
+    large.finish(None);
+    assert!(kept.copy("br").is_none() && store.counters().bytes < before + 1000);
 }
 
 #[test]
@@ -166,7 +202,7 @@ impl Dice {
 #[test]
 fn the_counted_bytes_never_pass_the_bound() {
     const BOUND: usize = 2 << 20;
-    let store = Store::new(BOUND);
+    let store = Arc::new(Store::new(BOUND));
     let mut dice = Dice(7);
     for round in 0..60_000_u64 {
         let path = format!("/{}", dice.below(20_000));
@@ -183,7 +219,7 @@ fn the_counted_bytes_never_pass_the_bound() {
             7 => drop(store.find(&key(&path), |_| true)),
             9 => {
                 if let Some(found) = store.find(&key(&path), |_| true) {
-                    store.keep_copy(&key(&path), &found.entry, "br", Bytes::from(vec![0; 300]));
+                    make(&Kept::new(store.clone(), key(&path), found.entry), 300);
                 }
             }
             _ => drop(store.insert(store.mark(), &key(&path), entry)),

@@ -1,0 +1,104 @@
+//! What is kept, as it was given for a request: its coded copies are found, and made.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::body::{SharedBody, Writer};
+use super::copies::Copy;
+use super::entry::Entry;
+use super::key::Key;
+use super::store::{Room, Store};
+use crate::flow::Body;
+
+/// What is kept, as it was given for one request.
+pub struct Kept {
+    store: Arc<Store>,
+    key: Key,
+    entry: Arc<Entry>,
+}
+
+/// A copy that is being made. Dropped before its end, it is given up, and the next one may begin.
+pub struct Making {
+    kept: Kept,
+    coding: &'static str,
+    body: SharedBody,
+    writer: Writer,
+    /// Nothing, where there is no room for it.
+    room: Option<Room>,
+    written: u64,
+}
+
+/// What a piece of a body takes besides its bytes, as a part of it.
+const PIECES: usize = 32;
+
+impl Kept {
+    /// This entry, as it was found under this key.
+    pub(super) fn new(store: Arc<Store>, key: Key, entry: Arc<Entry>) -> Self {
+        Kept { store, key, entry }
+    }
+
+    /// Whether this body is all of what is kept, and nothing else.
+    pub fn is_all_of(&self, body: &Body) -> bool {
+        match body {
+            Body::Bytes(bytes) => self.entry.body.whole().is_some_and(|kept| kept.as_ptr() == bytes.as_ptr()),
+            // What a step makes is never pulled where its length is known.
+            Body::Pulled(pulled) => pulled.size_hint().exact().is_some_and(|has| self.entry.body.length() == Some(has)),
+            _ => false,
+        }
+    }
+
+    /// The copy in this coding.
+    pub fn copy(&self, coding: &str) -> Option<Copy> {
+        let copy = self.entry.copies.find(coding)?;
+        if let Copy::Made(_) = copy {
+            self.store.count_copied();
+        }
+        Some(copy)
+    }
+
+    /// Begins a copy; nothing, where another one makes it, or the body is not kept.
+    pub fn begin(&self, coding: &'static str) -> Option<Making> {
+        if !self.entry.body.is_complete() || !self.entry.copies.begin(coding) {
+            return None;
+        }
+        let (body, writer) = SharedBody::arriving(None);
+        let kept = Kept { store: self.store.clone(), key: self.key.clone(), entry: self.entry.clone() };
+        let room = Some(Room::new(self.store.clone()));
+        Some(Making { kept, coding, body, writer, room, written: 0 })
+    }
+}
+
+impl Making {
+    /// The next bytes of it. What finds no room is not kept.
+    pub fn push(&mut self, bytes: &Bytes) {
+        let Some(room) = &mut self.room else { return };
+        self.written += bytes.len() as u64;
+        if room.grow(bytes.len() + bytes.len() / PIECES) {
+            return self.writer.push(bytes.clone());
+        }
+        // What was written is freed at once, not when its client has read it.
+        (self.body, self.writer) = SharedBody::arriving(None);
+        self.room = None;
+    }
+
+    /// The last of it has come. It is kept if the body is still kept.
+    pub fn finish(mut self, trailers: Option<HeaderMap>) {
+        let Some(room) = self.room.take() else { return };
+        let (body, writer) = SharedBody::arriving(None);
+        let writer = std::mem::replace(&mut self.writer, writer);
+        let body = std::mem::replace(&mut self.body, body);
+        writer.finish(trailers);
+        let smaller = self.kept.entry.body.length().is_some_and(|length| self.written < length);
+        let copy = if smaller { Copy::Made(body) } else { Copy::Useless };
+        let Kept { store, key, entry } = &self.kept;
+        store.keep_copy(key, entry, self.coding, copy, room);
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.kept.entry.copies.give_up(self.coding);
+    }
+}
