@@ -44,6 +44,8 @@ pub struct Gateway {
     unserved: Arc<Stack>,
     listening: Vec<Listening>,
     trust: Trust,
+    /// Whether somebody looks at what happens to requests.
+    records: bool,
     upstreams: IndexMap<String, Arc<Upstream>>,
     lasting: Lasting,
     /// The bytes that caches may keep.
@@ -148,6 +150,7 @@ impl Gateway {
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
         cx.cache = Some(given.lasting.cache.clone());
         cx.tasks.extend(connect);
+        cx.observed = document.admin.is_some();
         let layers = document.layers.compile(&mut cx);
         let unserved = Arc::new(layers.around(&Around::nothing()));
         let mut gateway = Gateway {
@@ -156,6 +159,7 @@ impl Gateway {
             unserved: unserved.clone(),
             listening: listening.unwrap_or_default(),
             trust: trusted(document),
+            records: document.admin.is_some() || unserved.watches(),
             upstreams,
             lasting: given.lasting.clone(),
             tasks: Mutex::new(cx.tasks),
@@ -404,6 +408,9 @@ impl Gateway {
             gateway.trust.resolve(&mut client, scope.headers());
         }
         scope.facts_mut().set_client(client);
+        if gateway.records {
+            scope.keep_record();
+        }
         if request.version == Version::HTTP_2
             && let Some(timeout) = grpc::timeout(scope.headers())
         {

@@ -169,6 +169,8 @@ pub struct Compile<'a> {
     pub place: &'a str,
     /// Whether an expression uses `$route`.
     pub names_route: bool,
+    /// Whether operators look at what happens: `admin` is configured.
+    pub observed: bool,
 }
 
 /// Says where a file is that the document names.
@@ -187,8 +189,8 @@ impl<'a> Compile<'a> {
     /// At the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
         let (params, resolver, tasks, store, cache) = (None, None, Vec::new(), None, None);
-        let (place, names_route) = ("", false);
-        Compile { problems, params, files, paths, metrics, resolver, tasks, store, cache, place, names_route }
+        let (place, names_route, observed) = ("", false, false);
+        Compile { problems, params, files, paths, metrics, resolver, tasks, store, cache, place, names_route, observed }
     }
 }
 

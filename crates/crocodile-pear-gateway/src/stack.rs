@@ -37,6 +37,11 @@ impl Stack {
         self.layers.push((name, layer));
     }
 
+    /// Whether a layer wants to know how every answer ends.
+    pub fn watches(&self) -> bool {
+        self.watched
+    }
+
     /// The layers by name, with what each does.
     pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.layers.iter().filter_map(|(name, layer)| Some((*name, layer.outline()?)))

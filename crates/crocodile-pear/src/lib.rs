@@ -12,6 +12,7 @@ pub mod limiter;
 pub mod offload;
 pub mod plan;
 pub mod problem;
+pub mod record;
 pub mod scope;
 pub mod socket;
 pub mod spec;

@@ -54,8 +54,9 @@ impl Plan {
         let order = |at| written[at..].iter().find_map(|step| order(&step.value)).unwrap_or(Order::Arrival);
         let orders: Vec<Order> = (0..written.len()).map(order).collect();
         let mut steps = check_last(&written, cx).map(|()| Vec::new());
-        for (Located { value: written, span, .. }, order) in written.into_iter().zip(orders) {
+        for (index, (Located { value: written, span, .. }, order)) in written.into_iter().zip(orders).enumerate() {
             (cx.place, cx.order) = (span, order);
+            cx.index = u16::try_from(index).unwrap_or(u16::MAX);
             let (replaces, gives) = (replaces(&written), cx.item || check::gives(&written));
             readers -= usize::from(reads(&written));
             cx.reads = readers > 0;

@@ -18,6 +18,7 @@ use crate::flow::{Body, Names, Passage};
 use crate::format::form;
 use crate::http1::Headers;
 use crate::jq::{self, Data, Value};
+use crate::record::Record;
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
 pub use credentials::Credentials;
@@ -50,6 +51,7 @@ pub struct Scope {
     body: Mutex<Option<Body>>,
     passage: Passage,
     timeline: Timeline,
+    record: Option<Arc<Record>>,
     deadline: Option<Instant>,
     producers: AtomicU32,
     values: Values,
@@ -79,6 +81,7 @@ impl Scope {
             body: Mutex::new(Some(body)),
             passage: Passage::default(),
             timeline: Timeline::begin(),
+            record: None,
             deadline: None,
             producers: AtomicU32::new(0),
             values: Values::default(),
@@ -98,6 +101,7 @@ impl Scope {
             params: self.params.clone(),
             facts: self.facts.clone(),
             timeline: self.timeline.share(),
+            record: self.record.clone(),
             ..forked
         }
     }
@@ -244,6 +248,16 @@ impl Scope {
     /// The marks of the timers.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
+    }
+
+    /// What happens to the request, if somebody wants to know.
+    pub fn record(&self) -> Option<&Arc<Record>> {
+        self.record.as_ref()
+    }
+
+    /// Keeps a record of the request, before the pipeline runs.
+    pub fn keep_record(&mut self) {
+        self.record = Some(Arc::new(Record::new(self.timeline.began())));
     }
 
     /// The client's body; there once, for the first who asks.

@@ -16,6 +16,7 @@ use crate::flow::{Answer, Flow, Names, Order};
 use crate::format::json::Raw;
 use crate::jq::{self, Data, Filter, Value};
 use crate::problem::{Problems, Span};
+use crate::record::CallingStep;
 use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Expression, Literal, Located, Size, suggest};
 use crate::template::{self, Piece, Template, TemplateKind};
@@ -138,6 +139,8 @@ pub struct Compile<'a> {
     pub order: Order,
     /// Where the step stands.
     pub place: Span,
+    /// How many steps stand before.
+    pub index: u16,
     /// Whether no step stands before.
     pub first: bool,
     /// Whether `.` is something: not before the first step of a pipeline that gives anything.
@@ -183,6 +186,7 @@ impl<'a> Compile<'a> {
             endless: false,
             order: Order::Arrival,
             place,
+            index: 0,
             first: true,
             item: true,
             reads_body: false,
@@ -192,6 +196,11 @@ impl<'a> Compile<'a> {
 }
 
 impl Compile<'_> {
+    /// What the calls of this step are noted as.
+    pub fn calling(&self, name: &str) -> Arc<CallingStep> {
+        Arc::new(CallingStep { index: self.index, name: name.into() })
+    }
+
     /// Compiles expressions whose `.` is not the item that arrives.
     pub fn apart<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
         let unused = self.unused.clone();

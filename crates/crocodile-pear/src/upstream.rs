@@ -16,6 +16,7 @@ mod health;
 mod hedge;
 mod io;
 pub mod link;
+mod moments;
 mod outage;
 mod pool;
 mod random;
@@ -57,7 +58,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use tokio::time::Instant;
 
-use self::admission::{Gate, admit};
+use self::admission::Gate;
 use self::balance::{Balance, Tried};
 use self::breaker::Breaker;
 use self::cached::Cached;
@@ -67,6 +68,7 @@ use self::eject::Eject;
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
 use self::hedge::late;
+use self::moments::{Ended, Moments};
 use self::pool::Lease;
 use self::request::Request;
 use self::retry::{Replay, Retry};
@@ -75,6 +77,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage};
 use crate::format::xml::Lists;
 use crate::limiter::LogLimiter;
+use crate::record::CallNote;
 use crate::scope::Scope;
 use crate::spec::Timeout;
 
@@ -261,6 +264,8 @@ pub struct Call {
     pub received: Version,
     /// For whom it is made, where its answer may be kept.
     pub keeping: Option<Box<Keeping>>,
+    /// Where it is noted, if somebody wants to know.
+    pub note: Option<CallNote>,
 }
 
 /// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
@@ -300,6 +305,7 @@ impl Call {
             host: None,
             received: Version::HTTP_11,
             keeping: None,
+            note: None,
         }
     }
 
@@ -325,6 +331,7 @@ impl Call {
             host: self.host.clone(),
             received: self.received,
             keeping: self.keeping.clone(),
+            note: self.note.clone(),
         })
     }
 }
@@ -460,13 +467,27 @@ impl Upstream {
         let (own, deadline) = (call.timeouts.clone(), call.deadline);
         let timeouts = own.as_deref().unwrap_or(&self.timeouts);
         let replay = self.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
-        let request = Request::new(&self.servers[at], call)?;
         let mut clock = Clock::new(timeouts, deadline);
         if let Some(silence) = self.silence {
             clock.hurry(hedge::step(silence, &clock));
         }
-        let exchange = Box::new(Exchange::new(self.clone(), at, request, clock));
+        let exchange = Box::new(self.exchange(at, call, clock)?);
         Ok(Ready { exchange, turn, replay, timeouts: own })
+    }
+
+    /// One attempt of a call, at one of the servers.
+    fn exchange(self: &Arc<Self>, at: usize, mut call: Call, clock: Clock) -> Result<Exchange, Error> {
+        let mut moments = Moments::begin();
+        if let Some(note) = call.note.take() {
+            moments.note(note, self, at, &call.method, &call.target);
+        }
+        match Request::new(&self.servers[at], call) {
+            Ok(request) => Ok(Exchange::new(self.clone(), at, request, clock, moments)),
+            Err(error) => {
+                moments.end(Ended::Failed(error.kind()), Instant::now);
+                Err(error)
+            }
+        }
     }
 
     /// Reports the outcome of a call to breaker and ejection.
@@ -495,7 +516,7 @@ impl Upstream {
 #[derive(Clone, Debug)]
 pub struct ServerState {
     /// Authority and base path. For operators only, never for clients.
-    pub address: String,
+    pub address: Arc<str>,
     /// Whether it takes calls: not down, not ejected, breaker closed.
     pub up: bool,
     /// Whether its breaker is open or half open.
@@ -518,7 +539,7 @@ impl ServerState {
         let (breaker, eject) = (standing.and_then(|s| s.breaker.as_ref()), standing.and_then(|s| s.eject.as_ref()));
         let health = standing.and_then(|s| s.health.as_ref());
         ServerState {
-            address: format!("{}{}", server.place, server.base),
+            address: server.address.clone(),
             up: server.is_in(),
             open: breaker.is_some_and(Breaker::is_open),
             opened: breaker.map_or(0, Breaker::opened),
@@ -610,18 +631,17 @@ async fn again(
     let (upstream, replay) = (exchange.upstream.clone(), replay?);
     tokio::time::sleep(wait).await;
     let (at, turn) = upstream.balance.choose(&upstream.servers, replay.tried).ok()?;
-    let (call, mut clock) = replay.next(&upstream.timeouts);
-    let request = Request::new(&upstream.servers[at], call).ok()?;
-    let admission = match exchange.admission.take() {
+    let (call, clock) = replay.next(&upstream.timeouts);
+    let mut next = Box::new(upstream.exchange(at, call, clock).ok()?);
+    match exchange.admission.take() {
         Some(mut admission) => {
             admission.move_to(at, &upstream);
-            admission
+            next.admission = Some(admission);
         }
         // The whole answer came with its head, so the admission was given back.
-        None => admit(&upstream, at, &mut clock, connect).await.ok()?,
-    };
-    **exchange = Exchange::new(upstream, at, request, clock);
-    exchange.admission = Some(admission);
+        None => next.admit(connect).await.ok()?,
+    }
+    *exchange = next;
     Some(turn)
 }
 
@@ -651,8 +671,8 @@ async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
     for _ in 0..ATTEMPTS {
         match run(exchange, from, connect).await {
             Ok(parts) => return Ok(parts),
-            Err(Failure::Unsent(error)) => return Err(Lost { error, unsent: true }),
-            Err(Failure::Final(error)) => return Err(Lost { error, unsent: false }),
+            Err(Failure::Unsent(error)) => return Err(exchange.lose(error, true)),
+            Err(Failure::Final(error)) => return Err(exchange.lose(error, false)),
             Err(Failure::Stale) => exchange.upstream.counters.count(Event::Retried),
         }
         // A second kept connection may have been closed with the first one; a new one was not.
@@ -660,7 +680,7 @@ async fn attempt(exchange: &mut Exchange, connect: Timeout) -> Outcome {
     }
     // Requests that are not idempotent get here only if nothing was sent.
     let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
-    Err(Lost { error, unsent: true })
+    Err(exchange.lose(error, true))
 }
 
 /// pool → connect → exchange.
@@ -680,10 +700,10 @@ async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<
 
 /// Puts the exchange on a kept connection, if there is one for it.
 fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Failure>> {
-    let now = Instant::now();
+    let now = exchange.moments.admitted();
     let lease = exchange.server().pool.take(cx, now).filter(|lease| usable(lease, exchange))?;
     exchange.clock.begin(now);
-    Some(attach(exchange, lease, Origin::Kept))
+    Some(attach(exchange, lease, Origin::Kept, now))
 }
 
 /// Puts the exchange on a new connection, or on one that it waited for.
@@ -697,11 +717,12 @@ async fn open(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
         true => Box::pin(pool::open_alone(&upstream, exchange.at, limit)).await,
     };
     let (lease, origin) = opened.map_err(Failure::Unsent)?;
-    exchange.clock.charge(since.elapsed());
+    let now = Instant::now();
+    exchange.clock.charge(now - since);
     if origin == Origin::Kept && !usable(&lease, exchange) {
         return Err(Failure::Stale);
     }
-    attach(exchange, lease, origin)
+    attach(exchange, lease, origin, now)
 }
 
 /// Whether the request may go out on a kept connection that seems to be at rest.
@@ -713,9 +734,9 @@ fn usable(lease: &Lease, exchange: &Exchange) -> bool {
     }
 }
 
-fn attach(exchange: &mut Exchange, lease: Lease, origin: Origin) -> Result<(), Failure> {
+fn attach(exchange: &mut Exchange, lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
     if origin == Origin::Kept {
         exchange.upstream.counters.count(Event::Reused);
     }
-    exchange.attach(lease, origin)
+    exchange.attach(lease, origin, now)
 }

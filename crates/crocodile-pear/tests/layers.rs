@@ -12,6 +12,7 @@ const LIBRARY: &[&str] = &[
     "spec",
     "socket",
     "timeline",
+    "record",
     "limiter",
     "alarm",
     "offload",

@@ -34,11 +34,11 @@ impl Spec for Log {
     }
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Observe>> {
-        Some(Arc::new(Observe::new(cx.metrics.clone(), self.access, None)))
+        Some(Arc::new(Observe::new(cx.metrics.clone(), self.access, cx.observed, None)))
     }
 
     fn around(ready: &Arc<Observe>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        Some(Arc::new(Observe::new(ready.metrics.clone(), ready.access, at.route.cloned())))
+        Some(Arc::new(Observe::new(ready.metrics.clone(), ready.access, ready.observed, at.route.cloned())))
     }
 }
 
@@ -46,14 +46,16 @@ impl Spec for Log {
 pub struct Observe {
     metrics: Arc<Metrics>,
     access: bool,
+    /// Whether operators look at what happens.
+    observed: bool,
     route: Option<Arc<str>>,
     /// One for each cause that has been met.
     limiters: Mutex<Vec<(Kind, Arc<LogLimiter>)>>,
 }
 
 impl Observe {
-    fn new(metrics: Arc<Metrics>, access: bool, route: Option<Arc<str>>) -> Self {
-        Observe { metrics, access, route, limiters: Mutex::default() }
+    fn new(metrics: Arc<Metrics>, access: bool, observed: bool, route: Option<Arc<str>>) -> Self {
+        Observe { metrics, access, observed, route, limiters: Mutex::default() }
     }
 
     /// Logs why a request failed, or why its answer was broken off.
@@ -95,7 +97,7 @@ impl Layer for Observe {
     }
 
     fn watches(&self) -> bool {
-        self.access
+        self.access || self.observed
     }
 
     fn ended(&self, ended: &Ended<'_>) {

@@ -6,6 +6,7 @@ use http::header::{HeaderMap, HeaderName};
 
 use super::date::Moment;
 use super::policy::{Reason, Terms};
+use crate::record::CacheResult;
 
 /// `cache-status`
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -96,5 +97,42 @@ pub fn tell(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Opt
     }
     if let Ok(line) = HeaderValue::from_maybe_shared(bytes::Bytes::from(line)) {
         headers.append(CACHE_STATUS, line);
+    }
+}
+
+/// What the last line says: that of the cache nearest to the client.
+pub fn told(headers: &HeaderMap) -> Option<CacheResult> {
+    let line = headers.get_all(CACHE_STATUS).iter().next_back()?.to_str().ok()?;
+    let says = |word: &str| line.split("; ").any(|part| part == word);
+    let begins = |word: &str| line.split("; ").any(|part| part.starts_with(word));
+    Some(match line {
+        _ if says("hit") && begins("ttl=-") => CacheResult::Stale,
+        _ if says("hit") => CacheResult::Hit,
+        _ if says("collapsed") => CacheResult::Collapsed,
+        _ if says("fwd-status=304") => CacheResult::Revalidated,
+        _ => CacheResult::Miss,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_can_be_read() {
+        let forwarded = |why, status, collapsed| Happened::Forwarded { why, status, stored: Ok(()), collapsed };
+        for (happened, result) in [
+            (Happened::Hit, CacheResult::Hit),
+            (forwarded(Forward::UriMiss, None, false), CacheResult::Miss),
+            (forwarded(Forward::UriMiss, None, true), CacheResult::Collapsed),
+            (forwarded(Forward::Stale, Some(StatusCode::NOT_MODIFIED), false), CacheResult::Revalidated),
+        ] {
+            let mut headers = HeaderMap::new();
+            tell(&mut headers, "test", happened, None, Moment::now());
+            assert_eq!(told(&headers), Some(result));
+        }
+        assert_eq!(told(&HeaderMap::new()), None);
+        let stale = HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_static("test; hit; ttl=-3"))]);
+        assert_eq!(told(&stale), Some(CacheResult::Stale));
     }
 }

@@ -19,6 +19,7 @@ use crate::jq::value::{self, Shape as Kinds};
 use crate::jq::{self, Data, Filter, Value};
 use crate::offload;
 use crate::problem::Problems;
+use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::spec;
@@ -194,6 +195,7 @@ impl Spec for Follow {
             upstreams: cx.upstreams.values().cloned().collect(),
             first: cx.first,
             asked: cx.asked.clone(),
+            noted: cx.calling("follow"),
             order: cx.order,
         });
         Some(match asking {
@@ -295,6 +297,8 @@ struct Ready {
     first: bool,
     /// Whether anybody asks for the status and the fields of a page.
     asked: Asked,
+    /// For records.
+    noted: Arc<CallingStep>,
     /// How the pages of several answers follow each other.
     order: Order,
 }
@@ -532,9 +536,10 @@ impl Ready {
         let keeping = place.upstream.keeping(scope, &headers)?;
         let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
         let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
+        let note = scope.record().map(|record| CallNote::new(record, &self.noted));
         let start = move || -> BoxFuture<'static, Fetched> {
             let (target, root) = (place.target, Root::Server);
-            let call = Call { headers, timeouts, deadline, root, host, received, keeping, ..Call::get(target) };
+            let call = Call { headers, timeouts, deadline, root, host, received, keeping, note, ..Call::get(target) };
             let base = Base::At(place.upstream.name().clone(), place.url.into());
             let name = place.upstream.name().clone();
             let calling = place.upstream.call(call);

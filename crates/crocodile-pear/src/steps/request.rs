@@ -24,6 +24,7 @@ use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::offload::{self, Work};
 use crate::problem::{Problems, Span};
+use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
 use crate::spec;
@@ -115,6 +116,8 @@ fn is_written(place: Span) -> bool {
 pub(crate) struct Calling {
     /// For errors: `request`, or `requests.NAME`.
     step: Cow<'static, str>,
+    /// For records.
+    noted: Arc<CallingStep>,
     upstream: Arc<Upstream>,
     target: Template,
     client_query: bool,
@@ -257,6 +260,7 @@ impl Request {
         let streams = cx.stream == StreamSpec::On && cx.first;
         let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
         Some(Calling {
+            noted: cx.calling(&step),
             step,
             upstream,
             target,
@@ -605,7 +609,22 @@ impl Calling {
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
         let (root, received) = (Root::Upstream, scope.version());
         let keeping = self.upstream.keeping(scope, &headers)?;
-        Ok(Call { method, target, headers, body, timeouts, deadline, root, passage, events, host, received, keeping })
+        let note = scope.record().map(|record| CallNote::new(record, &self.noted));
+        Ok(Call {
+            method,
+            target,
+            headers,
+            body,
+            timeouts,
+            deadline,
+            root,
+            passage,
+            events,
+            host,
+            received,
+            keeping,
+            note,
+        })
     }
 
     fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {

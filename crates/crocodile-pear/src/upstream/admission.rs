@@ -32,6 +32,11 @@ impl Gate {
         };
         Gate(most.map(limit))
     }
+
+    /// Whether calls may have to wait for it.
+    pub(super) fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// What becomes of a call that trickles.

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
+use http::Method;
 use http::header::{AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, HeaderValue, VIA};
+use tokio::time::Instant;
 
 use super::forward::{Fields, filter};
 use super::{Begun, Call, Root, Upstream, UpstreamSpec, chain};
@@ -12,12 +14,13 @@ use crate::cache::date::Moment;
 use crate::cache::policy::{Fetched, Personal};
 use crate::cache::{
     Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, SharedBody, Shelf, Standing, Tags,
-    tags,
+    status, tags,
 };
 use crate::error::Error;
-use crate::flow::Answer;
+use crate::flow::{Answer, Body};
 use crate::jq::{self, Filter};
 use crate::problem::Problems;
+use crate::record::{CacheResult, CallNote, Place};
 use crate::scope::Scope;
 use crate::spec::Located;
 
@@ -201,6 +204,9 @@ pub(super) fn begin(upstream: Arc<Upstream>, mut call: Call) -> Begun {
     let question = Question { method: &call.method, key, headers: &call.headers, private: keeping.private };
     match cached.cache.look(question) {
         (Reply::Answer(answer, entry), behind) => {
+            if let Some(note) = call.note.take() {
+                upstream.note_answer(note, &call.method, &call.target, &answer, Instant::now());
+            }
             if let Some(errand) = behind {
                 let headers = call.headers.clone();
                 let fetch = Fetcher::new(&cached, &upstream, call, keeping.personal);
@@ -217,15 +223,24 @@ pub(super) fn begin(upstream: Arc<Upstream>, mut call: Call) -> Begun {
 async fn fetch(
     cached: Arc<Cached>,
     upstream: Arc<Upstream>,
-    call: Call,
+    mut call: Call,
     keeping: Box<Keeping>,
     shelved: Option<Key>,
     errand: Box<Errand>,
 ) -> Result<Answer, Error> {
     let (headers, deadline) = (call.headers.clone(), call.deadline);
+    // Where others fetch it, nobody notes this call.
+    let unmade =
+        call.note.as_ref().map(|note| (note.clone(), call.method.clone(), call.target.clone(), Instant::now()));
+    if let Some(note) = &mut call.note {
+        note.cache = Some(CacheResult::Miss);
+    }
     let fetch = Fetcher::new(&cached, &upstream, call, keeping.personal);
     match cached.cache.fetch(errand, headers, deadline, Box::new(fetch)).await {
         Ok((answer, entry)) => {
+            if let Some((note, method, target, began)) = unmade {
+                upstream.note_answer(note, &method, &target, &answer, began);
+            }
             keeping.note_kept(&answer, entry.as_deref());
             keeping.leave(&cached.cache, shelved, entry);
             Ok(upstream.adopt(answer))
@@ -289,6 +304,18 @@ impl Cached {
 }
 
 impl Upstream {
+    /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
+    fn note_answer(&self, note: CallNote, method: &Method, target: &str, answer: &Answer, began: Instant) {
+        let Some(result) = status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
+        let place = Place { upstream: &self.name, server: None };
+        let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
+        note.begin(place, method, target, began).revise(|call, record| {
+            let now = Some(record.at(Instant::now()));
+            (call.head, call.ended, call.status, call.bytes) = (now, now, Some(answer.status), bytes);
+            call.cache = Some(result);
+        });
+    }
+
     /// An answer that was kept is one of this upstream.
     fn adopt(&self, answer: Answer) -> Answer {
         Answer { upstream: Some(self.name.clone()), lists: self.lists.clone(), ..answer }

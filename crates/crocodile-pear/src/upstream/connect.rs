@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
 
 use super::io::Io;
 use super::resolve::{Name, Resolver};
 use super::tls::Tls;
 use crate::error::{Error, Kind};
+use crate::record::Opening;
 use crate::socket::Socket;
 use crate::spec::Timeout;
 
@@ -102,7 +104,7 @@ impl Connector {
     ///
     /// # Errors
     /// `Unreachable`, `Timeout`, or `Busy` when this machine has no socket left.
-    pub(super) async fn connect(&self, limit: Timeout, offer: Offer) -> Result<Io, Error> {
+    pub(super) async fn connect(&self, limit: Timeout, offer: Offer) -> Result<(Io, Opening), Error> {
         let connected = match limit {
             Timeout::Never => self.reach(offer).await,
             Timeout::After(limit) => {
@@ -111,26 +113,34 @@ impl Connector {
             }
         };
         match connected {
-            Ok(io) => {
+            Ok(opened) => {
                 self.good();
-                Ok(io)
+                Ok(opened)
             }
             Err(fault) => Err(self.bad(fault)),
         }
     }
 
-    async fn reach(&self, offer: Offer) -> Result<Io, Fault> {
+    async fn reach(&self, offer: Offer) -> Result<(Io, Opening), Fault> {
+        let (since, mut opening) = (Instant::now(), Opening::default());
         let stream: Socket = match &self.host {
             Host::Address(address) => connect(*address).await?.into(),
-            Host::Name(name) => name.connect().await?.into(),
+            Host::Name(name) => {
+                let addresses = name.addresses().await?;
+                opening.dns = since.elapsed();
+                name.connect(addresses).await?.into()
+            }
             Host::Socket(path) => connect_unix(path).await?.into(),
         };
-        let Some(tls) = &self.tls else { return Ok(Io::Clear(stream)) };
-        let connected = tls.connect(stream, offer).await;
-        if connected.is_err() {
+        let connected = Instant::now();
+        opening.connect = (connected - since).saturating_sub(opening.dns);
+        let Some(tls) = &self.tls else { return Ok((Io::Clear(stream), opening)) };
+        let shaken = tls.connect(stream, offer).await;
+        if shaken.is_err() {
             self.distrusted.fetch_add(1, Ordering::Relaxed);
         }
-        connected.map(Io::Tls)
+        opening.tls = connected.elapsed();
+        shaken.map(|stream| (Io::Tls(stream), opening))
     }
 
     fn good(&self) {

@@ -11,15 +11,17 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
 
 use super::admission::{Admission, Room, admit};
 use super::clock::{Clock, Expired, Phase};
 use super::h2::{self, Broken, Stream};
+use super::moments::{Ended, Moments};
 use super::pool::{Lease, OwnConnection};
 use super::request::{Request, Sent};
 use super::server::Server;
 use super::tunnel::Switched;
-use super::{Events, Upstream, tls};
+use super::{Events, Lost, Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage, Tunnel};
 use crate::http1::answer::{self, AnswerHead, Asked};
@@ -39,6 +41,7 @@ pub(super) struct Exchange {
     pub(super) admission: Option<Admission>,
     pub(super) request: Request,
     pub(super) clock: Clock,
+    pub(super) moments: Moments,
     own: Option<OwnConnection>,
     origin: Origin,
     sending: Sending,
@@ -101,13 +104,14 @@ impl From<Error> for Failure {
 pub(super) type Parts = (StatusCode, HeaderMap);
 
 impl Exchange {
-    pub(super) fn new(upstream: Arc<Upstream>, at: usize, request: Request, clock: Clock) -> Self {
+    pub(super) fn new(upstream: Arc<Upstream>, at: usize, request: Request, clock: Clock, moments: Moments) -> Self {
         Exchange {
             upstream,
             at,
             admission: None,
             request,
             clock,
+            moments,
             own: None,
             origin: Origin::Fresh,
             sending: Sending::Busy,
@@ -125,16 +129,27 @@ impl Exchange {
     /// # Errors
     /// `Busy`, if the limit is still reached when the time is over.
     pub(super) async fn admit(&mut self, limit: Timeout) -> Result<(), Error> {
-        let admission = admit(&self.upstream, self.at, &mut self.clock, limit).await?;
-        self.admission = Some(admission);
+        let admission = admit(&self.upstream, self.at, &mut self.clock, limit).await;
+        self.admission = Some(admission.inspect_err(|error| self.moments.fail(error.kind()))?);
+        if self.upstream.gate.is_limited() {
+            self.moments.admit();
+        }
         Ok(())
+    }
+
+    /// There is no answer, at least for now.
+    pub(super) fn lose(&mut self, error: Error, unsent: bool) -> Lost {
+        self.moments.fail(error.kind());
+        Lost { error, unsent }
     }
 
     /// Puts the exchange on a connection.
     ///
     /// # Errors
     /// A shared connection may have ended by now.
-    pub(super) fn attach(&mut self, lease: Lease, origin: Origin) -> Result<(), Failure> {
+    pub(super) fn attach(&mut self, lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
+        let opening = if let Lease::Own(own) = &lease { own.opening } else { None };
+        self.moments.connect(now, origin == Origin::Kept, opening);
         self.origin = origin;
         self.sending = Sending::Busy;
         self.reading = Reading::start();
@@ -204,6 +219,7 @@ impl Exchange {
                 }
                 Poll::Ready(Ok(Ok(Came::Switched(headers, early)))) => {
                     self.begun();
+                    self.moments.answer(StatusCode::SWITCHING_PROTOCOLS, self.clock.paused());
                     self.reading = Reading::Switched(early);
                     return Poll::Ready(Ok((StatusCode::SWITCHING_PROTOCOLS, headers)));
                 }
@@ -237,6 +253,8 @@ impl Exchange {
     /// The connection, after a 101.
     fn into_tunnel(mut self: Box<Self>, early: Bytes) -> Option<Tunnel> {
         let upgrade = self.request.passage.upgrade.take()?;
+        // What the connection is from here on is no call.
+        self.moments.end(Ended::Whole, Instant::now);
         let stream = Switched::new(self.own.take()?, self.admission.take(), self.upstream.clone());
         Some(Tunnel { stream: Box::new(stream), early, idle: upgrade.idle })
     }
@@ -317,8 +335,12 @@ impl Exchange {
         if head.events {
             self.clock.lift(self.request.events);
         }
+        let now = self.clock.paused();
+        self.moments.answer(head.status, now);
+        self.moments.bytes += ready.len() as u64;
         self.reading = Reading::Body(Arriving { decoder, ready });
-        self.finish();
+        self.finish(|| now);
+        self.moments.go_on();
         (head.status, head.headers)
     }
 
@@ -348,18 +370,20 @@ impl Exchange {
             *ready = Bytes::copy_from_slice(&bytes[found.data]);
             Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
         }));
+        self.moments.bytes += ready.len() as u64;
         if read.unwrap_or_else(|_: io::Error| Err(cut()))? == Reuse::Close {
             self.reuse = Reuse::Close;
         }
-        self.finish();
+        self.finish(Instant::now);
         Poll::Ready(Ok(()))
     }
 
     /// Lets go of connection and admission when the answer is whole.
-    fn finish(&mut self) {
+    fn finish(&mut self, now: impl FnOnce() -> Instant) {
         if !self.done() {
             return;
         }
+        self.moments.end(Ended::Whole, now);
         if let Some(mut own) = self.own.take()
             && self.reuse == Reuse::Keep
             && self.sending == Sending::Done
@@ -398,6 +422,8 @@ impl Exchange {
             Poll::Ready(Err(broken)) => Poll::Ready(Err(self.broken(broken))),
             Poll::Ready(Ok(parts)) => {
                 self.begun();
+                let now = self.clock.paused();
+                self.moments.answer(parts.0, now);
                 let media = parts.1.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
                 if media.is_some_and(answer::is_events) {
                     self.clock.lift(self.request.events);
@@ -405,7 +431,8 @@ impl Exchange {
                     // It may be a stream, which rests as long as it likes; its deadline is its client's.
                     self.clock.lift(Events::Read);
                 }
-                self.finish();
+                self.finish(|| now);
+                self.moments.go_on();
                 Poll::Ready(Ok(parts))
             }
         }
@@ -422,8 +449,10 @@ impl Exchange {
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
             Poll::Ready(came) => {
                 let data = came.as_ref().and_then(|came| came.as_ref().ok()?.data_ref());
-                self.clock.moved(data.map_or(0, |data| data.len() as u64));
-                self.finish();
+                let bytes = data.map_or(0, |data| data.len() as u64);
+                self.moments.bytes += bytes;
+                self.clock.moved(bytes);
+                self.finish(Instant::now);
                 Poll::Ready(came)
             }
         }
@@ -453,6 +482,7 @@ impl Exchange {
     }
 
     fn fail(&mut self, error: Error) -> Error {
+        self.moments.end(Ended::Failed(error.kind()), Instant::now);
         self.own = None;
         self.leave();
         self.request.stop();
@@ -517,6 +547,7 @@ impl Drop for Exchange {
             // The connection is kept by `finish` if that was the end, and closed if not.
             let _ = self.poll_part(&mut Context::from_waker(Waker::noop()));
         }
+        self.moments.end(Ended::Dropped, Instant::now);
         self.leave();
     }
 }

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::admission::admit;
 use super::clock::Clock;
 use super::exchange::{Exchange, Failure};
-use super::request::Request;
 use super::retry::Replay;
 use super::server::{Trial, Turn};
-use super::{Lost, Outcome, Timeouts, Upstream, attempt};
+use super::{Outcome, Timeouts, Upstream, attempt};
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
@@ -103,12 +101,16 @@ pub(super) fn late(outcome: &Outcome) -> bool {
 
 /// Waits on for the head.
 async fn resume(exchange: &mut Exchange) -> Outcome {
-    poll_fn(|cx| exchange.poll_head(cx)).await.map_err(|failure| match failure {
-        Failure::Unsent(error) => Lost { error, unsent: true },
-        Failure::Final(error) => Lost { error, unsent: false },
+    let failure = match poll_fn(|cx| exchange.poll_head(cx)).await {
+        Ok(parts) => return Ok(parts),
+        Err(failure) => failure,
+    };
+    Err(match failure {
+        Failure::Unsent(error) => exchange.lose(error, true),
+        Failure::Final(error) => exchange.lose(error, false),
         Failure::Stale => {
             let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
-            Lost { error, unsent: true }
+            exchange.lose(error, true)
         }
     })
 }
@@ -121,11 +123,9 @@ async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Rep
     if at == waiting || !retry.hedges(replay) {
         return None;
     }
-    let (call, mut clock) = replay.next(&upstream.timeouts);
-    let request = Request::new(&upstream.servers[at], call).ok()?;
-    let admission = admit(upstream, at, &mut clock, Timeout::After(Duration::ZERO)).await.ok()?;
-    let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, clock));
-    exchange.admission = Some(admission);
+    let (call, clock) = replay.next(&upstream.timeouts);
+    let mut exchange = Box::new(upstream.exchange(at, call, clock).ok()?);
+    exchange.admit(Timeout::After(Duration::ZERO)).await.ok()?;
     Some(Rival { exchange, turn })
 }
 

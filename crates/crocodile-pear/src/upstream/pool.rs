@@ -22,6 +22,7 @@ use super::resolve::Name;
 use super::server::Server;
 use crate::alarm::Alarm;
 use crate::error::{Error, Kind};
+use crate::record::Opening;
 use crate::spec::Timeout;
 
 /// How long a server that chose HTTP/1.1 is expected to choose it again. Meanwhile connections are opened in parallel;
@@ -119,6 +120,8 @@ pub(super) struct OwnConnection {
     thread: usize,
     /// Dropped after the connection is back in the pool.
     permit: Option<OwnedSemaphorePermit>,
+    /// What opening it took, if that was for this call.
+    pub(super) opening: Option<Opening>,
 }
 
 /// A connection, in use or idle.
@@ -178,7 +181,7 @@ impl Pool {
         };
         let kept = self.newest(&mut state, cx, now);
         drop(state);
-        kept.map(|KeptConnection { wire, .. }| Lease::Own(OwnConnection { wire, thread, permit }))
+        kept.map(|KeptConnection { wire, .. }| Lease::Own(OwnConnection { wire, thread, permit, opening: None }))
     }
 
     /// The newest kept connection.
@@ -206,7 +209,7 @@ impl Pool {
     /// Takes a connection back, or closes it if enough are kept.
     pub(super) fn put(self: &Arc<Self>, own: OwnConnection, now: Instant) {
         // The permit is dropped after the connection is back.
-        let OwnConnection { mut wire, thread, permit: _permit } = own;
+        let OwnConnection { mut wire, thread, permit: _permit, .. } = own;
         // Checked here too, so that a connection that is always busy also follows a name that has moved.
         if self.leads(&wire.io, wire.changes) {
             wire.changes = self.changes();
@@ -363,10 +366,10 @@ impl Goal {
         self.pool().state(self.thread)
     }
 
-    async fn connect(&self, limit: Timeout, offer: Offer) -> Result<Io, Error> {
-        let io = self.server().connector.connect(limit, offer).await?;
+    async fn connect(&self, limit: Timeout, offer: Offer) -> Result<(Io, Opening), Error> {
+        let opened = self.server().connector.connect(limit, offer).await?;
         self.upstream.counters.count(Event::Opened);
-        Ok(io)
+        Ok(opened)
     }
 }
 
@@ -385,9 +388,9 @@ pub(super) async fn open_alone(upstream: &Arc<Upstream>, at: usize, limit: Timeo
         drop(goal.state().kept.pop_front());
     }
     let changes = pool.changes();
-    let io = goal.connect(rest(limit, since), Offer::Http1).await?;
+    let (io, opening) = goal.connect(rest(limit, since), Offer::Http1).await?;
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
-    Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(opening) }), Origin::Fresh))
 }
 
 async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> Result<(Lease, Origin), Error> {
@@ -399,18 +402,18 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
         // The call that made room has most likely left its connection.
         let kept = std::future::poll_fn(|cx| pool.reuse(thread, cx).into()).await;
         if let Some(KeptConnection { wire, .. }) = kept {
-            return Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Kept));
+            return Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: None }), Origin::Kept));
         }
     }
     // Read before the lookup, whose addresses can only be newer.
     let changes = pool.changes();
     let tried = attempt.and_then(|attempt| attempt.single.lock().unwrap_or_else(PoisonError::into_inner).take());
-    let io = match tried.filter(|io| pool.leads(io, changes.wrapping_sub(1))) {
-        Some(io) => io,
+    let (io, opening) = match tried.filter(|(io, _)| pool.leads(io, changes.wrapping_sub(1))) {
+        Some(opened) => opened,
         None => goal.connect(rest(limit, since), Offer::All).await?,
     };
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
-    Ok((Lease::Own(OwnConnection { wire, thread, permit }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(opening) }), Origin::Fresh))
 }
 
 /// Where connections may be shared, calls without one wait for one attempt together.
@@ -479,7 +482,7 @@ fn next(goal: &Goal) -> Next {
 struct ConnectAttempt {
     outcome: OnceLock<Result<(), Error>>,
     /// The connection, if it speaks HTTP/1.1: it goes to one of the calls that wait.
-    single: Mutex<Option<Io>>,
+    single: Mutex<Option<(Io, Opening)>>,
     done: Arc<Notify>,
 }
 
@@ -500,10 +503,10 @@ impl Connecting {
     async fn reach(&self) -> Result<(), Error> {
         let goal = &self.goal;
         let (pool, upstream) = (goal.pool(), &goal.upstream);
-        let io = goal.connect(upstream.timeouts.connect, Offer::All).await?;
+        let (io, opening) = goal.connect(upstream.timeouts.connect, Offer::All).await?;
         if !goal.server().speaks_h2(&io)? {
             goal.state().single = Some(Instant::now());
-            *self.attempt.single.lock().unwrap_or_else(PoisonError::into_inner) = Some(io);
+            *self.attempt.single.lock().unwrap_or_else(PoisonError::into_inner) = Some((io, opening));
             return Ok(());
         }
         let peer = io.peer();

@@ -309,20 +309,31 @@ impl Name {
         })
     }
 
-    /// Connects to the first address that answers.
+    /// The addresses, once some are known.
+    ///
+    /// # Errors
+    /// `Unreachable` if there are none.
+    pub(super) async fn addresses(&self) -> Result<Arc<[IpAddr]>, Fault> {
+        let follow = || self.resolver.clone().unwrap_or_default().follow(&self.name, &self.news);
+        let mut known = self.known.get_or_init(follow).clone();
+        let known = known.wait_for(|known| *known != Known::NotYet).await.map_err(|_| self.unknown())?.clone();
+        let Known::Addresses(addresses) = known else { return Err(self.unknown()) };
+        Ok(addresses)
+    }
+
+    fn unknown(&self) -> Fault {
+        Fault::new(Kind::Unreachable, "no address", format!("no address is known for {}", self.name))
+    }
+
+    /// Connects to the first of these addresses that answers.
     ///
     /// # Errors
     /// Those of the last address that failed, or `Unreachable` if there is none.
-    pub(super) async fn connect(&self) -> Result<TcpStream, Fault> {
-        let follow = || self.resolver.clone().unwrap_or_default().follow(&self.name, &self.news);
-        let mut known = self.known.get_or_init(follow).clone();
-        let none = || Fault::new(Kind::Unreachable, "no address", format!("no address is known for {}", self.name));
-        let known = known.wait_for(|known| *known != Known::NotYet).await.map_err(|_| none())?.clone();
-        let Known::Addresses(addresses) = known else { return Err(none()) };
+    pub(super) async fn connect(&self, addresses: Arc<[IpAddr]>) -> Result<TcpStream, Fault> {
         // Each connection begins with the next address, so that the load is spread.
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let order = (0..addresses.len()).map(|at| addresses[(at + turn) % addresses.len()]);
-        race(order.map(|address| SocketAddr::new(address, self.port))).await.unwrap_or_else(|| Err(none()))
+        race(order.map(|address| SocketAddr::new(address, self.port))).await.unwrap_or_else(|| Err(self.unknown()))
     }
 }
 

@@ -221,7 +221,10 @@ impl Replay {
         let left = self.end.map_or(Timeout::Never, |end| Timeout::After(end.saturating_duration_since(Instant::now())));
         let timeouts = self.call.timeouts.as_deref().unwrap_or(timeouts);
         let timeouts = Timeouts { call: left, ..timeouts.clone() };
-        let call = self.call.repeat().expect("a call with a stream is not replayed");
+        let mut call = self.call.repeat().expect("a call with a stream is not replayed");
+        if let Some(note) = &mut call.note {
+            note.attempt = u16::try_from(self.sent).unwrap_or(u16::MAX);
+        }
         (call, Clock::new(&timeouts, self.call.deadline))
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Server {
     pub(super) authority: Box<str>,
     /// Where operators find it: host and port, or a Unix socket.
     pub(super) place: Box<str>,
+    /// The same with the base path: what it is called in metrics and records.
+    pub(super) address: Arc<str>,
     /// The `host` of calls that bring none of their own.
     pub(super) host: Box<str>,
     /// The path before every call's own.
@@ -121,18 +123,21 @@ impl Server {
             Some(path) => Connector::unix(path, tls),
             None => Connector::new(authority.host(), port, tls, settings.resolver.as_ref()),
         };
+        let place = socket.as_deref().map_or_else(|| authority.as_str().into(), unix);
+        let base: Box<str> = url.path().trim_end_matches('/').into();
         Ok(Server {
             pool: Arc::new(Pool::new(settings.connections.clone(), connector.name().cloned())),
             connector,
             protocol: settings.protocol,
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
-            place: socket.as_deref().map_or_else(|| authority.as_str().into(), unix),
+            address: format!("{place}{base}").into(),
+            place,
             host: match &settings.forward.host {
                 Host::Named(host) => host.clone(),
                 Host::Server | Host::Keep => authority.as_str().into(),
             },
-            base: url.path().trim_end_matches('/').into(),
+            base,
             load: AtomicI64::new(0),
             heard: AtomicU64::new(0),
             weight: (*weight).max(1),

@@ -76,7 +76,7 @@ async fn a_server_at_a_unix_socket_is_called_as_its_url_says_and_its_connection_
     }
     assert_eq!(count(&upstream), [1, 2, 0]);
     let state = upstream.servers().next().unwrap();
-    assert_eq!(state.address, format!("unix:{}/api", file.0.display()));
+    assert_eq!(*state.address, *format!("unix:{}/api", file.0.display()));
 }
 
 #[tokio::test]

@@ -1,0 +1,314 @@
+//! What happened to one request: the calls that were made for it, each with its moments.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use tokio::time::Instant;
+
+use crate::error::Kind;
+
+/// The calls that are kept of a request: more than anybody looks at one by one. Further ones are only counted.
+const MOST: usize = 1_024;
+
+/// The calls that were made for one request, in the order in which they began.
+pub struct Record {
+    began: Instant,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    kept: Vec<CallRecord>,
+    /// All of them, kept or not.
+    number: u64,
+}
+
+/// A step of a pipeline that makes calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallingStep {
+    /// Where in its pipeline it stands, from 0.
+    pub index: u16,
+    /// Its name, as in errors: `request`, or `requests.cases`.
+    pub name: Box<str>,
+}
+
+/// One call: one request to one server, or an answer that was kept. A retry is a call of its own. All moments are times since the
+/// request began.
+#[derive(Clone, Debug)]
+pub struct CallRecord {
+    /// The name of the upstream.
+    pub upstream: Arc<str>,
+    /// The address of the server, for operators; nothing, where the upstream's cache gave the answer.
+    pub server: Option<Arc<str>>,
+    /// The method.
+    pub method: Method,
+    /// Path and query, as in [`Call`](crate::upstream::Call).
+    pub target: Box<str>,
+    /// Which step made it.
+    pub step: Arc<CallingStep>,
+    /// 1 for the first attempt, more for retries and hedges.
+    pub attempt: u16,
+    /// When it began. From here to `connected` it waited for its turn and for a connection.
+    pub began: Duration,
+    /// When there was a connection.
+    pub connected: Option<Duration>,
+    /// How long the parts of opening the connection took, where one was opened for this call alone.
+    pub opening: Option<Opening>,
+    /// When the head of the answer was there.
+    pub head: Option<Duration>,
+    /// When it ended: with the last byte of the answer, with a failure, or because nobody wanted more of it.
+    pub ended: Option<Duration>,
+    /// Whether its connection had served other calls before.
+    pub reused: bool,
+    /// Whether it was given up before its end: the client left, or nobody needed the rest.
+    pub dropped: bool,
+    /// The status of the answer.
+    pub status: Option<StatusCode>,
+    /// Why it failed.
+    pub error: Option<Kind>,
+    /// How much of the answer's body has come, in bytes.
+    pub bytes: u64,
+    /// What the upstream's cache did, if it has one.
+    pub cache: Option<CacheResult>,
+}
+
+/// What opening a connection took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// Until an address was known.
+    pub dns: Duration,
+    /// Until the socket was connected.
+    pub connect: Duration,
+    /// The handshake; zero without TLS.
+    pub tls: Duration,
+}
+
+/// What the cache of an upstream did with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheResult {
+    /// It had the answer.
+    Hit,
+    /// It had the answer, and gave it though it was stale.
+    Stale,
+    /// It had to be asked for.
+    Miss,
+    /// The server said that what was kept still holds.
+    Revalidated,
+    /// Another request was fetching it already.
+    Collapsed,
+}
+
+impl CacheResult {
+    /// Whether no call was made for it.
+    pub fn is_spared(self) -> bool {
+        matches!(self, CacheResult::Hit | CacheResult::Stale | CacheResult::Collapsed)
+    }
+
+    /// The word for it in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheResult::Hit => "hit",
+            CacheResult::Stale => "stale",
+            CacheResult::Miss => "miss",
+            CacheResult::Revalidated => "revalidated",
+            CacheResult::Collapsed => "collapsed",
+        }
+    }
+}
+
+/// The calls of a request in a few words.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How many there were.
+    pub calls: u64,
+    /// The slowest that has ended.
+    pub slowest: Option<Slowest>,
+}
+
+/// The slowest call of a request.
+#[derive(Clone, Debug)]
+pub struct Slowest {
+    /// The name of its upstream.
+    pub upstream: Arc<str>,
+    /// Its server.
+    pub server: Option<Arc<str>>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl CallRecord {
+    /// How long it took; nothing while it goes on.
+    pub fn time(&self) -> Option<Duration> {
+        Some(self.ended?.saturating_sub(self.began))
+    }
+}
+
+impl Record {
+    /// A record of a request that began at `began`.
+    pub fn new(began: Instant) -> Self {
+        Record { began, calls: Mutex::default() }
+    }
+
+    /// When the request began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// The calls so far.
+    pub fn calls(&self) -> Vec<CallRecord> {
+        self.lock().kept.clone()
+    }
+
+    /// How many calls there were, kept or not.
+    pub fn number(&self) -> u64 {
+        self.lock().number
+    }
+
+    /// How many there were, and the slowest.
+    pub fn summary(&self) -> Summary {
+        let calls = self.lock();
+        let slowest = calls.kept.iter().max_by_key(|call| call.time());
+        let slowest = slowest.and_then(|call| {
+            Some(Slowest { upstream: call.upstream.clone(), server: call.server.clone(), time: call.time()? })
+        });
+        Summary { calls: calls.number, slowest }
+    }
+
+    /// Time from the beginning of the request to `moment`.
+    pub fn at(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.began)
+    }
+
+    /// Keeps a call, and says where; nothing, where enough are kept.
+    pub(crate) fn add(&self, call: CallRecord) -> Option<usize> {
+        let mut calls = self.lock();
+        calls.number += 1;
+        let at = calls.kept.len();
+        (at < MOST).then(|| {
+            calls.kept.push(call);
+            at
+        })
+    }
+
+    /// Says more of a call that is kept.
+    pub(crate) fn revise(&self, at: usize, change: impl FnOnce(&mut CallRecord)) {
+        if let Some(call) = self.lock().kept.get_mut(at) {
+            change(call);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a call is noted, and as what.
+#[derive(Clone)]
+pub struct CallNote {
+    /// The record of the request that it is made for.
+    pub record: Arc<Record>,
+    /// The step that makes it.
+    pub step: Arc<CallingStep>,
+    /// Which attempt it is, from 1.
+    pub attempt: u16,
+    /// What the upstream's cache had to do with it.
+    pub cache: Option<CacheResult>,
+}
+
+impl CallNote {
+    /// For the first attempt of a call.
+    pub fn new(record: &Arc<Record>, step: &Arc<CallingStep>) -> Self {
+        CallNote { record: record.clone(), step: step.clone(), attempt: 1, cache: None }
+    }
+
+    /// Notes a call that begins at `began`.
+    pub(crate) fn begin(self, place: Place<'_>, method: &Method, target: &str, began: Instant) -> Entry {
+        let CallNote { record, step, attempt, cache } = self;
+        let at = record.add(CallRecord {
+            upstream: place.upstream.clone(),
+            server: place.server.cloned(),
+            method: method.clone(),
+            target: target.into(),
+            step,
+            attempt,
+            began: record.at(began),
+            connected: None,
+            opening: None,
+            head: None,
+            ended: None,
+            reused: false,
+            dropped: false,
+            status: None,
+            error: None,
+            bytes: 0,
+            cache,
+        });
+        Entry { record, at }
+    }
+}
+
+/// Where a call goes.
+pub(crate) struct Place<'a> {
+    pub(crate) upstream: &'a Arc<str>,
+    /// Nothing, where the cache of the upstream answers.
+    pub(crate) server: Option<&'a Arc<str>>,
+}
+
+/// A call in a record, while it goes on.
+pub(crate) struct Entry {
+    record: Arc<Record>,
+    /// Nothing, where it is only counted.
+    at: Option<usize>,
+}
+
+impl Entry {
+    /// Says more of the call; `change` is given the record to make times of moments.
+    pub(crate) fn revise(&self, change: impl FnOnce(&mut CallRecord, &Record)) {
+        if let Some(at) = self.at {
+            self.record.revise(at, |call| change(call, &self.record));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(record: &Arc<Record>) -> CallNote {
+        CallNote::new(record, &Arc::new(CallingStep { index: 0, name: "request".into() }))
+    }
+
+    fn begin(record: &Arc<Record>, server: &str) -> Entry {
+        let (upstream, server): (Arc<str>, Arc<str>) = ("shop".into(), server.into());
+        let place = Place { upstream: &upstream, server: Some(&server) };
+        note(record).begin(place, &Method::GET, "/items", Instant::now())
+    }
+
+    #[test]
+    fn a_thousand_calls_are_kept_and_the_others_counted() {
+        let record = Arc::new(Record::new(Instant::now()));
+        for _ in 0..1_100 {
+            let entry = begin(&record, "a:80");
+            entry.revise(|call, _| call.bytes += 1);
+        }
+        assert_eq!((record.number(), record.summary().calls), (1_100, 1_100));
+        let calls = record.calls();
+        assert_eq!(calls.len(), 1_024);
+        assert!(calls.iter().all(|call| call.bytes == 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_slowest_of_those_that_ended_is_named() {
+        let record = Arc::new(Record::new(Instant::now()));
+        assert!(record.summary().slowest.is_none());
+        let entries = ["a:80", "b:80", "c:80"].map(|server| begin(&record, server));
+        for (entry, after) in entries.iter().zip([10, 20]) {
+            tokio::time::advance(Duration::from_millis(after)).await;
+            let now = Instant::now();
+            entry.revise(|call, record| call.ended = Some(record.at(now)));
+        }
+        let slowest = record.summary().slowest.expect("two have ended");
+        assert_eq!((slowest.server.as_deref(), slowest.time), (Some("b:80"), Duration::from_millis(30)));
+    }
+}
