@@ -1,10 +1,10 @@
 //! Many clients at once ask for what is not kept yet.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::scene::{self, Scene};
+use crate::scene::{self, Scene, until};
 use crate::stage::client::{Client, Piece};
 use crate::stage::shop::{Gate, Shop};
 
@@ -12,9 +12,12 @@ const CONFIG: &str = r#"
 upstreams:
   shop: { url: 'http://${SHOP}' }
   kept: { url: 'http://${SHOP}', forward: all, host: keep, cache: on }
+  failing: { url: 'http://${SHOP}', cache: { stale_if_error: 1h } }
 endpoints:
   GET /slow: { cache: on, pipeline: [request: shop /slow] }
   GET /slow/{id}: kept /slow/{id}
+  GET /failing: { cache: { stale_if_error: 1h }, pipeline: [request: shop /failing] }
+  GET /failing/{id}: failing /failing/{id}
 "#;
 
 const FIELDS: &str = "host: test\r\n";
@@ -97,4 +100,69 @@ fn those_who_wait_are_answered_when_the_first_one_leaves() {
     gate.open();
     others.iter_mut().for_each(|client| assert!(client.rest().unwrap()[HALF..] == vec![b'b'; HALF]));
     assert_eq!(shop.calls(), 1);
+}
+
+/// How the shop fails.
+#[derive(Clone, Copy, PartialEq)]
+enum Failure {
+    Status,
+    Closed,
+}
+
+/// All ask before the upstream fails, which it does after a good answer that is stale, or at once. All get this status.
+fn all_fail(target: &str, failure: Failure, before: bool, wanted: u16) {
+    open_files();
+    let (good, gate) = (Gate::default(), Gate::default());
+    let (first, opened) = (good.clone(), gate.clone());
+    let shop = Shop::open(move |_, stream| {
+        if !first.is_open() {
+            first.open();
+            // A call on a connection that was used before and is closed is sent again, which is no second attempt.
+            let fields = "cache-control: max-age=1\r\nage: 5\r\nconnection: close\r\ncontent-length: 4";
+            return stream.write_all(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\ngood").as_bytes());
+        }
+        opened.wait();
+        match failure {
+            Failure::Status => stream.write_all(b"HTTP/1.1 500 Failed\r\ncontent-length: 3\r\n\r\nbad"),
+            Failure::Closed => Err(io::Error::other("it is closed")),
+        }
+    });
+    let mut scene = Scene::new(CONFIG, &shop);
+    if before {
+        assert_eq!(scene.get(target, FIELDS).text(), "good");
+    } else {
+        good.open();
+    }
+    let calls = shop.calls();
+    let lookups = || scene.metric("crocodile_pear_cache_lookups_");
+    let asked = lookups();
+    let mut clients = clients(&scene, CROWD, target);
+    until("all wait", || lookups() == asked + CROWD as u64);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.head().unwrap().status, wanted);
+        let body = client.rest().unwrap();
+        assert!(wanted != 200 || body == b"good");
+    }
+    assert_eq!(shop.calls(), calls + 1);
+}
+
+#[test]
+fn an_upstream_that_answers_with_500_is_asked_once_for_many() {
+    all_fail("/failing", Failure::Status, false, 500);
+    all_fail("/failing/1", Failure::Status, false, 500);
+}
+
+#[test]
+fn an_upstream_that_closes_is_asked_once_for_many() {
+    all_fail("/failing", Failure::Closed, false, 502);
+    all_fail("/failing/1", Failure::Closed, false, 502);
+}
+
+#[test]
+fn many_get_the_stale_answer_of_an_upstream_that_fails_and_it_is_asked_once() {
+    for failure in [Failure::Status, Failure::Closed] {
+        all_fail("/failing", failure, true, 200);
+        all_fail("/failing/1", failure, true, 200);
+    }
 }

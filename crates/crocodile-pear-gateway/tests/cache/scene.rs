@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
 
+use crate::stage::PATIENCE;
 use crate::stage::client::{Client, Head};
 use crate::stage::gateway::Gateway;
 use crate::stage::shop::Shop;
@@ -53,7 +56,8 @@ impl Scene {
 
     /// The sum of a metric over its labels.
     pub fn metric(&self, name: &str) -> u64 {
-        let page = get(&mut Client::connect(self.admin).unwrap(), "/metrics", "host: test\r\n");
+        let page = get(&mut Client::connect(self.admin).unwrap(), "/metrics", "host: 127.0.0.1\r\n");
+        assert_eq!(page.head.status, 200, "{}", page.text());
         let samples = page.text().lines().filter(|line| line.starts_with(name));
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
@@ -69,4 +73,19 @@ pub fn get(client: &mut Client, target: &str, fields: &str) -> Answer {
 /// Asks.
 pub fn ask(client: &mut Client, target: &str, fields: &str) {
     client.ask("GET", format!("GET {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
+}
+
+/// Asks for the head alone.
+pub fn head(client: &mut Client, target: &str, fields: &str) -> Head {
+    client.ask("HEAD", format!("HEAD {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
+    client.head().unwrap()
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        thread::yield_now();
+    }
 }

@@ -88,6 +88,10 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    pub fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn wait(&self) {
         let open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.0.1.wait_while(open, |open| !*open));

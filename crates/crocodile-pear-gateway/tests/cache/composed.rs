@@ -1,0 +1,192 @@
+//! An answer that is made of several: as fresh as its least fresh part, and for nobody for whom a part is not.
+
+use std::io::Write;
+
+use crate::scene::{Answer, Scene, head};
+use crate::stage::client::Client;
+use crate::stage::shop::{Gate, Shop};
+
+const CONFIG: &str = r#"
+upstreams:
+  shop: { url: 'http://${SHOP}' }
+  kept: { url: 'http://${SHOP}', cache: on }
+endpoints:
+  GET /plain/{one}/{two}/{three}:
+    cache: on
+    pipeline:
+      - requests: { one: 'shop /{one}', two: 'shop /{two}', three: 'shop /{three}' }
+      - merge: '{one: $one, two: $two, three: $three}'
+  GET /parts/{one}/{two}/{three}:
+    cache: on
+    pipeline:
+      - requests: { one: 'kept /{one}', two: 'kept /{two}', three: 'kept /{three}' }
+      - merge: '{one: $one, two: $two, three: $three}'
+  GET /fallback/{one}/{two}:
+    cache: 30s
+    pipeline:
+      - requests: { one: 'shop /{one}', two: 'shop /{two}' }
+      - merge: '[$one, $two]'
+  GET /stream/{one}/{two}:
+    cache: on
+    pipeline:
+      - requests: { one: 'shop /{one}', two: 'shop /{two}' }
+      - concatenate: { body_only: true, order: request }
+"#;
+
+const HOST: &str = "host: test\r\n";
+
+/// `/CONTROL` or `/CONTROL;AGE` is an answer that says so; `/slow…` waits for a gate.
+fn shop() -> (Shop, Gate) {
+    let gate = Gate::default();
+    let opened = gate.clone();
+    let shop = Shop::open(move |asked, stream| {
+        let target = asked.target[1..].replace("%3D", "=").replace("%3B", ";").replace("%2C", ",");
+        let (slow, target) = match target.strip_prefix("slow,") {
+            Some(target) => (true, target),
+            None => (false, &*target),
+        };
+        if slow {
+            opened.wait();
+        }
+        let (control, age) = target.split_once(';').unwrap_or((target, "0"));
+        let control = if control == "silent" { String::new() } else { format!("cache-control: {control}\r\n") };
+        let body = format!("{target:?}");
+        let fields = format!("{control}age: {age}\r\ncontent-type: application/json\r\n");
+        stream.write_all(format!("HTTP/1.1 200 OK\r\n{fields}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
+    });
+    (shop, gate)
+}
+
+/// How much longer it says that it is fresh.
+fn left(answer: &Answer) -> i64 {
+    let control = answer.field("cache-control");
+    let fresh = control.split(',').next().and_then(|first| first.strip_prefix("max-age="));
+    let fresh: i64 = fresh.and_then(|age| age.parse().ok()).expect(control);
+    fresh - answer.field("age").parse::<i64>().unwrap_or_default()
+}
+
+/// Seconds may pass while a test runs.
+fn is_about(left: i64, wanted: i64) -> bool {
+    (wanted - 3..=wanted).contains(&left)
+}
+
+#[test]
+fn a_whole_is_as_fresh_as_its_least_fresh_part() {
+    let (shop, _) = shop();
+    let mut scene = Scene::new(CONFIG, &shop);
+    for place in ["plain", "parts"] {
+        for (parts, wanted) in [
+            ("max-age=600;10/max-age=100;80/max-age=300", 20),
+            ("max-age=100;80/max-age=600;10/max-age=15", 15),
+            ("max-age=40/s-maxage=30,max-age=900/max-age=90;70", 20),
+        ] {
+            let target = format!("/{place}/{parts}");
+            let (miss, hit) = (scene.get(&target, HOST), scene.get(&target, HOST));
+            assert!(miss.field("cache-status").contains("stored"), "{target}: {:?}", miss.head);
+            assert!(hit.field("cache-status").starts_with("crocodile-pear; hit"), "{target}: {:?}", hit.head);
+            assert!(is_about(left(&miss), wanted) && is_about(left(&hit), wanted), "{target}: {:?}", hit.head);
+            assert_eq!(miss.body, hit.body);
+        }
+    }
+    // Two parts of the second whole are those of the first one.
+    assert_eq!(shop.calls(), 9 + 7);
+}
+
+#[test]
+fn a_stale_part_of_a_merge_is_the_only_one_that_is_fetched() {
+    let (shop, _) = shop();
+    let mut scene = Scene::new(CONFIG, &shop);
+    for _ in 0..3 {
+        scene.get("/parts/max-age=600/max-age=600;1/max-age=1;5", HOST);
+    }
+    assert_eq!(shop.calls(), 5);
+}
+
+#[test]
+fn what_is_private_in_a_part_is_private_in_the_whole() {
+    let (shop, _) = shop();
+    let mut scene = Scene::new(CONFIG, &shop);
+    for place in ["plain", "parts"] {
+        for (part, said) in [("private,max-age=60", "private"), ("no-store", "no-store")] {
+            let target = format!("/{place}/max-age=60/{part}/max-age=90");
+            for _ in 0..2 {
+                let answer = scene.get(&target, HOST);
+                let told = ["cache-control", "etag"].map(|name| answer.field(name));
+                assert_eq!(told, [said, ""], "{target}");
+                let detail = format!("detail={}", if said == "private" { "private" } else { "no-store" });
+                assert!(answer.field("cache-status").contains(&detail), "{:?}", answer.head);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_part_that_says_nothing_has_the_time_that_is_written() {
+    let (shop, _) = shop();
+    let mut scene = Scene::new(CONFIG, &shop);
+    let answers = [(); 2].map(|()| scene.get("/fallback/silent/max-age=60", HOST));
+    assert!(answers.iter().all(|answer| is_about(left(answer), 30)), "{:?}", answers[1].head);
+    let answers = [(); 2].map(|()| scene.get("/fallback/silent/max-age=10", HOST));
+    assert!(answers.iter().all(|answer| is_about(left(answer), 10)), "{:?}", answers[1].head);
+    assert_eq!(shop.calls(), 4);
+    // Where nothing is written, the whole says nothing, and is not kept.
+    let answers = [(); 2].map(|()| scene.get("/plain/silent/max-age=60/max-age=60", HOST));
+    assert!(answers.iter().all(|answer| answer.field("cache-control").is_empty()), "{:?}", answers[1].head);
+    assert_eq!(shop.calls(), 10);
+}
+
+#[test]
+fn a_whole_has_a_tag_of_its_own_and_answers_304_head_and_ranges() {
+    let (shop, _) = shop();
+    let mut scene = Scene::new(CONFIG, &shop);
+    let target = "/plain/max-age=60/max-age=61/max-age=62";
+    let miss = scene.get(target, HOST);
+    let tag = miss.field("etag").to_owned();
+    assert!(tag.starts_with('"') && tag.len() > 10, "{tag}");
+    let other = scene.get("/plain/max-age=60/max-age=61/max-age=63", HOST);
+    assert_ne!(other.field("etag"), tag);
+    assert_eq!(scene.get(target, HOST).field("etag"), tag);
+    for known in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
+        let confirmed = scene.get(target, &format!("{HOST}if-none-match: {known}\r\n"));
+        let told = (confirmed.head.status, confirmed.field("etag"), confirmed.body.len());
+        assert_eq!(told, (304, &*tag, 0), "{known}");
+    }
+    assert_eq!(scene.get(target, &format!("{HOST}if-none-match: \"x\"\r\n")).head.status, 200);
+    let part = scene.get(target, &format!("{HOST}range: bytes=1-5\r\nif-range: {tag}\r\n"));
+    let range = format!("bytes 1-5/{}", miss.body.len());
+    assert_eq!((part.head.status, part.field("content-range"), &*part.body), (206, &*range, &miss.body[1..6]));
+    let whole = scene.get(target, &format!("{HOST}range: bytes=1-5\r\nif-range: \"x\"\r\n"));
+    assert_eq!((whole.head.status, &whole.body), (200, &miss.body));
+    let outside = scene.get(target, &format!("{HOST}range: bytes=9999-\r\n"));
+    assert_eq!(outside.head.status, 416);
+    let mut client = Client::connect(scene.gateway.address).unwrap();
+    let told = head(&mut client, target, HOST);
+    let names = ["etag", "content-length", "content-type"].map(|name| told.field(name).map(str::to_owned));
+    assert_eq!(told.status, 200);
+    assert_eq!(names, [Some(tag), Some(miss.body.len().to_string()), Some("application/json".to_owned())]);
+    assert_eq!(shop.calls(), 6);
+}
+
+#[test]
+fn what_is_not_known_yet_of_a_whole_that_streams_is_told_from_the_next_request_on() {
+    let (shop, gate) = shop();
+    let mut scene = Scene::new(CONFIG, &shop);
+    let target = "/stream/max-age=60/slow,max-age=20;5";
+    let mut client = Client::connect(scene.gateway.address).unwrap();
+    crate::scene::ask(&mut client, target, HOST);
+    // The second part may be for one client alone, for all that is known.
+    let head = client.head().unwrap();
+    assert_eq!((head.field("cache-control"), head.field("etag")), (Some("no-cache"), None), "{head:?}");
+    gate.open();
+    let miss = client.rest().unwrap();
+    let hit = scene.get(target, HOST);
+    assert!(is_about(left(&hit), 15) && hit.field("etag").starts_with('"'), "{:?}", hit.head);
+    assert_eq!((hit.body, shop.calls()), (miss, 2));
+    // What is private comes late, and is not kept.
+    let target = "/stream/max-age=60/private";
+    for _ in 0..2 {
+        let answer = scene.get(target, HOST);
+        assert!(["no-cache", "private"].contains(&answer.field("cache-control")), "{:?}", answer.head);
+    }
+    assert_eq!(shop.calls(), 6);
+}
