@@ -215,3 +215,11 @@ pub fn tell(headers: &mut HeaderMap, terms: Result<Terms, Reason>) {
     };
     headers.extend(HeaderValue::from_str(&value).ok().map(|value| (CACHE_CONTROL, value)));
 }
+
+/// Says to others, in `own`, that a composed answer must not be reused unasked, unless it says something itself: its head
+/// leaves before the heads of all parts are here, and the next one may be private.
+pub fn tell_early(headers: &HeaderMap, own: &mut HeaderMap) {
+    if policy::says_nothing(headers) {
+        own.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+}

@@ -297,7 +297,10 @@ impl Trip {
         match arriving {
             None => self.keep_whole(entry, own, parts.as_deref(), mark, leader).await,
             Some((pulled, writer)) => {
-                let landed = Landed { own, ..Landed::new(Arc::new(entry), Ok(()), None) };
+                let mut landed = Landed { own, ..Landed::new(Arc::new(entry), Ok(()), None) };
+                if parts.is_some() {
+                    parts::tell_early(&landed.entry.headers, &mut landed.own);
+                }
                 match &parts {
                     None => self.land(&landed, leader),
                     // Whether others may have it is known at its end.
