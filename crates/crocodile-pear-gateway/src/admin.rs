@@ -93,7 +93,7 @@ impl Handler for Admin {
             "/metrics" => {
                 let gateway = self.live.current();
                 let mut metrics = gateway.metrics().render(gateway.upstreams());
-                metrics::cache::render(&gateway.cache().counters(), &mut metrics);
+                metrics::cache::render(gateway.cache(), &mut metrics);
                 metrics::cache::render_shared(&gateway.lasting().ledger.counters, &mut metrics);
                 text("text/plain; version=0.0.4", metrics)
             }

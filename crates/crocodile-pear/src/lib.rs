@@ -19,6 +19,7 @@ pub mod spec;
 pub mod step;
 pub mod steps;
 pub mod template;
+pub mod threads;
 pub mod timeline;
 pub mod upstream;
 pub mod via;

@@ -15,6 +15,7 @@ const LIBRARY: &[&str] = &[
     "record",
     "limiter",
     "alarm",
+    "threads",
     "offload",
     "via",
     "http1",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crocodile_pear::cache::{
     Cache, CacheSpec, Entry, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Rules, SharedBody, Shelf,
-    Standing, Store, Tags, spec::sorted, tags,
+    Standing, Standpoint, Store, Tags, spec::sorted, tags,
 };
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Answer, Body};
@@ -70,7 +70,8 @@ impl Spec for Caching {
             at.refused.borrow_mut().push((ready.place, message, remedy));
             return None;
         }
-        let cache = Cache::new("crocodile-pear", ready.store.clone(), ready.rules.clone());
+        let here = Standpoint::Endpoint(route.to_string());
+        let cache = Cache::new("crocodile-pear", &here, ready.store.clone(), ready.rules.clone());
         let place = format!("endpoint {route}").into_bytes().into();
         Some(Arc::new(Keeper {
             cache,

@@ -3,14 +3,24 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crocodile_pear::cache::Counters;
+use crocodile_pear::cache::{Counters, OUTCOMES, Standpoint, Store};
 
+use super::label;
 use crate::ledger::SharedCounters;
 
-/// Writes the metrics of the store of the caches.
-pub fn render(counters: &Counters, out: &mut String) {
+/// Writes the metrics of the caches and of their store.
+pub fn render(store: &Store, out: &mut String) {
+    let (counters, caches) = (store.counters(), store.traffics().all());
+    for (name, help, place) in TRAFFIC {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
+        for (labels, traffic) in caches.iter().filter_map(|(here, traffic)| Some((place(here)?, traffic))) {
+            for (result, count) in OUTCOMES.iter().zip(traffic.sums()) {
+                let _ = writeln!(out, "{name}{{{labels},result=\"{result}\"}} {count}");
+            }
+        }
+    }
     for (name, kind, help, read) in CACHE {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", read(counters));
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", read(&counters));
     }
 }
 
@@ -21,6 +31,28 @@ pub fn render_shared(counters: &SharedCounters, out: &mut String) {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
     }
 }
+
+/// The label of a cache, if it stands at such a place.
+type Label = fn(&Standpoint) -> Option<String>;
+
+const TRAFFIC: [(&str, &str, Label); 2] = [
+    (
+        "crocodile_pear_upstream_cache_requests_total",
+        "Calls that came to the cache of an upstream, by what became of them.",
+        |here| match here {
+            Standpoint::Upstream(name) => Some(format!("upstream=\"{}\"", label(name))),
+            Standpoint::Endpoint(_) => None,
+        },
+    ),
+    (
+        "crocodile_pear_endpoint_cache_requests_total",
+        "Requests that came to the cache of an endpoint, by what became of them.",
+        |here| match here {
+            Standpoint::Endpoint(route) => Some(format!("route=\"{}\"", label(route))),
+            Standpoint::Upstream(_) => None,
+        },
+    ),
+];
 
 type ReadShared = fn(&SharedCounters) -> &AtomicU64;
 

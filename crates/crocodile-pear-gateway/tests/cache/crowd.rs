@@ -76,6 +76,8 @@ fn all_at_once(target: &str) {
     gate.open();
     clients.iter_mut().for_each(|client| assert!(client.rest().unwrap() == vec![b'b'; HALF]));
     assert_eq!(shop.calls(), 1);
+    let counted = ["miss", "collapsed"].map(|result| scene.count(result));
+    assert_eq!(counted, [1, CROWD as u64 - 1]);
 }
 
 #[test]

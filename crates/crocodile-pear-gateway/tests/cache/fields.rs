@@ -26,7 +26,7 @@ fn scene(place: Place, cache: &str, shop: &Shop) -> Scene {
         Place::Endpoint => ("off", cache),
     };
     let config = format!(
-        "upstreams: {{ shop: {{ url: 'http://${{SHOP}}', forward: [accept-language], cache: {upstream} }} }}\n\
+        "upstreams: {{ shop: {{ url: 'http://${{SHOP}}', forward: [accept-language, if-none-match, cache-control, if-match], cache: {upstream} }} }}\n\
          endpoints: {{ '/{{*path}}': {{ cache: {endpoint}, pipeline: [request: 'shop /{{path}}?*'] }} }}\n"
     );
     Scene::new(&config, shop)
@@ -203,5 +203,44 @@ fn a_body_larger_than_max_size_is_handed_on_and_not_kept() {
             calls += 1 + 2 * each;
             assert_eq!(shop.calls(), calls, "{place:?} {target}");
         }
+    }
+}
+
+#[test]
+fn what_became_of_requests_is_counted_for_each_cache() {
+    for (place, labels) in [
+        (Place::Upstream, "upstream_cache_requests_total{upstream=\"shop\""),
+        (Place::Endpoint, "endpoint_cache_requests_total{route=\"/{*path}\""),
+    ] {
+        let shop = Shop::open(|asked, stream| match &*asked.target {
+            "/checked" if !asked.field("if-none-match").is_empty() => {
+                stream.write_all(b"HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\n\r\n")
+            }
+            "/checked" => write(stream, "200 OK\r\ncache-control: no-cache\r\netag: \"x\"", b"1"),
+            "/stale" => write(stream, STALE, b"1"),
+            _ => write(stream, "200 OK\r\ncache-control: max-age=60", b"1"),
+        });
+        let mut scene = scene(place, "on", &shop);
+        let count = |scene: &Scene, result: &str| {
+            let name = format!("crocodile_pear_{labels},result=\"{result}\"}}");
+            scene.metric(&name)
+        };
+        for (target, fields) in [
+            ("/fresh", ""),
+            ("/fresh", ""),
+            ("/fresh", ""),
+            ("/fresh", "cache-control: no-store\r\n"),
+            ("/fresh", "if-match: \"x\"\r\n"),
+            ("/stale", ""),
+            ("/stale", "cache-control: max-stale\r\n"),
+            ("/checked", ""),
+            ("/checked", ""),
+            ("/none", "cache-control: only-if-cached\r\n"),
+        ] {
+            scene.get(target, &format!("{HOST}{fields}"));
+        }
+        let counted =
+            ["hit", "miss", "stale", "revalidated", "collapsed", "bypass"].map(|result| count(&scene, result));
+        assert_eq!(counted, [2, 4, 1, 1, 0, 2], "{place:?}");
     }
 }

@@ -56,9 +56,18 @@ impl Scene {
 
     /// The sum of a metric over its labels.
     pub fn metric(&self, name: &str) -> u64 {
+        self.sum(|line| line.starts_with(name))
+    }
+
+    /// How many requests had this result, at all caches.
+    pub fn count(&self, result: &str) -> u64 {
+        self.sum(|line| line.contains("_cache_requests_total{") && line.contains(&format!("result=\"{result}\"")))
+    }
+
+    fn sum(&self, is_one: impl Fn(&str) -> bool) -> u64 {
         let page = get(&mut Client::connect(self.admin).unwrap(), "/metrics", "host: 127.0.0.1\r\n");
         assert_eq!(page.head.status, 200, "{}", page.text());
-        let samples = page.text().lines().filter(|line| line.starts_with(name));
+        let samples = page.text().lines().filter(|line| is_one(line));
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 }

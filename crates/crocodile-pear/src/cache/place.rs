@@ -21,6 +21,7 @@ use super::policy::{self, Lifetimes, Personal, Reason, Use};
 use super::purge::{Purge, PurgeMode};
 use super::status::{Forward, Happened};
 use super::store::Store;
+use super::traffic::{Outcome, Standpoint, Traffic};
 use super::trip::Trip;
 use super::unkept::Unkept;
 use super::vary::{self, Vary};
@@ -47,6 +48,7 @@ pub struct Cache {
     rules: Rules,
     flights: Arc<Flights>,
     unkept: Unkept,
+    traffic: Arc<Traffic>,
 }
 
 /// Gets an answer from where it comes.
@@ -135,9 +137,10 @@ enum Way {
 }
 
 impl Cache {
-    /// A cache.
-    pub fn new(name: &'static str, store: Arc<Store>, rules: Rules) -> Arc<Self> {
-        Arc::new(Cache { name, store, rules, flights: Flights::new(), unkept: Unkept::default() })
+    /// A cache that stands here.
+    pub fn new(name: &'static str, here: &Standpoint, store: Arc<Store>, rules: Rules) -> Arc<Self> {
+        let traffic = store.traffics().at(here);
+        Arc::new(Cache { name, store, rules, flights: Flights::new(), unkept: Unkept::default(), traffic })
     }
 
     /// What the configuration says.
@@ -197,6 +200,7 @@ impl Cache {
         });
         let Some(found) = found else {
             if control.only_if_cached {
+                self.traffic.count(Outcome::Miss);
                 return (Reply::Answer(self.nothing(), None), None);
             }
             let (why, names) = match other.into_inner() {
@@ -213,6 +217,7 @@ impl Cache {
         let used = entry.terms.decide(&control, found.stale, now);
         if used == Use::Validate {
             if control.only_if_cached {
+                self.traffic.count(Outcome::Miss);
                 return (Reply::Answer(self.nothing(), None), None);
             }
             let why = if control.no_cache || !found.stale && entry.terms.is_fresh(now) {
@@ -228,6 +233,7 @@ impl Cache {
             errand.stale = Some(entry);
             return (Reply::Fetch(errand), None);
         }
+        self.traffic.count(if used == Use::Fresh { Outcome::Hit } else { Outcome::Stale });
         let behind = (used == Use::Revalidate).then(|| {
             let mut errand = errand(Forward::Stale, Way::Together);
             (errand.selector, errand.stale, errand.behind) = (entry.selector.clone(), Some(entry.clone()), true);
@@ -306,7 +312,10 @@ impl Cache {
             };
             match landing {
                 Landing::Shared(landed) if asked.may_have(&landed) => return Ok(self.give(landed, &asked, true)),
-                Landing::Failed(error) => return Err(error),
+                Landing::Failed(error) => {
+                    self.traffic.count(Outcome::Collapsed);
+                    return Err(error);
+                }
                 _ => break,
             }
         }
@@ -341,7 +350,10 @@ impl Cache {
         match within(deadline, receiver).await? {
             Ok(Landing::Shared(landed)) => Ok(self.give(landed, asked, false)),
             Ok(Landing::Own(answer, reason)) => Ok((self.hand_on(*answer, asked, reason), None)),
-            Ok(Landing::Failed(error)) => Err(error),
+            Ok(Landing::Failed(error)) => {
+                self.traffic.count(asked.fetched());
+                Err(error)
+            }
             Ok(Landing::Alone) | Err(_) => Err(Error::new(Kind::Internal, "the gateway is stopping")),
         }
     }
@@ -358,6 +370,13 @@ impl Cache {
             answer.headers.remove(http::header::AGE);
         }
         let (why, status, stored) = (asked.why, landed.status, landed.stored);
+        self.traffic.count(match (landed.origin, status) {
+            _ if collapsed => Outcome::Collapsed,
+            (Origin::Shared, _) => Outcome::Hit,
+            (Origin::Fetched, Some(StatusCode::NOT_MODIFIED)) => Outcome::Revalidated,
+            (Origin::Fetched, Some(_)) => Outcome::Stale,
+            (Origin::Fetched, None) => asked.fetched(),
+        });
         let happened = match landed.origin {
             Origin::Fetched => Happened::Forwarded { why, status, stored, collapsed },
             Origin::Shared => Happened::Hit,
@@ -368,6 +387,7 @@ impl Cache {
 
     /// An answer that is for nobody else. The client's conditions were not sent along, so they are looked at here.
     fn hand_on(&self, mut answer: Answer, asked: &Asked, reason: Reason) -> Answer {
+        self.traffic.count(asked.fetched());
         let status = (asked.method == Method::GET).then_some(answer.status);
         if asked.method == Method::GET
             && asked.is_conditional()
@@ -383,6 +403,7 @@ impl Cache {
 
     /// A request that this cache does not serve. One that is not safe makes invalid what is kept (RFC 9111, 4.4).
     async fn pass(&self, errand: &Errand, headers: HeaderMap, fetch: Box<dyn Fetch>) -> Fetching {
+        self.traffic.count(Outcome::Bypass);
         let mut answer = fetch.fetch(headers, Standing::Client).await?.answer;
         self.invalidate(&errand.method, &errand.key, &answer);
         let happened = Happened::Forwarded { why: errand.why, status: None, stored: Err(None), collapsed: false };
@@ -480,6 +501,11 @@ struct Asked {
 }
 
 impl Asked {
+    /// What became of it, if it was fetched for itself.
+    fn fetched(&self) -> Outcome {
+        if self.why == Forward::Method { Outcome::Bypass } else { Outcome::Miss }
+    }
+
     fn is_conditional(&self) -> bool {
         reuse::CONDITIONS.iter().any(|name| self.headers.contains_key(name))
     }
@@ -553,7 +579,8 @@ mod tests {
     }
 
     async fn purged_meanwhile(purge: Purge) -> [Vec<u8>; 4] {
-        let cache = Cache::new("test", Arc::new(Store::new(1 << 20)), Rules { max_size: 1 << 20, ..Rules::default() });
+        let (here, store) = (Standpoint::Upstream("test".to_owned()), Arc::new(Store::new(1 << 20)));
+        let cache = Cache::new("test", &here, store, Rules { max_size: 1 << 20, ..Rules::default() });
         let numbers = Numbers::new();
         let early = [(); 2].map(|()| tokio::spawn(ask(cache.clone(), numbers.clone())));
         settle().await;

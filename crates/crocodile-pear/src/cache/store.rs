@@ -13,6 +13,7 @@ use super::entry::Entry;
 use super::key::Key;
 use super::purge::{Mark, Name, Purge, PurgeMode, Purges, Subject, Verdict};
 use super::tier::{Stamp, Tier};
+use super::traffic::Traffics;
 
 /// The entries of all caches of a process.
 pub struct Store {
@@ -34,6 +35,8 @@ pub struct Store {
     refused: AtomicU64,
     copies: AtomicU64,
     copied: AtomicU64,
+    /// What became of requests, by cache.
+    traffics: Traffics,
 }
 
 /// Bytes of the bound that are taken for what is still being made. What is not used is given back.
@@ -126,6 +129,7 @@ impl Store {
             refused: AtomicU64::default(),
             copies: AtomicU64::default(),
             copied: AtomicU64::default(),
+            traffics: Traffics::default(),
         }
     }
 
@@ -393,6 +397,11 @@ impl Store {
     /// It is in reach again, and has told. Each call of [`Store::suspend`] has one of this.
     pub fn resume(&self) {
         self.suspended.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// What became of the requests at each cache.
+    pub fn traffics(&self) -> &Traffics {
+        &self.traffics
     }
 
     /// What it has, and has done.

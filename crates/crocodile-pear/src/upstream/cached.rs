@@ -13,8 +13,8 @@ use super::{Begun, Call, Root, Upstream, UpstreamSpec, chain};
 use crate::cache::date::Moment;
 use crate::cache::policy::{Fetched, Personal};
 use crate::cache::{
-    Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, SharedBody, Shelf, Standing, Tags,
-    status, tags,
+    Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, SharedBody, Shelf, Standing,
+    Standpoint, Tags, status, tags,
 };
 use crate::error::Error;
 use crate::flow::{Answer, Body};
@@ -83,8 +83,9 @@ impl Cached {
         let by = expression(written.private.as_ref().map(|private| &private.by.0), problems);
         let tags = written.tags.as_ref().map_or(Some(None), |tags| tag_filter(&tags.0, problems).map(Some));
         let (rules, key, by, tags) = (rules?, key?, by?, tags?);
+        let here = Standpoint::Upstream(name.to_owned());
         Some(Some(Arc::new(Cached {
-            cache: Cache::new("crocodile-pear-upstream", store.clone(), rules),
+            cache: Cache::new("crocodile-pear-upstream", &here, store.clone(), rules),
             place: format!("upstream {name}").into_bytes().into(),
             key,
             by,

@@ -1,9 +1,8 @@
 //! Counters of an upstream: each thread has its own, a snapshot adds them up.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// More than the cores of most machines. Threads beyond it share counters, which stay exact.
-pub(super) const THREADS: usize = 64;
+use crate::threads::{self, THREADS};
 
 /// The counters of an upstream at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +54,7 @@ impl Counters {
     }
 
     pub(super) fn count(&self, event: Event) {
-        self.0[thread_index()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+        self.0[threads::index()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds up. Calls go on meanwhile: each sum is right, but they are not all of the same moment.
@@ -76,13 +75,6 @@ impl Counters {
             in_flight: sum(Event::Entered).saturating_sub(left),
         }
     }
-}
-
-/// The index of this thread in everything that is kept per thread.
-pub(super) fn thread_index() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
-    INDEX.with(|index| *index)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::Upstream;
 use super::connect::Offer;
-use super::counters::{Event, THREADS, thread_index};
+use super::counters::Event;
 use super::exchange::Origin;
 use super::h2::{Home, Session, Span, StreamSlot};
 use super::io::Io;
@@ -24,6 +24,7 @@ use crate::alarm::Alarm;
 use crate::error::{Error, Kind};
 use crate::record::Opening;
 use crate::spec::Timeout;
+use crate::threads::{self, THREADS};
 
 /// How long a server that chose HTTP/1.1 is expected to choose it again. Meanwhile connections are opened in parallel;
 /// otherwise calls wait for the first one, since over HTTP/2 it may serve them all.
@@ -167,7 +168,7 @@ impl Pool {
 
     /// A free stream of a shared connection, or the newest kept connection that is usable.
     pub(super) fn take(&self, cx: &mut Context<'_>, now: Instant) -> Option<Lease> {
-        let thread = thread_index();
+        let thread = threads::index();
         let mut state = self.state(thread);
         if let Some(slot) = self.reserve(&mut state) {
             return Some(Lease::Shared(slot));
@@ -333,7 +334,7 @@ async fn clear(pool: Weak<Pool>, thread: usize, id: runtime::Id, every: Duration
 
 /// Opens a connection, or waits for one.
 pub(super) async fn open(upstream: &Arc<Upstream>, at: usize, limit: Timeout) -> Result<(Lease, Origin), Error> {
-    let goal = Goal { upstream: upstream.clone(), at, thread: thread_index() };
+    let goal = Goal { upstream: upstream.clone(), at, thread: threads::index() };
     match goal.server().shares() {
         false => own(&goal, limit, None).await,
         true => shared(&goal, limit).await,
@@ -375,7 +376,7 @@ impl Goal {
 
 /// A fresh HTTP/1.1 connection for a call that is to change its protocol: no other call uses it, before or after.
 pub(super) async fn open_alone(upstream: &Arc<Upstream>, at: usize, limit: Timeout) -> Result<(Lease, Origin), Error> {
-    let goal = Goal { upstream: upstream.clone(), at, thread: thread_index() };
+    let goal = Goal { upstream: upstream.clone(), at, thread: threads::index() };
     goal.server().check_http1()?;
     let since = Instant::now();
     let (pool, thread) = (goal.pool(), goal.thread);
