@@ -13,6 +13,7 @@ use http::{Method, Response, StatusCode};
 
 use self::guard::Guard;
 use crate::address::Address;
+use crate::analytics::{self, Analytics, Form, Query};
 use crate::live::Live;
 use crate::metrics;
 use crate::operators::AdminSpec;
@@ -97,6 +98,7 @@ impl Handler for Admin {
                 metrics::cache::render_shared(&gateway.lasting().ledger.counters, &mut metrics);
                 text("text/plain; version=0.0.4", metrics)
             }
+            "/analytics" => analytics(&request, &self.live.current().lasting().analytics),
             "/cache" => cache::show(self.live.current().cache()),
             "/cache/purge" => {
                 let gateway = self.live.current();
@@ -109,6 +111,19 @@ impl Handler for Admin {
 
     fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
         respond::refusal(&refusal).into()
+    }
+}
+
+/// What was counted over minutes, hours and days.
+fn analytics(request: &ClientRequest, analytics: &Analytics) -> Response<Body> {
+    let (query, form) = match Query::read(request.target.query().unwrap_or_default(), analytics::now()) {
+        Ok(asked) => asked,
+        Err(told) => return respond::refuse(StatusCode::BAD_REQUEST, &told),
+    };
+    match (analytics.answer(&query), form) {
+        (None, _) => respond::refuse(StatusCode::NOT_FOUND, "nothing is kept: write `analytics: FOLDER`"),
+        (Some(rows), Form::Csv) => text("text/csv; charset=utf-8", analytics::csv(&rows)),
+        (Some(rows), Form::Json) => respond::json(&analytics::json(&rows)),
     }
 }
 

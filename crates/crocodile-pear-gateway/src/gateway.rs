@@ -149,6 +149,7 @@ impl Gateway {
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
         cx.cache = Some(given.lasting.cache.clone());
+        cx.analytics = Some(given.lasting.analytics.clone());
         cx.tasks.extend(connect);
         cx.observed = document.admin.is_some();
         let layers = document.layers.compile(&mut cx);

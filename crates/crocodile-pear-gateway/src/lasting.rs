@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crocodile_pear::cache::Store;
 
+use crate::analytics::Analytics;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
@@ -14,6 +15,8 @@ pub struct Lasting {
     pub metrics: Arc<Metrics>,
     /// What caches keep. It takes no memory while there is no cache.
     pub cache: Arc<Store>,
+    /// What is counted over minutes, hours and days.
+    pub analytics: Arc<Analytics>,
     /// What is known of the store that is shared.
     pub(crate) ledger: Arc<Ledger>,
 }
@@ -21,6 +24,11 @@ pub struct Lasting {
 impl Default for Lasting {
     fn default() -> Self {
         // Its bound is set by the gateway that begins to serve.
-        Lasting { metrics: Arc::default(), cache: Arc::new(Store::new(0)), ledger: Arc::default() }
+        Lasting {
+            metrics: Arc::default(),
+            cache: Arc::new(Store::new(0)),
+            analytics: Arc::default(),
+            ledger: Arc::default(),
+        }
     }
 }

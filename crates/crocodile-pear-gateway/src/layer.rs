@@ -19,6 +19,7 @@ use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 use indexmap::IndexMap;
 
+use crate::analytics::Analytics;
 use crate::background::Task;
 use crate::metrics::Metrics;
 use crate::server::End;
@@ -165,6 +166,8 @@ pub struct Compile<'a> {
     pub store: Option<Arc<Store>>,
     /// What caches keep.
     pub cache: Option<Arc<cache::Store>>,
+    /// What is counted for operators, over minutes, hours and days.
+    pub analytics: Option<Arc<Analytics>>,
     /// Where it is written: the endpoint, the group, or nothing for the document.
     pub place: &'a str,
     /// Whether an expression uses `$route`.
@@ -189,8 +192,22 @@ impl<'a> Compile<'a> {
     /// At the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
         let (params, resolver, tasks, store, cache) = (None, None, Vec::new(), None, None);
-        let (place, names_route, observed) = ("", false, false);
-        Compile { problems, params, files, paths, metrics, resolver, tasks, store, cache, place, names_route, observed }
+        let (analytics, place, names_route, observed) = (None, "", false, false);
+        Compile {
+            problems,
+            params,
+            files,
+            paths,
+            metrics,
+            resolver,
+            tasks,
+            store,
+            cache,
+            analytics,
+            place,
+            names_route,
+            observed,
+        }
     }
 }
 

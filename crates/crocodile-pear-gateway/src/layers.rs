@@ -90,6 +90,8 @@ macro_rules! layers {
 layers! {
     // It sees every answer, the refusals too, and the true end.
     observe: Log,
+    // It sees them too.
+    analytics: Analytics,
     // Nothing behind it outlives it.
     deadline: Deadline,
     // Every answer that leaves has these fields, whoever gave it.

@@ -3,6 +3,7 @@
 mod acme;
 pub mod address;
 mod admin;
+mod analytics;
 mod background;
 mod certificates;
 pub mod cli;

@@ -28,6 +28,11 @@ pub fn begin_core(index: usize) {
     CORE.set(index % CORES);
 }
 
+/// Which core this thread is.
+pub fn core() -> usize {
+    CORE.get()
+}
+
 /// Responses by status class; each core has a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]

@@ -126,6 +126,17 @@ pub struct Summary {
     pub slowest: Option<Slowest>,
 }
 
+/// The calls of a request as sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The answers that were asked for, however many attempts each took.
+    pub answers: u64,
+    /// Calls to servers: every attempt.
+    pub calls: u64,
+    /// The bytes of the answers' bodies.
+    pub bytes: u64,
+}
+
 /// The slowest call of a request.
 #[derive(Clone, Debug)]
 pub struct Slowest {
@@ -173,6 +184,20 @@ impl Record {
             Some(Slowest { upstream: call.upstream.clone(), server: call.server.clone(), time: call.time()? })
         });
         Summary { calls: calls.number, slowest }
+    }
+
+    /// The calls as sums. Those that were not kept count as answers that took one call.
+    pub fn totals(&self) -> Totals {
+        let calls = self.lock();
+        let more = calls.number - calls.kept.len() as u64;
+        let mut totals = Totals { answers: more, calls: more, ..Totals::default() };
+        for call in &calls.kept {
+            let spared = call.cache.is_some_and(CacheResult::is_spared);
+            totals.answers += u64::from(call.attempt == 1);
+            totals.calls += u64::from(!spared);
+            totals.bytes += call.bytes;
+        }
+        totals
     }
 
     /// Time from the beginning of the request to `moment`.

@@ -43,6 +43,7 @@ const GATEWAY: &[&str] = &[
     "network",
     "forwarded",
     "background",
+    "analytics",
     "watched",
     "log",
     "pool",

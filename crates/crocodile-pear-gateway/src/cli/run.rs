@@ -91,6 +91,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
     let served = server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core));
     // Last: operators watch how it stops.
     admin.into_iter().for_each(admin::Serving::end);
+    live.current().lasting().analytics.close();
     served?;
     tracing::info!("stopped");
     Ok(())

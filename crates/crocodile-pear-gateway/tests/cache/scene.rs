@@ -54,6 +54,14 @@ impl Scene {
         get(&mut self.client, target, fields)
     }
 
+    /// What operators are told there.
+    pub fn admin(&self, target: &str) -> String {
+        let fields = format!("host: {}\r\n", self.admin);
+        let page = get(&mut Client::connect(self.admin).unwrap(), target, &fields);
+        assert_ne!(page.head.status, 421, "{}", page.text());
+        page.text().to_owned()
+    }
+
     /// The sum of a metric over its labels.
     pub fn metric(&self, name: &str) -> u64 {
         self.sum(|line| line.starts_with(name))
@@ -65,9 +73,8 @@ impl Scene {
     }
 
     fn sum(&self, is_one: impl Fn(&str) -> bool) -> u64 {
-        let page = get(&mut Client::connect(self.admin).unwrap(), "/metrics", "host: 127.0.0.1\r\n");
-        assert_eq!(page.head.status, 200, "{}", page.text());
-        let samples = page.text().lines().filter(|line| is_one(line));
+        let page = self.admin("/metrics");
+        let samples = page.lines().filter(|line| is_one(line));
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 }
