@@ -96,6 +96,7 @@ impl Handler for Admin {
                 let mut metrics = gateway.metrics().render(gateway.upstreams());
                 metrics::cache::render(gateway.cache(), &mut metrics);
                 metrics::cache::render_shared(&gateway.lasting().ledger.counters, &mut metrics);
+                metrics::access::render(gateway.lasting().journals.dropped(), &mut metrics);
                 text("text/plain; version=0.0.4", metrics)
             }
             "/analytics" => analytics(&request, &self.live.current().lasting().analytics),

@@ -150,6 +150,7 @@ impl Gateway {
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
         cx.cache = Some(given.lasting.cache.clone());
         cx.analytics = Some(given.lasting.analytics.clone());
+        cx.journals = given.lasting.journals.clone();
         cx.tasks.extend(connect);
         cx.observed = document.admin.is_some();
         let layers = document.layers.compile(&mut cx);
@@ -390,6 +391,7 @@ impl Gateway {
 
     /// It begins to serve: caches may keep what its configuration says.
     pub fn begin(&self) {
+        self.lasting.journals.begin();
         self.lasting.cache.resize(self.memory);
         self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.tier()));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crocodile_pear::cache::Store;
 
 use crate::analytics::Analytics;
+use crate::journal::Journals;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
@@ -19,6 +20,8 @@ pub struct Lasting {
     pub analytics: Arc<Analytics>,
     /// What is known of the store that is shared.
     pub(crate) ledger: Arc<Ledger>,
+    /// What lines are written to.
+    pub(crate) journals: Arc<Journals>,
 }
 
 impl Default for Lasting {
@@ -29,6 +32,7 @@ impl Default for Lasting {
             cache: Arc::new(Store::new(0)),
             analytics: Arc::default(),
             ledger: Arc::default(),
+            journals: Arc::default(),
         }
     }
 }

@@ -21,6 +21,7 @@ use indexmap::IndexMap;
 
 use crate::analytics::Analytics;
 use crate::background::Task;
+use crate::journal::Journals;
 use crate::metrics::Metrics;
 use crate::server::End;
 use crate::store::Store;
@@ -174,6 +175,8 @@ pub struct Compile<'a> {
     pub names_route: bool,
     /// Whether operators look at what happens: `admin` is configured.
     pub observed: bool,
+    /// What lines are written to.
+    pub journals: Arc<Journals>,
 }
 
 /// Says where a file is that the document names.
@@ -192,7 +195,7 @@ impl<'a> Compile<'a> {
     /// At the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
         let (params, resolver, tasks, store, cache) = (None, None, Vec::new(), None, None);
-        let (analytics, place, names_route, observed) = (None, "", false, false);
+        let (analytics, place, names_route, observed, journals) = (None, "", false, false, Arc::default());
         Compile {
             problems,
             params,
@@ -207,6 +210,7 @@ impl<'a> Compile<'a> {
             place,
             names_route,
             observed,
+            journals,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The gateway, as a library for its binary, its tests and its bench.
 
+mod access;
 mod acme;
 pub mod address;
 mod admin;
@@ -17,6 +18,7 @@ mod forwarded;
 pub mod gateway;
 mod health;
 mod itself;
+mod journal;
 pub mod lasting;
 pub mod layer;
 pub mod layers;
@@ -34,6 +36,7 @@ pub mod respond;
 mod route;
 pub mod server;
 pub mod stack;
+mod stamp;
 mod store;
 mod strict;
 pub mod upgrade;

@@ -8,6 +8,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::access::AccessSpec;
+
 spec! {
     /// What is logged, and how. The log goes to the standard error stream.
     pub struct Log {
@@ -15,8 +17,8 @@ spec! {
         pub level: Level = Level::Info,
         /// The form of a line.
         pub format: LogFormat = LogFormat::Text,
-        /// Whether each request has a line.
-        pub access: bool = false,
+        /// Whether each request has a line: `on`, `off`, a format, or a map.
+        pub access: AccessSpec = AccessSpec::Off,
         /// Whether timers are logged at level `info` instead of `debug`. Each message that passes a timer is one line.
         pub timers: bool = false,
     }

@@ -1,5 +1,6 @@
 //! Metrics in the Prometheus format. Each core has its own counters; a scrape adds them up.
 
+pub mod access;
 pub mod cache;
 
 use std::cell::Cell;

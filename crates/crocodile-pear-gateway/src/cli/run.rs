@@ -92,6 +92,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
     // Last: operators watch how it stops.
     admin.into_iter().for_each(admin::Serving::end);
     live.current().lasting().analytics.close();
+    live.current().lasting().journals.flush(FLUSH);
     served?;
     tracing::info!("stopped");
     Ok(())
@@ -99,6 +100,9 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
 
 /// A load balancer that asks whether the gateway is ready needs this time to notice that it is not.
 const NOTICE: Duration = Duration::from_secs(5);
+
+/// A log file that takes nothing does not hold the end of the process for longer.
+const FLUSH: Duration = Duration::from_secs(2);
 
 fn grace(document: &Document) -> Duration {
     let usual = if document.admin.is_some() && !std::io::stderr().is_terminal() { NOTICE } else { Duration::ZERO };
@@ -139,22 +143,22 @@ impl Reload {
     /// Begins a thread for it.
     fn begin(self) {
         if let Err(error) = self.try_begin() {
-            tracing::warn!(%error, "cannot listen for SIGHUP; a changed configuration needs a restart");
+            tracing::warn!(%error, "cannot listen for SIGHUP and SIGUSR1; a changed configuration needs a restart");
         }
     }
 
     fn try_begin(mut self) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let hangups = {
+        let (hangups, moves) = {
             let _within = runtime.enter();
-            signal(SignalKind::hangup())?
+            (signal(SignalKind::hangup())?, signal(SignalKind::user_defined1())?)
         };
-        thread::Builder::new().name("reload".into()).spawn(move || runtime.block_on(self.follow(hangups)))?;
+        thread::Builder::new().name("reload".into()).spawn(move || runtime.block_on(self.follow(hangups, moves)))?;
         Ok(())
     }
 
-    /// SIGHUP reads the configuration again; certificates are read again when their files change.
-    async fn follow(&mut self, mut hangups: Signal) {
+    /// SIGHUP reads the configuration again, SIGUSR1 opens log files again; certificates are read again when their files change.
+    async fn follow(&mut self, mut hangups: Signal, mut moves: Signal) {
         let mut look = tokio::time::interval(certificates::LOOK);
         loop {
             tokio::select! {
@@ -162,6 +166,7 @@ impl Reload {
                     Some(()) => self.reload(),
                     None => return,
                 },
+                Some(()) = moves.recv() => self.live.current().lasting().journals.reopen(),
                 _ = look.tick() => self.certificates.look(),
             }
         }

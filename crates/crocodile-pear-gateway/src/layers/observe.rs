@@ -1,17 +1,17 @@
 //! What operators learn of every request: a count of its answer, and a line of the access log at its end.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crocodile_pear::error::{Error, Fault, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::scope::{ClientFacts, Scope};
+use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
 use crocodile_pear::spec::Field;
-use http::{Response, StatusCode};
+use http::Response;
 
+use crate::access::{Access, AccessSpec};
 use crate::layer::{Around, Compile, Ended, Layer, Passage, Spec};
 use crate::metrics::Metrics;
 use crate::server::Ending;
@@ -20,9 +20,6 @@ pub use crate::log::Log;
 
 /// Lines about one cause at one endpoint are at least so far apart; the others are written at `debug`.
 const OFTEN: Duration = Duration::from_secs(1);
-
-/// What a client that left before its answer is logged with, as nginx does.
-const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Spec for Log {
     type Ready = Observe;
@@ -34,18 +31,22 @@ impl Spec for Log {
     }
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Observe>> {
-        Some(Arc::new(Observe::new(cx.metrics.clone(), self.access, cx.observed, None)))
+        let access = match &self.access {
+            AccessSpec::Off => None,
+            AccessSpec::On(access) => Some(Arc::new(access.compile(self.format.word(), cx)?)),
+        };
+        Some(Arc::new(Observe::new(cx.metrics.clone(), access, cx.observed, None)))
     }
 
     fn around(ready: &Arc<Observe>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        Some(Arc::new(Observe::new(ready.metrics.clone(), ready.access, ready.observed, at.route.cloned())))
+        Some(Arc::new(Observe::new(ready.metrics.clone(), ready.access.clone(), ready.observed, at.route.cloned())))
     }
 }
 
 /// What observes the requests of an endpoint.
 pub struct Observe {
     metrics: Arc<Metrics>,
-    access: bool,
+    access: Option<Arc<Access>>,
     /// Whether operators look at what happens.
     observed: bool,
     route: Option<Arc<str>>,
@@ -54,7 +55,7 @@ pub struct Observe {
 }
 
 impl Observe {
-    fn new(metrics: Arc<Metrics>, access: bool, observed: bool, route: Option<Arc<str>>) -> Self {
+    fn new(metrics: Arc<Metrics>, access: Option<Arc<Access>>, observed: bool, route: Option<Arc<str>>) -> Self {
         Observe { metrics, access, observed, route, limiters: Mutex::default() }
     }
 
@@ -97,54 +98,21 @@ impl Layer for Observe {
     }
 
     fn watches(&self) -> bool {
-        self.access || self.observed
+        self.access.is_some() || self.observed
     }
 
     fn ended(&self, ended: &Ended<'_>) {
-        let Ended { scope, status, head, end } = ended;
+        let Ended { scope, end, .. } = ended;
         self.metrics.count_end(&end.how);
         if let Ending::Failed(error) = &end.how {
             self.explain(error, scope, "answer broken off");
         }
-        if !self.access {
-            return;
+        if let Some(access) = &self.access {
+            access.write(ended, self.route.as_deref());
         }
-        // A request that could not be read has neither.
-        let path = scope.path();
-        let method = path.map(|_| scope.method().as_str());
-        let (how, error) = told(&end.how);
-        tracing::info!(
-            target: "crocodile_pear::access",
-            id = scope.facts().id(),
-            protocol = scope.facts().client().map(ClientFacts::protocol),
-            client = scope.facts().client().map(|client| tracing::field::display(client.address)),
-            method,
-            path,
-            route = self.route.as_deref(),
-            status = status.map_or(CLIENT_CLOSED_REQUEST, |status: StatusCode| status.as_u16()),
-            bytes = end.bytes,
-            head_ms = head.map(milliseconds),
-            total_ms = milliseconds(scope.timeline().elapsed()),
-            ended = how,
-            error = error.map(tracing::field::display),
-        );
     }
 
     fn outline(&self) -> Option<String> {
-        self.access.then(|| "writes a line of the access log".to_owned())
+        self.access.as_ref().map(|_| "writes a line of the access log".to_owned())
     }
-}
-
-fn told(how: &Ending) -> (&'static str, Option<Cow<'_, str>>) {
-    match how {
-        Ending::Whole => ("whole", None),
-        Ending::Failed(error) => ("failed", Some(error.to_string().into())),
-        Ending::ClientGone => ("client-gone", None),
-        Ending::ClientReset(reason) => ("client-gone", Some(format!("the stream was reset: {reason:?}").into())),
-        Ending::ClientSlow => ("client-slow", None),
-    }
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_micros() as f64 / 1000.0
 }

@@ -24,6 +24,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("EabSpec", "External account binding"),
     ("AdminSpec", "The listener for operators"),
     ("ThreadPool", "Helper threads"),
+    ("AccessLogSpec", "The access log"),
     ("EventSourceSpec", "A source of events"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
@@ -300,19 +301,21 @@ fn log() -> String {
     let served = serve("log.yaml", "log: { access: true, timers: true, format: json }");
     let address = served.address("listening on http://");
     shell(&format!("curl http://{address}/"), folder);
-    let row = |target: &str, when: &str| {
-        let line: Json = serde_json::from_str(&served.line(target)).unwrap();
+    let row = |target: &str, words: &str, when: &str| {
+        let line: Json = serde_json::from_str(&served.line(words)).unwrap();
         let own = |name: &&String| !["timestamp", "level", "target"].contains(&name.as_str());
         let fields: Vec<String> =
             line.as_object().unwrap().keys().filter(own).map(|name| format!("`{name}`")).collect();
-        format!("| `{target}` | {} | {when} |\n", fields.join(", "))
+        format!("| {target} | {} | {when} |\n", fields.join(", "))
     };
     let timer = "a message passes a [timer](#timer): `status`, `headers`, `chunk`, `done` or `failed`. The size is the status, \
         the number of header fields, or the number of bytes; the time is since the request began";
-    let access = "an answer has ended, if `access` is on: `whole`, `failed` (with the `error`), `client-gone` or `client-slow`. A request \
+    let access = "an answer has ended, if `access` is on: `whole`, `failed` (with `error.type` and \
+        `error.message`), `client-gone` or `client-slow`. A request \
         that is not valid HTTP has no method, path and route; a request without an endpoint has no route; a client that left before \
         its answer has the status 499";
-    row("crocodile_pear::timer", timer) + &row("crocodile_pear::access", access)
+    row("`crocodile_pear::timer`", "crocodile_pear::timer", timer)
+        + &row("the access log in `json`", "http.response.status_code", access)
 }
 
 /// A gateway with one endpoint, and this line in its configuration.

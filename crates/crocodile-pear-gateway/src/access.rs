@@ -1,0 +1,168 @@
+//! The access log: a line for each request, when its answer has ended.
+
+mod compile;
+mod entry;
+mod escape;
+mod json;
+mod plain;
+mod template;
+
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use crocodile_pear::jq::{self, Filter};
+use crocodile_pear::limiter::LogLimiter;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Decode, Definitions, Expression, Json, Located, Node, Share, only};
+
+use crate::journal::Journal;
+use crate::layer::Ended;
+use entry::Entry;
+use template::Template;
+
+/// Whether requests have lines, and which.
+#[derive(Clone, Debug)]
+pub enum AccessSpec {
+    /// They have none; written `off` or `false`.
+    Off,
+    /// They have; written `on`, `true`, a format, or a map.
+    On(Box<AccessLogSpec>),
+}
+
+spec! {
+    /// The access log: a line for each request, written when its answer has ended. It never delays a request: lines that are not written in
+    /// time are dropped and counted (`crocodile_pear_access_log_dropped_total`).
+    pub struct AccessLogSpec {
+        /// The form of a line: `text`, `json` (names of OpenTelemetry), `common` or `combined` (NCSA, as nginx and Apache write
+        /// them), or a text with expressions in braces: `'{$status} {$method} {$target} {$duration}'`. By default `text`, or `json` where the
+        /// log's own `format` is `json`.
+        pub format: Option<Located<String>>,
+        /// Where lines go: `stderr`, a file (opened again on SIGUSR1), `syslog` (RFC 5424, to `/dev/log`), `syslog:/PATH` for another
+        /// datagram socket, or `syslog://HOST:PORT` over UDP.
+        pub to: Located<String> = Located::new("stderr".to_owned(), Default::default()),
+        /// Which requests have a line: those for which this is true, as in `'$status >= 500 or $duration > 1'`. All unless set.
+        pub when: Option<Expression>,
+        /// Which share of them has a line, chosen by chance. With `when`: which share of the others has one, too.
+        pub sample: Option<Share>,
+        /// Who a request counts as made by. By default `$claims.sub`, or the subject of the client's certificate.
+        pub user: Option<Expression>,
+        /// Whether lines have the query, too. It may hold secrets; credentials that the gateway has checked are left out.
+        pub query: bool = false,
+    }
+    short(format_alone)
+}
+
+fn format_alone(format: Located<String>, problems: &mut Problems) -> Option<AccessLogSpec> {
+    only([("format", format)], problems)
+}
+
+impl Decode for AccessSpec {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_plain() {
+            Some("off" | "false") => Some(AccessSpec::Off),
+            Some("on" | "true") => Some(AccessSpec::On(Box::new(spec::defaults()))),
+            _ => AccessLogSpec::decode(node, problems).map(|spec| AccessSpec::On(Box::new(spec))),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        serde_json::json!({"anyOf": [{"enum": ["on", "off"]}, {"type": "boolean"}, AccessLogSpec::schema(definitions)]})
+    }
+
+    fn written(&self) -> Option<Json> {
+        matches!(self, AccessSpec::Off).then(|| "off".into())
+    }
+}
+
+/// The access log, ready.
+pub struct Access {
+    format: Format,
+    journal: Arc<Journal>,
+    when: Option<Condition>,
+    /// Of those that `when` does not choose, so many of 2^32 have a line.
+    sample: u64,
+    user: Option<Filter>,
+    query: bool,
+}
+
+/// The form of a line.
+enum Format {
+    Text,
+    Json,
+    Common,
+    Combined,
+    Template(Template),
+}
+
+/// An expression that chooses.
+struct Condition {
+    filter: Filter,
+    failures: LogLimiter,
+}
+
+thread_local! {
+    /// Where this thread makes its lines.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// A key that nobody foresees, and how often it was asked.
+    static CHANCE: RefCell<(RandomState, u64)> = RefCell::new((RandomState::new(), 0));
+}
+
+/// What is kept of a line's memory.
+const KEPT: usize = 16 << 10;
+
+impl Access {
+    /// A request has ended: its line, if it has one. `route` is the endpoint that served it.
+    pub fn write(&self, ended: &Ended<'_>, route: Option<&str>) {
+        let entry = Entry::new(ended, route, self.user.as_ref(), self.query);
+        if !self.chooses(&entry) {
+            return;
+        }
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            match &self.format {
+                Format::Text => plain::text(&entry, line),
+                Format::Json => json::write(&entry, line),
+                Format::Common => plain::common(&entry, line),
+                Format::Combined => plain::combined(&entry, line),
+                Format::Template(template) => template.write(&entry, line),
+            }
+            line.push(b'\n');
+            self.journal.add(line);
+            line.shrink_to(KEPT);
+        });
+    }
+
+    fn chooses(&self, entry: &Entry<'_>) -> bool {
+        self.when.as_ref().is_some_and(|when| when.holds(entry)) || drawn(self.sample)
+    }
+}
+
+impl Condition {
+    /// An expression that fails chooses: rather a line too many.
+    fn holds(&self, entry: &Entry<'_>) -> bool {
+        match self.filter.run_one(jq::null(), &mut |name| entry.variable(name)) {
+            Ok(value) => value.is_some_and(|value| !matches!(value.to_string().as_str(), "null" | "false")),
+            Err(error) => {
+                if self.failures.allows() {
+                    tracing::warn!(%error, "`when` of the access log failed; such requests have a line");
+                }
+                true
+            }
+        }
+    }
+}
+
+/// Whether chance chooses, `share` times of 2^32.
+fn drawn(share: u64) -> bool {
+    const ALL: u64 = 1 << 32;
+    match share {
+        0 => false,
+        ALL.. => true,
+        _ => CHANCE.with_borrow_mut(|(key, asked)| {
+            *asked += 1;
+            key.hash_one(*asked) >> 32 < share
+        }),
+    }
+}

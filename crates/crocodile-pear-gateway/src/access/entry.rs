@@ -1,0 +1,165 @@
+//! What a line tells of a request.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crocodile_pear::error::Error;
+use crocodile_pear::jq::value::{as_object, number};
+use crocodile_pear::jq::{self, Filter, Value, as_str};
+use crocodile_pear::scope::{ClientFacts, Scope};
+use crocodile_pear::template::scalar;
+use http::{HeaderName, Version};
+
+use crate::layer::Ended;
+use crate::server::Ending;
+use crate::stamp::{self, Stamp};
+
+/// What a client that left before its answer is logged with, as nginx does.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+
+/// The variables of a line, beside those that every expression knows.
+pub const VARIABLES: [&str; 10] =
+    ["time", "status", "duration", "first_byte", "bytes", "method", "target", "user", "ended", "error"];
+
+/// A request that has ended.
+pub struct Entry<'a> {
+    scope: &'a Scope,
+    ended: &'a Ended<'a>,
+    user: Option<&'a Filter>,
+    query: bool,
+    /// The endpoint that served it.
+    pub route: Option<&'a str>,
+    /// When it ended.
+    pub time: Stamp,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl<'a> Entry<'a> {
+    /// The one that has just ended.
+    pub fn new(ended: &'a Ended<'a>, route: Option<&'a str>, user: Option<&'a Filter>, query: bool) -> Self {
+        let scope = ended.scope;
+        Entry { scope, ended, user, query, route, time: stamp::now(), duration: scope.timeline().elapsed() }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &'a str {
+        self.scope.facts().id()
+    }
+
+    /// Who asked.
+    pub fn client(&self) -> Option<&'a ClientFacts> {
+        self.scope.facts().client()
+    }
+
+    /// The client's address of the network.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.client().and_then(|client| client.address.ip())
+    }
+
+    /// Its method; nothing, for one that could not be read.
+    pub fn method(&self) -> Option<&'a str> {
+        self.path().map(|_| self.scope.method().as_str())
+    }
+
+    /// Its path as it came; nothing, for one that could not be read.
+    pub fn path(&self) -> Option<&'a str> {
+        self.scope.path()
+    }
+
+    /// Its query, where it is wanted, without the credentials that were checked.
+    pub fn query(&self) -> Option<Cow<'a, str>> {
+        if !self.query {
+            return None;
+        }
+        self.scope.forwarded_query()
+    }
+
+    /// The version of HTTP as the NCSA's formats have it.
+    pub fn version(&self) -> &'static str {
+        match self.scope.version() {
+            Version::HTTP_10 => "1.0",
+            Version::HTTP_2 => "2.0",
+            _ => "1.1",
+        }
+    }
+
+    /// The first value of a header field.
+    pub fn field(&self, name: &HeaderName) -> Option<&'a [u8]> {
+        self.scope.field(name)
+    }
+
+    /// The status of its answer; 499 if the client left before there was one.
+    pub fn status(&self) -> u16 {
+        self.ended.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
+    }
+
+    /// How many bytes of the answer's body were sent.
+    pub fn bytes(&self) -> u64 {
+        self.ended.end.bytes
+    }
+
+    /// When the head of its answer was ready, since it began.
+    pub fn first_byte(&self) -> Option<Duration> {
+        self.ended.head
+    }
+
+    /// Whether the user comes from an expression or from the claims; nothing, for nobody.
+    pub fn user(&self) -> Option<String> {
+        if let Some(filter) = self.user {
+            let value = filter.run_one(jq::null(), &mut |name| self.variable(name)).ok()??;
+            return scalar(&value).filter(|user| !user.is_empty());
+        }
+        let claims = as_object(self.scope.facts().found("claims")?)?;
+        let claim = |name: &str| claims.iter().find(|(known, _)| as_str(known) == Some(name)).map(|(_, value)| value);
+        scalar(claim("sub").or_else(|| claim("subject"))?)
+    }
+
+    /// How it ended, in one word.
+    pub fn how(&self) -> &'static str {
+        match self.ended.end.how {
+            Ending::Whole => "whole",
+            Ending::Failed(_) => "failed",
+            Ending::ClientGone | Ending::ClientReset(_) => "client-gone",
+            Ending::ClientSlow => "client-slow",
+        }
+    }
+
+    /// Why it was broken off.
+    pub fn error(&self) -> Option<Cow<'static, str>> {
+        match &self.ended.end.how {
+            Ending::Failed(error) => Some(error.to_string().into()),
+            Ending::ClientReset(reason) => Some(format!("the stream was reset: {reason:?}").into()),
+            _ => None,
+        }
+    }
+
+    /// The same as one word of the table of failures.
+    pub fn error_type(&self) -> Option<&'static str> {
+        match &self.ended.end.how {
+            Ending::Failed(error) => Some(Error::kind(error).name()),
+            _ => None,
+        }
+    }
+
+    /// A variable of expressions.
+    pub fn variable(&self, name: &str) -> Value {
+        let maybe = |text: Option<&str>| text.map_or_else(jq::null, jq::string);
+        let seconds = |time: Duration| number(&format!("{:.6}", time.as_secs_f64()));
+        match name {
+            "time" => jq::string(self.time.rfc3339()),
+            "status" => number(itoa::Buffer::new().format(self.status())),
+            "duration" => seconds(self.duration),
+            "first_byte" => self.first_byte().map_or_else(jq::null, seconds),
+            "bytes" => number(itoa::Buffer::new().format(self.bytes())),
+            "method" => maybe(self.method()),
+            "target" => maybe(self.path()),
+            "user" => maybe(self.user().as_deref()),
+            "ended" => jq::string(self.how()),
+            "error" => maybe(self.error().as_deref()),
+            "route" => maybe(self.route),
+            name => self.scope.variable(name, &None),
+        }
+    }
+}

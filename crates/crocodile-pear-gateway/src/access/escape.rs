@@ -1,0 +1,87 @@
+//! What clients write, made harmless: it cannot end a line or a field, nor reach a terminal.
+
+/// As nginx does: `"`, `\`, control characters and what is not ASCII become `\xHH`.
+pub fn nginx(bytes: &[u8], line: &mut Vec<u8>) {
+    hex(bytes, |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'), line);
+}
+
+/// The same for a field that stands without quotes: spaces and brackets would end it.
+pub fn bare(bytes: &[u8], line: &mut Vec<u8>) {
+    hex(bytes, |byte| !matches!(byte, b'!'..=b'~') || matches!(byte, b'"' | b'\\' | b'[' | b']'), line);
+}
+
+fn hex(bytes: &[u8], harmful: impl Fn(u8) -> bool, line: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| harmful(*byte)) {
+        let digit = |value: u8| b"0123456789ABCDEF"[usize::from(value & 15)];
+        line.extend_from_slice(&rest[..at]);
+        line.extend_from_slice(&[b'\\', b'x', digit(rest[at] >> 4), digit(rest[at])]);
+        rest = &rest[at + 1..];
+    }
+    line.extend_from_slice(rest);
+}
+
+/// As a JSON string, with its quotes. What is not UTF-8 becomes U+FFFD.
+pub fn json(bytes: &[u8], line: &mut Vec<u8>) {
+    line.push(b'"');
+    if bytes.is_ascii() {
+        json_ascii(bytes, line);
+    } else {
+        bytes.utf8_chunks().for_each(|chunk| {
+            json_ascii(chunk.valid().as_bytes(), line);
+            if !chunk.invalid().is_empty() {
+                line.extend_from_slice("\u{fffd}".as_bytes());
+            }
+        });
+    }
+    line.push(b'"');
+}
+
+/// Text that is UTF-8.
+fn json_ascii(bytes: &[u8], line: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\' | 0x7f)) {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+        line.extend_from_slice(&rest[..at]);
+        match rest[at] {
+            quoted @ (b'"' | b'\\') => line.extend_from_slice(&[b'\\', quoted]),
+            control => line.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(control >> 4), digit(control)]),
+        }
+        rest = &rest[at + 1..];
+    }
+    line.extend_from_slice(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(escape: fn(&[u8], &mut Vec<u8>), bytes: &[u8]) -> String {
+        let mut line = Vec::new();
+        escape(bytes, &mut line);
+        String::from_utf8(line).expect("UTF-8")
+    }
+
+    #[test]
+    fn no_byte_ends_a_line_or_a_field() {
+        for byte in 0..=u8::MAX {
+            let text = [b'a', byte, b'z'];
+            for escaped in [made(nginx, &text), made(bare, &text)] {
+                assert!(escaped.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !escaped.contains('"'), "{escaped}");
+            }
+            assert!(!made(bare, &text).contains([' ', '[', ']']));
+            let json = made(json, &text);
+            let read: String = serde_json::from_str(&json).expect("JSON");
+            assert_eq!(read, String::from_utf8_lossy(&text), "{json}");
+            assert!(!json.contains(|c: char| c.is_ascii_control()), "{json:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_written_as_nginx_writes_it() {
+        assert_eq!(made(nginx, b"a \"b\"\\\r\n\x7f\xc3\xa4"), r"a \x22b\x22\x5C\x0D\x0A\x7F\xC3\xA4");
+        assert_eq!(made(bare, b"a b"), r"a\x20b");
+        assert_eq!(made(json, "ä\"\n\u{2028}".as_bytes()), "\"ä\\\"\\u000a\u{2028}\"");
+        assert_eq!(made(json, b"\xff\xfe"), "\"\u{fffd}\u{fffd}\"");
+    }
+}

@@ -1,0 +1,16 @@
+//! The access log, through the real binary.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test sends is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "access/destinations.rs"]
+mod destinations;
+#[path = "access/formats.rs"]
+mod formats;
+#[path = "access/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
