@@ -9,7 +9,7 @@ use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
-use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::respond;
 
 /// How long it takes.
@@ -37,6 +37,10 @@ impl Spec for Maintenance {
 
     fn compile(&self, _: &mut Compile<'_>) -> Option<Arc<Self>> {
         Some(Arc::new(self.clone()))
+    }
+
+    fn around(ready: &Arc<Self>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
     }
 }
 

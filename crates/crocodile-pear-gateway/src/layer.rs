@@ -30,8 +30,8 @@ use crate::watched::Watched;
 
 /// A layer as written.
 pub trait Spec: Decode {
-    /// What it is when it is ready.
-    type Ready: Layer;
+    /// What it is when it is ready. It need not be a layer itself: each endpoint may have one of its own.
+    type Ready: Send + Sync + 'static;
 
     /// The field under which it is written at the document: for every endpoint, and for requests that none serves.
     const AT_DOCUMENT: Option<Field> = None;
@@ -49,11 +49,9 @@ pub trait Spec: Decode {
     /// that would do nothing.
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Self::Ready>>;
 
-    /// What stands around this endpoint, or around all that no endpoint serves. One that was written at the document is
-    /// shared by all, unless it depends on what it stands around.
-    fn around(ready: &Arc<Self::Ready>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        Some(ready.clone())
-    }
+    /// What stands around this endpoint, or around all that no endpoint serves; nothing, where it has nothing to do. One
+    /// that depends on nothing there is shared by all: `Some(ready.clone())`.
+    fn around(ready: &Arc<Self::Ready>, at: &Around<'_>) -> Option<Arc<dyn Layer>>;
 }
 
 /// A layer, ready: shared by all requests, immutable.

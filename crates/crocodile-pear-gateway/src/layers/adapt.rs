@@ -31,8 +31,6 @@ impl Spec for Adapt {
 }
 
 // Nothing is asked of the spec itself.
-impl Layer for Adapt {}
-
 struct Requests(Arc<Adapting>);
 
 impl Layer for Requests {

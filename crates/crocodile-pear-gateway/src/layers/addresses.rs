@@ -7,7 +7,7 @@ use crocodile_pear::spec;
 use crocodile_pear::spec::{Field, Located};
 use http::StatusCode;
 
-use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Metrics, RefusedBy};
 use crate::network::Network;
 use crate::respond;
@@ -55,6 +55,10 @@ impl Spec for Addresses {
         let (allow, deny) = (networks(&self.allow), networks(&self.deny).unwrap_or_default());
         (allow.is_some() || !deny.is_empty())
             .then(|| Arc::new(AddressFilter { allow, deny, metrics: cx.metrics.clone() }))
+    }
+
+    fn around(ready: &Arc<AddressFilter>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
     }
 }
 

@@ -10,7 +10,7 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Node};
 use http::StatusCode;
 
-use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::respond;
 
 /// What must be true of a request.
@@ -49,6 +49,10 @@ impl Spec for Allow {
         }
         let written = self.0.0.value.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
+    }
+
+    fn around(ready: &Arc<Rule>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
     }
 }
 

@@ -24,7 +24,7 @@ use http::{Response, StatusCode};
 
 use self::method::{Judgement, Method, Outcome};
 use self::methods::MethodSpec;
-use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Authenticated, AuthenticationCounters};
 use crate::respond;
 
@@ -80,6 +80,10 @@ impl Spec for Authenticate {
         methods.iter().for_each(|method| method.places(&mut credentials));
         let missing = cx.metrics.authentications("none");
         Some(Arc::new(Gate { methods, counters, missing, credentials: Arc::new(credentials) }))
+    }
+
+    fn around(ready: &Arc<Gate>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
     }
 }
 

@@ -95,9 +95,6 @@ pub struct Caches {
     place: Span,
 }
 
-/// `Caches` are not a layer of their own: each endpoint has one.
-impl Layer for Caches {}
-
 impl Caches {
     /// Why answers of this endpoint cannot be kept; and what to write.
     fn refuse(&self, at: &Around<'_>) -> Option<(String, String)> {

@@ -96,9 +96,6 @@ impl Spec for Compress {
     }
 }
 
-/// Nothing is asked of it before it stands around an endpoint.
-impl Layer for Compressor {}
-
 /// What compresses the answers of one endpoint, or of those that none serves.
 struct Compressing {
     compressor: Arc<Compressor>,

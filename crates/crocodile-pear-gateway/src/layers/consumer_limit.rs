@@ -24,8 +24,6 @@ impl Decode for ConsumerLimits {
 /// Holds the place of a limit.
 pub struct ConsumerPlace;
 
-impl Layer for ConsumerPlace {}
-
 impl Spec for ConsumerLimits {
     type Ready = ConsumerPlace;
 

@@ -19,7 +19,7 @@ use crocodile_pear::template::{Source, Template};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
-use crate::layer::{Compile, Layer, Passage, Spec};
+use crate::layer::{Around, Compile, Layer, Passage, Spec};
 use preset::Preset;
 
 spec! {
@@ -64,6 +64,10 @@ impl Spec for Headers {
             written.filter_map(|name| admit(name.as_str(), name.span, &mut names, cx.problems)).collect();
         let nothing = set.is_empty() && remove.is_empty() && self.preset.is_none();
         (!nothing).then(|| Arc::new(Dress { preset: self.preset, remove, set, limiter: LogLimiter::every(OFTEN) }))
+    }
+
+    fn around(ready: &Arc<Dress>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
     }
 }
 

@@ -11,7 +11,7 @@ use crocodile_pear::spec;
 use crocodile_pear::spec::{Expression, Field, Located, only};
 
 use crate::counted::{By, Key};
-use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Metrics, RefusedBy};
 use crate::respond;
 
@@ -48,6 +48,10 @@ impl Spec for InFlight {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let slots = Arc::new(Slots { most: self.limit.get(), key: RandomState::new(), shards });
         Some(Arc::new(Gate { by, slots, metrics: cx.metrics.clone() }))
+    }
+
+    fn around(ready: &Arc<Gate>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
     }
 }
 

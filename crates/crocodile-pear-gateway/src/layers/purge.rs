@@ -9,7 +9,7 @@ use crocodile_pear::spec::{Field, Located};
 use http::StatusCode;
 use serde_json::json;
 
-use crate::layer::{Compile, Layer, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Metrics, RefusedBy};
 use crate::network::Network;
 use crate::purge::ModeSpec;
@@ -46,6 +46,10 @@ impl Spec for PurgeSpec {
         }
         let from = self.from.value.iter().map(|network| network.value).collect();
         Some(Arc::new(Purger { from, mode: self.mode.mode(), cache: cx.cache.clone()?, metrics: cx.metrics.clone() }))
+    }
+
+    fn around(ready: &Arc<Purger>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        Some(ready.clone())
     }
 }
 

@@ -107,9 +107,6 @@ pub struct Limiters {
     late: Option<Arc<Limiter>>,
 }
 
-/// `Limiters` are not a layer of their own: each half stands where it must.
-impl Layer for Limiters {}
-
 impl RateLimit {
     fn ready(&self, several: bool, names: &mut Vec<String>, cx: &mut Compile<'_>) -> Option<Limit> {
         let rate = self.rate.value;

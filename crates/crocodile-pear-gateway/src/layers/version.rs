@@ -54,8 +54,6 @@ impl Spec for Version {
 }
 
 // Nothing is asked of the counters themselves.
-impl Layer for Counting {}
-
 struct Served {
     versioned: Arc<Versioned>,
     /// What every answer says.
