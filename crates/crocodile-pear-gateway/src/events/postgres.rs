@@ -125,16 +125,24 @@ impl Listener {
             if let Some(payload) = self.early.pop_front() {
                 return Ok(payload);
             }
-            tokio::select! {
-                message = poll_fn(|cx| self.connection.poll_message(cx)) => match message {
-                    Some(Ok(AsyncMessage::Notification(notification))) => return Ok(notification.payload().into()),
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(told(&error)),
-                    None => return Err("the server closed the connection".to_owned()),
-                },
-                failed = &mut self.check => return Err(failed),
+            let message = poll_fn(|cx| self.connection.poll_message(cx));
+            match read_first(message, &mut self.check).await? {
+                Some(Ok(AsyncMessage::Notification(notification))) => return Ok(notification.payload().into()),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(told(&error)),
+                None => return Err("the server closed the connection".to_owned()),
             }
         }
+    }
+}
+
+/// What comes next, or why the check has failed. What has come is read before the check looks at the clock: on a thread that could
+/// not run for as long as a heartbeat, the answer is there, and its time is over.
+async fn read_first<T>(message: impl Future<Output = T>, check: &mut BoxFuture<'static, String>) -> Result<T, String> {
+    tokio::select! {
+        biased;
+        message = message => Ok(message),
+        failed = check => Err(failed),
     }
 }
 
@@ -249,6 +257,10 @@ fn take_mode(url: &str) -> Result<(String, Mode), Wrong> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
+    use futures_util::FutureExt;
+
     use super::*;
 
     #[test]
@@ -271,6 +283,34 @@ mod tests {
         let url = Located::new(Secret::from("postgres://me:hunter2@db:1/shop".to_owned()), Default::default());
         let database = Database::compile(&url, None, &|_| unreachable!(), &mut Problems::default());
         assert_eq!(database.expect("it can be read").to_string(), "postgres://db:1/shop");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_waits_to_be_read_is_no_silence() {
+        for _ in 0..50 {
+            let (answer, answered) = tokio::sync::oneshot::channel::<()>();
+            let heartbeat = Duration::from_secs(2);
+            let mut check: BoxFuture<'static, String> = Box::pin(async move {
+                match timeout(heartbeat, answered).await {
+                    Ok(_) => std::future::pending().await,
+                    Err(_) => "silent".to_owned(),
+                }
+            });
+            // The query is under way.
+            assert!((&mut check).now_or_never().is_none());
+            // The thread rests for longer than the heartbeat. Then there is the answer, and a notification behind it.
+            tokio::time::advance(heartbeat * 2).await;
+            let mut answer = Some(answer);
+            let read = poll_fn(|cx| {
+                if let Some(answer) = answer.take() {
+                    let _ = answer.send(());
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Poll::Ready("notification")
+            });
+            assert_eq!(read_first(read, &mut check).await, Ok("notification"));
+        }
     }
 
     #[test]
