@@ -19,7 +19,7 @@ spec! {
     /// `PURGE` requests purge what is kept for their path and query: answers of endpoints, and of upstreams where it is the same.
     /// They need no credentials.
     pub struct PurgeSpec {
-        /// From these networks alone, `10.0.0.0/8`, or addresses; others are answered with 403.
+        /// The networks (`10.0.0.0/8`) and addresses that may purge. `PURGE` requests from elsewhere are answered with 403.
         pub from: Located<Vec<Located<Network>>>,
         /// What becomes of what is purged.
         pub mode: ModeSpec = ModeSpec::Soft,
