@@ -10,6 +10,7 @@ use crate::stage::{Demo, Served, shell};
 /// Where the demo's gateway and its example upstreams are, and where examples listen.
 const DEMO: (&str, &str) = ("127.0.0.1:8080", "127.0.0.1:9000");
 const GATEWAY: &str = "127.0.0.1:8081";
+const ADMIN: &str = "127.0.0.1:9090";
 
 /// The folder with files that an example includes.
 const PARTS: &str = "files";
@@ -31,9 +32,10 @@ fn every_example_answers_as_its_head_says() {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().next(), Some(SCHEMA), "{}", path.display());
         let served = serve(&text, &demo);
+        let admin = if text.contains(ADMIN) { served.address("health and metrics on http://") } else { String::new() };
         let address = served.address("listening on http://");
         for command in commands(&tried(&text)) {
-            let told = shell(&command.line.replace(GATEWAY, &address), &root());
+            let told = shell(&command.line.replace(GATEWAY, &address).replace(ADMIN, &admin), &root());
             let told = String::from_utf8_lossy(&told.stdout).into_owned();
             assert!(
                 agrees(&told, &command.output),
@@ -57,7 +59,9 @@ fn tried(text: &str) -> String {
 fn serve(text: &str, demo: &Demo) -> Served {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
     assert!(text.contains(GATEWAY) && !text.contains(DEMO.0), "an example does not run beside the demo:\n{text}");
-    let placed = |text: &str| text.replace(GATEWAY, "127.0.0.1:0").replace(DEMO.1, &demo.upstreams);
+    let placed = |text: &str| {
+        text.replace(GATEWAY, "127.0.0.1:0").replace(ADMIN, "127.0.0.1:0").replace(DEMO.1, &demo.upstreams)
+    };
     fs::create_dir_all(folder.join(PARTS)).unwrap();
     for part in fs::read_dir(root().join("examples").join(PARTS)).unwrap().map(|entry| entry.unwrap()) {
         let text = fs::read_to_string(part.path()).unwrap();
