@@ -66,7 +66,7 @@ impl Chunked {
             match self.place {
                 Place::End => break,
                 Place::Data { left } => {
-                    let take = super::framing::take(left, buf.len() - at);
+                    let take = take(left, buf.len() - at);
                     if data.is_empty() {
                         data = at..at;
                     } else {
@@ -154,4 +154,9 @@ impl Chunked {
         let ended = self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n");
         Ok(if ended { Place::End } else { Place::Trailers })
     }
+}
+
+/// As many of the bytes that are there as are left of a body.
+pub(super) fn take(left: u64, there: usize) -> usize {
+    usize::try_from(left).map_or(there, |left| left.min(there))
 }

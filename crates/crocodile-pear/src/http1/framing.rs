@@ -6,7 +6,7 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Broken;
-use super::chunk::Chunked;
+use super::chunk::{self, Chunked};
 use super::fields::{hop_by_hop, imitates};
 
 /// Trailers that one body may have.
@@ -92,7 +92,7 @@ impl Decoder {
             State::Done => Decoded { data: 0..0, used: 0 },
             State::Close => Decoded { data: 0..buf.len(), used: buf.len() },
             State::Length(left) => {
-                let take = take(*left, buf.len());
+                let take = chunk::take(*left, buf.len());
                 *left -= take as u64;
                 Decoded { data: 0..take, used: take }
             }
@@ -125,11 +125,6 @@ impl Decoder {
             State::Length(_) | State::Chunked(_) => Err(Cut),
         }
     }
-}
-
-/// As many of the bytes that are there as are left of a body.
-pub(super) fn take(left: u64, there: usize) -> usize {
-    usize::try_from(left).map_or(there, |left| left.min(there))
 }
 
 /// Reads trailers; those that could change how a message is read are dropped (RFC 9110, 6.5.1).

@@ -4,7 +4,9 @@ use fearless_simd::{Simd, u8x64};
 
 use super::block::{WIDTH, is, up_to, without_case};
 use super::is_space;
-use super::read::DIGITS;
+
+/// A longer number is refused: reading it as an integer costs the square of its length.
+pub const DIGITS: usize = 1000;
 
 /// What earlier blocks mean for the next: each a bit at the first place.
 #[derive(Clone, Copy, Debug, Default)]

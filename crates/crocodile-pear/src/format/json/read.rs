@@ -3,13 +3,11 @@
 use bytes::Bytes;
 use memchr::memchr;
 
+use super::number::DIGITS;
 use super::{check, quoted};
 use crate::error::{Error, Kind};
 use crate::jq::value::{self, Value};
 use crate::offload;
-
-/// A longer number is refused: reading it as an integer costs the square of its length.
-pub const DIGITS: usize = 1000;
 
 /// Bytes that an object takes, one of its fields, a list, and one of its items: what the allocator was seen to give.
 const OBJECT: usize = 160;

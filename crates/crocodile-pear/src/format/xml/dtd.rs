@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::cursor::{Cursor, Reason, is_space};
-use super::reference::{self, Budget, Reference};
+use super::reference::{self, Budget, Entities, Entity, Reference};
 
 /// Default values of one element: each is looked for among its attributes.
 const ATTRIBUTES: usize = 256;
@@ -18,22 +18,11 @@ const DEPTH: usize = 32;
 /// What a document type declares.
 #[derive(Default, Debug)]
 pub struct Dtd {
-    entities: HashMap<String, Entity>,
+    entities: Entities,
     parameters: HashMap<String, Option<Rc<str>>>,
     attributes: HashMap<String, Vec<Attribute>>,
     /// Where it stands.
     span: Option<(usize, usize)>,
-}
-
-/// A general entity.
-#[derive(Debug)]
-pub enum Entity {
-    /// Its text, with characters that it refers to in place.
-    Text(String),
-    /// It stands elsewhere.
-    Outside,
-    /// It is of another notation.
-    Unparsed,
 }
 
 /// An attribute of an element.
@@ -78,9 +67,9 @@ impl Dtd {
         self.span.filter(|span| span.0 == start).map(|span| span.1)
     }
 
-    /// An entity by its name.
-    pub fn entity(&self, name: &str) -> Option<&Entity> {
-        self.entities.get(name)
+    /// The entities of the document itself.
+    pub fn entities(&self) -> &Entities {
+        &self.entities
     }
 
     /// The attributes that are declared for an element.
@@ -211,7 +200,7 @@ impl Dtd {
         if cursor.take("#FIXED") {
             cursor.gap()?;
         }
-        reference::value(cursor.quoted()?, self, budget).map(Some)
+        reference::value(cursor.quoted()?, &self.entities, budget).map(Some)
     }
 }
 

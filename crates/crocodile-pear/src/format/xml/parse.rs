@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
             self.cursor.space();
             self.cursor.expect("=", "an equals sign is missing")?;
             self.cursor.space();
-            let value = reference::value(self.cursor.quoted()?, self.dtd, &mut self.budget)?;
+            let value = reference::value(self.cursor.quoted()?, self.dtd.entities(), &mut self.budget)?;
             if attributes.iter().any(|(known, _)| *known == key) {
                 return Err("an attribute stands twice");
             }
@@ -268,7 +268,7 @@ impl<'a> Parser<'a> {
 
     /// Reads on in the text of an entity.
     fn enter(&mut self, name: &str) -> Result<(), Reason> {
-        let text = reference::text(name, self.dtd, &mut self.budget)?;
+        let text = reference::text(name, self.dtd.entities(), &mut self.budget)?;
         if self.outer.is_some() {
             return Err(reference::NESTED);
         }

@@ -1,8 +1,23 @@
 //! What stands between `&` and `;`, and what it stands for.
 
+use std::collections::HashMap;
+
 use super::cursor::{Cursor, Reason, is_space};
-use super::dtd::{Dtd, Entity};
 use super::name;
+
+/// A general entity.
+#[derive(Debug)]
+pub enum Entity {
+    /// Its text, with characters that it refers to in place.
+    Text(String),
+    /// It stands elsewhere.
+    Outside,
+    /// It is of another notation.
+    Unparsed,
+}
+
+/// The general entities of a document, by their names.
+pub type Entities = HashMap<String, Entity>;
 
 /// What a reference refers to.
 pub enum Reference<'a> {
@@ -65,8 +80,8 @@ impl Budget {
 }
 
 /// The text of an entity of the document itself.
-pub fn text<'a>(name: &str, dtd: &'a Dtd, budget: &mut Budget) -> Result<&'a str, Reason> {
-    match dtd.entity(name) {
+pub fn text<'a>(name: &str, entities: &'a Entities, budget: &mut Budget) -> Result<&'a str, Reason> {
+    match entities.get(name) {
         Some(Entity::Text(text)) => budget.spend(text.len()).map(|()| text.as_str()),
         Some(Entity::Outside) => Err("an external entity: what is not in the document is never fetched"),
         Some(Entity::Unparsed) => Err("a reference to an entity that is no XML"),
@@ -75,10 +90,10 @@ pub fn text<'a>(name: &str, dtd: &'a Dtd, budget: &mut Budget) -> Result<&'a str
 }
 
 /// The value of an attribute, normalised (3.3.3).
-pub fn value(written: &str, dtd: &Dtd, budget: &mut Budget) -> Result<String, Reason> {
+pub fn value(written: &str, entities: &Entities, budget: &mut Budget) -> Result<String, Reason> {
     let mut out = String::with_capacity(written.len());
     append(written, &mut out, &mut |name, out| {
-        let text = text(name, dtd, budget)?;
+        let text = text(name, entities, budget)?;
         append(text, out, &mut |_, _| Err(NESTED))
     })?;
     Ok(out)
