@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-static CAPACITY: AtomicU64 = AtomicU64::new(super::pool::MEMORY);
+/// Bytes for all long work at once, unless somebody says otherwise.
+pub(super) const MEMORY: u64 = 512 << 20;
+
+static CAPACITY: AtomicU64 = AtomicU64::new(MEMORY);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Sets how many there are.

@@ -10,9 +10,6 @@ use std::time::Duration;
 use super::memory;
 use crate::error::{Error, Kind};
 
-/// Bytes for all long work at once, unless somebody says otherwise.
-pub(super) const MEMORY: u64 = 512 << 20;
-
 /// Work that waits, unless somebody says otherwise.
 const QUEUE: usize = 128;
 
@@ -39,7 +36,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from).max(2);
-        Settings { threads, queue: QUEUE, memory: MEMORY, begin: || {} }
+        Settings { threads, queue: QUEUE, memory: memory::MEMORY, begin: || {} }
     }
 }
 
