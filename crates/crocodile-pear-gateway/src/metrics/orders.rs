@@ -1,0 +1,65 @@
+//! How the orders of certificates ended.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::{Metrics, label};
+
+/// How the orders of one certificate ended.
+#[derive(Debug, Default)]
+pub struct OrderCounters {
+    issued: AtomicU64,
+    failed: AtomicU64,
+    /// When it is renewed, in seconds since 1970.
+    renewal: AtomicU64,
+}
+
+impl OrderCounters {
+    /// Counts one that ended with a certificate.
+    pub fn count_issued(&self) {
+        self.issued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one that failed.
+    pub fn count_failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says when the certificate is renewed.
+    pub fn set_renewal(&self, at: SystemTime) {
+        self.renewal.store(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(), Ordering::Relaxed);
+    }
+
+    fn results(&self) -> [(&'static str, u64); 2] {
+        [("issued", self.issued.load(Ordering::Relaxed)), ("failed", self.failed.load(Ordering::Relaxed))]
+    }
+}
+
+impl Metrics {
+    /// What counts the orders of the certificate for this name. A reload counts on.
+    pub fn orders(&self, name: &str) -> Arc<OrderCounters> {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.entry(name.to_owned()).or_default().clone()
+    }
+
+    pub(super) fn render_orders(&self, out: &mut String) {
+        const ORDERS: &str = "crocodile_pear_acme_orders_total";
+        const RENEWAL: &str = "crocodile_pear_acme_renewal_timestamp_seconds";
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(out, "# HELP {ORDERS} Orders of certificates, by their result.\n# TYPE {ORDERS} counter");
+        for (name, counters) in orders.iter() {
+            for (result, count) in counters.results() {
+                let _ = writeln!(out, "{ORDERS}{{name=\"{}\",result=\"{result}\"}} {count}", label(name));
+            }
+        }
+        let _ = writeln!(out, "# HELP {RENEWAL} {NEXT_RENEWAL}\n# TYPE {RENEWAL} gauge");
+        for (name, counters) in orders.iter() {
+            let renewal = counters.renewal.load(Ordering::Relaxed);
+            let _ = writeln!(out, "{RENEWAL}{{name=\"{}\"}} {renewal}", label(name));
+        }
+    }
+}
+
+const NEXT_RENEWAL: &str = "When an ordered certificate is renewed, in seconds since 1970; 0 while there is none.";

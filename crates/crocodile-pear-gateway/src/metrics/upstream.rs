@@ -1,0 +1,128 @@
+//! What is counted of upstreams and of their servers.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
+use indexmap::IndexMap;
+
+use super::label;
+
+/// Writes the metrics of upstreams.
+pub(super) fn render(upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut String) {
+    let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
+    for (metric, kind, help, read) in UPSTREAM {
+        let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+        for seen in &upstreams {
+            let _ = writeln!(out, "{metric}{{upstream=\"{}\"}} {}", seen.name, read(seen));
+        }
+    }
+    for (metric, kind, help, read) in SERVER {
+        let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+        for UpstreamSample { name, servers, .. } in &upstreams {
+            for (place, state) in servers {
+                let _ = writeln!(out, "{metric}{{upstream=\"{name}\",server=\"{place}\"}} {}", read(state));
+            }
+        }
+    }
+}
+
+/// An upstream at the moment of a scrape, its names ready as labels.
+struct UpstreamSample {
+    name: String,
+    counters: CounterSnapshot,
+    retries: (u64, u64),
+    servers: Vec<(String, ServerState)>,
+}
+
+impl UpstreamSample {
+    fn of(name: &str, upstream: &Upstream) -> Self {
+        UpstreamSample {
+            name: label(name),
+            counters: upstream.counters(),
+            retries: upstream.retries(),
+            servers: upstream.servers().map(|state| (label(&state.address), state)).collect(),
+        }
+    }
+}
+
+type Read = fn(&UpstreamSample) -> u64;
+
+const UPSTREAM: [(&str, &str, &str, Read); 10] = [
+    ("crocodile_pear_upstream_calls_total", "counter", "Calls to the upstream.", |seen| seen.counters.calls),
+    ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened.", |seen| seen.counters.opened),
+    ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls that reused a connection.", |seen| {
+        seen.counters.reused
+    }),
+    (
+        "crocodile_pear_upstream_connections_stale_total",
+        "counter",
+        "Calls sent again because the reused connection had been closed.",
+        |seen| seen.counters.retried,
+    ),
+    ("crocodile_pear_upstream_retries_total", "counter", "Retries.", |seen| seen.retries.0),
+    (
+        "crocodile_pear_upstream_retries_withheld_total",
+        "counter",
+        "Retries prevented because the retry budget was exhausted.",
+        |seen| seen.retries.1,
+    ),
+    ("crocodile_pear_upstream_calls_refused_total", "counter", "Calls rejected by an open circuit breaker.", |seen| {
+        seen.counters.refused
+    }),
+    (
+        "crocodile_pear_upstream_calls_queued_total",
+        "counter",
+        "Calls that waited because of `in_flight` or for a connection.",
+        |seen| seen.counters.queued,
+    ),
+    (
+        "crocodile_pear_upstream_calls_turned_away_total",
+        "counter",
+        "Calls rejected because of `in_flight`, a connection limit or too many open files.",
+        |seen| seen.counters.turned_away,
+    ),
+    ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls in flight.", |seen| seen.counters.in_flight),
+];
+
+type ReadState = fn(&ServerState) -> u64;
+
+const SERVER: [(&str, &str, &str, ReadState); 10] = [
+    (
+        "crocodile_pear_server_up",
+        "gauge",
+        "1 if the server gets calls, 0 if it is down, ejected or its circuit breaker is open.",
+        |state| u64::from(state.up),
+    ),
+    (
+        "crocodile_pear_server_breaker_open",
+        "gauge",
+        "1 if the circuit breaker of the server is open or half open.",
+        |state| u64::from(state.open),
+    ),
+    ("crocodile_pear_server_breaker_opened_total", "counter", "Times that the circuit breaker opened.", |state| {
+        state.opened
+    }),
+    ("crocodile_pear_server_ejected_total", "counter", "Times that the server was ejected.", |state| state.ejected),
+    ("crocodile_pear_server_checks_total", "counter", "Health checks.", |state| state.checks.0),
+    ("crocodile_pear_server_checks_bad_total", "counter", "Failed health checks.", |state| state.checks.1),
+    (
+        "crocodile_pear_server_connections_failed_total",
+        "counter",
+        "Failed connection attempts, for any reason.",
+        |state| state.connect_failures.0,
+    ),
+    (
+        "crocodile_pear_server_tls_failures_total",
+        "counter",
+        "Connection attempts that failed because of TLS: certificates, versions, names.",
+        |state| state.connect_failures.1,
+    ),
+    ("crocodile_pear_server_resolutions_failed_total", "counter", "Failed DNS lookups.", |state| state.dns.0),
+    (
+        "crocodile_pear_server_address_changes_total",
+        "counter",
+        "Times that the addresses of the name changed.",
+        |state| state.dns.1,
+    ),
+];
