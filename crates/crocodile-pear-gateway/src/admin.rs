@@ -2,6 +2,7 @@
 
 mod cache;
 mod guard;
+mod metrics;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -15,7 +16,6 @@ use self::guard::Guard;
 use crate::address::Address;
 use crate::analytics::{self, Analytics, Form, Query};
 use crate::live::Live;
-use crate::metrics;
 use crate::operators::AdminSpec;
 use crate::respond;
 use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Mode, Refusal, Reply, Settings, Shutdown};
@@ -91,14 +91,7 @@ impl Handler for Admin {
             }
             "/ready" => text("text/plain; charset=utf-8", "ready\n".to_owned()),
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
-            "/metrics" => {
-                let gateway = self.live.current();
-                let mut metrics = gateway.metrics().render(gateway.upstreams());
-                metrics::cache::render(gateway.cache(), &mut metrics);
-                metrics::cache::render_shared(&gateway.lasting().ledger.counters, &mut metrics);
-                metrics::access::render(gateway.lasting().journals.dropped(), &mut metrics);
-                text("text/plain; version=0.0.4", metrics)
-            }
+            "/metrics" => metrics::show(&self.live.current(), request.headers.map()),
             "/analytics" => analytics(&request, &self.live.current().lasting().analytics),
             "/cache" => cache::show(self.live.current().cache()),
             "/cache/purge" => {

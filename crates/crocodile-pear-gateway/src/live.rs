@@ -68,6 +68,7 @@ impl Core {
     /// The handler of the core with this index, which this thread is.
     pub fn new(live: Arc<Live>, index: usize) -> Self {
         metrics::begin_core(index);
+        tokio::spawn(metrics::cores::watch(live.current().metrics(), index));
         Core(live)
     }
 
@@ -91,5 +92,13 @@ impl Handler for Core {
 
     fn connection_refused(&self) {
         self.gateway().metrics().count_refused_connection();
+    }
+
+    fn connection_opened(&self) {
+        self.gateway().metrics().count_opened();
+    }
+
+    fn connection_closed(&self) {
+        self.gateway().metrics().count_closed();
     }
 }

@@ -1,19 +1,24 @@
-//! Metrics in the Prometheus format. Each core has its own counters; a scrape adds them up.
+//! Metrics. Each core has its own counters; a scrape adds them up.
 
 pub mod access;
 mod authentication;
 pub mod cache;
+mod configuration;
+pub mod cores;
 mod events;
+pub mod exposition;
 mod orders;
+mod process;
+pub mod requests;
 mod tls;
 mod upstream;
 
 pub use authentication::{Authenticated, AuthenticationCounters};
 pub use events::EventCounters;
+use exposition::{Exposition, label};
 pub use orders::OrderCounters;
 
 use std::cell::Cell;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -21,6 +26,9 @@ use crocodile_pear::upstream::Upstream;
 use http::StatusCode;
 use indexmap::IndexMap;
 
+use self::configuration::Configurations;
+use self::cores::CoreCounters;
+use self::requests::RouteCounters;
 use crate::address::Address;
 use crate::server::{Ending, Entry};
 
@@ -89,6 +97,10 @@ pub struct Metrics {
     orders: Mutex<IndexMap<String, Arc<OrderCounters>>>,
     /// By method; those that count have their counters.
     authentications: Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>,
+    /// By route; those that count have their counters.
+    routes: Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>,
+    cores: CoreCounters,
+    configurations: Configurations,
 }
 
 /// Refused requests by reason; each core has a cache line of its own.
@@ -109,6 +121,9 @@ impl Default for Metrics {
             events: Mutex::default(),
             orders: Mutex::default(),
             authentications: Mutex::default(),
+            routes: Mutex::default(),
+            cores: CoreCounters::default(),
+            configurations: Configurations::default(),
         }
     }
 }
@@ -163,75 +178,64 @@ impl Metrics {
         self.store[1].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The Prometheus text format, version 0.0.4.
-    pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>) -> String {
-        let mut out = String::new();
-        out.push_str("# HELP crocodile_pear_responses_total Responses to clients, by the class of their status.\n");
-        out.push_str("# TYPE crocodile_pear_responses_total counter\n");
+    /// Writes all that is counted here, and of these upstreams.
+    pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut Exposition) {
+        self.render_requests(out);
+        self.render_responses(out);
+        self.render_refused(out);
+        self.render_cores(out);
+        self.render_store(out);
+        self.render_tls(out);
+        self.render_versions(out);
+        self.render_events(out);
+        self.render_authentications(out);
+        self.render_orders(out);
+        upstream::render(upstreams, out);
+        self.render_configuration(out);
+        process::render(out);
+    }
+
+    fn render_responses(&self, out: &mut Exposition) {
+        let help = "Responses to clients, by the class of their status.";
+        let mut family = out.counter("crocodile_pear_responses_total", help);
         for class in 1..6 {
             let sum: u64 = self.responses.iter().map(|core| core.0[class].load(Ordering::Relaxed)).sum();
-            // Writing to a string cannot fail.
-            let _ = writeln!(out, "crocodile_pear_responses_total{{status=\"{class}xx\"}} {sum}");
+            family.add(format_args!("status=\"{class}xx\""), sum);
         }
-        out.push_str(
-            "# HELP crocodile_pear_responses_unfinished_total Responses that did not end well, by the reason.\n",
-        );
-        out.push_str("# TYPE crocodile_pear_responses_unfinished_total counter\n");
+        let help = "Responses that did not end well, by the reason.";
+        let mut family = out.counter("crocodile_pear_responses_unfinished_total", help);
         for (reason, count) in REASONS.iter().zip(&self.unfinished) {
-            let count = count.load(Ordering::Relaxed);
-            let _ = writeln!(out, "crocodile_pear_responses_unfinished_total{{reason=\"{reason}\"}} {count}");
+            family.add(format_args!("reason=\"{reason}\""), count.load(Ordering::Relaxed));
         }
-        self.render_refused(&mut out);
-        self.render_tls(&mut out);
-        self.render_versions(&mut out);
-        self.render_events(&mut out);
-        self.render_authentications(&mut out);
-        self.render_orders(&mut out);
-        upstream::render(upstreams, &mut out);
-        out
     }
-}
 
-impl Metrics {
-    fn render_versions(&self, out: &mut String) {
-        out.push_str("# HELP crocodile_pear_version_requests_total Requests for a version of a group's endpoints.\n");
-        out.push_str("# TYPE crocodile_pear_version_requests_total counter\n");
+    fn render_versions(&self, out: &mut Exposition) {
+        let help = "Requests for a version of a group's endpoints.";
+        let mut family = out.counter("crocodile_pear_version_requests_total", help);
         for ((group, version), count) in self.versions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let (group, version, count) = (label(group), label(version), count.load(Ordering::Relaxed));
-            let _ = writeln!(
-                out,
-                "crocodile_pear_version_requests_total{{group=\"{group}\",version=\"{version}\"}} {count}"
-            );
+            family.add(format_args!("group=\"{group}\",version=\"{version}\""), count);
         }
     }
 
-    fn render_refused(&self, out: &mut String) {
-        out.push_str("# HELP crocodile_pear_requests_refused_total Requests that a layer refused, by the layer.\n");
-        out.push_str("# TYPE crocodile_pear_requests_refused_total counter\n");
+    fn render_refused(&self, out: &mut Exposition) {
+        let help = "Requests that a layer refused, by the layer.";
+        let mut family = out.counter("crocodile_pear_requests_refused_total", help);
         for (at, by) in REFUSED_BY.iter().enumerate() {
             let sum: u64 = self.refused.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum();
-            let _ = writeln!(out, "crocodile_pear_requests_refused_total{{by=\"{by}\"}} {sum}");
+            family.add(format_args!("by=\"{by}\""), sum);
         }
+        let help = "Connections refused because of `connections_per_address`.";
         let refused = self.connections_refused.load(Ordering::Relaxed);
-        out.push_str("# HELP crocodile_pear_connections_refused_total Connections refused because of `connections_per_address`.\n");
-        let _ = writeln!(
-            out,
-            "# TYPE crocodile_pear_connections_refused_total counter\ncrocodile_pear_connections_refused_total {refused}"
-        );
-        let [up, failures] = [0, 1].map(|at| self.store[at].load(Ordering::Relaxed));
-        out.push_str("# HELP crocodile_pear_store_up 1 if the store answers, 0 if it is away or there is none.\n");
-        let _ = writeln!(out, "# TYPE crocodile_pear_store_up gauge\ncrocodile_pear_store_up {up}");
-        out.push_str("# HELP crocodile_pear_store_failures_total Requests whose limits did without the store.\n");
-        let _ = writeln!(
-            out,
-            "# TYPE crocodile_pear_store_failures_total counter\ncrocodile_pear_store_failures_total {failures}"
-        );
+        out.counter("crocodile_pear_connections_refused_total", help).only(refused);
     }
-}
 
-/// A text as the value of a label.
-fn label(text: &str) -> String {
-    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+    fn render_store(&self, out: &mut Exposition) {
+        let [up, failures] = [0, 1].map(|at| self.store[at].load(Ordering::Relaxed));
+        out.gauge("crocodile_pear_store_up", "1 if the store answers, 0 if it is away or there is none.").only(up);
+        let help = "Requests whose limits did without the store.";
+        out.counter("crocodile_pear_store_failures_total", help).only(failures);
+    }
 }
 
 /// As in the access log.

@@ -47,6 +47,12 @@ pub trait Handler: Send + Sync + 'static {
 
     /// A connection was refused because its address has as many as it may.
     fn connection_refused(&self) {}
+
+    /// A connection is open.
+    fn connection_opened(&self) {}
+
+    /// A connection that was open has ended.
+    fn connection_closed(&self) {}
 }
 
 /// The bounds within which clients are served.

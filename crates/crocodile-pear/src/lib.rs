@@ -6,6 +6,7 @@ mod client;
 pub mod error;
 pub mod flow;
 pub mod format;
+pub mod histogram;
 pub mod http1;
 pub mod jq;
 pub mod limiter;

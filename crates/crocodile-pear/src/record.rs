@@ -171,6 +171,11 @@ impl Record {
         self.lock().kept.clone()
     }
 
+    /// Looks at the calls so far, without a copy of them.
+    pub fn look<T>(&self, look: impl FnOnce(&[CallRecord]) -> T) -> T {
+        look(&self.lock().kept)
+    }
+
     /// How many calls there were, kept or not.
     pub fn number(&self) -> u64 {
         self.lock().number

@@ -37,6 +37,7 @@ pub use self::credentials::{ClientCredentials, CredentialsSpec, Oauth2Spec, Send
 pub use self::eject::{EjectSpec, Ejection};
 pub use self::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness};
 pub use self::health::HealthSpec;
+pub use self::moments::CallEnd;
 pub use self::pool::Connections;
 pub use self::remote::Remote;
 pub use self::resolve::{Resolver, ResolverSpec};
@@ -76,6 +77,7 @@ use self::server::{Change, Server, Turn, judge};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage};
 use crate::format::xml::Lists;
+use crate::histogram::{self, Histogram, Snapshot};
 use crate::limiter::LogLimiter;
 use crate::record::CallNote;
 use crate::scope::Scope;
@@ -235,6 +237,8 @@ pub struct Upstream {
     cached: Option<Arc<Cached>>,
     outline: Vec<String>,
     counters: Counters,
+    /// How long calls waited for their turn and for a connection.
+    waits: Histogram,
     log_limiter: LogLimiter,
 }
 
@@ -360,6 +364,7 @@ impl Upstream {
             credentials: settings.credentials,
             cached: settings.cached,
             counters: Counters::new(),
+            waits: Histogram::new(histogram::HTTP),
             log_limiter: LogLimiter::default(),
             name: settings.name,
             forward: settings.forward,
@@ -425,6 +430,19 @@ impl Upstream {
         self.servers.iter().map(ServerState::of)
     }
 
+    /// How long the calls to each server took, by how they ended; nothing, for the ends that are counted together.
+    pub fn times(&self) -> impl Iterator<Item = (&Arc<str>, Option<CallEnd>, Snapshot)> {
+        self.servers.iter().flat_map(|server| {
+            let own = server.times.snapshots();
+            own.map(|(end, times)| (&server.address, end, times))
+        })
+    }
+
+    /// How long those calls waited that had to: for their turn, or until a connection was open.
+    pub fn waits(&self) -> Snapshot {
+        self.waits.snapshot()
+    }
+
     /// What `explain` prints about its calls; empty for an upstream without options.
     pub fn outline(&self) -> &[String] {
         &self.outline
@@ -484,7 +502,7 @@ impl Upstream {
         match Request::new(&self.servers[at], call) {
             Ok(request) => Ok(Exchange::new(self.clone(), at, request, clock, moments)),
             Err(error) => {
-                moments.end(Ended::Failed(error.kind()), Instant::now);
+                let _ = moments.end(Ended::Failed(error.kind()), Instant::now);
                 Err(error)
             }
         }

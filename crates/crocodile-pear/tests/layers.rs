@@ -16,6 +16,7 @@ const LIBRARY: &[&str] = &[
     "limiter",
     "alarm",
     "threads",
+    "histogram",
     "offload",
     "via",
     "http1",

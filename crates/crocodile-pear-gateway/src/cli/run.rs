@@ -177,11 +177,13 @@ impl Reload {
         let loaded = self.file.reload(self.live.current().lasting());
         loaded.log();
         let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {
+            self.live.current().metrics().count_refused_reload();
             return tracing::error!("the configuration has problems; the old one goes on");
         };
         self.renewals.reload(&gateway, &loaded.sources);
         self.certificates.reload(gateway.listening(), loaded.sources);
         self.live.replace(gateway);
+        self.live.current().metrics().count_reload();
         pool::apply(document.thread_pool.as_ref());
         let change = Change::between(&self.document, &document);
         tracing::info!("the configuration was read again; {change}");

@@ -10,13 +10,18 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
 use crocodile_pear::spec::Field;
 use http::Response;
+use http::header::CONTENT_LENGTH;
 
 use crate::access::{Access, AccessSpec};
-use crate::layer::{Around, Compile, Ended, Layer, Passage, Spec};
+use crate::layer::{Around, Compile, Ended, Layer, Passage, Spec, Verdict};
 use crate::metrics::Metrics;
-use crate::server::Ending;
+use crate::metrics::requests::{self, RouteCounters};
+use crate::server::{Ending, Patience};
 
 pub use crate::log::Log;
+
+/// What a client that left before its answer is counted with, as nginx does.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// Lines about one cause at one endpoint are at least so far apart; the others are written at `debug`.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -49,6 +54,7 @@ pub struct Observe {
     access: Option<Arc<Access>>,
     /// Whether operators look at what happens.
     observed: bool,
+    requests: Arc<RouteCounters>,
     route: Option<Arc<str>>,
     /// One for each cause that has been met.
     limiters: Mutex<Vec<(Kind, Arc<LogLimiter>)>>,
@@ -56,7 +62,29 @@ pub struct Observe {
 
 impl Observe {
     fn new(metrics: Arc<Metrics>, access: Option<Arc<Access>>, observed: bool, route: Option<Arc<str>>) -> Self {
-        Observe { metrics, access, observed, route, limiters: Mutex::default() }
+        let requests = metrics.route(route.as_deref());
+        Observe { metrics, access, observed, requests, route, limiters: Mutex::default() }
+    }
+
+    /// Counts a request that has ended.
+    fn count(&self, ended: &Ended<'_>) {
+        let scope = ended.scope;
+        // A request that could not be read has no path, and has not entered.
+        let method = scope.path().map(|_| scope.method());
+        if method.is_some() {
+            self.requests.leave();
+        }
+        self.requests.count(&requests::Ended {
+            method,
+            status: ended.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16()),
+            time: scope.timeline().elapsed(),
+            head: ended.head,
+            received: received(scope),
+            sent: ended.end.bytes,
+        });
+        if let Some(record) = scope.record() {
+            record.look(|calls| self.requests.count_steps(calls));
+        }
     }
 
     /// Logs why a request failed, or why its answer was broken off.
@@ -89,6 +117,13 @@ impl Observe {
 }
 
 impl Layer for Observe {
+    fn request<'a>(&'a self, _: &'a mut Scope) -> Verdict<'a> {
+        if self.observed {
+            self.requests.enter();
+        }
+        Verdict::Pass
+    }
+
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         self.metrics.count(response.status());
         if let Some(error) = response.extensions_mut().remove::<Error>() {
@@ -104,6 +139,9 @@ impl Layer for Observe {
     fn ended(&self, ended: &Ended<'_>) {
         let Ended { scope, end, .. } = ended;
         self.metrics.count_end(&end.how);
+        if self.observed {
+            self.count(ended);
+        }
         if let Ending::Failed(error) = &end.how {
             self.explain(error, scope, "answer broken off");
         }
@@ -114,5 +152,17 @@ impl Layer for Observe {
 
     fn outline(&self) -> Option<String> {
         self.access.as_ref().map(|_| "writes a line of the access log".to_owned())
+    }
+}
+
+/// How many bytes of the request's body have come.
+fn received(scope: &Scope) -> u64 {
+    match scope.extensions().get::<Arc<dyn Patience>>() {
+        Some(patience) => patience.received(),
+        // It came whole with its head.
+        None => {
+            let length = scope.field(&CONTENT_LENGTH).and_then(|length| std::str::from_utf8(length).ok());
+            length.and_then(|length| length.trim().parse().ok()).unwrap_or_default()
+        }
     }
 }

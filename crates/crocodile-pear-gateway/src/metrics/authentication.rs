@@ -1,9 +1,9 @@
 //! What became of the credentials of clients.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
+use super::exposition::Exposition;
 use super::{CORE, CORES, Metrics};
 
 /// What became of the credentials of one method.
@@ -57,15 +57,15 @@ impl Metrics {
         known.entry(method).or_default().clone()
     }
 
-    pub(super) fn render_authentications(&self, out: &mut String) {
+    pub(super) fn render_authentications(&self, out: &mut Exposition) {
         const NAME: &str = "crocodile_pear_authentications_total";
-        let _ = writeln!(out, "# HELP {NAME} Credentials of clients, by method and result.\n# TYPE {NAME} counter");
+        let mut family = out.counter(NAME, "Credentials of clients, by method and result.");
         for (method, counters) in self.authentications.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // Of no method there is nothing but what is missing.
             for (result, count) in
                 counters.results().filter(|(result, _)| (*method == "none") == (*result == "missing"))
             {
-                let _ = writeln!(out, "{NAME}{{method=\"{method}\",result=\"{result}\"}} {count}");
+                family.add(format_args!("method=\"{method}\",result=\"{result}\""), count);
             }
         }
     }

@@ -1,34 +1,34 @@
 //! What caches keep, as metrics.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crocodile_pear::cache::{Counters, OUTCOMES, Standpoint, Store};
 
-use super::label;
+use super::exposition::{Exposition, label};
 use crate::ledger::SharedCounters;
 
 /// Writes the metrics of the caches and of their store.
-pub fn render(store: &Store, out: &mut String) {
+pub fn render(store: &Store, out: &mut Exposition) {
     let (counters, caches) = (store.counters(), store.traffics().all());
     for (name, help, place) in TRAFFIC {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
+        let mut family = out.counter(name, help);
         for (labels, traffic) in caches.iter().filter_map(|(here, traffic)| Some((place(here)?, traffic))) {
             for (result, count) in OUTCOMES.iter().zip(traffic.sums()) {
-                let _ = writeln!(out, "{name}{{{labels},result=\"{result}\"}} {count}");
+                family.add(format_args!("{labels},result=\"{result}\""), count);
             }
         }
     }
     for (name, kind, help, read) in CACHE {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", read(&counters));
+        let mut family = if kind == "gauge" { out.gauge(name, help) } else { out.counter(name, help) };
+        family.only(read(&counters));
     }
 }
 
 /// Writes the metrics of what caches of several gateways share.
-pub fn render_shared(counters: &SharedCounters, out: &mut String) {
+pub fn render_shared(counters: &SharedCounters, out: &mut Exposition) {
     for (name, help, read) in SHARED {
         let count = read(counters).load(Ordering::Relaxed);
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
+        out.counter(name, help).only(count);
     }
 }
 

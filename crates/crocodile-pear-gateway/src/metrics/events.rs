@@ -1,10 +1,10 @@
 //! What is counted of the sources of events.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::{Metrics, label};
+use super::Metrics;
+use super::exposition::{Exposition, label};
 
 /// What is counted of one source of events.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Metrics {
         counters
     }
 
-    pub(super) fn render_events(&self, out: &mut String) {
+    pub(super) fn render_events(&self, out: &mut Exposition) {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let events = events.iter().filter_map(|(names, counters)| Some((names, counters.upgrade()?)));
         let events: Vec<_> = events.collect();
@@ -60,10 +60,10 @@ impl Metrics {
             return;
         }
         for (metric, kind, help, read) in EVENTS {
-            let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+            let mut family = if kind == "gauge" { out.gauge(metric, help) } else { out.counter(metric, help) };
             for ((source, channel), counters) in &events {
                 let (source, channel, value) = (label(source), label(channel), read(counters));
-                let _ = writeln!(out, "{metric}{{source=\"{source}\",channel=\"{channel}\"}} {value}");
+                family.add(format_args!("source=\"{source}\",channel=\"{channel}\""), value);
             }
         }
     }

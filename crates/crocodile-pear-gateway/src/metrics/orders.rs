@@ -1,11 +1,11 @@
 //! How the orders of certificates ended.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Metrics, label};
+use super::Metrics;
+use super::exposition::{Exposition, label};
 
 /// How the orders of one certificate ended.
 #[derive(Debug, Default)]
@@ -44,20 +44,20 @@ impl Metrics {
         orders.entry(name.to_owned()).or_default().clone()
     }
 
-    pub(super) fn render_orders(&self, out: &mut String) {
+    pub(super) fn render_orders(&self, out: &mut Exposition) {
         const ORDERS: &str = "crocodile_pear_acme_orders_total";
         const RENEWAL: &str = "crocodile_pear_acme_renewal_timestamp_seconds";
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = writeln!(out, "# HELP {ORDERS} Orders of certificates, by their result.\n# TYPE {ORDERS} counter");
+        let mut family = out.counter(ORDERS, "Orders of certificates, by their result.");
         for (name, counters) in orders.iter() {
             for (result, count) in counters.results() {
-                let _ = writeln!(out, "{ORDERS}{{name=\"{}\",result=\"{result}\"}} {count}", label(name));
+                family.add(format_args!("name=\"{}\",result=\"{result}\"", label(name)), count);
             }
         }
-        let _ = writeln!(out, "# HELP {RENEWAL} {NEXT_RENEWAL}\n# TYPE {RENEWAL} gauge");
+        let mut family = out.gauge(RENEWAL, NEXT_RENEWAL);
         for (name, counters) in orders.iter() {
             let renewal = counters.renewal.load(Ordering::Relaxed);
-            let _ = writeln!(out, "{RENEWAL}{{name=\"{}\"}} {renewal}", label(name));
+            family.add(format_args!("name=\"{}\"", label(name)), renewal);
         }
     }
 }

@@ -1,48 +1,46 @@
 //! The handshakes and the certificates of the listeners.
 
-use std::fmt::Write;
 use std::time::UNIX_EPOCH;
 
-use super::{Metrics, label};
+use super::Metrics;
+use super::exposition::{Exposition, Family, label};
 use crate::server::Tls;
 
 impl Metrics {
     /// The handshakes and the certificates of the listeners that have TLS.
-    pub(super) fn render_tls(&self, out: &mut String) {
+    pub(super) fn render_tls(&self, out: &mut Exposition) {
         let listeners = self.listeners.get().into_iter().flatten();
         let secured: Vec<(String, &Tls)> =
             listeners.filter_map(|(address, entry)| Some((label(&address.to_string()), entry.tls.as_ref()?))).collect();
         if secured.is_empty() {
             return;
         }
-        let mut family = |name: &str, kind: &str, help: &str, samples: Vec<(String, u64)>| {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, value) in samples {
-                let _ = writeln!(out, "{name}{{{labels}}} {value}");
-            }
-        };
         let done = secured.iter().flat_map(|(address, tls)| {
             tls.counters.handshakes().map(|(kind, count)| (format!("listener=\"{address}\",kind=\"{kind}\""), count))
         });
-        family("crocodile_pear_tls_handshakes_total", "counter", HANDSHAKES, done.collect());
+        add(out.counter("crocodile_pear_tls_handshakes_total", HANDSHAKES), done);
         let failed = secured.iter().flat_map(|(address, tls)| {
             let counts = tls.counters.failures();
             counts.map(move |(reason, count)| (format!("listener=\"{address}\",reason=\"{reason}\""), count))
         });
-        family("crocodile_pear_tls_handshakes_failed_total", "counter", FAILED_HANDSHAKES, failed.collect());
+        add(out.counter("crocodile_pear_tls_handshakes_failed_total", FAILED_HANDSHAKES), failed);
         let expiry = secured.iter().flat_map(|(address, tls)| {
             tls.identities().into_iter().map(move |identity| {
                 let seconds = identity.expiry.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
                 (format!("listener=\"{address}\",name=\"{}\"", label(identity.label())), seconds)
             })
         });
-        family("crocodile_pear_tls_certificate_expiry_timestamp_seconds", "gauge", EXPIRY, expiry.collect());
+        add(out.gauge("crocodile_pear_tls_certificate_expiry_timestamp_seconds", EXPIRY), expiry);
         let due = secured.iter().filter_map(|(address, tls)| {
             let due = tls.setup().trust?.next_update?.duration_since(UNIX_EPOCH).unwrap_or_default();
             Some((format!("listener=\"{address}\""), due.as_secs()))
         });
-        family("crocodile_pear_tls_crl_next_update_timestamp_seconds", "gauge", NEXT_UPDATE, due.collect());
+        add(out.gauge("crocodile_pear_tls_crl_next_update_timestamp_seconds", NEXT_UPDATE), due);
     }
+}
+
+fn add(mut family: Family<'_>, samples: impl Iterator<Item = (String, u64)>) {
+    samples.for_each(|(labels, value)| family.add(format_args!("{labels}"), value));
 }
 
 const HANDSHAKES: &str = "TLS handshakes with clients, full ones and those that resumed a session.";

@@ -1,43 +1,68 @@
 //! What is counted of upstreams and of their servers.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
-use crocodile_pear::upstream::{CounterSnapshot, ServerState, Upstream};
+use crocodile_pear::upstream::{CallEnd, CounterSnapshot, ServerState, Upstream};
 use indexmap::IndexMap;
 
-use super::label;
+use super::exposition::{Exposition, Family, label};
 
 /// Writes the metrics of upstreams.
-pub(super) fn render(upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut String) {
+pub(super) fn render(upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut Exposition) {
     let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
     for (metric, kind, help, read) in UPSTREAM {
-        let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+        let mut family = of_kind(out, kind, metric, help);
         for seen in &upstreams {
-            let _ = writeln!(out, "{metric}{{upstream=\"{}\"}} {}", seen.name, read(seen));
+            family.add(format_args!("upstream=\"{}\"", seen.name), read(seen));
         }
     }
     for (metric, kind, help, read) in SERVER {
-        let _ = writeln!(out, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
+        let mut family = of_kind(out, kind, metric, help);
         for UpstreamSample { name, servers, .. } in &upstreams {
             for (place, state) in servers {
-                let _ = writeln!(out, "{metric}{{upstream=\"{name}\",server=\"{place}\"}} {}", read(state));
+                family.add(format_args!("upstream=\"{name}\",server=\"{place}\""), read(state));
             }
+        }
+    }
+    render_times(&upstreams, out);
+}
+
+fn render_times(upstreams: &[UpstreamSample<'_>], out: &mut Exposition) {
+    let mut family = out.histogram("http_client_request_duration_seconds", DURATION);
+    for UpstreamSample { name, upstream, .. } in upstreams {
+        for (address, end, times) in upstream.times() {
+            let end = match end {
+                Some(CallEnd::Answered(status)) => format!("http_response_status_code=\"{}\"", status.as_u16()),
+                Some(CallEnd::Failed(kind)) => format!("error_type=\"{}\"", kind.name()),
+                Some(CallEnd::Dropped) => "error_type=\"cancelled\"".to_owned(),
+                None => "error_type=\"_OTHER\"".to_owned(),
+            };
+            let address = label(address);
+            family.times(&format!("upstream=\"{name}\",server_address=\"{address}\",{end}"), &times);
+        }
+    }
+    let mut family = out.histogram("crocodile_pear_upstream_wait_duration_seconds", WAIT);
+    for UpstreamSample { name, upstream, .. } in upstreams {
+        let waits = upstream.waits();
+        if waits.number() > 0 {
+            family.times(&format!("upstream=\"{name}\""), &waits);
         }
     }
 }
 
 /// An upstream at the moment of a scrape, its names ready as labels.
-struct UpstreamSample {
+struct UpstreamSample<'a> {
+    upstream: &'a Upstream,
     name: String,
     counters: CounterSnapshot,
     retries: (u64, u64),
     servers: Vec<(String, ServerState)>,
 }
 
-impl UpstreamSample {
-    fn of(name: &str, upstream: &Upstream) -> Self {
+impl<'a> UpstreamSample<'a> {
+    fn of(name: &str, upstream: &'a Upstream) -> Self {
         UpstreamSample {
+            upstream,
             name: label(name),
             counters: upstream.counters(),
             retries: upstream.retries(),
@@ -46,7 +71,15 @@ impl UpstreamSample {
     }
 }
 
-type Read = fn(&UpstreamSample) -> u64;
+fn of_kind<'a>(out: &'a mut Exposition, kind: &str, name: &'a str, help: &str) -> Family<'a> {
+    if kind == "counter" { out.counter(name, help) } else { out.gauge(name, help) }
+}
+
+const DURATION: &str =
+    "Time of a call to a server, from its beginning to the end of the answer. Retries are calls of their own.";
+const WAIT: &str = "Time that calls waited for their turn or for a connection, of those that had to.";
+
+type Read = fn(&UpstreamSample<'_>) -> u64;
 
 const UPSTREAM: [(&str, &str, &str, Read); 10] = [
     ("crocodile_pear_upstream_calls_total", "counter", "Calls to the upstream.", |seen| seen.counters.calls),

@@ -226,14 +226,31 @@ impl<H: Handler> Gate<H> {
             };
             let Some(Opened { io, protocol, secured }) = opened else { return };
             let connection = Arc::new(Connection { secured, ..Connection::new(peer, entry) });
+            let _open = Open::new(&core);
             match protocol {
-                Protocol::Http1 => http1::serve(io, connection, core).await,
+                Protocol::Http1 => http1::serve(io, connection, core.clone()).await,
                 // Boxed: a connection of HTTP/1.1 would carry the room.
-                Protocol::Http2 => Box::pin(http2::serve(io, Bytes::new(), connection, core)).await,
+                Protocol::Http2 => Box::pin(http2::serve(io, Bytes::new(), connection, core.clone())).await,
             }
             drop((slot, place));
         });
         Ok(())
+    }
+}
+
+/// A connection that is open, as long as this is there.
+struct Open<H: Handler>(Arc<Core<H>>);
+
+impl<H: Handler> Open<H> {
+    fn new(core: &Arc<Core<H>>) -> Self {
+        core.handler.connection_opened();
+        Open(core.clone())
+    }
+}
+
+impl<H: Handler> Drop for Open<H> {
+    fn drop(&mut self) {
+        self.0.handler.connection_closed();
     }
 }
 

@@ -75,6 +75,9 @@ impl Interim for Connection {
 pub trait Patience: Send + Sync {
     /// There is no least rate for this body.
     fn unhurried(&self);
+
+    /// How many bytes of the body have been handed over.
+    fn received(&self) -> u64;
 }
 
 /// Stands in the extensions of an answer that has no least rate: it is a stream.

@@ -149,7 +149,9 @@ impl Exchange {
     /// A shared connection may have ended by now.
     pub(super) fn attach(&mut self, lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
         let opening = if let Lease::Own(own) = &lease { own.opening } else { None };
-        self.moments.connect(now, origin == Origin::Kept, opening);
+        if let Some(waited) = self.moments.connect(now, origin == Origin::Kept, opening) {
+            self.upstream.waits.count(waited);
+        }
         self.origin = origin;
         self.sending = Sending::Busy;
         self.reading = Reading::start();
@@ -254,7 +256,7 @@ impl Exchange {
     fn into_tunnel(mut self: Box<Self>, early: Bytes) -> Option<Tunnel> {
         let upgrade = self.request.passage.upgrade.take()?;
         // What the connection is from here on is no call.
-        self.moments.end(Ended::Whole, Instant::now);
+        self.end(Ended::Whole, Instant::now);
         let stream = Switched::new(self.own.take()?, self.admission.take(), self.upstream.clone());
         Some(Tunnel { stream: Box::new(stream), early, idle: upgrade.idle })
     }
@@ -383,7 +385,7 @@ impl Exchange {
         if !self.done() {
             return;
         }
-        self.moments.end(Ended::Whole, now);
+        self.end(Ended::Whole, now);
         if let Some(mut own) = self.own.take()
             && self.reuse == Reuse::Keep
             && self.sending == Sending::Done
@@ -396,6 +398,13 @@ impl Exchange {
         }
         self.request.stop();
         self.leave();
+    }
+
+    /// It is over, if it was not before.
+    fn end(&mut self, how: Ended, now: impl FnOnce() -> Instant) {
+        if let Some((end, time)) = self.moments.end(how, now) {
+            self.server().times.count(end, time);
+        }
     }
 
     /// The call is no longer in flight.
@@ -482,7 +491,7 @@ impl Exchange {
     }
 
     fn fail(&mut self, error: Error) -> Error {
-        self.moments.end(Ended::Failed(error.kind()), Instant::now);
+        self.end(Ended::Failed(error.kind()), Instant::now);
         self.own = None;
         self.leave();
         self.request.stop();
@@ -547,7 +556,7 @@ impl Drop for Exchange {
             // The connection is kept by `finish` if that was the end, and closed if not.
             let _ = self.poll_part(&mut Context::from_waker(Waker::noop()));
         }
-        self.moments.end(Ended::Dropped, Instant::now);
+        self.end(Ended::Dropped, Instant::now);
         self.leave();
     }
 }

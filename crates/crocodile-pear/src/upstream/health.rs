@@ -126,7 +126,7 @@ async fn check(upstream: &Arc<Upstream>, at: usize, rules: &HealthSpec) -> bool 
     let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
     let call = Call::get(rules.path.value.clone());
     let Ok(request) = Request::new(&upstream.servers[at], call) else { return false };
-    let (clock, moments) = (Clock::new(&timeouts, None), Moments::begin());
+    let (clock, moments) = (Clock::new(&timeouts, None), Moments::of_check());
     let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, clock, moments));
     // The body is dropped. Unless it is short, the connection is closed with it.
     attempt(&mut exchange, limit).await.is_ok_and(|(status, _)| status.as_u16() < 400)

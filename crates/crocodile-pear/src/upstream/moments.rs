@@ -1,5 +1,7 @@
 //! When what happened to one exchange, for the record of its request.
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use tokio::time::Instant;
 
@@ -21,7 +23,20 @@ pub(super) struct Moments {
     error: Option<(Kind, Instant)>,
     pub(super) bytes: u64,
     over: bool,
+    /// Whether it is a call, and no check of a server's health.
+    counts: bool,
     entry: Option<Entry>,
+}
+
+/// How a call to a server ended, as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// With an answer of this status, though perhaps nobody read it to its end.
+    Answered(StatusCode),
+    /// Without an answer, or within it.
+    Failed(Kind),
+    /// It was given up before there was an answer.
+    Dropped,
 }
 
 /// How an exchange ended.
@@ -47,8 +62,14 @@ impl Moments {
             error: None,
             bytes: 0,
             over: false,
+            counts: true,
             entry: None,
         }
+    }
+
+    /// Those of a check of a server's health, which is no call.
+    pub(super) fn of_check() -> Self {
+        Moments { counts: false, ..Moments::begin() }
     }
 
     /// Keeps them in a record.
@@ -67,9 +88,10 @@ impl Moments {
         self.admitted = Instant::now();
     }
 
-    /// It has a connection.
-    pub(super) fn connect(&mut self, at: Instant, reused: bool, opening: Option<Opening>) {
+    /// It has a connection: how long it waited for that, if it did.
+    pub(super) fn connect(&mut self, at: Instant, reused: bool, opening: Option<Opening>) -> Option<Duration> {
         (self.connected, self.reused, self.opening) = (Some(at), reused, opening);
+        Some(at.saturating_duration_since(self.began)).filter(|waited| self.counts && !waited.is_zero())
     }
 
     /// There is no answer, at least for now.
@@ -93,25 +115,32 @@ impl Moments {
         }
     }
 
-    /// It is over, if it was not before.
-    pub(super) fn end(&mut self, how: Ended, at: impl FnOnce() -> Instant) {
+    /// It is over, if it was not before: how, and how long it took.
+    pub(super) fn end(&mut self, how: Ended, at: impl FnOnce() -> Instant) -> Option<(CallEnd, Duration)> {
         if std::mem::replace(&mut self.over, true) {
-            return;
+            return None;
         }
         let (how, at) = match (how, self.error) {
             (Ended::Dropped, Some((kind, at))) => (Ended::Failed(kind), at),
             _ => (how, at()),
         };
-        let Some(entry) = self.entry.take() else { return };
-        entry.revise(|call, record| {
-            self.write(call, record);
-            call.ended = Some(record.at(at));
-            match how {
-                Ended::Whole => {}
-                Ended::Failed(kind) => call.error = Some(kind),
-                Ended::Dropped => call.dropped = true,
-            }
-        });
+        if let Some(entry) = self.entry.take() {
+            entry.revise(|call, record| {
+                self.write(call, record);
+                call.ended = Some(record.at(at));
+                match how {
+                    Ended::Whole => {}
+                    Ended::Failed(kind) => call.error = Some(kind),
+                    Ended::Dropped => call.dropped = true,
+                }
+            });
+        }
+        let end = match (how, self.status) {
+            (Ended::Failed(kind), _) => CallEnd::Failed(kind),
+            (_, Some(status)) => CallEnd::Answered(status),
+            (_, None) => CallEnd::Dropped,
+        };
+        self.counts.then(|| (end, at.saturating_duration_since(self.began)))
     }
 
     fn write(&self, call: &mut CallRecord, record: &Record) {

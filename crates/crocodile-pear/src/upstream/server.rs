@@ -13,11 +13,13 @@ use super::forward::Host;
 use super::health::Health;
 use super::io::Io;
 use super::link::Origin;
+use super::moments::CallEnd;
 use super::outage::Pass;
 use super::pool::Pool;
 use super::tls::Tls;
 use super::{Location, Outcome, Protocol, Settings};
 use crate::error::{Error, Kind};
+use crate::histogram::{self, Histograms};
 
 /// One server of an upstream.
 pub(super) struct Server {
@@ -38,6 +40,8 @@ pub(super) struct Server {
     pub(super) pool: Arc<Pool>,
     /// Calls in flight; counted where there are several servers to choose from.
     pub(super) load: AtomicI64,
+    /// How long exchanges took, by how they ended.
+    pub(super) times: Histograms<CallEnd>,
     /// Heads of answers; counted where there are several servers to compare.
     pub(super) heard: AtomicU64,
     pub(super) weight: u32,
@@ -139,6 +143,7 @@ impl Server {
             },
             base,
             load: AtomicI64::new(0),
+            times: Histograms::new(histogram::HTTP),
             heard: AtomicU64::new(0),
             weight: (*weight).max(1),
             standing: Standing::new(settings).map(Box::new),

@@ -32,6 +32,8 @@ struct Piece {
     state: State,
     /// Bytes still to be handed over, where that is known.
     left: Option<u64>,
+    /// Bytes that have been handed over.
+    received: u64,
     /// Who waits for a piece, and since when.
     reader: Option<(Waker, Instant)>,
     /// Who reads the socket; set once the request is under way.
@@ -73,7 +75,8 @@ impl Upload {
     pub fn new(decoder: Decoder, first: Bytes, left: Option<u64>, expected: bool) -> (Self, RequestBody) {
         let state = if decoder.done() && decoder.trailers.is_none() { State::Whole } else { State::Open };
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
-        let piece = Piece { ready, state, left, reader: None, driver: None, driven: true, unhurried: false };
+        let (reader, driver) = (None, None);
+        let piece = Piece { ready, state, left, received: 0, reader, driver, driven: true, unhurried: false };
         let desk = Arc::new(Desk(Mutex::new(piece)));
         (Upload { decoder, desk: desk.clone(), expected, pace: Pace::default() }, RequestBody(desk))
     }
@@ -219,6 +222,10 @@ impl Patience for Desk {
     fn unhurried(&self) {
         self.lock().unhurried = true;
     }
+
+    fn received(&self) -> u64 {
+        self.lock().received
+    }
 }
 
 fn malformed() -> Error {
@@ -236,9 +243,9 @@ impl Body for RequestBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let mut piece = self.0.lock();
         if let Some(frame) = piece.ready.take() {
-            if let (Some(left), Some(data)) = (&mut piece.left, frame.data_ref()) {
-                *left = left.saturating_sub(data.len() as u64);
-            }
+            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            piece.received += bytes;
+            piece.left = piece.left.map(|left| left.saturating_sub(bytes));
             return Poll::Ready(Some(Ok(frame)));
         }
         match &mut piece.state {

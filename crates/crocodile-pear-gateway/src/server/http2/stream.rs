@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -65,6 +65,8 @@ pub struct Leaving {
 #[derive(Default)]
 pub struct Aside {
     unhurried: AtomicBool,
+    /// Bytes of the body that have been handed over.
+    pub received: AtomicU64,
     waiting: AtomicBool,
     heads: Mutex<Vec<Response<()>>>,
 }
@@ -104,6 +106,10 @@ impl Aside {
 impl Patience for Aside {
     fn unhurried(&self) {
         self.unhurried.store(true, Relaxed);
+    }
+
+    fn received(&self) -> u64 {
+        self.received.load(Relaxed)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -103,6 +104,7 @@ impl RequestBody {
             self.pace.moved(since.elapsed(), data.len() as u64, rate, self.limit);
         }
         self.expected = false;
+        self.aside.received.fetch_add(data.len() as u64, Relaxed);
         self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
         Poll::Ready(Some(Ok(Frame::data(data))))
     }

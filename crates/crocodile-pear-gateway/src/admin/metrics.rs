@@ -1,0 +1,69 @@
+//! `/metrics`: what is counted, in the format that the scraper takes.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use crocodile_pear::flow::Body;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, VARY};
+use http::{HeaderMap, Response};
+
+use crate::gateway::Gateway;
+use crate::metrics::exposition::{Exposition, Format};
+use crate::metrics::{access, cache};
+
+/// All metrics of a gateway.
+pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
+    let format = Format::choose(field(headers, &ACCEPT));
+    let text = write(gateway, format);
+    let zipped = if takes_gzip(field(headers, &ACCEPT_ENCODING)) { zip(text.as_bytes()) } else { None };
+    let mut response = Response::new(Body::empty());
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(format.media()));
+    fields.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
+    if zipped.is_some() {
+        fields.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    *response.body_mut() = Body::Bytes(Bytes::from(zipped.unwrap_or_else(|| text.into_bytes())));
+    response
+}
+
+/// All metrics of a gateway, as text.
+fn write(gateway: &Gateway, format: Format) -> String {
+    let mut out = Exposition::new(format);
+    gateway.metrics().render(gateway.upstreams(), &mut out);
+    cache::render(gateway.cache(), &mut out);
+    cache::render_shared(&gateway.lasting().ledger.counters, &mut out);
+    access::render(gateway.lasting().journals.dropped(), &mut out);
+    out.end()
+}
+
+fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn takes_gzip(accept: &str) -> bool {
+    accept.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        gzip && parts.all(|part| !matches!(part.strip_prefix("q="), Some("0" | "0.0" | "0.00" | "0.000")))
+    })
+}
+
+fn zip(text: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 16), Compression::fast());
+    encoder.write_all(text).ok()?;
+    encoder.finish().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scraper_says_whether_it_takes_gzip() {
+        assert!(takes_gzip("gzip") && takes_gzip("br, GZIP;q=0.5"));
+        assert!(!takes_gzip("") && !takes_gzip("gzip;q=0") && !takes_gzip("x-gzip-not, br"));
+    }
+}

@@ -1,0 +1,52 @@
+//! Which program runs, and with which configuration.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::Metrics;
+use super::exposition::Exposition;
+
+/// What is counted of the reading of the configuration.
+pub(super) struct Configurations {
+    /// Read again, and in use.
+    good: AtomicU64,
+    /// Read again, and refused.
+    bad: AtomicU64,
+    /// When the one in use was read, in seconds since 1970.
+    read: AtomicU64,
+}
+
+impl Default for Configurations {
+    fn default() -> Self {
+        Configurations { good: AtomicU64::new(0), bad: AtomicU64::new(0), read: AtomicU64::new(now()) }
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+impl Metrics {
+    /// Counts a configuration that was read again and is in use from now on.
+    pub fn count_reload(&self) {
+        self.configurations.good.fetch_add(1, Ordering::Relaxed);
+        self.configurations.read.store(now(), Ordering::Relaxed);
+    }
+
+    /// Counts one that was read again and refused.
+    pub fn count_refused_reload(&self) {
+        self.configurations.bad.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn render_configuration(&self, out: &mut Exposition) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let version = env!("CARGO_PKG_VERSION");
+        out.info("crocodile_pear_build_info", "The version that runs.").add(format_args!("version=\"{version}\""), 1);
+        let Configurations { good, bad, read } = &self.configurations;
+        let mut family = out.counter("crocodile_pear_reloads_total", "Reloads of the configuration, by the result.");
+        family.add(format_args!("result=\"success\""), load(good));
+        family.add(format_args!("result=\"failure\""), load(bad));
+        let help = "When the configuration in use was read, in seconds since 1970.";
+        out.gauge("crocodile_pear_configuration_read_timestamp_seconds", help).only(load(read));
+    }
+}

@@ -1,0 +1,163 @@
+//! Times in buckets: each thread counts for itself, a snapshot adds up.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::threads::{self, THREADS};
+
+/// The bounds of the buckets, in nanoseconds; at most [`MOST`].
+pub type Bounds = &'static [u64];
+
+/// The most bounds.
+pub const MOST: usize = 15;
+
+const MS: u64 = 1_000_000;
+
+/// The bounds that OpenTelemetry advises for HTTP: 5 ms to 10 s.
+pub const HTTP: Bounds = &[
+    5 * MS,
+    10 * MS,
+    25 * MS,
+    50 * MS,
+    75 * MS,
+    100 * MS,
+    250 * MS,
+    500 * MS,
+    750 * MS,
+    1_000 * MS,
+    2_500 * MS,
+    5_000 * MS,
+    7_500 * MS,
+    10_000 * MS,
+];
+
+/// How many times fell into which bucket.
+pub struct Histogram {
+    bounds: Bounds,
+    cells: Box<[Cell]>,
+}
+
+/// What one thread has counted, on cache lines that no other thread writes.
+#[derive(Default)]
+#[repr(align(64))]
+struct Cell {
+    /// By bucket; behind the last bound is one more.
+    buckets: [AtomicU64; MOST + 1],
+    nanoseconds: AtomicU64,
+}
+
+/// A histogram at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The bounds of the buckets, in nanoseconds.
+    pub bounds: Bounds,
+    /// How many times were at most the bound of the same index; the last counts all.
+    pub buckets: Vec<u64>,
+    /// All times together.
+    pub sum: Duration,
+}
+
+impl Histogram {
+    /// A histogram with these bounds.
+    pub fn new(bounds: Bounds) -> Self {
+        debug_assert!(bounds.len() <= MOST && bounds.is_sorted());
+        Histogram { bounds, cells: (0..cells()).map(|_| Cell::default()).collect() }
+    }
+
+    /// Counts a time.
+    pub fn count(&self, time: Duration) {
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let at = self.bounds.iter().position(|bound| time <= *bound).unwrap_or(self.bounds.len());
+        let cell = &self.cells[threads::index() % self.cells.len()];
+        cell.buckets[at.min(MOST)].fetch_add(1, Ordering::Relaxed);
+        cell.nanoseconds.fetch_add(time, Ordering::Relaxed);
+    }
+
+    /// Adds up. Counting goes on meanwhile: each sum is right, but they are not all of the same moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut all = 0;
+        let mut below = |at: usize| {
+            all += self.cells.iter().map(|cell| cell.buckets[at].load(Ordering::Relaxed)).sum::<u64>();
+            all
+        };
+        let buckets = (0..=self.bounds.len()).map(&mut below).collect();
+        let sum = self.cells.iter().map(|cell| cell.nanoseconds.load(Ordering::Relaxed)).sum();
+        Snapshot { bounds: self.bounds, buckets, sum: Duration::from_nanos(sum) }
+    }
+}
+
+impl Snapshot {
+    /// How many times were counted.
+    pub fn number(&self) -> u64 {
+        self.buckets.last().copied().unwrap_or_default()
+    }
+}
+
+/// So many histograms as there are threads that count at the same time.
+fn cells() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from).min(THREADS))
+}
+
+/// The most kinds of which times are counted apart.
+const KINDS: usize = 32;
+
+/// Histograms by kind: a status, a method. Kinds beyond the 32nd are counted together.
+pub struct Histograms<K> {
+    bounds: Bounds,
+    known: Box<[OnceLock<(K, Histogram)>]>,
+    others: OnceLock<Histogram>,
+}
+
+impl<K: Copy + PartialEq> Histograms<K> {
+    /// Histograms with these bounds; there is none before something is counted.
+    pub fn new(bounds: Bounds) -> Self {
+        Histograms { bounds, known: (0..KINDS).map(|_| OnceLock::new()).collect(), others: OnceLock::new() }
+    }
+
+    /// Counts a time of this kind.
+    pub fn count(&self, kind: K, time: Duration) {
+        let make = || (kind, Histogram::new(self.bounds));
+        let own = self.known.iter().map(|place| place.get_or_init(make)).find(|(known, _)| *known == kind);
+        own.map_or_else(|| self.others.get_or_init(|| Histogram::new(self.bounds)), |(_, own)| own).count(time);
+    }
+
+    /// What was counted, by kind; nothing, for the kinds that are counted together.
+    pub fn snapshots(&self) -> impl Iterator<Item = (Option<K>, Snapshot)> {
+        let known = self.known.iter().map_while(OnceLock::get).map(|(kind, own)| (Some(*kind), own.snapshot()));
+        known.chain(self.others.get().map(|others| (None, others.snapshot())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_threads_count_adds_up() {
+        let times = Histograms::new(HTTP);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..1_000).for_each(|at| times.count(at % 2, Duration::from_millis(at % 4 * 5))));
+            }
+        });
+        let all: Vec<_> = times.snapshots().collect();
+        assert_eq!(all.iter().map(|(_, own)| own.number()).collect::<Vec<_>>(), [1_500, 1_500]);
+        let of = |kind| &all.iter().find(|(known, _)| *known == Some(kind)).expect("it was counted").1;
+        // 0 and 10 ms, 5 and 15 ms.
+        assert_eq!(of(0).buckets[..3], [750, 1_500, 1_500]);
+        assert_eq!(of(1).buckets[..3], [750, 750, 1_500]);
+        assert_eq!(of(0).sum, Duration::from_millis(750 * 10));
+    }
+
+    #[test]
+    fn kinds_beyond_the_bound_are_counted_together() {
+        let times = Histograms::new(HTTP);
+        (0..40).for_each(|kind| times.count(kind, Duration::from_secs(60)));
+        let all: Vec<_> = times.snapshots().collect();
+        assert_eq!(all.len(), 33);
+        let (kind, others) = all.last().expect("there are others");
+        assert_eq!((*kind, others.number(), others.buckets[13]), (None, 8, 0));
+    }
+}
