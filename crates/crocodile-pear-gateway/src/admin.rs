@@ -3,6 +3,10 @@
 mod cache;
 mod guard;
 mod metrics;
+mod page;
+mod requests;
+mod snapshot;
+mod watch;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -13,6 +17,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use self::guard::Guard;
+use self::watch::Watchers;
 use crate::address::Address;
 use crate::analytics::{self, Analytics, Form, Query};
 use crate::live::Live;
@@ -50,11 +55,17 @@ pub fn begin(
     let address = listeners.add(address, Mode::default(), Arc::default())?;
     tracing::info!("health and metrics on http://{address}");
     let guard = Arc::new(Guard::new(spec));
+    let watchers = Arc::new(Watchers::default());
     let shutdown = Shutdown::default();
     let ended = shutdown.clone();
     let serve = move || {
         let settings = Settings { max_connections: 64, stack: 2 << 20, ..Settings::default() };
-        let admin = |_| Admin { live: live.clone(), shutdown: clients.clone(), guard: guard.clone() };
+        let admin = |_| Admin {
+            live: live.clone(),
+            shutdown: clients.clone(),
+            guard: guard.clone(),
+            watchers: watchers.clone(),
+        };
         if let Err(error) = server::serve(listeners, &settings, &ended, admin) {
             tracing::error!(%error, "health and metrics cannot be served");
         }
@@ -69,6 +80,7 @@ struct Admin {
     live: Arc<Live>,
     shutdown: Shutdown,
     guard: Arc<Guard>,
+    watchers: Arc<Watchers>,
 }
 
 impl Handler for Admin {
@@ -93,12 +105,19 @@ impl Handler for Admin {
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
             "/metrics" => metrics::show(&self.live.current(), request.headers.map()),
             "/analytics" => analytics(&request, &self.live.current().lasting().analytics),
+            "/" => page::show(),
+            "/status" => respond::json_bytes(self.watchers.status(&self.live)),
+            "/events" => self.watchers.follow(&self.live),
+            "/requests" => requests::list(&self.live.current(), request.target.query().unwrap_or_default()),
             "/cache" => cache::show(self.live.current().cache()),
             "/cache/purge" => {
                 let gateway = self.live.current();
                 cache::purge(request, gateway.cache()).await
             }
-            _ => respond::not_found(),
+            path => match path.strip_prefix("/requests/") {
+                Some(id) => requests::show(&self.live.current(), id),
+                None => respond::not_found(),
+            },
         };
         response.into()
     }

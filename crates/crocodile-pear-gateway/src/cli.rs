@@ -8,6 +8,7 @@ mod init;
 mod probe;
 mod run;
 mod schema;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Command {
     Explain(explain::Explain),
     /// Find out what a server offers, what it does with connections, and what cold and kept ones cost.
     Probe(probe::Probe),
+    /// Show how a running gateway is: traffic, errors, latencies, routes and servers, once a second.
+    Top(top::Top),
     /// Print what a source of events needs to tell what changes.
     Events(events::Events),
     /// Print the JSON Schema of a configuration, for editors.
@@ -68,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Check(check) => check.execute(),
         Command::Explain(explain) => explain.execute(),
         Command::Probe(probe) => probe.execute(),
+        Command::Top(top) => top.execute(),
         Command::Events(events) => events.execute(),
         Command::Schema => schema::execute(),
         Command::Demo(demo) => demo.execute(),
@@ -120,6 +124,12 @@ impl Loaded {
     /// The report on the problems, empty when there are none.
     fn report(&self, format: Format) -> String {
         config::report(&self.problems, &self.sources, format)
+    }
+
+    /// The problems, each as one line.
+    fn lines(&self) -> Vec<String> {
+        let line = |problem: &Problem| format!("{}: {}", self.sources.place(problem.span), problem.message);
+        self.problems.iter().map(line).collect()
     }
 
     /// Writes the problems to the log, each as one line.

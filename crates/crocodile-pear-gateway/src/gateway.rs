@@ -151,6 +151,7 @@ impl Gateway {
         cx.cache = Some(given.lasting.cache.clone());
         cx.analytics = Some(given.lasting.analytics.clone());
         cx.journals = given.lasting.journals.clone();
+        cx.history = Some(given.lasting.history.clone());
         cx.tasks.extend(connect);
         cx.observed = document.admin.is_some();
         let layers = document.layers.compile(&mut cx);
@@ -175,7 +176,7 @@ impl Gateway {
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
             (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.store.clone());
-            cx.cache = Some(given.lasting.cache.clone());
+            (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
             cx.place = name;
             let layers = outside.layers.within(&group.layers, &mut cx);
             gateway.keep(cx.tasks);
@@ -231,7 +232,7 @@ impl Gateway {
             let at = layers.iter().position(|(spec, _)| std::ptr::eq(*spec, placed.spec)).unwrap_or_else(|| {
                 let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
                 (cx.resolver, cx.store) = (self.resolver.clone(), self.store.clone());
-                cx.cache = Some(given.lasting.cache.clone());
+                (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
                 cx.place = &name;
                 layers.push((placed.spec, scenery.layers.within(&placed.spec.layers, &mut cx)));

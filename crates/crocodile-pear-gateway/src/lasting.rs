@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crocodile_pear::cache::Store;
 
 use crate::analytics::Analytics;
+use crate::history::History;
 use crate::journal::Journals;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
@@ -14,6 +15,8 @@ use crate::metrics::Metrics;
 pub struct Lasting {
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What happened lately.
+    pub(crate) history: Arc<History>,
     /// What caches keep. It takes no memory while there is no cache.
     pub cache: Arc<Store>,
     /// What is counted over minutes, hours and days.
@@ -29,6 +32,7 @@ impl Default for Lasting {
         // Its bound is set by the gateway that begins to serve.
         Lasting {
             metrics: Arc::default(),
+            history: Arc::default(),
             cache: Arc::new(Store::new(0)),
             analytics: Arc::default(),
             ledger: Arc::default(),

@@ -21,9 +21,10 @@ use indexmap::IndexMap;
 
 use crate::analytics::Analytics;
 use crate::background::Task;
+use crate::history::History;
 use crate::journal::Journals;
 use crate::metrics::Metrics;
-use crate::server::End;
+use crate::server::{End, Ending};
 use crate::store::Store;
 use crate::version::{Adapting, Versioned};
 use crate::watched::Watched;
@@ -145,6 +146,26 @@ pub struct Ended<'a> {
     pub end: &'a End,
 }
 
+/// What a client that left before its answer is told with, as nginx does.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+
+impl Ended<'_> {
+    /// The status of the answer; 499 if the client left before there was one.
+    pub fn code(&self) -> u16 {
+        self.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
+    }
+
+    /// How it ended, in one word.
+    pub fn how(&self) -> &'static str {
+        match self.end.how {
+            Ending::Whole => "whole",
+            Ending::Failed(_) => "failed",
+            Ending::ClientGone | Ending::ClientReset(_) => "client-gone",
+            Ending::ClientSlow => "client-slow",
+        }
+    }
+}
+
 /// What a layer may refer to while it is compiled.
 pub struct Compile<'a> {
     /// Where problems go.
@@ -157,6 +178,8 @@ pub struct Compile<'a> {
     pub paths: Paths<'a>,
     /// What is counted.
     pub metrics: &'a Arc<Metrics>,
+    /// What happened lately.
+    pub(crate) history: Option<Arc<History>>,
     /// The DNS resolver of the document; the system's unless set.
     pub resolver: Option<Resolver>,
     /// What goes on beside the requests while the gateway serves.
@@ -193,7 +216,8 @@ impl<'a> Compile<'a> {
     /// At the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
         let (params, resolver, tasks, store, cache) = (None, None, Vec::new(), None, None);
-        let (analytics, place, names_route, observed, journals) = (None, "", false, false, Arc::default());
+        let (analytics, history, place, names_route, observed, journals) =
+            (None, None, "", false, false, Arc::default());
         Compile {
             problems,
             params,
@@ -205,6 +229,7 @@ impl<'a> Compile<'a> {
             store,
             cache,
             analytics,
+            history,
             place,
             names_route,
             observed,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::background::Background;
+use crate::configured::Configured;
 use crate::events::Events;
 use crate::gateway::Gateway;
 use crate::health::Checks;
@@ -18,6 +19,7 @@ pub struct Live {
     checks: Mutex<Option<Checks>>,
     background: Mutex<Option<Background>>,
     events: Mutex<Events>,
+    configured: Configured,
 }
 
 impl Live {
@@ -28,6 +30,7 @@ impl Live {
         events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
         Live {
             events: Mutex::new(events),
+            configured: Configured::default(),
             generation: AtomicU64::new(1),
             checks: Mutex::new(Checks::begin(&gateway)),
             background: Mutex::new(Background::begin(gateway.take_tasks())),
@@ -45,6 +48,11 @@ impl Live {
         events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gateway);
         self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// What is known of its configuration.
+    pub(crate) fn configured(&self) -> &Configured {
+        &self.configured
     }
 
     /// The gateway that serves now.

@@ -21,6 +21,7 @@ pub use orders::OrderCounters;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::SystemTime;
 
 use crocodile_pear::upstream::Upstream;
 use http::StatusCode;
@@ -33,21 +34,21 @@ use crate::address::Address;
 use crate::server::{Ending, Entry};
 
 /// Cores beyond this share a counter with another one.
-const CORES: usize = 64;
+pub const CORES: usize = 64;
 
 thread_local! {
     /// Which core this thread is.
     static CORE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Says which core this thread is.
-pub fn begin_core(index: usize) {
-    CORE.set(index % CORES);
-}
-
 /// Which core this thread is.
 pub fn core() -> usize {
     CORE.get()
+}
+
+/// Says which core this thread is.
+pub fn begin_core(index: usize) {
+    CORE.set(index % CORES);
 }
 
 /// Responses by status class; each core has a cache line of its own.
@@ -160,6 +161,30 @@ impl Metrics {
     pub fn set_listeners(&self, listeners: Vec<(Address, Arc<Entry>)>) {
         // A process listens once.
         let _ = self.listeners.set(listeners);
+    }
+
+    /// Where clients connect.
+    pub fn addresses(&self) -> Vec<String> {
+        self.listeners.get().into_iter().flatten().map(|(address, _)| address.to_string()).collect()
+    }
+
+    /// The certificates of the listeners that have TLS: the listener, the name, when it expires.
+    pub fn certificates(&self) -> Vec<(String, String, SystemTime)> {
+        let secured = self.listeners.get().into_iter().flatten();
+        let secured = secured.filter_map(|(address, entry)| Some((address.to_string(), entry.tls.as_ref()?)));
+        let identities = secured.flat_map(|(address, tls)| {
+            let all = tls.identities().into_iter();
+            all.map(move |identity| (address.clone(), identity.label().to_owned(), identity.expiry))
+        });
+        identities.collect()
+    }
+
+    /// Requests that layers refused, by the layer.
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        REFUSED_BY.iter().enumerate().map(|(at, by)| {
+            let sum = self.refused.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum();
+            (*by, sum)
+        })
     }
 
     /// What counts the requests for a version of a group. A reload counts on.

@@ -52,7 +52,12 @@ fn hand_on(answer: Answer) -> Result<Response<Body>, Error> {
 
 /// A JSON document of our own.
 pub fn json(document: &serde_json::Value) -> Response<Body> {
-    let mut response = Response::new(Body::Bytes(document.to_string().into()));
+    json_bytes(document.to_string().into())
+}
+
+/// The same, written already.
+pub fn json_bytes(document: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Bytes(document));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -181,6 +181,13 @@ impl Record {
         self.lock().number
     }
 
+    /// The memory that it takes, about.
+    pub fn size(&self) -> usize {
+        let calls = self.lock();
+        let targets: usize = calls.kept.iter().map(|call| call.target.len()).sum();
+        size_of::<Self>() + calls.kept.capacity() * size_of::<CallRecord>() + targets
+    }
+
     /// How many there were, and the slowest.
     pub fn summary(&self) -> Summary {
         let calls = self.lock();

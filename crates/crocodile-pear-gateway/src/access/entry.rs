@@ -15,9 +15,6 @@ use crate::layer::Ended;
 use crate::server::Ending;
 use crate::stamp::{self, Stamp};
 
-/// What a client that left before its answer is logged with, as nginx does.
-const CLIENT_CLOSED_REQUEST: u16 = 499;
-
 /// The variables of a line, beside those that every expression knows.
 pub const VARIABLES: [&str; 10] =
     ["time", "status", "duration", "first_byte", "bytes", "method", "target", "user", "ended", "error"];
@@ -92,7 +89,7 @@ impl<'a> Entry<'a> {
 
     /// The status of its answer; 499 if the client left before there was one.
     pub fn status(&self) -> u16 {
-        self.ended.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
+        self.ended.code()
     }
 
     /// How many bytes of the answer's body were sent.
@@ -118,12 +115,7 @@ impl<'a> Entry<'a> {
 
     /// How it ended, in one word.
     pub fn how(&self) -> &'static str {
-        match self.ended.end.how {
-            Ending::Whole => "whole",
-            Ending::Failed(_) => "failed",
-            Ending::ClientGone | Ending::ClientReset(_) => "client-gone",
-            Ending::ClientSlow => "client-slow",
-        }
+        self.ended.how()
     }
 
     /// Why it was broken off.

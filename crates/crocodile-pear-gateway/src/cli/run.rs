@@ -36,10 +36,12 @@ pub struct Run {
 impl Run {
     pub fn execute(self) -> ExitCode {
         let loaded = self.file.load();
+        let warnings = loaded.lines();
         let Some((document, gateway, sources)) = loaded.usable() else { return ExitCode::from(1) };
         // Before anything runs that may have something to say: health checks begin with the gateway.
         log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
+        live.configured().accept(warnings);
         let (serving, served) = watch::channel(false);
         let renewals = Renewals::new(&live.current(), &sources, served);
         let certificates = Certificates::new(live.current().listening(), sources);
@@ -176,14 +178,17 @@ impl Reload {
     fn reload(&mut self) {
         let loaded = self.file.reload(self.live.current().lasting());
         loaded.log();
+        let lines = loaded.lines();
         let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {
             self.live.current().metrics().count_refused_reload();
+            self.live.configured().refuse(lines);
             return tracing::error!("the configuration has problems; the old one goes on");
         };
         self.renewals.reload(&gateway, &loaded.sources);
         self.certificates.reload(gateway.listening(), loaded.sources);
         self.live.replace(gateway);
         self.live.current().metrics().count_reload();
+        self.live.configured().accept(lines);
         pool::apply(document.thread_pool.as_ref());
         let change = Change::between(&self.document, &document);
         tracing::info!("the configuration was read again; {change}");

@@ -13,15 +13,13 @@ use http::Response;
 use http::header::CONTENT_LENGTH;
 
 use crate::access::{Access, AccessSpec};
+use crate::history::{Failure, History, RouteNumber, Served, shorten};
 use crate::layer::{Around, Compile, Ended, Layer, Passage, Spec, Verdict};
 use crate::metrics::Metrics;
 use crate::metrics::requests::{self, RouteCounters};
 use crate::server::{Ending, Patience};
 
 pub use crate::log::Log;
-
-/// What a client that left before its answer is counted with, as nginx does.
-const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// Lines about one cause at one endpoint are at least so far apart; the others are written at `debug`.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -36,21 +34,26 @@ impl Spec for Log {
     }
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Observe>> {
+        let history = cx.history.clone().filter(|_| cx.observed);
         let access = match &self.access {
             AccessSpec::Off => None,
             AccessSpec::On(access) => Some(Arc::new(access.compile(self.format.word(), cx)?)),
         };
-        Some(Arc::new(Observe::new(cx.metrics.clone(), access, cx.observed, None)))
+        Some(Arc::new(Observe::new(cx.metrics.clone(), history, access, cx.observed, None)))
     }
 
     fn around(ready: &Arc<Observe>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        Some(Arc::new(Observe::new(ready.metrics.clone(), ready.access.clone(), ready.observed, at.route.cloned())))
+        let history = ready.history.as_ref().map(|(history, _)| history.clone());
+        let (metrics, access) = (ready.metrics.clone(), ready.access.clone());
+        Some(Arc::new(Observe::new(metrics, history, access, ready.observed, at.route.cloned())))
     }
 }
 
 /// What observes the requests of an endpoint.
 pub struct Observe {
     metrics: Arc<Metrics>,
+    /// What happened lately, and the number of the route there; nothing, where no operator looks at it.
+    history: Option<(Arc<History>, RouteNumber)>,
     access: Option<Arc<Access>>,
     /// Whether operators look at what happens.
     observed: bool,
@@ -61,9 +64,19 @@ pub struct Observe {
 }
 
 impl Observe {
-    fn new(metrics: Arc<Metrics>, access: Option<Arc<Access>>, observed: bool, route: Option<Arc<str>>) -> Self {
+    fn new(
+        metrics: Arc<Metrics>,
+        history: Option<Arc<History>>,
+        access: Option<Arc<Access>>,
+        observed: bool,
+        route: Option<Arc<str>>,
+    ) -> Self {
+        let history = history.map(|history| {
+            let number = history.route(route.as_ref());
+            (history, number)
+        });
         let requests = metrics.route(route.as_deref());
-        Observe { metrics, access, observed, requests, route, limiters: Mutex::default() }
+        Observe { metrics, history, access, observed, requests, route, limiters: Mutex::default() }
     }
 
     /// Counts a request that has ended.
@@ -76,7 +89,7 @@ impl Observe {
         }
         self.requests.count(&requests::Ended {
             method,
-            status: ended.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16()),
+            status: ended.code(),
             time: scope.timeline().elapsed(),
             head: ended.head,
             received: received(scope),
@@ -91,6 +104,10 @@ impl Observe {
     fn explain(&self, error: &Error, scope: &Scope, what: &'static str) {
         if error.kind().fault() == Fault::Client {
             return;
+        }
+        if let Some((history, _)) = &self.history {
+            let (id, route) = (scope.facts().id().into(), self.route.clone());
+            history.explain(Failure { at: history.now(), id, route, error: error.clone() });
         }
         let allowed = self.limiter(error.kind()).allows();
         let (id, route, cause) = (scope.facts().id(), self.route.as_deref(), error.kind().name());
@@ -145,6 +162,9 @@ impl Layer for Observe {
         if let Ending::Failed(error) = &end.how {
             self.explain(error, scope, "answer broken off");
         }
+        if let Some((history, route)) = &self.history {
+            history.add(served(ended, history, *route));
+        }
         if let Some(access) = &self.access {
             access.write(ended, self.route.as_deref());
         }
@@ -164,5 +184,25 @@ fn received(scope: &Scope) -> u64 {
             let length = scope.field(&CONTENT_LENGTH).and_then(|length| std::str::from_utf8(length).ok());
             length.and_then(|length| length.trim().parse().ok()).unwrap_or_default()
         }
+    }
+}
+
+/// What the history keeps of a request.
+fn served(ended: &Ended<'_>, history: &History, route: RouteNumber) -> Served {
+    let Ended { scope, head, end, .. } = ended;
+    let total = scope.timeline().elapsed();
+    Served {
+        at: history.at(scope.timeline().began() + total),
+        route,
+        id: scope.facts().id().into(),
+        method: scope.method().clone(),
+        path: shorten(scope.path().unwrap_or_default()),
+        status: ended.code(),
+        ended: ended.how(),
+        bytes: end.bytes,
+        head: *head,
+        total,
+        marks: scope.timeline().marks(),
+        record: scope.record().cloned(),
     }
 }

@@ -1,0 +1,218 @@
+//! `/status`: how the gateway is now, as one JSON document, for the page and for `top`.
+
+mod calls;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crocodile_pear::upstream::{ServerState, Upstream};
+use serde_json::{Value, json};
+
+use self::calls::{Seen, Times};
+use crate::gateway::Gateway;
+use crate::history::{Failure, History, RouteFigures, RouteNumber, Second};
+use crate::live::Live;
+
+/// What "now" is: long enough to be calm.
+const NOW: u64 = 5;
+
+/// The charts: seconds, and how many of them make a point.
+const MINUTE: (u64, u64) = (60, 1);
+const HOUR: (u64, u64) = (3_600, 30);
+
+/// Routes that are told: so many with the most requests, with the most failures, and the slowest.
+const ROUTES: usize = 60;
+
+/// Servers that are told; those that are away come first.
+const SERVERS: usize = 200;
+
+/// Failures that are told.
+const FAILURES: usize = 30;
+
+/// How the gateway is now.
+pub fn take(live: &Live) -> Value {
+    let gateway = live.current();
+    let history = &gateway.lasting().history;
+    let now: Second = sum(&history.seconds(NOW, 1));
+    let routes = history.routes();
+    json!({
+        "gateway": about(&gateway),
+        "now": {
+            "requests": now.requests as f64 / NOW as f64, "failed": now.failed as f64 / NOW as f64,
+            "p50": ms(&now, 0.5), "p95": ms(&now, 0.95), "p99": ms(&now, 0.99),
+        },
+        "total": {
+            "requests": routes.iter().map(|(_, figures)| figures.all).sum::<u64>(),
+            "failed": routes.iter().map(|(_, figures)| figures.all_failed).sum::<u64>(),
+        },
+        "minute": chart(history, MINUTE),
+        "hour": chart(history, HOUR),
+        "routes": tell_routes(history, &routes),
+        "routes_in_all": routes.len(),
+        "upstreams": tell_upstreams(&gateway),
+        "cache": tell_cache(&gateway),
+        "refused": gateway.metrics().refusals().map(|(by, count)| json!([by, count])).collect::<Value>(),
+        "certificates": gateway.metrics().certificates().into_iter().map(|(listener, name, expiry)| {
+            json!({ "listener": listener, "name": name, "expires": seconds(expiry) })
+        }).collect::<Value>(),
+        "configuration": tell_configuration(live),
+        "failures": history.failures().iter().take(FAILURES).map(|failure| tell_failure(history, failure)).collect::<Value>(),
+    })
+}
+
+fn about(gateway: &Gateway) -> Value {
+    let history = &gateway.lasting().history;
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "began": seconds(history.began()),
+        "now": seconds(SystemTime::now()),
+        "uptime": history.now().as_secs(),
+        "endpoints": gateway.endpoints().len(),
+        "listening": gateway.metrics().addresses(),
+    })
+}
+
+fn sum(seconds: &[Second]) -> Second {
+    let mut all = Second::default();
+    seconds.iter().for_each(|second| all.add(second));
+    all
+}
+
+/// Points of a chart, oldest first: requests a second, failures a second, p50, p95, p99.
+fn chart(history: &History, (span, step): (u64, u64)) -> Value {
+    let point = |second: Second| {
+        let rate = |count: u64| rounded(count as f64 / step as f64);
+        json!([rate(second.requests), rate(second.failed), ms(&second, 0.5), ms(&second, 0.95), ms(&second, 0.99)])
+    };
+    history.seconds(span, step).into_iter().map(point).collect()
+}
+
+/// A quantile in milliseconds.
+fn ms(figures: &Second, share: f64) -> Option<f64> {
+    figures.latency.quantile(share).map(|seconds| rounded(seconds * 1e3))
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}
+
+fn seconds(time: SystemTime) -> f64 {
+    rounded(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
+}
+
+fn tell_routes(history: &History, routes: &[(RouteNumber, RouteFigures)]) -> Value {
+    let told = foremost(routes);
+    let tell = |(number, figures): &(RouteNumber, RouteFigures)| {
+        let minute = &figures.minute;
+        json!({
+            "number": number.number(), "name": &*history.name(*number),
+            "requests": minute.requests, "failed": minute.failed,
+            "p50": ms(minute, 0.5), "p95": ms(minute, 0.95), "p99": ms(minute, 0.99),
+            "all": figures.all, "all_failed": figures.all_failed,
+        })
+    };
+    routes.iter().filter(|(number, _)| told.contains(number)).map(tell).collect()
+}
+
+/// What routes are put in order by.
+type SortKey = dyn Fn(&RouteFigures) -> (u64, u64);
+
+/// The routes that somebody would look for: the busiest, those that fail, and the slowest.
+fn foremost(routes: &[(RouteNumber, RouteFigures)]) -> HashSet<RouteNumber> {
+    let mut told = HashSet::new();
+    let mut order: Vec<&(RouteNumber, RouteFigures)> = routes.iter().collect();
+    let keys: [&SortKey; 3] = [
+        &|figures| (figures.minute.requests, figures.all),
+        &|figures| (figures.minute.failed, figures.all_failed),
+        &|figures| (slowness(figures), 0),
+    ];
+    for key in keys {
+        order.sort_by_cached_key(|(_, figures)| std::cmp::Reverse(key(figures)));
+        told.extend(order.iter().take(ROUTES).map(|(number, _)| *number));
+    }
+    told
+}
+
+/// Microseconds.
+fn slowness(figures: &RouteFigures) -> u64 {
+    figures.minute.latency.quantile(0.95).map_or(0, |seconds| (seconds * 1e6) as u64)
+}
+
+fn tell_upstreams(gateway: &Gateway) -> Value {
+    let seen = Seen::of(&gateway.lasting().history);
+    let mut left = SERVERS;
+    gateway.upstreams().iter().map(|(name, upstream)| tell_upstream(name, upstream, &seen, &mut left)).collect()
+}
+
+fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: &Seen, left: &mut usize) -> Value {
+    let counters = upstream.counters();
+    let (retries, withheld) = upstream.retries();
+    let mut servers: Vec<ServerState> = upstream.servers().collect();
+    let in_all = servers.len();
+    servers.sort_by_key(|state| state.up);
+    servers.truncate(*left);
+    *left -= servers.len();
+    json!({
+        "name": name,
+        "calls": counters.calls, "in_flight": counters.in_flight, "retries": retries, "withheld": withheld,
+        "refused": counters.refused, "queued": counters.queued, "turned_away": counters.turned_away,
+        "opened": counters.opened, "reused": counters.reused,
+        "servers": servers.iter().map(|state| tell_server(upstream, state, seen)).collect::<Value>(),
+        "servers_in_all": in_all,
+    })
+}
+
+fn tell_server(upstream: &Upstream, state: &ServerState, seen: &Seen) -> Value {
+    let word = match state {
+        ServerState { up: true, .. } => "up",
+        ServerState { open: true, .. } => "breaker open",
+        // Who is neither down by its checks nor refused by its breaker was ejected.
+        ServerState { ejected: 1.., .. } => "ejected",
+        _ => "down",
+    };
+    let mut told = json!({
+        "address": &*state.address, "state": word, "up": state.up,
+        "opened": state.opened, "ejected": state.ejected,
+        "checks": state.checks.0, "checks_failed": state.checks.1,
+        "connect_failures": state.connect_failures.0, "tls_failures": state.connect_failures.1,
+        "dns_failures": state.dns.0,
+    });
+    let times = seen.server(upstream.name(), &state.address);
+    told["calls"] = times.map(Times::count).into();
+    told["failed"] = times.map(|times| times.failed).into();
+    told["p50"] = times.and_then(|times| times.quantile(0.5)).into();
+    told["p95"] = times.and_then(|times| times.quantile(0.95)).into();
+    told["last_failure"] = times.and_then(Times::last_failure).into();
+    told
+}
+
+fn tell_cache(gateway: &Gateway) -> Value {
+    let seen = gateway.cache().counters();
+    json!({
+        "hits": seen.hits, "misses": seen.misses, "entries": seen.entries, "bytes": seen.bytes, "bound": seen.bound,
+        "stored": seen.insertions, "evicted": seen.evictions, "purges": seen.purges,
+    })
+}
+
+fn tell_configuration(live: &Live) -> Value {
+    let reading = live.configured().reading();
+    let refused = reading.refused.map(|(at, problems)| json!({ "at": seconds(at), "problems": problems }));
+    json!({ "read": seconds(reading.read), "warnings": reading.warnings, "refused": refused })
+}
+
+fn tell_failure(history: &History, failure: &Failure) -> Value {
+    let error = &failure.error;
+    json!({
+        "at": seconds(history.began() + failure.at),
+        "id": &*failure.id,
+        "route": failure.route.as_deref(),
+        "cause": error.kind().name(),
+        "step": error.step(), "upstream": error.upstream(), "detail": error.detail(),
+    })
+}
+
+/// Time since then, for what is told in seconds.
+pub fn ago(history: &History, at: Duration) -> f64 {
+    rounded(history.now().saturating_sub(at).as_secs_f64())
+}

@@ -1,0 +1,94 @@
+//! `/events`: the status once a second, as server-sent events, made only while somebody watches.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crocodile_pear::error::Error;
+use crocodile_pear::flow::Body;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body::Frame;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+
+use super::snapshot;
+use crate::live::Live;
+use crate::respond;
+use crate::server::Unhurried;
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Watchers at once; of the 64 connections the others are for scrapes and probes.
+const MOST: usize = 16;
+
+/// Who watches, and what they were told last.
+#[derive(Default)]
+pub struct Watchers {
+    count: AtomicUsize,
+    last: Mutex<Option<(Instant, Bytes)>>,
+}
+
+impl Watchers {
+    /// The status, made anew if it is older than a second.
+    pub fn status(&self, live: &Live) -> Bytes {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            // A little less: all are told at their own times.
+            Some((at, status)) if at.elapsed() < EVERY * 9 / 10 => status.clone(),
+            _ => {
+                let status = Bytes::from(snapshot::take(live).to_string());
+                last.insert((Instant::now(), status)).1.clone()
+            }
+        }
+    }
+
+    /// A stream of it.
+    pub fn follow(self: &Arc<Self>, live: &Arc<Live>) -> Response<Body> {
+        let place = Place(self.clone());
+        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
+            return respond::unavailable("as many watch as may");
+        }
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let watch = Watch { live: live.clone(), place, ticks };
+        let mut response = Response::new(Body::Pulled(Box::pin(watch)));
+        *response.status_mut() = StatusCode::OK;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.extensions_mut().insert(Unhurried);
+        response
+    }
+}
+
+/// One of those who watch.
+struct Place(Arc<Watchers>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What one of them is told.
+struct Watch {
+    live: Arc<Live>,
+    place: Place,
+    ticks: Interval,
+}
+
+impl http_body::Body for Watch {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        ready!(self.ticks.poll_tick(cx));
+        let status = self.place.0.status(&self.live);
+        // JSON has no line breaks of its own.
+        let event = [b"retry: 1000\ndata: ", &status[..], b"\n\n"].concat();
+        Poll::Ready(Some(Ok(Frame::data(event.into()))))
+    }
+}

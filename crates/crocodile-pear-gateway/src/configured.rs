@@ -1,0 +1,45 @@
+//! What operators are told of the configuration that serves: when it was read, and what was said of it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// What is known of the configuration.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// When the one that serves was read.
+    pub read: SystemTime,
+    /// What `check` warns of, a line each.
+    pub warnings: Vec<String>,
+    /// A later one that was refused: when, and why.
+    pub refused: Option<(SystemTime, Vec<String>)>,
+}
+
+/// The same, while it changes.
+pub struct Configured(Mutex<Reading>);
+
+impl Default for Configured {
+    fn default() -> Self {
+        Configured(Mutex::new(Reading { read: SystemTime::now(), warnings: Vec::new(), refused: None }))
+    }
+}
+
+impl Configured {
+    /// One serves from now on.
+    pub fn accept(&self, warnings: Vec<String>) {
+        self.change(|reading| *reading = Reading { read: SystemTime::now(), warnings, refused: None });
+    }
+
+    /// One was refused.
+    pub fn refuse(&self, problems: Vec<String>) {
+        self.change(|reading| reading.refused = Some((SystemTime::now(), problems)));
+    }
+
+    /// What is known.
+    pub fn reading(&self) -> Reading {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Reading)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
