@@ -10,7 +10,7 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body, Outcome};
 use crocodile_pear::format::json::to_bytes;
 use crocodile_pear::scope::Scope;
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 use http_body::Frame;
 
@@ -68,9 +68,20 @@ pub fn fail(error: &Error) -> Response<Body> {
     let retry = matches!(error.kind(), Kind::Busy | Kind::Overloaded).then(|| error.retry_after().map_or(1, seconds));
     let mut response = problem(error.status(), error.document().into(), retry);
     response.headers_mut().extend(error.fields().clone());
+    if let Some(status) = proxy_status(error) {
+        response.headers_mut().insert(PROXY_STATUS, status);
+    }
     // For the log: the cause is known here, and the request's identity where the layers are.
     response.extensions_mut().insert(error.clone());
     response
+}
+
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// What a gateway says of a failure that is not its client's (RFC 9209). It names no server.
+fn proxy_status(error: &Error) -> Option<HeaderValue> {
+    let kind = error.kind().proxy_error()?;
+    HeaderValue::from_str(&format!("crocodile-pear; error={kind}")).ok()
 }
 
 /// Whole ones, rounded up, and at least one.

@@ -119,6 +119,24 @@ impl Kind {
         }
     }
 
+    /// The type of error that `Proxy-Status` tells (RFC 9209, 2.3); nothing, where the client is at fault or the upstream has
+    /// answered as it may.
+    pub fn proxy_error(self) -> Option<&'static str> {
+        Some(match self {
+            Kind::Unreachable => "destination_unavailable",
+            Kind::Reset => "connection_terminated",
+            Kind::Malformed => "http_protocol_error",
+            Kind::Cut => "http_response_incomplete",
+            Kind::Oversized => "http_response_body_size",
+            Kind::Timeout => "http_response_timeout",
+            Kind::Busy => "connection_limit_reached",
+            Kind::Loop => "proxy_loop_detected",
+            Kind::Overloaded | Kind::Internal => "proxy_internal_error",
+            Kind::Unusable | Kind::Expression | Kind::Missing | Kind::Refused(_) => return None,
+            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody => return None,
+        })
+    }
+
     /// The name in problem documents, logs and metrics (`error.type`).
     pub fn name(self) -> &'static str {
         match self {

@@ -6,11 +6,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::cache::Store;
 use crocodile_pear::error::Kind;
 use crocodile_pear::flow::{Answer, Body};
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::record::{CallNote, CallRecord, CallingStep, Record};
+use crocodile_pear::record::{CacheResult, CallNote, CallRecord, CallingStep, Record};
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Json, Node};
 use crocodile_pear::step::Compile;
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 
 /// What a server answers.
 const JSON: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 7\r\n\r\n{\"a\":1}";
+const FRESH: &str = "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 5\r\n\r\nfresh";
 const SORRY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 5\r\n\r\nsorry";
 const ENDLESS: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\nbegin";
 
@@ -55,7 +57,7 @@ async fn serve(stream: TcpStream, answer: &str) -> Option<()> {
 fn upstream(name: &str, written: Json) -> Arc<Upstream> {
     let mut problems = Problems::default();
     let files = |_: &_| Err("no files".to_owned());
-    let given = Given { files: &files, resolver: None, cache: None };
+    let given = Given { files: &files, resolver: None, cache: Some(Arc::new(Store::new(1 << 20))) };
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems).unwrap();
     spec.compile(name, Span::default(), &given, &mut problems).unwrap()
 }
@@ -155,6 +157,21 @@ async fn a_call_that_nobody_wants_to_its_end_is_dropped() {
     let after = record.calls().remove(0);
     assert!(after.dropped && in_order(&after) && after.error.is_none());
     assert!(after.bytes <= 5);
+}
+
+#[tokio::test]
+async fn what_the_cache_of_an_upstream_answers_is_a_call_without_a_server() {
+    let shop = upstream("shop", json!({"url": format!("http://{}", server(FRESH).await), "cache": "on"}));
+    let upstreams = IndexMap::from([("shop".to_owned(), shop)]);
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        let (scope, record) = recorded();
+        run(json!([{"request": "shop /items"}]), &upstreams, &scope).await;
+        calls.extend(record.calls());
+    }
+    let results = calls.iter().map(|call| (call.cache, call.server.is_some(), call.bytes)).collect::<Vec<_>>();
+    assert_eq!(results, [(Some(CacheResult::Miss), true, 5), (Some(CacheResult::Hit), false, 5)]);
+    assert!(calls.iter().all(|call| call.ended.is_some() && call.status == Some(StatusCode::OK)));
 }
 
 #[tokio::test]
