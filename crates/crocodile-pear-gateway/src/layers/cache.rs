@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use crocodile_pear::cache::{
-    Cache, CacheSpec, Entry, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Rules, SharedBody, Shelf,
-    Standing, Standpoint, Store, Tags, spec::sorted, tags,
+    Cache, CacheSpec, Entry, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Rules, Service, SharedBody, Shelf,
+    Standing, Standpoint, Store, Tags, methods, reuse, spec::sorted, tags,
 };
-use crocodile_pear::error::Error;
+use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body};
 use crocodile_pear::format::json;
 use crocodile_pear::jq::{self, Filter};
@@ -16,7 +17,7 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use crate::layer::{Around, Compile, Layer, Rest, Spec, Verdict};
 use crate::respond;
@@ -137,40 +138,13 @@ impl Layer for Keeper {
     }
 
     fn surround<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest) -> Verdict<'a> {
-        if scope.passage().upgrade.is_some() || scope.call_method().is_safe() && has_body(scope) {
+        if scope.passage().upgrade.is_some() {
             return Verdict::Pass;
         }
-        let (key, private) = match self.key(scope) {
-            Ok(key) => key,
-            Err(error) => return Verdict::Answer(respond::fail(&error)),
-        };
-        let shelf = scope.extensions().get::<Arc<Shelf>>().map(|shelf| (shelf, key.clone()));
-        let leave = move |entry: Option<Arc<Entry>>| {
-            if let (Some((shelf, key)), Some(entry)) = (shelf, entry) {
-                shelf.leave(self.cache.kept(key, entry));
-            }
-        };
-        let question = Question { method: scope.call_method(), key, headers: scope.headers(), private };
-        match self.cache.look(question) {
-            (Reply::Answer(answer, entry), behind) => {
-                leave(entry);
-                if let Some(errand) = behind {
-                    let fetch = Box::new(self.pipeline(scope, rest));
-                    self.cache.refresh(errand, scope.headers().clone(), fetch);
-                }
-                Verdict::Answer(respond::respond(Some(Ok(answer)), scope))
-            }
-            (Reply::Fetch(errand), _) => {
-                let (fetch, headers) = (Box::new(self.pipeline(scope, rest)), scope.headers().clone());
-                Verdict::Wait(Box::pin(async move {
-                    let fetched = self.cache.fetch(errand, headers, scope.deadline(), fetch).await;
-                    let answer = fetched.map(|(answer, entry)| {
-                        leave(entry);
-                        answer
-                    });
-                    Some(respond::respond(Some(answer), scope))
-                }))
-            }
+        match self.caches.rules.methods.serve(scope.call_method(), scope.headers()) {
+            Service::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, rest, None),
+            Service::WithBody => Verdict::Wait(Box::pin(self.with_body(scope, rest))),
+            _ => Verdict::Pass,
         }
     }
 
@@ -186,6 +160,64 @@ impl Layer for Keeper {
     }
 }
 
+impl Keeper {
+    /// A request whose body is a part of the key: it is read first.
+    async fn with_body(&self, scope: &Arc<Scope>, rest: &Rest) -> Option<Response<Body>> {
+        let body = match scope.take_body() {
+            None => Bytes::new(),
+            Some(body) => match body.collect(rest.max_body).await {
+                Ok(body) => body,
+                Err(error) if error.kind() == Kind::Oversized => {
+                    return Some(respond::fail(&Error::new(Kind::BodyTooLarge, error.detail().to_owned())));
+                }
+                Err(error) => return Some(respond::fail(&error)),
+            },
+        };
+        match self.serve(scope, rest, Some(body)) {
+            Verdict::Pass => None,
+            Verdict::Answer(response) => Some(response),
+            Verdict::Wait(verdict) => verdict.await,
+        }
+    }
+
+    /// A request that the cache serves: as GET, where there is a body that is a part of the key.
+    fn serve<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest, body: Option<Bytes>) -> Verdict<'a> {
+        let (key, private) = match self.key(scope, body.as_deref()) {
+            Ok(key) => key,
+            Err(error) => return Verdict::Answer(respond::fail(&error)),
+        };
+        let shelf = scope.extensions().get::<Arc<Shelf>>().map(|shelf| (shelf, key.clone()));
+        let leave = move |entry: Option<Arc<Entry>>| {
+            if let (Some((shelf, key)), Some(entry)) = (shelf, entry) {
+                shelf.leave(self.cache.kept(key, entry));
+            }
+        };
+        let method = if body.is_some() { &Method::GET } else { scope.call_method() };
+        let question = Question { method, key, headers: scope.headers(), private };
+        match self.cache.look(question) {
+            (Reply::Answer(answer, entry), behind) => {
+                leave(entry);
+                if let Some(errand) = behind {
+                    let fetch = Box::new(self.pipeline(scope, rest, body));
+                    self.cache.refresh(errand, scope.headers().clone(), fetch);
+                }
+                Verdict::Answer(respond::respond(Some(Ok(answer)), scope))
+            }
+            (Reply::Fetch(errand), _) => {
+                let (fetch, headers) = (Box::new(self.pipeline(scope, rest, body)), scope.headers().clone());
+                Verdict::Wait(Box::pin(async move {
+                    let fetched = self.cache.fetch(errand, headers, scope.deadline(), fetch).await;
+                    let answer = fetched.map(|(answer, entry)| {
+                        leave(entry);
+                        answer
+                    });
+                    Some(respond::respond(Some(answer), scope))
+                }))
+            }
+        }
+    }
+}
+
 /// Whether the request has a body.
 fn has_body(scope: &Scope) -> bool {
     let Some(body) = scope.take_body() else { return false };
@@ -196,12 +228,15 @@ fn has_body(scope: &Scope) -> bool {
 
 impl Keeper {
     /// Under what the answer of a request is kept, and whether that says for whom it is.
-    fn key(&self, scope: &Scope) -> Result<(Key, bool), Error> {
+    fn key(&self, scope: &Scope, body: Option<&[u8]>) -> Result<(Key, bool), Error> {
         let mut rest = self.place.to_vec();
         let mut add = |part: &[u8]| {
             rest.extend_from_slice(&(part.len() as u64).to_le_bytes());
             rest.extend_from_slice(part);
         };
+        if let Some(body) = body {
+            add(&methods::digest(scope.call_method(), scope.headers(), body));
+        }
         if self.claims {
             let claims = scope.facts().found("claims").map(ToString::to_string);
             add(claims.unwrap_or_default().as_bytes());
@@ -237,8 +272,9 @@ impl Keeper {
         }
     }
 
-    fn pipeline(&self, scope: &Arc<Scope>, rest: &Rest) -> Pipeline {
-        Pipeline { rest: rest.clone(), proxy: self.proxy, scope: scope.clone(), tags: self.caches.tags.clone() }
+    fn pipeline(&self, scope: &Arc<Scope>, rest: &Rest, body: Option<Bytes>) -> Pipeline {
+        let (rest, proxy, tags) = (rest.clone(), self.proxy, self.caches.tags.clone());
+        Pipeline { rest, proxy, scope: scope.clone(), tags, body }
     }
 }
 
@@ -248,15 +284,22 @@ struct Pipeline {
     proxy: bool,
     scope: Arc<Scope>,
     tags: Option<Arc<Filter>>,
+    /// The client's, where it is a part of the key.
+    body: Option<Bytes>,
 }
 
 impl Fetch for Pipeline {
-    fn fetch(&self, headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+    fn fetch(&self, mut headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+        if self.body.is_some() {
+            // Only GET and HEAD are validated.
+            reuse::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
+        }
         let (mut scope, parts) = (self.scope.fork(headers), Arc::new(Parts::default()));
         if standing == Standing::Client {
             scope.set_passage(self.scope.passage().clone());
             self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));
         }
+        self.body.iter().for_each(|body| scope.put_body(Body::Bytes(body.clone())));
         scope.extensions_mut().insert(parts.clone());
         let (rest, proxy) = (self.rest.clone(), self.proxy);
         Box::pin(async move {

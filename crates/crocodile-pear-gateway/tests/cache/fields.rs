@@ -26,7 +26,7 @@ fn scene(place: Place, cache: &str, shop: &Shop) -> Scene {
         Place::Endpoint => ("off", cache),
     };
     let config = format!(
-        "upstreams: {{ shop: {{ url: 'http://${{SHOP}}', forward: [accept-language, if-none-match, cache-control, if-match], cache: {upstream} }} }}\n\
+        "upstreams: {{ shop: {{ url: 'http://${{SHOP}}', forward: [accept-language, if-none-match, cache-control, if-match, range], cache: {upstream} }} }}\n\
          endpoints: {{ '/{{*path}}': {{ cache: {endpoint}, pipeline: [request: 'shop /{{path}}?*'] }} }}\n"
     );
     Scene::new(&config, shop)
@@ -242,5 +242,71 @@ fn what_became_of_requests_is_counted_for_each_cache() {
         let counted =
             ["hit", "miss", "stale", "revalidated", "collapsed", "bypass"].map(|result| count(&scene, result));
         assert_eq!(counted, [2, 4, 1, 1, 0, 2], "{place:?}");
+    }
+}
+
+/// A shop whose answers are numbered and say how they were asked for.
+fn echo(control: &'static str) -> Shop {
+    let calls = AtomicUsize::new(0);
+    Shop::open(move |asked, stream| {
+        let number = calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let conditional = if asked.field("if-none-match").is_empty() { "" } else { " on a condition" };
+        let body = format!("{number} {} {}{conditional}", asked.method, String::from_utf8_lossy(&asked.body));
+        write(stream, &format!("200 OK\r\netag: \"{number}\"\r\n{control}"), body.as_bytes())
+    })
+}
+
+#[test]
+fn what_is_asked_with_a_body_is_kept_for_that_body_where_that_is_written() {
+    for place in PLACES {
+        for method in ["POST", "QUERY"] {
+            let shop = echo("cache-control: max-age=60");
+            let mut kept = scene(place, &format!("{{ methods: [GET, HEAD, {method}] }}"), &shop);
+            let mut ask = |fields: &str, body: &str| {
+                let answer = kept.send(&format!("{method} /search"), &format!("{HOST}{fields}"), body);
+                answer.text().to_owned()
+            };
+            let one = format!("1 {method} a");
+            assert_eq!([ask("", "a"), ask("", "a")], [one.clone(), one.clone()], "{place:?}");
+            assert_eq!(ask("", "b"), format!("2 {method} b"));
+            assert_eq!(ask("content-type: text/csv\r\n", "a"), format!("3 {method} a"));
+            assert_eq!(ask("", ""), format!("4 {method} "));
+            assert_eq!([ask("", "a"), ask("", "b")], [one, format!("2 {method} b")]);
+            // Conditions and ranges are for the upstream.
+            assert!(ask("range: bytes=0-0\r\n", "a").starts_with("5 "));
+            // GET has its own.
+            assert!(kept.get("/search", HOST).text().starts_with("6 GET"));
+            // The connection ends with it.
+            let large = kept.send(&format!("{method} /search"), HOST, &"x".repeat(3 << 20));
+            assert_eq!(large.head.status, 413, "{place:?}");
+            assert_eq!(shop.calls(), 6);
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_with_a_body_is_asked_again_with_it_when_it_is_stale() {
+    for place in PLACES {
+        let shop = echo("cache-control: max-age=1\r\nage: 5");
+        let mut kept = scene(place, "{ methods: [GET, POST], stale: 1h }", &shop);
+        let mut ask = || kept.send("POST /search", HOST, "a").text().to_owned();
+        assert_eq!([ask(), ask()], ["1 POST a", "1 POST a"], "{place:?}");
+        until("it was fetched anew, without a condition", || ask().ends_with(" POST a") && ask() != "1 POST a");
+        let shop = echo("cache-control: no-cache");
+        let mut kept = scene(place, "{ methods: [GET, POST] }", &shop);
+        let mut ask = || kept.send("POST /search", HOST, "a").text().to_owned();
+        assert_eq!([ask(), ask()], ["1 POST a", "2 POST a"], "{place:?}");
+    }
+}
+
+#[test]
+fn methods_that_are_not_written_are_not_kept() {
+    for place in PLACES {
+        let shop = echo("cache-control: max-age=60");
+        let mut kept = scene(place, "on", &shop);
+        let mut ask = |call: &str| kept.send(call, HOST, "a").text().to_owned();
+        assert_eq!([ask("POST /a"), ask("POST /a")], ["1 POST a", "2 POST a"], "{place:?}");
+        let mut only = scene(place, "{ methods: [POST] }", &shop);
+        assert_eq!([(); 2].map(|()| only.get("/b", HOST).text().to_owned()), ["3 GET ", "4 GET "], "{place:?}");
     }
 }

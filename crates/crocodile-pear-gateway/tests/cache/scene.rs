@@ -62,6 +62,15 @@ impl Scene {
         page.text().to_owned()
     }
 
+    /// Asks with a body on the kept connection.
+    pub fn send(&mut self, call: &str, fields: &str, body: &str) -> Answer {
+        let (method, length) = (call.split(' ').next().unwrap_or_default(), body.len());
+        let request = format!("{call} HTTP/1.1\r\n{fields}content-length: {length}\r\n\r\n{body}");
+        self.client.ask(method, request.as_bytes()).unwrap();
+        let head = self.client.head().unwrap();
+        Answer { head, body: self.client.rest().unwrap() }
+    }
+
     /// The sum of a metric over its labels.
     pub fn metric(&self, name: &str) -> u64 {
         self.sum(|line| line.starts_with(name))

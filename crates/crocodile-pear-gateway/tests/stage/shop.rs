@@ -12,11 +12,13 @@ pub struct Shop {
     calls: Arc<AtomicUsize>,
 }
 
-/// The head of a call, names in lower case.
+/// A call, names of its fields in lower case.
 pub struct Asked {
     pub method: String,
     pub target: String,
     pub fields: Vec<(String, String)>,
+    /// As long as the head says.
+    pub body: Vec<u8>,
 }
 
 impl Asked {
@@ -75,7 +77,10 @@ fn head(reader: &mut impl BufRead) -> io::Result<Option<Asked>> {
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         fields.push((name.to_lowercase(), value.trim().to_owned()));
     }
-    Ok(Some(Asked { method, target, fields }))
+    let mut asked = Asked { method, target, fields, body: Vec::new() };
+    asked.body = vec![0; asked.field("content-length").parse().unwrap_or_default()];
+    reader.read_exact(&mut asked.body)?;
+    Ok(Some(asked))
 }
 
 /// Who waits at it goes on once it is open.

@@ -16,6 +16,7 @@ use super::entry::{Entry, Selector, Tags};
 use super::flight::{Flights, Joined, Landed, Landing, Leading, Origin, Which};
 use super::kept::Kept;
 use super::key::Key;
+use super::methods::Methods;
 use super::parts::Parts;
 use super::policy::{self, Lifetimes, Personal, Reason, Use};
 use super::purge::{Purge, PurgeMode};
@@ -34,6 +35,8 @@ use crate::flow::{Answer, Body};
 pub struct Rules {
     /// Of lifetimes.
     pub lifetimes: Lifetimes,
+    /// Which methods are served.
+    pub methods: Methods,
     /// Fields of requests that answers depend on, besides those that answers name.
     pub vary: Vec<HeaderName>,
     /// The largest body that is kept.

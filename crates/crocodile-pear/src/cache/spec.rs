@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::header::HeaderName;
 use serde_json::json;
 
+use super::methods::{CachedMethod, Methods};
 use super::place::Rules;
 use super::policy::Lifetimes;
 use crate::problem::Problems;
@@ -43,6 +44,9 @@ spec! {
         pub tags: Option<Expression>,
         /// An expression whose values are a part of the key: requests for which they differ never share an answer.
         pub key: Option<Expression>,
+        /// The methods whose answers are kept. `POST` and `QUERY` are for APIs that ask with them and change nothing: their bodies are
+        /// read whole, at most `max_body` at an endpoint and 1 MiB at an upstream, and are a part of the key.
+        pub methods: Located<Vec<CachedMethod>> = Located::new(vec![CachedMethod::Get, CachedMethod::Head], Default::default()),
         /// Header fields of requests that answers depend on, besides those that they name in `vary`.
         pub vary: Vec<Located<String>> = Vec::new(),
         /// Whether the order of the parameters of a query makes a difference.
@@ -133,7 +137,20 @@ impl CachingSpec {
         };
         let vary: Vec<Option<HeaderName>> = self.vary.iter().map(name).collect();
         let vary = vary.into_iter().collect::<Option<Vec<_>>>()?;
-        Some(Rules { lifetimes, vary, max_size: self.max_size.bytes() as u64 })
+        let methods = self.methods(problems)?;
+        Some(Rules { lifetimes, methods, vary, max_size: self.max_size.bytes() as u64 })
+    }
+
+    fn methods(&self, problems: &mut Problems) -> Option<Methods> {
+        let Located { value: methods, span, .. } = &self.methods;
+        if methods.is_empty() {
+            return problems.error(*span, "nothing is kept without a method", "write `[GET, HEAD]`, or `cache: off`");
+        }
+        if methods.contains(&CachedMethod::Head) && !methods.contains(&CachedMethod::Get) {
+            let message = "`HEAD` is answered with what is kept of `GET`, which is not among the methods";
+            return problems.error(*span, message, "add `GET`");
+        }
+        Some(Methods::new(methods.clone()))
     }
 
     /// What `explain` says of it.
@@ -148,6 +165,10 @@ impl CachingSpec {
         parts.extend(self.negative.map(|time| format!("errors that say nothing for {}", told(time))));
         parts.extend(self.stale.map(|time| format!("stale ones for {} while they are fetched anew", told(time))));
         parts.extend(self.stale_if_error.map(|time| format!("stale ones for {} if the upstream fails", told(time))));
+        let bodies =
+            self.methods.value.iter().filter(|method| matches!(method, CachedMethod::Post | CachedMethod::Query));
+        let bodies: Vec<&str> = bodies.map(|method| method.word()).collect();
+        parts.extend((!bodies.is_empty()).then(|| format!("those to {} apart by their bodies", bodies.join(" and "))));
         parts.extend(self.key.as_ref().map(|key| format!("apart by {}", key.0.value)));
         parts.extend((!self.vary.is_empty()).then(|| {
             let names: Vec<&str> = self.vary.iter().map(Located::as_str).collect();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::Method;
 use http::header::{AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, HeaderValue, VIA};
@@ -13,10 +14,10 @@ use super::{Begun, Call, Root, Upstream, UpstreamSpec, chain};
 use crate::cache::date::Moment;
 use crate::cache::policy::{Fetched, Personal};
 use crate::cache::{
-    Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, SharedBody, Shelf, Standing,
-    Standpoint, Tags, status, tags,
+    Cache, Entry, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Service, SharedBody, Shelf, Standing,
+    Standpoint, Tags, methods, reuse, status, tags,
 };
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 use crate::jq::{self, Filter};
 use crate::problem::Problems;
@@ -196,13 +197,48 @@ pub(super) fn begin(upstream: Arc<Upstream>, mut call: Call) -> Begun {
     let keeping = call.keeping.take().unwrap_or_default();
     // A connection that changes its protocol, and a body, are for one client.
     let cached = upstream.cached.clone().filter(|_| call.passage.upgrade.is_none());
-    let safe = call.method.is_safe();
-    let Some(cached) = cached.filter(|_| call.body.is_none() || !safe) else {
-        return Begun::Boxed(Box::pin(uncached(upstream, call, keeping)));
+    let service = cached.as_ref().map_or(Service::None, |cached| cached.serve(&call));
+    match (cached, service) {
+        (Some(cached), Service::Usual) => serve(cached, upstream, call, keeping, None),
+        (Some(cached), Service::WithBody) => Begun::Boxed(Box::pin(with_body(cached, upstream, call, keeping))),
+        _ => Begun::Boxed(Box::pin(uncached(upstream, call, keeping))),
+    }
+}
+
+/// A body larger than this is refused where it would be a part of a key.
+const MOST_BODY: usize = 1 << 20;
+
+/// A call whose body is a part of the key: it is read first.
+async fn with_body(
+    cached: Arc<Cached>,
+    upstream: Arc<Upstream>,
+    mut call: Call,
+    mut keeping: Box<Keeping>,
+) -> Result<Answer, Error> {
+    let body = match call.body.take() {
+        None => Bytes::new(),
+        Some(body) => body.collect(MOST_BODY).await.map_err(|error| match error.kind() {
+            Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
+            _ => error,
+        })?,
     };
+    keeping.add(&methods::digest(&call.method, &call.headers, &body));
+    call.body = (!body.is_empty()).then(|| Body::Bytes(body.clone()));
+    finish(serve(cached, upstream, call, keeping, Some(body))).await
+}
+
+/// A call that the cache serves: as GET, where there is a body that is a part of the key.
+fn serve(
+    cached: Arc<Cached>,
+    upstream: Arc<Upstream>,
+    mut call: Call,
+    keeping: Box<Keeping>,
+    body: Option<Bytes>,
+) -> Begun {
     let key = cached.key_of(&upstream, &call, &keeping);
     let shelved = keeping.shelf.is_some().then(|| key.clone());
-    let question = Question { method: &call.method, key, headers: &call.headers, private: keeping.private };
+    let method = if body.is_some() { Method::GET } else { call.method.clone() };
+    let question = Question { method: &method, key, headers: &call.headers, private: keeping.private };
     match cached.cache.look(question) {
         (Reply::Answer(answer, entry), behind) => {
             if let Some(note) = call.note.take() {
@@ -264,7 +300,11 @@ async fn uncached(upstream: Arc<Upstream>, call: Call, keeping: Box<Keeping>) ->
 }
 
 async fn make(upstream: &Arc<Upstream>, call: Call) -> Result<Answer, Error> {
-    match upstream.begin(call) {
+    finish(upstream.begin(call)).await
+}
+
+async fn finish(begun: Begun) -> Result<Answer, Error> {
+    match begun {
         Begun::Plain(ready) => chain(ready?).await,
         Begun::Boxed(call) => call.await,
         Begun::Kept(answer) => Ok(*answer),
@@ -289,6 +329,14 @@ impl Keeping {
 }
 
 impl Cached {
+    /// How a call is served. The body of a method that has none is for one client.
+    fn serve(&self, call: &Call) -> Service {
+        match self.cache.rules().methods.serve(&call.method, &call.headers) {
+            Service::Usual if call.body.is_some() && call.method.is_safe() => Service::None,
+            service => service,
+        }
+    }
+
     fn key_of(&self, upstream: &Upstream, call: &Call, keeping: &Keeping) -> Key {
         let first = &upstream.servers[0];
         let host = call.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or(&first.authority);
@@ -330,6 +378,7 @@ struct Fetcher {
     calls: Mutex<(Option<Call>, Call)>,
     personal: Personal,
     tags: Option<Arc<Filter>>,
+    validates: bool,
 }
 
 impl Fetcher {
@@ -340,15 +389,32 @@ impl Fetcher {
             root: call.root,
             host: call.host.clone(),
             received: call.received,
+            // One that is a part of the key is at hand.
+            body: match &call.body {
+                Some(Body::Bytes(body)) => Some(Body::Bytes(body.clone())),
+                _ => None,
+            },
             ..Call::get(call.target.clone())
         };
+        let validates = call.method != Method::POST && call.method.as_str() != "QUERY";
         let (upstream, calls, tags) = (upstream.clone(), Mutex::new((Some(call), again)), cached.tags.clone());
-        Fetcher { upstream, calls, personal, tags }
+        Fetcher { upstream, calls, personal, tags, validates }
+    }
+}
+
+impl Fetcher {
+    /// Only GET and HEAD are validated.
+    fn with_conditions(&self, mut headers: HeaderMap) -> HeaderMap {
+        if !self.validates {
+            reuse::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
+        }
+        headers
     }
 }
 
 impl Fetch for Fetcher {
     fn fetch(&self, headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+        let headers = self.with_conditions(headers);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let call = match (calls.0.take(), standing) {
             // Others may wait for it who have more time.

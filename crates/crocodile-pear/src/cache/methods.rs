@@ -1,0 +1,73 @@
+//! The methods whose answers a cache keeps.
+
+use http::Method;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
+
+use super::reuse::CONDITIONS;
+
+crate::choice! {
+    /// A method whose answers may be kept.
+    pub enum CachedMethod {
+        /// Answers to it are kept.
+        Get = "GET",
+        /// It is answered with what is kept of GET.
+        Head = "HEAD",
+        /// For an API that asks with it and changes nothing: its body is a part of the key.
+        Post = "POST",
+        /// A safe method with a body, which is a part of the key.
+        Query = "QUERY",
+    }
+}
+
+/// The methods of one cache.
+#[derive(Clone, Debug)]
+pub struct Methods(Vec<CachedMethod>);
+
+/// How a cache serves a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// As RFC 9111 says of its method: from what is kept, or it makes that invalid.
+    Usual,
+    /// As GET, with its body in the key.
+    WithBody,
+    /// Not at all.
+    None,
+}
+
+impl Default for Methods {
+    fn default() -> Self {
+        Methods(vec![CachedMethod::Get, CachedMethod::Head])
+    }
+}
+
+impl Methods {
+    /// These.
+    pub fn new(methods: Vec<CachedMethod>) -> Self {
+        Methods(methods)
+    }
+
+    /// How a request of this method is served, with these header fields.
+    pub fn serve(&self, method: &Method, headers: &HeaderMap) -> Service {
+        let has = self.0.iter().any(|kept| kept.word() == method.as_str());
+        match method.as_str() {
+            "GET" | "HEAD" if !has => Service::None,
+            "POST" | "QUERY" if has => {
+                // For these methods they mean something else (RFC 9110, 13.2.1), and are for the upstream.
+                let own = CONDITIONS.iter().chain([&RANGE]).any(|name| headers.contains_key(name));
+                if own { Service::None } else { Service::WithBody }
+            }
+            _ => Service::Usual,
+        }
+    }
+}
+
+/// What a request with a body adds to the key of its answer.
+pub fn digest(method: &Method, headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    let field = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
+    for part in [method.as_str().as_bytes(), field(CONTENT_TYPE), field(CONTENT_ENCODING), body] {
+        digest.update(&(part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    digest.finish().as_ref().to_vec()
+}
