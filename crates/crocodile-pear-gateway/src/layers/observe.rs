@@ -10,7 +10,6 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
 use crocodile_pear::spec::Field;
 use http::Response;
-use http::header::CONTENT_LENGTH;
 
 use crate::access::{Access, AccessSpec};
 use crate::history::{Failure, History, RouteNumber, Served, shorten};
@@ -134,9 +133,10 @@ impl Observe {
 }
 
 impl Layer for Observe {
-    fn request<'a>(&'a self, _: &'a mut Scope) -> Verdict<'a> {
+    fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         if self.observed {
             self.requests.enter();
+            weigh(scope);
         }
         Verdict::Pass
     }
@@ -175,15 +175,25 @@ impl Layer for Observe {
     }
 }
 
+/// The bytes of a body that came whole with its head.
+#[derive(Clone, Copy)]
+struct Whole(u64);
+
+/// Notes how large a body is that came whole with its head; few requests have one.
+fn weigh(scope: &mut Scope) {
+    let Some(body) = scope.take_body() else { return };
+    let bytes = if let Body::Bytes(bytes) = &body { bytes.len() } else { 0 };
+    scope.put_body(body);
+    if bytes > 0 {
+        scope.extensions_mut().insert(Whole(bytes as u64));
+    }
+}
+
 /// How many bytes of the request's body have come.
 fn received(scope: &Scope) -> u64 {
     match scope.extensions().get::<Arc<dyn Patience>>() {
         Some(patience) => patience.received(),
-        // It came whole with its head.
-        None => {
-            let length = scope.field(&CONTENT_LENGTH).and_then(|length| std::str::from_utf8(length).ok());
-            length.and_then(|length| length.trim().parse().ok()).unwrap_or_default()
-        }
+        None => scope.extensions().get::<Whole>().map_or(0, |whole| whole.0),
     }
 }
 
