@@ -22,6 +22,7 @@ use crate::operators::AdminSpec;
 use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
 use crate::store::StoreSpec;
+use crate::traces::TracesSpec;
 use crate::upgrade::Upgrades;
 pub use group::GroupSpec;
 pub use versions::{AdaptSpec, Api, Placed, plain};
@@ -59,6 +60,8 @@ spec! {
         pub groups: Option<Entries<GroupSpec>>,
         /// Limits for clients and their connections.
         pub clients: Option<Clients>,
+        /// Where traces of requests are sent: the URL of a collector, or a map. None are made by default.
+        pub traces: Option<TracesSpec>,
         /// Other files to add, relative to this one: their upstreams, endpoints and groups, and settings that this file
         /// does not have.
         pub include: Option<Included>,
@@ -87,6 +90,7 @@ impl Document {
             endpoints,
             groups: Some(groups),
             clients: None,
+            traces: field(node, "traces").and_then(read),
             include: None,
             layers: Layers::partial(node),
         };

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crocodile_pear::cache;
 use crocodile_pear::error::Error;
@@ -33,6 +34,7 @@ use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
 use crate::stack::{Stack, Visit};
 use crate::store::{MEMORY, Store};
+use crate::traces::Traces;
 use crate::upgrade::Allowed;
 use crate::version::{Adapting, Choice, Chooser, Named, Versioned};
 
@@ -46,6 +48,7 @@ pub struct Gateway {
     trust: Trust,
     /// Whether somebody looks at what happens to requests.
     records: bool,
+    traces: Option<Arc<Traces>>,
     upstreams: IndexMap<String, Arc<Upstream>>,
     lasting: Lasting,
     /// The bytes that caches may keep.
@@ -144,6 +147,9 @@ impl Gateway {
         sound &= !matches!(store, Some(None));
         let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
         let (store, connect) = store.flatten().flatten().unzip();
+        let traces = document.traces.as_ref().map(|traces| traces.compile(&beside, &given.lasting.spans, problems));
+        sound &= !matches!(traces, Some(None));
+        let traces = traces.flatten();
         let events = events::compile(document.events.as_deref().unwrap_or_default(), given.files, problems);
         sound &= events.is_some();
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
@@ -152,6 +158,7 @@ impl Gateway {
         cx.analytics = Some(given.lasting.analytics.clone());
         cx.journals = given.lasting.journals.clone();
         cx.history = Some(given.lasting.history.clone());
+        cx.traces = traces.clone();
         cx.tasks.extend(connect);
         cx.observed = document.admin.is_some();
         let layers = document.layers.compile(&mut cx);
@@ -163,6 +170,7 @@ impl Gateway {
             listening: listening.unwrap_or_default(),
             trust: trusted(document),
             records: document.admin.is_some() || unserved.watches(),
+            traces,
             upstreams,
             lasting: given.lasting.clone(),
             tasks: Mutex::new(cx.tasks),
@@ -380,6 +388,12 @@ impl Gateway {
         &self.lasting.metrics
     }
 
+    /// Waits until lines and spans are where they belong, for at most so long.
+    pub fn flush(&self, most: Duration) {
+        self.lasting.journals.flush(most);
+        self.traces.iter().for_each(|traces| traces.flush(most));
+    }
+
     /// What outlives it.
     pub fn lasting(&self) -> &Lasting {
         &self.lasting
@@ -393,6 +407,7 @@ impl Gateway {
     /// It begins to serve: caches may keep what its configuration says.
     pub fn begin(&self) {
         self.lasting.journals.begin();
+        self.traces.iter().for_each(|traces| traces.begin());
         self.lasting.cache.resize(self.memory);
         self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.tier()));
     }
@@ -408,11 +423,15 @@ impl Gateway {
         let redirect = request.connection.entry.redirect.clone();
         let challenge = request.connection.entry.challenges.answer(request.target.path());
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
-        if gateway.trust.trusts(client.address) {
+        let trusted = gateway.trust.trusts(client.address);
+        if trusted {
             gateway.trust.resolve(&mut client, scope.headers());
         }
         scope.facts_mut().set_client(client);
-        if gateway.records {
+        if let Some(traces) = &gateway.traces {
+            let trace = traces.follow(&scope, trusted);
+            scope.keep_trace(trace);
+        } else if gateway.records {
             scope.keep_record();
         }
         if request.version == Version::HTTP_2

@@ -9,6 +9,7 @@ use crate::history::History;
 use crate::journal::Journals;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::traces::SpanCounters;
 
 /// What a gateway has of the one before it.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct Lasting {
     pub(crate) ledger: Arc<Ledger>,
     /// What lines are written to.
     pub(crate) journals: Arc<Journals>,
+    /// What became of spans.
+    pub(crate) spans: Arc<SpanCounters>,
 }
 
 impl Default for Lasting {
@@ -37,6 +40,7 @@ impl Default for Lasting {
             analytics: Arc::default(),
             ledger: Arc::default(),
             journals: Arc::default(),
+            spans: Arc::default(),
         }
     }
 }

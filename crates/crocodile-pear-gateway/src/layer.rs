@@ -26,6 +26,7 @@ use crate::journal::Journals;
 use crate::metrics::Metrics;
 use crate::server::{End, Ending};
 use crate::store::Store;
+use crate::traces::Traces;
 use crate::version::{Adapting, Versioned};
 use crate::watched::Watched;
 
@@ -198,6 +199,8 @@ pub struct Compile<'a> {
     pub observed: bool,
     /// What lines are written to.
     pub journals: Arc<Journals>,
+    /// Where spans go.
+    pub traces: Option<Arc<Traces>>,
 }
 
 /// Says where a file is that the document names.
@@ -234,6 +237,7 @@ impl<'a> Compile<'a> {
             names_route,
             observed,
             journals,
+            traces: None,
         }
     }
 }

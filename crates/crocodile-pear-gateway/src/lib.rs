@@ -41,6 +41,7 @@ pub mod stack;
 mod stamp;
 mod store;
 mod strict;
+mod traces;
 pub mod upgrade;
 pub mod version;
 mod watched;

@@ -11,6 +11,7 @@ mod orders;
 mod process;
 pub mod requests;
 mod tls;
+pub mod traces;
 mod upstream;
 
 pub use authentication::{Authenticated, AuthenticationCounters};

@@ -22,6 +22,7 @@ pub mod steps;
 pub mod template;
 pub mod threads;
 pub mod timeline;
+pub mod trace;
 pub mod upstream;
 pub mod via;
 

@@ -1,12 +1,13 @@
 //! What happened to one request: the calls that were made for it, each with its moments.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::time::Instant;
 
 use crate::error::Kind;
+use crate::trace::{Trace, span_id};
 
 /// The calls that are kept of a request: more than anybody looks at one by one. Further ones are only counted.
 const MOST: usize = 1_024;
@@ -14,6 +15,9 @@ const MOST: usize = 1_024;
 /// The calls that were made for one request, in the order in which they began.
 pub struct Record {
     began: Instant,
+    trace: Option<Trace>,
+    /// What a cache did with the request itself.
+    cache: OnceLock<CacheResult>,
     calls: Mutex<Calls>,
 }
 
@@ -71,6 +75,10 @@ pub struct CallRecord {
     pub bytes: u64,
     /// What the upstream's cache did, if it has one.
     pub cache: Option<CacheResult>,
+    /// Whether TLS carried it.
+    pub tls: bool,
+    /// Its span in the trace of the request; 0 where there is none.
+    pub span: u64,
 }
 
 /// What opening a connection took.
@@ -158,7 +166,35 @@ impl CallRecord {
 impl Record {
     /// A record of a request that began at `began`.
     pub fn new(began: Instant) -> Self {
-        Record { began, calls: Mutex::default() }
+        Record { began, trace: None, cache: OnceLock::new(), calls: Mutex::default() }
+    }
+
+    /// The same of a request in this trace, which its calls are told.
+    #[must_use]
+    pub fn in_trace(self, trace: Trace) -> Self {
+        Record { trace: Some(trace), ..self }
+    }
+
+    /// The trace of the request, if traces are made.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    /// What the cache nearest to the client did with the request, if there is one.
+    pub fn cache(&self) -> Option<CacheResult> {
+        self.cache.get().copied()
+    }
+
+    /// Says it.
+    pub fn set_cache(&self, result: CacheResult) {
+        // It is said once.
+        let _ = self.cache.set(result);
+    }
+
+    /// About how many bytes it takes.
+    pub fn weight(&self) -> usize {
+        let calls = self.lock();
+        calls.kept.iter().map(|call| size_of::<CallRecord>() + call.target.len()).sum()
     }
 
     /// When the request began.
@@ -262,6 +298,7 @@ impl CallNote {
     /// Notes a call that begins at `began`.
     pub(crate) fn begin(self, place: Place<'_>, method: &Method, target: &str, began: Instant) -> Entry {
         let CallNote { record, step, attempt, cache } = self;
+        let span = record.trace().map_or(0, |_| span_id());
         let at = record.add(CallRecord {
             upstream: place.upstream.clone(),
             server: place.server.cloned(),
@@ -280,8 +317,10 @@ impl CallNote {
             error: None,
             bytes: 0,
             cache,
+            tls: place.tls,
+            span,
         });
-        Entry { record, at }
+        Entry { record, at, span }
     }
 }
 
@@ -290,6 +329,7 @@ pub(crate) struct Place<'a> {
     pub(crate) upstream: &'a Arc<str>,
     /// Nothing, where the cache of the upstream answers.
     pub(crate) server: Option<&'a Arc<str>>,
+    pub(crate) tls: bool,
 }
 
 /// A call in a record, while it goes on.
@@ -297,9 +337,17 @@ pub(crate) struct Entry {
     record: Arc<Record>,
     /// Nothing, where it is only counted.
     at: Option<usize>,
+    span: u64,
 }
 
 impl Entry {
+    /// Tells the server which trace the call belongs to, if there is one. Those that are only counted have no span of their own.
+    pub(crate) fn trace(&self, headers: &mut HeaderMap) {
+        if let Some(trace) = self.record.trace() {
+            trace.insert(self.at.map_or(trace.own(), |_| self.span), headers);
+        }
+    }
+
     /// Says more of the call; `change` is given the record to make times of moments.
     pub(crate) fn revise(&self, change: impl FnOnce(&mut CallRecord, &Record)) {
         if let Some(at) = self.at {
@@ -318,7 +366,7 @@ mod tests {
 
     fn begin(record: &Arc<Record>, server: &str) -> Entry {
         let (upstream, server): (Arc<str>, Arc<str>) = ("shop".into(), server.into());
-        let place = Place { upstream: &upstream, server: Some(&server) };
+        let place = Place { upstream: &upstream, server: Some(&server), tls: false };
         note(record).begin(place, &Method::GET, "/items", Instant::now())
     }
 

@@ -21,6 +21,7 @@ use crate::jq::{self, Data, Value};
 use crate::record::Record;
 use crate::spec::Timeout;
 use crate::timeline::Timeline;
+use crate::trace::Trace;
 pub use credentials::Credentials;
 pub use facts::{ClientAddress, ClientCertificate, ClientFacts, Facts};
 use memo::Memo;
@@ -258,6 +259,11 @@ impl Scope {
     /// Keeps a record of the request, before the pipeline runs.
     pub fn keep_record(&mut self) {
         self.record = Some(Arc::new(Record::new(self.timeline.began())));
+    }
+
+    /// The same in a trace, which calls are told.
+    pub fn keep_trace(&mut self, trace: Trace) {
+        self.record = Some(Arc::new(Record::new(self.timeline.began()).in_trace(trace)));
     }
 
     /// The client's body; there once, for the first who asks.

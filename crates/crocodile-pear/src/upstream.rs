@@ -498,6 +498,7 @@ impl Upstream {
         let mut moments = Moments::begin();
         if let Some(note) = call.note.take() {
             moments.note(note, self, at, &call.method, &call.target);
+            moments.trace(&mut call.headers);
         }
         match Request::new(&self.servers[at], call) {
             Ok(request) => Ok(Exchange::new(self.clone(), at, request, clock, moments)),

@@ -7,8 +7,10 @@ use std::time::Duration;
 use crocodile_pear::error::Error;
 use crocodile_pear::jq::value::{as_object, number};
 use crocodile_pear::jq::{self, Filter, Value, as_str};
+use crocodile_pear::record::Summary;
 use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::template::scalar;
+use crocodile_pear::trace::Trace;
 use http::{HeaderName, Version};
 
 use crate::layer::Ended;
@@ -16,8 +18,22 @@ use crate::server::Ending;
 use crate::stamp::{self, Stamp};
 
 /// The variables of a line, beside those that every expression knows.
-pub const VARIABLES: [&str; 10] =
-    ["time", "status", "duration", "first_byte", "bytes", "method", "target", "user", "ended", "error"];
+pub const VARIABLES: [&str; 14] = [
+    "time",
+    "status",
+    "duration",
+    "first_byte",
+    "bytes",
+    "method",
+    "target",
+    "user",
+    "calls",
+    "slowest",
+    "cache",
+    "trace",
+    "ended",
+    "error",
+];
 
 /// A request that has ended.
 pub struct Entry<'a> {
@@ -113,6 +129,21 @@ impl<'a> Entry<'a> {
         scalar(claim("sub").or_else(|| claim("subject"))?)
     }
 
+    /// The calls that were made for it.
+    pub fn calls(&self) -> Summary {
+        self.scope.record().map(|record| record.summary()).unwrap_or_default()
+    }
+
+    /// What a cache did with it, if there is one.
+    pub fn cache(&self) -> Option<&'static str> {
+        Some(self.scope.record()?.cache()?.name())
+    }
+
+    /// Its trace, if traces are made.
+    pub fn trace(&self) -> Option<&'a Trace> {
+        self.scope.record()?.trace()
+    }
+
     /// How it ended, in one word.
     pub fn how(&self) -> &'static str {
         self.ended.how()
@@ -148,6 +179,14 @@ impl<'a> Entry<'a> {
             "method" => maybe(self.method()),
             "target" => maybe(self.path()),
             "user" => maybe(self.user().as_deref()),
+            "calls" => number(itoa::Buffer::new().format(self.calls().calls)),
+            "slowest" => self.calls().slowest.map_or_else(jq::null, |slowest| {
+                let server = slowest.server.as_deref().map_or_else(jq::null, jq::string);
+                let (upstream, time) = (jq::string(&slowest.upstream), seconds(slowest.time));
+                jq::object([("upstream", upstream), ("server", server), ("duration", time)])
+            }),
+            "cache" => maybe(self.cache()),
+            "trace" => maybe(self.trace().map(Trace::id)),
             "ended" => jq::string(self.how()),
             "error" => maybe(self.error().as_deref()),
             "route" => maybe(self.route),

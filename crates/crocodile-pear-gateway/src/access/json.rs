@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crocodile_pear::record::Summary;
 use http::header::USER_AGENT;
 
 use super::entry::Entry;
@@ -27,6 +28,9 @@ pub fn write(entry: &Entry<'_>, line: &mut Vec<u8>) {
     object.number("http.response.body.size", entry.bytes());
     object.seconds("duration", Some(entry.duration));
     object.seconds("first_byte", entry.first_byte());
+    object.calls(&entry.calls());
+    object.text("cache", entry.cache().map(str::as_bytes));
+    object.text("trace_id", entry.trace().map(|trace| trace.id().as_bytes()));
     object.plain("ended", entry.how());
     if let Some(error) = entry.error() {
         object.text("error.type", entry.error_type().map(str::as_bytes));
@@ -70,6 +74,14 @@ impl Object<'_> {
             self.name(name);
             seconds(time, self.0);
         }
+    }
+
+    fn calls(&mut self, calls: &Summary) {
+        self.number("upstream.calls", calls.calls);
+        let Some(slowest) = &calls.slowest else { return };
+        self.text("upstream.slowest.name", Some(slowest.upstream.as_bytes()));
+        self.text("upstream.slowest.server", slowest.server.as_deref().map(str::as_bytes));
+        self.seconds("upstream.slowest.duration", Some(slowest.time));
     }
 
     fn client(&mut self, entry: &Entry<'_>) {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use crocodile_pear::trace::Trace;
 use http::header::{REFERER, USER_AGENT};
 
 use super::entry::Entry;
@@ -24,6 +25,14 @@ pub fn text(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let _ = write!(fields.0, " status={} bytes={}", entry.status(), entry.bytes());
     fields.milliseconds("head_ms", entry.first_byte());
     fields.milliseconds("total_ms", Some(entry.duration));
+    let calls = entry.calls();
+    let _ = write!(fields.0, " calls={}", calls.calls);
+    if let Some(slowest) = &calls.slowest {
+        fields.quoted("slowest", slowest.server.as_deref().or(Some(&slowest.upstream)));
+        fields.milliseconds("slowest_ms", Some(slowest.time));
+    }
+    fields.quoted("cache", entry.cache());
+    fields.quoted("trace", entry.trace().map(Trace::id));
     fields.quoted("ended", Some(entry.how()));
     if let Some(error) = entry.error() {
         let _ = write!(fields.0, " error={}", error.escape_debug());

@@ -11,7 +11,7 @@ use http::{HeaderMap, Response};
 
 use crate::gateway::Gateway;
 use crate::metrics::exposition::{Exposition, Format};
-use crate::metrics::{access, cache};
+use crate::metrics::{access, cache, traces};
 
 /// All metrics of a gateway.
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
@@ -36,6 +36,7 @@ fn write(gateway: &Gateway, format: Format) -> String {
     cache::render(gateway.cache(), &mut out);
     cache::render_shared(&gateway.lasting().ledger.counters, &mut out);
     access::render(gateway.lasting().journals.dropped(), &mut out);
+    traces::render(&gateway.lasting().spans, &mut out);
     out.end()
 }
 

@@ -94,7 +94,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
     // Last: operators watch how it stops.
     admin.into_iter().for_each(admin::Serving::end);
     live.current().lasting().analytics.close();
-    live.current().lasting().journals.flush(FLUSH);
+    live.current().flush(FLUSH);
     served?;
     tracing::info!("stopped");
     Ok(())

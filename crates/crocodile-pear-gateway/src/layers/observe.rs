@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crocodile_pear::cache;
 use crocodile_pear::error::{Error, Fault, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::limiter::LogLimiter;
@@ -17,6 +18,7 @@ use crate::layer::{Around, Compile, Ended, Layer, Passage, Spec, Verdict};
 use crate::metrics::Metrics;
 use crate::metrics::requests::{self, RouteCounters};
 use crate::server::{Ending, Patience};
+use crate::traces::{Answer, Traces};
 
 pub use crate::log::Log;
 
@@ -38,13 +40,15 @@ impl Spec for Log {
             AccessSpec::Off => None,
             AccessSpec::On(access) => Some(Arc::new(access.compile(self.format.word(), cx)?)),
         };
-        Some(Arc::new(Observe::new(cx.metrics.clone(), history, access, cx.observed, None)))
+        let observe = Observe::new(cx.metrics.clone(), history, access, cx.observed, None);
+        Some(Arc::new(Observe { traces: cx.traces.clone(), ..observe }))
     }
 
     fn around(ready: &Arc<Observe>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
         let history = ready.history.as_ref().map(|(history, _)| history.clone());
         let (metrics, access) = (ready.metrics.clone(), ready.access.clone());
-        Some(Arc::new(Observe::new(metrics, history, access, ready.observed, at.route.cloned())))
+        let observe = Observe::new(metrics, history, access, ready.observed, at.route.cloned());
+        Some(Arc::new(Observe { traces: ready.traces.clone(), ..observe }))
     }
 }
 
@@ -54,6 +58,7 @@ pub struct Observe {
     /// What happened lately, and the number of the route there; nothing, where no operator looks at it.
     history: Option<(Arc<History>, RouteNumber)>,
     access: Option<Arc<Access>>,
+    traces: Option<Arc<Traces>>,
     /// Whether operators look at what happens.
     observed: bool,
     requests: Arc<RouteCounters>,
@@ -75,7 +80,7 @@ impl Observe {
             (history, number)
         });
         let requests = metrics.route(route.as_deref());
-        Observe { metrics, history, access, observed, requests, route, limiters: Mutex::default() }
+        Observe { metrics, history, access, traces: None, observed, requests, route, limiters: Mutex::default() }
     }
 
     /// Counts a request that has ended.
@@ -143,6 +148,11 @@ impl Layer for Observe {
 
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         self.metrics.count(response.status());
+        if let Some(record) = scope.record()
+            && let Some(result) = cache::status::told(response.headers())
+        {
+            record.set_cache(result);
+        }
         if let Some(error) = response.extensions_mut().remove::<Error>() {
             self.explain(&error, scope, "request failed");
         }
@@ -150,7 +160,7 @@ impl Layer for Observe {
     }
 
     fn watches(&self) -> bool {
-        self.access.is_some() || self.observed
+        self.access.is_some() || self.traces.is_some() || self.observed
     }
 
     fn ended(&self, ended: &Ended<'_>) {
@@ -167,6 +177,9 @@ impl Layer for Observe {
         }
         if let Some(access) = &self.access {
             access.write(ended, self.route.as_deref());
+        }
+        if let Some(traces) = &self.traces {
+            traces.record(scope, Answer { status: ended.status, head: ended.head }, end, self.route.as_ref());
         }
     }
 

@@ -58,10 +58,10 @@ fn combined_has_referer_and_user_agent_and_the_query_if_it_is_wanted() {
 fn json_has_the_names_of_opentelemetry() {
     let head = r#"{"timestamp":"*Z","request.id":"*","client.address":"127.0.0.1","network.protocol.version":"#;
     let lines = [
-        r#""1.1","url.scheme":"http","http.request.method":"GET","url.path":"/hello/%22you%22","http.route":"GET /hello/{name}","user_agent.original":"curl/8","http.response.status_code":200,"http.response.body.size":7,"duration":0.*,"first_byte":0.*,"ended":"whole"}"#,
-        r#""1.0","url.scheme":"http","http.request.method":"PUT","url.path":"/teapot","http.route":"/teapot","http.response.status_code":418,"http.response.body.size":5,"duration":0.*,"first_byte":0.*,"ended":"whole"}"#,
-        r#""1.1","url.scheme":"http","http.response.status_code":400,"http.response.body.size":*,"duration":0.*,"first_byte":0.*,"ended":"whole"}"#,
-        r#""1.1","url.scheme":"http","http.request.method":"GET","url.path":"/nowhere","http.response.status_code":404,"http.response.body.size":*,"duration":0.*,"first_byte":0.*,"ended":"whole"}"#,
+        r#""1.1","url.scheme":"http","http.request.method":"GET","url.path":"/hello/%22you%22","http.route":"GET /hello/{name}","user_agent.original":"curl/8","http.response.status_code":200,"http.response.body.size":7,"duration":0.*,"first_byte":0.*,"upstream.calls":0,"ended":"whole"}"#,
+        r#""1.0","url.scheme":"http","http.request.method":"PUT","url.path":"/teapot","http.route":"/teapot","http.response.status_code":418,"http.response.body.size":5,"duration":0.*,"first_byte":0.*,"upstream.calls":0,"ended":"whole"}"#,
+        r#""1.1","url.scheme":"http","http.response.status_code":400,"http.response.body.size":*,"duration":0.*,"first_byte":0.*,"upstream.calls":0,"ended":"whole"}"#,
+        r#""1.1","url.scheme":"http","http.request.method":"GET","url.path":"/nowhere","http.response.status_code":404,"http.response.body.size":*,"duration":0.*,"first_byte":0.*,"upstream.calls":0,"ended":"whole"}"#,
     ];
     let lines = lines.map(|line| format!("{head}{line}"));
     check("json", "{ format: json, to: FOLDER/access.log }", [&lines[0], &lines[1], &lines[2], &lines[3]]);
@@ -71,10 +71,10 @@ fn json_has_the_names_of_opentelemetry() {
 fn text_is_as_the_log_has_it() {
     let head = r#"*Z  INFO crocodile_pear::access: id="*" protocol="HTTP/1."#;
     let lines = [
-        r#"1" client=127.0.0.1 method="GET" path="/hello/%22you%22" route="GET /hello/{name}" status=200 bytes=7 head_ms=* total_ms=* ended="whole""#,
-        r#"0" client=127.0.0.1 method="PUT" path="/teapot" route="/teapot" status=418 bytes=5 head_ms=* total_ms=* ended="whole""#,
-        r#"1" client=127.0.0.1 status=400 bytes=* head_ms=* total_ms=* ended="whole""#,
-        r#"1" client=127.0.0.1 method="GET" path="/nowhere" status=404 bytes=* head_ms=* total_ms=* ended="whole""#,
+        r#"1" client=127.0.0.1 method="GET" path="/hello/%22you%22" route="GET /hello/{name}" status=200 bytes=7 head_ms=* total_ms=* calls=0 ended="whole""#,
+        r#"0" client=127.0.0.1 method="PUT" path="/teapot" route="/teapot" status=418 bytes=5 head_ms=* total_ms=* calls=0 ended="whole""#,
+        r#"1" client=127.0.0.1 status=400 bytes=* head_ms=* total_ms=* calls=0 ended="whole""#,
+        r#"1" client=127.0.0.1 method="GET" path="/nowhere" status=404 bytes=* head_ms=* total_ms=* calls=0 ended="whole""#,
     ];
     let lines = lines.map(|line| format!("{head}{line}"));
     check("text", "{ to: FOLDER/access.log }", [&lines[0], &lines[1], &lines[2], &lines[3]]);

@@ -25,6 +25,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("AdminSpec", "The listener for operators"),
     ("ThreadPool", "Helper threads"),
     ("AccessLogSpec", "The access log"),
+    ("TracesSpec", "Traces"),
     ("EventSourceSpec", "A source of events"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),

@@ -356,7 +356,7 @@ impl Upstream {
     /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
     fn note_answer(&self, note: CallNote, method: &Method, target: &str, answer: &Answer, began: Instant) {
         let Some(result) = status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
-        let place = Place { upstream: &self.name, server: None };
+        let place = Place { upstream: &self.name, server: None, tls: false };
         let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
         note.begin(place, method, target, began).revise(|call, record| {
             let now = Some(record.at(Instant::now()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::time::Instant;
 
 use super::Upstream;
@@ -74,8 +74,14 @@ impl Moments {
 
     /// Keeps them in a record.
     pub(super) fn note(&mut self, note: CallNote, upstream: &Upstream, at: usize, method: &Method, target: &str) {
-        let place = Place { upstream: &upstream.name, server: Some(&upstream.servers[at].address) };
+        let server = &upstream.servers[at];
+        let place = Place { upstream: &upstream.name, server: Some(&server.address), tls: server.connector.has_tls() };
         self.entry = Some(note.begin(place, method, target, self.began));
+    }
+
+    /// Tells the server which trace it belongs to.
+    pub(super) fn trace(&self, headers: &mut HeaderMap) {
+        self.entry.iter().for_each(|entry| entry.trace(headers));
     }
 
     /// When it might be in flight.

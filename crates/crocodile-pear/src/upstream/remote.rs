@@ -85,6 +85,22 @@ impl Remote {
         self.call(call).await
     }
 
+    /// Posts bytes of this media type, with these header fields; only the status of the answer counts.
+    ///
+    /// # Errors
+    /// As [`Upstream::call`], and `Oversized`.
+    pub async fn send(&self, media: &'static str, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, Error> {
+        let mut call = Call::get(self.target.clone());
+        call.method = Method::POST;
+        call.headers = headers.clone();
+        call.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        call.body = Some(Body::Bytes(body));
+        let answer = self.upstream.call(call).await?;
+        // Read, so that the connection is kept.
+        answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(self.upstream.name()))?;
+        Ok(answer.status)
+    }
+
     async fn call(&self, mut call: Call) -> Result<(StatusCode, Bytes), Error> {
         let accept: &mut HeaderMap = &mut call.headers;
         accept.insert(ACCEPT, HeaderValue::from_static("application/json"));

@@ -1,0 +1,201 @@
+//! `traces`: what happened to requests, as spans, to a collector (OTLP over HTTP).
+
+mod export;
+mod otlp;
+mod span;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::scope::Scope;
+use crocodile_pear::spec::{Entries, Located, Secret, Share, Timeout, only};
+use crocodile_pear::trace::{Given as GivenTrace, Trace};
+use crocodile_pear::upstream::{Given, Remote, TlsSpec};
+use crocodile_pear::{choice, spec};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use crate::server::{End, Ending};
+use export::{Exporter, Queue};
+use span::Finished;
+
+spec! {
+    /// Traces of requests: spans for the request, for each step that makes calls and for each call, sent to a collector (OTLP over HTTP).
+    pub struct TracesSpec {
+        /// The URL of the collector; `/v1/traces` of it, unless it has a path.
+        pub to: Located<String>,
+        /// Header fields that the collector asks for.
+        pub headers: Option<Entries<Secret>>,
+        /// TLS to the collector: authorities to trust, client certificate, versions.
+        pub tls: Option<TlsSpec>,
+        /// Which share of the traces that begin here is recorded, chosen by chance. Those that clients began are recorded if the clients
+        /// say so.
+        pub sample: Share = Share(0.01),
+        /// Requests that took so long are recorded in any case, and so are those that failed or were answered with 5xx. Of these only the
+        /// gateway's own spans are there, unless they were chosen at their beginning.
+        pub slow: Timeout = Timeout::After(Duration::from_secs(1)),
+        /// Whose traces are gone on with.
+        pub accept: Accept = Accept::Trusted,
+        /// What the gateway is called in traces.
+        pub service: String = "crocodile-pear".to_owned(),
+    }
+    short(collector)
+}
+
+fn collector(to: Located<String>, problems: &mut Problems) -> Option<TracesSpec> {
+    only([("to", to)], problems)
+}
+
+choice! {
+    /// Whose `traceparent` is gone on with; for others a trace begins here.
+    pub enum Accept {
+        /// That of proxies in `clients.trust`.
+        Trusted = "trusted",
+        /// That of everybody, who may so have as many traces recorded as they like.
+        All = "all",
+        /// That of nobody.
+        None = "none",
+    }
+}
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub struct SpanCounters {
+    sent: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl SpanCounters {
+    /// Spans that the collector has taken.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Spans that it has not: too many at once, or it was away for too long.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// Traces, ready.
+pub struct Traces {
+    accept: Accept,
+    /// Of 2^56.
+    share: u64,
+    slow: Option<Duration>,
+    queue: Queue,
+    /// Until it begins.
+    exporter: Mutex<Option<Exporter>>,
+}
+
+/// The head of an answer; nothing, if the client left before there was one.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: Option<StatusCode>,
+    /// When it was ready, since the request began.
+    pub head: Option<Duration>,
+}
+
+impl Answer {
+    /// Whether the request failed, as servers count it.
+    fn failed(self, end: &End) -> bool {
+        matches!(end.how, Ending::Failed(_)) || self.status.is_some_and(|status| status.is_server_error())
+    }
+}
+
+/// All traces.
+const ALL: u64 = 1 << 56;
+
+impl TracesSpec {
+    /// Checks it and makes it ready; every problem is noted.
+    pub fn compile(
+        &self,
+        given: &Given<'_>,
+        counters: &Arc<SpanCounters>,
+        problems: &mut Problems,
+    ) -> Option<Arc<Traces>> {
+        let headers = self.fields(problems);
+        if self.service.is_empty() {
+            problems.error::<()>(self.to.span, "`service` is empty", "leave it out");
+        }
+        let bare = self.to.value.split_once("://").is_some_and(|(_, rest)| !rest.trim_end_matches('/').contains('/'));
+        let path = if bare { "/v1/traces" } else { "" };
+        let whole = format!("{}{path}", if bare { self.to.value.trim_end_matches('/') } else { &self.to.value });
+        let to = Located { value: whole, span: self.to.span, runs: None };
+        let remote = Remote::compile("traces", &to, self.tls.as_ref(), export::PATIENCE, given, problems);
+        let (headers, remote) = (headers?, remote?);
+        let (queue, received) = Queue::new(counters.clone());
+        let (service, counters, waiting) = (self.service.clone(), counters.clone(), queue.waiting());
+        let exporter = Exporter { remote, headers, service, received, counters, waiting };
+        Some(Arc::new(Traces {
+            accept: self.accept,
+            share: (self.sample.0 * ALL as f64) as u64,
+            slow: self.slow.duration(),
+            queue,
+            exporter: Mutex::new(Some(exporter)),
+        }))
+    }
+
+    fn fields(&self, problems: &mut Problems) -> Option<HeaderMap> {
+        let mut fields = HeaderMap::new();
+        let mut sound = Some(());
+        for (name, (place, value)) in self.headers.iter().flatten() {
+            let known = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value.expose()).ok());
+            match known {
+                Some((name, mut value)) => {
+                    value.set_sensitive(true);
+                    fields.insert(name, value);
+                }
+                None => {
+                    let remedy = "write `NAME: VALUE`, with the value in a variable of the environment: `${TOKEN}`";
+                    sound = problems.error(*place, format!("`{name}` is no header field with its value"), remedy);
+                }
+            }
+        }
+        sound.map(|()| fields)
+    }
+}
+
+impl Traces {
+    /// Begins to send; the thread ends when nobody has these traces any more, and what is left is sent.
+    pub fn begin(&self) {
+        let exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(exporter) = exporter {
+            exporter.begin();
+        }
+    }
+
+    /// The trace that a request belongs to, before its pipeline runs. `trusted`: a proxy that is believed sent it.
+    pub fn follow(&self, scope: &Scope, trusted: bool) -> Trace {
+        let accepts = match self.accept {
+            Accept::All => true,
+            Accept::Trusted => trusted,
+            Accept::None => false,
+        };
+        let named = accepts && scope.field(&crocodile_pear::trace::TRACEPARENT).is_some();
+        if let Some(given) = named.then(|| GivenTrace::read(scope.headers())).flatten() {
+            return Trace::of(given);
+        }
+        let mut trace = Trace::new(scope.facts().id());
+        trace.set_sampled(trace.among(self.share));
+        trace
+    }
+
+    /// A request has ended: its spans, if it is recorded. `route` is the endpoint that served it.
+    pub fn record(&self, scope: &Scope, answer: Answer, end: &End, route: Option<&Arc<str>>) {
+        let Some(record) = scope.record() else { return };
+        let Some(trace) = record.trace() else { return };
+        let total = scope.timeline().elapsed();
+        let slow = self.slow.is_some_and(|slow| total >= slow);
+        if trace.sampled() || slow || answer.failed(end) {
+            self.queue.add(Finished::new(scope, record, answer, end, route, total));
+        }
+    }
+
+    /// Waits until what has ended is sent, for at most so long.
+    pub fn flush(&self, most: Duration) {
+        self.queue.flush(most);
+    }
+}

@@ -1,0 +1,19 @@
+//! Traces, through the real binary, read by the messages of OpenTelemetry.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test sends is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "traces/collector.rs"]
+mod collector;
+#[path = "traces/contexts.rs"]
+mod contexts;
+#[path = "traces/inbox.rs"]
+mod inbox;
+#[allow(dead_code, reason = "the tests of the access log use the rest")]
+#[path = "access/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
