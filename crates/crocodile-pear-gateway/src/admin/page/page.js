@@ -288,6 +288,48 @@ function draw(request) {
 }
 $("detail").replaceChildren(h("p", { class: "empty" }, "Choose a request or a route to see where its time went. “/” looks for a request id."));
 
+// What was counted over a longer time, where it is kept.
+const figureColumns = [
+  { title: "of", class: "name", update: (cell, row) => put(cell, row.name) },
+  number("requests", "requests", count),
+  { title: "errors", class: "n", update: (cell, row) => failures(cell, row.errors, row.requests) },
+  { title: "p95", class: "n", update: (cell, row) => put(cell, row.p95) },
+  number("sent", "sent_bytes", bytes, true), number("upstream calls", "upstream_calls", count),
+  number("requests saved", "saved_requests", count), number("bytes saved", "saved_bytes", bytes, true),
+];
+const figures = table($("figures"), figureColumns, "Nothing was counted in this time.");
+const periods = { hour: "last=1h&span=hour", day: "last=24h&span=hour", week: "last=7d&span=hour" };
+const counted = { period: "day", grouping: "route" };
+// The bound of the bucket in which 95 of 100 lie.
+function late(durations, all) {
+  let seen = 0;
+  for (const bound of Object.keys(durations).sort((a, b) => Number(a) - Number(b) || (a === "inf" ? 1 : -1))) {
+    seen += durations[bound];
+    if (seen >= 0.95 * all) return bound === "inf" ? "> 10 s" : "≤ " + time(Number(bound));
+  }
+  return NONE;
+}
+async function sumUp() {
+  const query = `${periods[counted.period]}&by=${counted.grouping}`;
+  const response = await fetch("/analytics?" + query).catch(() => null);
+  $("analytics").hidden = !response || !response.ok;
+  if ($("analytics").hidden) return;
+  $("csv").setAttribute("href", `/analytics?${query}&format=csv`);
+  const sums = new Map();
+  (await response.json()).forEach((row) => {
+    const name = row[counted.grouping] || (counted.grouping === "route" ? "no endpoint" : "no consumer");
+    const sum = sums.get(name) || { name, durations: {} };
+    sums.set(name, sum);
+    figureColumns.filter((column) => column.key).concat({ key: "errors" }).forEach(({ key }) => { sum[key] = (sum[key] || 0) + row[key]; });
+    Object.entries(row.durations_ms).forEach(([bound, n]) => { sum.durations[bound] = (sum.durations[bound] || 0) + n; });
+  });
+  const most = [...sums.values()].sort((a, b) => b.requests - a.requests).slice(0, 100);
+  most.forEach((sum) => { sum.p95 = late(sum.durations, sum.requests); });
+  figures.show(most, (row) => row.name, cells(figureColumns), refresh(figureColumns));
+}
+choice("period", Object.keys(periods), counted.period, (period) => { counted.period = period; sumUp(); });
+choice("grouping", ["route", "consumer"], counted.grouping, (grouping) => { counted.grouping = grouping; sumUp(); });
+
 // What else there is to know.
 const failureColumns = [
   { title: "when", class: "n", update: (cell, failure) => put(cell, clock(failure.at)) },
@@ -348,6 +390,7 @@ function receive(event) {
   showRest(status);
   document.documentElement.dataset.beats = ++beats;
   const list = $("list").parentElement;
+  if (beats % 15 === 1) sumUp();
   // A list that somebody points at stands still.
   if (beats % 2 === 0 && !list.matches(":hover") && !list.contains(document.activeElement)) load();
 }
