@@ -126,6 +126,11 @@ impl Analytics {
         state.journal = None;
     }
 
+    /// Whether figures are kept.
+    pub fn is_kept(&self) -> bool {
+        self.lock().journal.is_some()
+    }
+
     /// Rows that answer a question, oldest first; nothing, where no figures are kept.
     pub fn answer(&self, query: &Query) -> Option<Vec<Row>> {
         let now = now();

@@ -34,6 +34,11 @@ struct Scene {
 
 impl Scene {
     fn new(name: &str) -> Self {
+        Scene::with(name, "")
+    }
+
+    /// With more lines of configuration.
+    fn with(name: &str, more: &str) -> Self {
         // `/first` answers the number that `/second` is asked with; what is asked for under `/bad` fails.
         let shop = Shop::open(|asked, stream| {
             let (status, body) = match asked.target.split('?').next().unwrap() {
@@ -65,7 +70,7 @@ endpoints:
       - request: {{ to: shop, path: '/second/{{.}}', for_each: '.[]' }}
       - timer: got seconds
       - concatenate: {{ as: json, body_only: true }}
-",
+{more}",
             shop = shop.address
         );
         let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{name}.yaml"));
@@ -131,6 +136,22 @@ async fn the_page_shows_what_the_scrape_counts_and_asks_nobody_else() {
     let page = responses.map(|(_, params)| &params["response"]).find(|response| response["url"] == *own).unwrap();
     let policy = page["headers"]["content-security-policy"].as_str().unwrap();
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    assert_eq!(browser.complaints(), Vec::<&Value>::new());
+}
+
+#[tokio::test]
+async fn the_page_shows_what_clients_were_spared() {
+    let Some(mut browser) = Browser::start("analytics").await else { return };
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page-figures");
+    let _ = std::fs::remove_dir_all(&folder);
+    let scene = Scene::with("analytics", &format!("analytics: {}\n", folder.display()));
+    (0..4).for_each(|_| assert_eq!(scene.ask("/both"), 200));
+    scene.page(&mut browser).await;
+    // Three calls for each request: two of them its client would have had to send.
+    let row =
+        "[...document.querySelectorAll('#figures tbody tr')].find((row) => row.textContent.includes('GET /both'))";
+    browser.until(&format!("{row}?.children[6].textContent === '8'")).await;
+    assert_eq!(browser.value(&format!("{row}.children[5].textContent")).await, "12");
     assert_eq!(browser.complaints(), Vec::<&Value>::new());
 }
 

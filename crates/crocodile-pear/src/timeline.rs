@@ -118,14 +118,18 @@ impl Timeline {
     pub fn server_timing(&self) -> Option<String> {
         let mut value = String::new();
         for mark in self.marks() {
-            let separator = if value.is_empty() { "" } else { ", " };
-            let milliseconds = mark.last.as_secs_f64() * 1000.0;
-            let (name, description) = (token(&mark.label), quoted(&mark.label));
-            // Writing to a string cannot fail.
-            let _ = write!(value, "{separator}{name};dur={milliseconds:.3}{description}");
+            metric(&mut value, &mark.label, mark.last);
         }
         Some(value).filter(|value| !value.is_empty())
     }
+}
+
+/// Adds a metric to a value of `Server-Timing`: a name, and `dur` in milliseconds.
+pub fn metric(value: &mut String, label: &str, time: Duration) {
+    let separator = if value.is_empty() { "" } else { ", " };
+    let milliseconds = time.as_secs_f64() * 1000.0;
+    // Writing to a string cannot fail.
+    let _ = write!(value, "{separator}{};dur={milliseconds:.3}{}", token(label), quoted(label));
 }
 
 /// The label as an RFC 9110 token.

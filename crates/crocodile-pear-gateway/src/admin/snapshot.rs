@@ -52,6 +52,7 @@ pub fn take(live: &Live) -> Value {
         "routes_in_all": routes.len(),
         "upstreams": tell_upstreams(&gateway),
         "cache": tell_cache(&gateway),
+        "analytics": gateway.lasting().analytics.is_kept(),
         "refused": gateway.metrics().refusals().map(|(by, count)| json!([by, count])).collect::<Value>(),
         "certificates": gateway.metrics().certificates().into_iter().map(|(listener, name, expiry)| {
             json!({ "listener": listener, "name": name, "expires": seconds(expiry) })

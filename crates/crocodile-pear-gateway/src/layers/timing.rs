@@ -1,14 +1,20 @@
-//! `Server-Timing` (W3C): the timers of a pipeline, told to its client.
+//! `Server-Timing` (W3C): the timers of a pipeline, told to its client; its calls, told to those who are chosen.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Pulled};
+use crocodile_pear::jq::{self, Data, Filter};
+use crocodile_pear::problem::Problems;
+use crocodile_pear::record::CallRecord;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
+use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::timeline::metric;
 use http::header::{HeaderName, HeaderValue, TE, TRAILER};
 use http::{HeaderMap, Method, Response};
 use http_body::Frame;
@@ -18,30 +24,101 @@ use crate::layer::{Around, Compile, Layer, Passage, Spec};
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 spec! {
-    /// The timers, told to clients. There is nothing to write: pipelines with timers have it.
-    pub struct Timing {}
+    /// Which clients learn where the time of their requests went: in `Server-Timing`, at the head of an answer as far as it is known then, and in
+    /// the trailer of clients that take one. `on` is for all.
+    pub struct ServerTiming {
+        /// Which requests: those for which this is true, as in `$client.address | startswith("10.")`. All unless set.
+        pub when: Option<Expression>,
+    }
+    short(on)
+}
+
+fn on(text: Located<String>, problems: &mut Problems) -> Option<ServerTiming> {
+    match text.value.as_str() {
+        "on" => Some(ServerTiming { when: None }),
+        _ => problems.error(text.span, "`server_timing` is neither `on` nor a map", "write `on`, or `{ when: … }`"),
+    }
+}
+
+/// What is told in `Server-Timing`: timers in any case, calls where it is written.
+#[derive(Clone, Debug)]
+pub struct Timing(Option<ServerTiming>);
+
+impl Decode for Timing {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        ServerTiming::decode(node, problems).map(|written| Timing(Some(written)))
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        ServerTiming::schema(definitions)
+    }
 }
 
 impl Spec for Timing {
-    type Ready = Self;
+    type Ready = Chosen;
+
+    const AT_DOCUMENT: Option<Field> = Some(Field::new(
+        "server_timing",
+        "Tells clients in `Server-Timing` how long the calls to each upstream took: `on`, or `{ when: … }` for some. Timers are told in any case.",
+    ));
 
     fn unwritten() -> Option<Self> {
-        Some(Timing {})
+        Some(Timing(None))
     }
 
-    fn compile(&self, _: &mut Compile<'_>) -> Option<Arc<Self>> {
-        Some(Arc::new(Timing {}))
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Chosen>> {
+        Some(Arc::new(match self.0.as_ref().map(|written| &written.when) {
+            None => Chosen::Nobody,
+            Some(None) => Chosen::All,
+            Some(Some(when)) => Chosen::When(cx.filter(when, &[])?),
+        }))
     }
 
-    fn around(ready: &Arc<Self>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        at.plan.filter(|plan| plan.is_timed()).map(|_| ready.clone() as Arc<dyn Layer>)
+    fn around(ready: &Arc<Chosen>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        let timed = at.plan.is_some_and(|plan| plan.is_timed());
+        let told = timed || !matches!(**ready, Chosen::Nobody);
+        told.then(|| Arc::new(Telling { chosen: ready.clone(), timed }) as Arc<dyn Layer>)
     }
 }
 
-impl Layer for Timing {
+/// Whose requests have their calls told.
+pub enum Chosen {
+    /// None.
+    Nobody,
+    /// All.
+    All,
+    /// Those of which this is true.
+    When(Filter),
+}
+
+impl Chosen {
+    fn has(&self, scope: &Scope) -> bool {
+        match self {
+            Chosen::Nobody => false,
+            Chosen::All => true,
+            // Nothing is told by mistake.
+            Chosen::When(filter) => filter
+                .run_one(jq::null(), &mut |name| scope.variable(name, &None))
+                .is_ok_and(|value| value.is_some_and(|value| Data::Value(value).holds())),
+        }
+    }
+}
+
+/// Tells the clients of one endpoint.
+struct Telling {
+    chosen: Arc<Chosen>,
+    /// Whether its pipeline has timers.
+    timed: bool,
+}
+
+impl Layer for Telling {
     /// Adds to the head what has been passed, and to the trailer the whole.
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
-        if let Some(timing) = timing(scope) {
+        let calls = self.chosen.has(scope);
+        if !calls && !self.timed {
+            return Passage::Done;
+        }
+        if let Some(timing) = timing(scope, calls) {
             response.headers_mut().append(SERVER_TIMING, timing);
         }
         // An answer to HEAD has no trailer.
@@ -51,18 +128,66 @@ impl Layer for Timing {
         }
         if let Ok(body) = std::mem::replace(response.body_mut(), Body::empty()).into_pulled() {
             response.headers_mut().append(TRAILER, HeaderValue::from_static("server-timing"));
-            *response.body_mut() = Body::Pulled(Box::pin(Timed { body, scope: Some(scope.clone()) }));
+            *response.body_mut() = Body::Pulled(Box::pin(Timed { body, scope: Some(scope.clone()), calls }));
         }
         Passage::Done
     }
 
+    /// Calls are noted where a layer wants to know how answers end.
+    fn watches(&self) -> bool {
+        !matches!(*self.chosen, Chosen::Nobody)
+    }
+
     fn outline(&self) -> Option<String> {
-        Some("tells the timers in Server-Timing".to_owned())
+        let what = match (&*self.chosen, self.timed) {
+            (Chosen::Nobody, _) => "timers",
+            (_, false) => "calls",
+            (_, true) => "timers and calls",
+        };
+        Some(format!("tells the {what} in Server-Timing"))
     }
 }
 
-fn timing(scope: &Scope) -> Option<HeaderValue> {
-    HeaderValue::from_str(&scope.timeline().server_timing()?).ok()
+fn timing(scope: &Scope, calls: bool) -> Option<HeaderValue> {
+    let mut value = scope.timeline().server_timing().unwrap_or_default();
+    if calls && let Some(record) = scope.record() {
+        phases(&record.calls(), scope.timeline().elapsed(), &mut value);
+    }
+    HeaderValue::from_str(&value).ok().filter(|value| !value.is_empty())
+}
+
+/// A part of a call, if it has it.
+type Part = fn(&CallRecord) -> Option<Duration>;
+
+const PARTS: [(&str, Part); 5] = [
+    ("wait", |call| Some(call.connected?.saturating_sub(call.began))),
+    ("dns", |call| Some(call.opening?.dns)),
+    ("connect", |call| Some(call.opening?.connect)),
+    ("tls", |call| Some(call.opening?.tls)),
+    ("first-byte", |call| Some(call.head?.saturating_sub(call.connected?))),
+];
+
+/// The most upstreams that are told one by one.
+const UPSTREAMS: usize = 16;
+
+/// How long the calls to each upstream took, from the first one's beginning; of the parts of a call the longest; and the whole so far.
+fn phases(calls: &[CallRecord], now: Duration, value: &mut String) {
+    let mut told: Vec<&str> = Vec::new();
+    for call in calls {
+        if told.contains(&&*call.upstream) || told.len() == UPSTREAMS {
+            continue;
+        }
+        told.push(&call.upstream);
+        let own = calls.iter().filter(|other| other.upstream == call.upstream);
+        let end = own.map(|call| call.ended.unwrap_or(now)).max().unwrap_or(now);
+        metric(value, &call.upstream, end.saturating_sub(call.began));
+    }
+    for (name, part) in PARTS {
+        if let Some(longest) = calls.iter().filter_map(part).max().filter(|longest| !longest.is_zero()) {
+            metric(value, name, longest);
+        }
+    }
+    metric(value, "total", now);
 }
 
 /// Whether the client said `TE: trailers` (RFC 9110, 6.5.1).
@@ -75,12 +200,14 @@ fn takes_trailers(headers: &HeaderMap) -> bool {
 struct Timed {
     body: Pulled,
     scope: Option<Arc<Scope>>,
+    /// Whether it tells the calls, too.
+    calls: bool,
 }
 
 impl Timed {
     fn trailer(&mut self, before: Option<HeaderMap>) -> Option<Frame<Bytes>> {
         let mut trailers = before.unwrap_or_default();
-        let timing = self.scope.take().and_then(|scope| timing(&scope));
+        let timing = self.scope.take().and_then(|scope| timing(&scope, self.calls));
         trailers.extend(timing.map(|timing| (SERVER_TIMING, timing)));
         Some(trailers).filter(|trailers| !trailers.is_empty()).map(Frame::trailers)
     }

@@ -310,10 +310,11 @@ function late(durations, all) {
   return NONE;
 }
 async function sumUp() {
+  $("analytics").hidden = !state.status || !state.status.analytics;
+  if ($("analytics").hidden) return;
   const query = `${periods[counted.period]}&by=${counted.grouping}`;
   const response = await fetch("/analytics?" + query).catch(() => null);
-  $("analytics").hidden = !response || !response.ok;
-  if ($("analytics").hidden) return;
+  if (!response || !response.ok) return;
   $("csv").setAttribute("href", `/analytics?${query}&format=csv`);
   const sums = new Map();
   (await response.json()).forEach((row) => {
