@@ -56,12 +56,23 @@ impl RouteNumber {
     }
 }
 
-/// A request that has ended.
-pub struct Served {
+/// The end of a request, as it is counted.
+#[derive(Clone, Copy)]
+pub struct Finish {
     /// When it ended, since the gateway began.
     pub at: Duration,
     /// Which route.
     pub route: RouteNumber,
+    /// When it ended, since it began.
+    pub total: Duration,
+    /// Whether the gateway or an upstream failed.
+    pub failed: bool,
+}
+
+/// A request that has ended, as it is kept.
+pub struct Served {
+    /// Its end.
+    pub finish: Finish,
     /// Its id, as in the log.
     pub id: Box<str>,
     /// The client's method.
@@ -76,20 +87,21 @@ pub struct Served {
     pub bytes: u64,
     /// When the head of the answer was ready.
     pub head: Option<Duration>,
-    /// When it ended, since it began.
-    pub total: Duration,
     /// What timers marked.
     pub marks: Vec<Mark>,
     /// The calls that were made for it.
     pub record: Option<Arc<Record>>,
 }
 
-impl Served {
-    /// Whether the gateway or an upstream failed.
-    pub fn failed(&self) -> bool {
-        self.status >= 500 || self.ended == "failed"
-    }
+impl std::ops::Deref for Served {
+    type Target = Finish;
 
+    fn deref(&self) -> &Finish {
+        &self.finish
+    }
+}
+
+impl Served {
     /// The memory that it takes, about.
     fn size(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| record.size());
@@ -206,14 +218,17 @@ impl History {
         self.wall
     }
 
-    /// Notes a request, for the core that this thread is.
-    pub fn add(&self, served: Served) {
+    /// Notes a request, for the core that this thread is. What is kept of it is made only if it is kept: failed and slow ones
+    /// are, of the others no more than anybody can look at.
+    pub fn add(&self, finish: Finish, make: impl FnOnce() -> Served) {
         let mut shard = lock(&self.shards[metrics::core()]);
-        if served.at.as_secs() != shard.second {
-            self.flush(&mut shard, served.at.as_secs());
+        if finish.at.as_secs() != shard.second {
+            self.flush(&mut shard, finish.at.as_secs());
         }
-        shard.count(&served);
-        shard.kept.add(Arc::new(served));
+        shard.count(&finish);
+        if shard.kept.wants(&finish) {
+            shard.kept.add(Arc::new(make()));
+        }
     }
 
     /// Notes why a request failed.
@@ -329,18 +344,18 @@ impl History {
 }
 
 impl Shard {
-    fn count(&mut self, served: &Served) {
-        let failed = served.failed();
-        self.now.count(served.total, failed);
-        let index = served.route.index();
+    fn count(&mut self, finish: &Finish) {
+        let Finish { route, total, failed, .. } = *finish;
+        self.now.count(total, failed);
+        let index = route.index();
         if self.routes.len() <= index {
             self.routes.resize_with(index + 1, Second::default);
         }
         let figures = &mut self.routes[index];
         if figures.requests == 0 {
-            self.touched.push(served.route);
+            self.touched.push(route);
         }
-        figures.count(served.total, failed);
+        figures.count(total, failed);
     }
 }
 

@@ -259,6 +259,10 @@ impl Record {
         calls.number += 1;
         let at = calls.kept.len();
         (at < MOST).then(|| {
+            if at == 0 {
+                // Mostly there is one call: room for four would be a kilobyte to clear out of the caches.
+                calls.kept.reserve_exact(1);
+            }
             calls.kept.push(call);
             at
         })

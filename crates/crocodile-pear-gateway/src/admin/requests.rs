@@ -85,7 +85,7 @@ fn outline(served: &Served, history: &History) -> Value {
         "path": &*served.path,
         "status": served.status,
         "ended": served.ended,
-        "failed": served.failed(),
+        "failed": served.failed,
         "bytes": served.bytes,
         "head": served.head.map(milliseconds),
         "total": milliseconds(served.total),

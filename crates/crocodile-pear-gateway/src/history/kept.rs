@@ -4,13 +4,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{RouteNumber, Served};
+use super::{Finish, RouteNumber, Served};
 
 /// The slowest are those of this time.
 pub const SPAN: Duration = Duration::from_secs(3_600);
 
 /// The latest requests that are kept of a core, however small they are.
 const LATEST: usize = 512;
+
+/// Of a core so many requests in a tenth of a second are kept because they are the latest: what is kept of more would be written
+/// over before anybody has seen it, and all of it would be in the way of the core's caches.
+const OFTEN: u32 = 16;
 
 /// Of a route so many slow and so many failed ones.
 const EACH: usize = 4;
@@ -27,6 +31,8 @@ pub struct Kept {
     bytes: usize,
     /// The route that makes room next.
     hand: usize,
+    /// The tenth of a second in which so many were kept.
+    lately: (u128, u32),
 }
 
 /// Requests, the latest at the end.
@@ -47,6 +53,17 @@ struct OfRoute {
 }
 
 impl Kept {
+    /// Whether a request is kept.
+    pub fn wants(&mut self, finish: &Finish) -> bool {
+        let tenth = finish.at.as_millis() / 100;
+        if self.lately.0 != tenth {
+            self.lately = (tenth, 0);
+        }
+        self.lately.1 += 1;
+        let of = self.routes.get(finish.route.index());
+        self.lately.1 <= OFTEN || finish.failed || of.is_none_or(|of| of.is_slow(finish))
+    }
+
     /// Keeps a request as the latest; and as one of the slowest or failed ones of its route, if it is.
     pub fn add(&mut self, served: Arc<Served>) {
         let size = served.size();
@@ -123,18 +140,23 @@ impl OfRoute {
     /// Keeps a request if it is slow or failed; the bytes that came and went.
     fn bytes_changed(&mut self, size: usize, served: &Arc<Served>) -> Option<(usize, usize)> {
         let (mut added, mut removed) = (0, 0);
-        if served.failed() {
+        if served.failed {
             self.failed.push_back((size, served.clone()));
             added += size;
             if self.failed.len() > EACH {
                 removed += self.failed.pop_front().map_or(0, |(size, _)| size);
             }
         }
-        if served.total > self.floor || served.at > self.until {
+        if self.is_slow(served) {
             added += size;
             removed += self.insert(size, served);
         }
         (added > 0).then_some((added, removed))
+    }
+
+    /// Whether a request is one of the slowest.
+    fn is_slow(&self, finish: &Finish) -> bool {
+        finish.total > self.floor || finish.at > self.until
     }
 
     /// Keeps one of the slowest; the bytes of those that are old or fast by now.

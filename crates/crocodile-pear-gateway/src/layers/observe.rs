@@ -13,7 +13,7 @@ use crocodile_pear::spec::Field;
 use http::Response;
 
 use crate::access::{Access, AccessSpec};
-use crate::history::{Failure, History, RouteNumber, Served, shorten};
+use crate::history::{Failure, Finish, History, RouteNumber, Served, shorten};
 use crate::layer::{Around, Compile, Ended, Layer, Passage, Spec, Verdict};
 use crate::metrics::Metrics;
 use crate::metrics::requests::{self, RouteCounters};
@@ -173,7 +173,11 @@ impl Layer for Observe {
             self.explain(error, scope, "answer broken off");
         }
         if let Some((history, route)) = &self.history {
-            history.add(served(ended, history, *route));
+            let total = scope.timeline().elapsed();
+            let at = history.at(scope.timeline().began() + total);
+            let failed = ended.code() >= 500 || matches!(end.how, Ending::Failed(_));
+            let finish = Finish { at, route: *route, total, failed };
+            history.add(finish, || served(ended, finish));
         }
         if let Some(access) = &self.access {
             access.write(ended, self.route.as_deref());
@@ -211,12 +215,10 @@ fn received(scope: &Scope) -> u64 {
 }
 
 /// What the history keeps of a request.
-fn served(ended: &Ended<'_>, history: &History, route: RouteNumber) -> Served {
+fn served(ended: &Ended<'_>, finish: Finish) -> Served {
     let Ended { scope, head, end, .. } = ended;
-    let total = scope.timeline().elapsed();
     Served {
-        at: history.at(scope.timeline().began() + total),
-        route,
+        finish,
         id: scope.facts().id().into(),
         method: scope.method().clone(),
         path: shorten(scope.path().unwrap_or_default()),
@@ -224,7 +226,6 @@ fn served(ended: &Ended<'_>, history: &History, route: RouteNumber) -> Served {
         ended: ended.how(),
         bytes: end.bytes,
         head: *head,
-        total,
         marks: scope.timeline().marks(),
         record: scope.record().cloned(),
     }
