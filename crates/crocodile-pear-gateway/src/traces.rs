@@ -35,8 +35,8 @@ spec! {
         /// Requests that took so long are recorded in any case, and so are those that failed or were answered with 5xx. Of these only the
         /// gateway's own spans are there, unless they were chosen at their beginning.
         pub slow: Timeout = Timeout::After(Duration::from_secs(1)),
-        /// Whose traces are gone on with.
-        pub accept: Accept = Accept::Trusted,
+        /// Whose traces go on here. A client whose trace goes on may have it recorded: where strangers may call, write `trusted`.
+        pub accept: Accept = Accept::All,
         /// What the gateway is called in traces.
         pub service: String = "crocodile-pear".to_owned(),
     }
@@ -48,7 +48,7 @@ fn collector(to: Located<String>, problems: &mut Problems) -> Option<TracesSpec>
 }
 
 choice! {
-    /// Whose `traceparent` is gone on with; for others a trace begins here.
+    /// Whose traces go on here, as their `traceparent` says; for others one begins.
     pub enum Accept {
         /// That of proxies in `clients.trust`.
         Trusted = "trusted",

@@ -48,7 +48,7 @@ impl Scene {
 #[test]
 fn a_trace_goes_on_through_the_gateway() {
     let (collector, asked) = server(&[200]);
-    let scene = Scene::new("goes-on", collector, "accept: all, sample: 0", &[200]);
+    let scene = Scene::new("goes-on", collector, "sample: 0", &[200]);
     let fields = format!("traceparent: 00-{TRACE}-b7ad6b7169203331-01\r\ntracestate: a=1\r\ntracestate: b=2\r\n");
     let (parent, state) = scene.ask(&fields);
     let parent = parent.unwrap();
@@ -71,7 +71,7 @@ fn a_trace_goes_on_through_the_gateway() {
 fn what_is_malformed_or_of_nobody_that_is_trusted_begins_anew() {
     let (collector, _asked) = server(&[200]);
     let all = Scene::new("malformed", collector, "accept: all, sample: 0", &[200]);
-    let trusted = Scene::new("untrusted", collector, "sample: 0", &[200]);
+    let trusted = Scene::new("untrusted", collector, "accept: trusted, sample: 0", &[200]);
     let good = format!("traceparent: 00-{TRACE}-b7ad6b7169203331-01\r\n");
     let anew = |scene: &Scene, fields: &str| {
         let (parent, state) = scene.ask(&format!("{fields}tracestate: a=1\r\n"));
