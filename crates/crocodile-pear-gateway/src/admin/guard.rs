@@ -1,4 +1,4 @@
-//! Who may use the operators' listener: no page of another origin, and nobody without the token where one is written.
+//! Who may use the operators' listener: pages of other origins may not, and where a token is configured every request must bring it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -89,8 +89,8 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).map(|value| value.to_str().unwrap_or_default())
 }
 
-/// Whether a host, perhaps with a port, is one that no foreign name server can make ours. An address always is: the gateway may
-/// stand behind a translated one, and a page that has it as its origin came from us.
+/// Whether a host, with or without a port, is one that DNS rebinding cannot use: an IP address, `localhost`, or a name that the
+/// operator has written. Any IP address will do, since the gateway may be reached through a translated one.
 fn is_own(host: &str, hosts: &[String]) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
     let name = authority.host();

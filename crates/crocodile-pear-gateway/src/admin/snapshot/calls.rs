@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{ago, rounded};
 use crate::history::{History, Served};
 
-/// Requests and calls that are looked at, so that a look costs less than a millisecond.
+/// The most requests and calls that one snapshot reads, so that it takes less than a millisecond.
 const REQUESTS: usize = 512;
 const CALLS: usize = 4_096;
 
