@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use crocodile_pear::error::Error;
 use crocodile_pear::record::Record;
+use crocodile_pear::threads::{self, THREADS};
 use crocodile_pear::timeline::Mark;
 use http::Method;
 use indexmap::IndexSet;
@@ -20,8 +21,6 @@ use indexmap::IndexSet;
 use hour::Hour;
 pub use hour::Second;
 use kept::Kept;
-
-use crate::metrics;
 
 /// Failures whose reasons are kept.
 const FAILURES: usize = 128;
@@ -176,7 +175,7 @@ impl Default for History {
         History {
             began: tokio::time::Instant::now(),
             wall: SystemTime::now(),
-            shards: (0..metrics::CORES).map(|_| Mutex::default()).collect(),
+            shards: (0..THREADS).map(|_| Mutex::default()).collect(),
             names: Mutex::new(IndexSet::from(["".into()])),
             totals: Mutex::default(),
             hour: Mutex::default(),
@@ -221,7 +220,7 @@ impl History {
     /// Notes a request, for the core that this thread is. What is kept of it is made only if it is kept: failed and slow ones
     /// are, of the others no more than anybody can look at.
     pub fn add(&self, finish: Finish, make: impl FnOnce() -> Served) {
-        let mut shard = lock(&self.shards[metrics::core()]);
+        let mut shard = lock(&self.shards[threads::index()]);
         if finish.at.as_secs() != shard.second {
             self.flush(&mut shard, finish.at.as_secs());
         }

@@ -9,10 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use crocodile_pear::threads::{self, THREADS};
 use sink::Sink;
-
-/// Cores beyond this share a buffer with another one.
-const CORES: usize = 64;
 
 /// What waits of one core. At 500 bytes a line and 50,000 requests a second that is 40 ms in which nothing is written.
 const CAPACITY: usize = 1 << 20;
@@ -97,7 +95,7 @@ pub struct Journal(Arc<Shared>);
 impl Journal {
     /// Adds a line, which ends with a line feed. It never waits: a line that does not fit is dropped, and counted.
     pub fn add(&self, line: &[u8]) {
-        let mut waiting = self.0.buffers[core()].lock();
+        let mut waiting = self.0.buffers[threads::index()].lock();
         if waiting.len() + line.len() > CAPACITY {
             drop(waiting);
             self.0.dropped.fetch_add(1, Ordering::Relaxed);
@@ -118,15 +116,6 @@ impl Drop for Journal {
             self.0.wake();
         }
     }
-}
-
-/// The buffer of this thread.
-fn core() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % CORES;
-    }
-    OWN.with(|own| *own)
 }
 
 /// What waits of one core: its own, so that cores do not meet. The thread holds the lock only to swap it for an empty one.
@@ -159,7 +148,7 @@ impl Shared {
     fn new(to: Destination, dropped: Arc<AtomicU64>) -> Self {
         Shared {
             to,
-            buffers: (0..CORES).map(|_| Buffer::default()).collect(),
+            buffers: (0..THREADS).map(|_| Buffer::default()).collect(),
             thread: OnceLock::new(),
             users: AtomicUsize::new(1),
             rests: AtomicBool::new(false),

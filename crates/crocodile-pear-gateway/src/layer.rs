@@ -143,6 +143,8 @@ pub struct Ended<'a> {
     pub status: Option<StatusCode>,
     /// When its head was ready, since the request began.
     pub head: Option<Duration>,
+    /// When it ended, since the request began.
+    pub total: Duration,
     /// How it ended, and how much of it was sent.
     pub end: &'a End,
 }

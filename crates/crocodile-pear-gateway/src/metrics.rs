@@ -42,11 +42,6 @@ thread_local! {
     static CORE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Which core this thread is.
-pub fn core() -> usize {
-    CORE.get()
-}
-
 /// Says which core this thread is.
 pub fn begin_core(index: usize) {
     CORE.set(index % CORES);

@@ -146,7 +146,8 @@ impl Drop for Visit<'_> {
     fn drop(&mut self) {
         if !self.left {
             let end = End { bytes: 0, how: Ending::ClientGone };
-            self.stack.tell(self.passed, &Ended { scope: &self.scope, status: None, head: None, end: &end });
+            let total = self.scope.timeline().elapsed();
+            self.stack.tell(self.passed, &Ended { scope: &self.scope, status: None, head: None, total, end: &end });
         }
     }
 }
@@ -171,7 +172,8 @@ struct Watch {
 impl Observer for Watch {
     fn ended(self: Box<Self>, end: &End) {
         let (status, head) = (Some(self.status), Some(self.head));
-        self.stack.tell(self.passed, &Ended { scope: &self.scope, status, head, end });
+        let total = self.scope.timeline().elapsed();
+        self.stack.tell(self.passed, &Ended { scope: &self.scope, status, head, total, end });
     }
 }
 

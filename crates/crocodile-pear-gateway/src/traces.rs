@@ -96,6 +96,8 @@ pub struct Answer {
     pub status: Option<StatusCode>,
     /// When it was ready, since the request began.
     pub head: Option<Duration>,
+    /// When the answer ended, since the request began.
+    pub total: Duration,
 }
 
 impl Answer {
@@ -187,7 +189,7 @@ impl Traces {
     pub fn record(&self, scope: &Scope, answer: Answer, end: &End, route: Option<&Arc<str>>) {
         let Some(record) = scope.record() else { return };
         let Some(trace) = record.trace() else { return };
-        let total = scope.timeline().elapsed();
+        let total = answer.total;
         let slow = self.slow.is_some_and(|slow| total >= slow);
         if trace.sampled() || slow || answer.failed(end) {
             self.queue.add(Finished::new(scope, record, answer, end, route, total));

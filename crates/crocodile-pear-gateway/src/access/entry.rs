@@ -53,7 +53,7 @@ impl<'a> Entry<'a> {
     /// The one that has just ended.
     pub fn new(ended: &'a Ended<'a>, route: Option<&'a str>, user: Option<&'a Filter>, query: bool) -> Self {
         let scope = ended.scope;
-        Entry { scope, ended, user, query, route, time: stamp::now(), duration: scope.timeline().elapsed() }
+        Entry { scope, ended, user, query, route, time: stamp::now(), duration: ended.total }
     }
 
     /// Its id.

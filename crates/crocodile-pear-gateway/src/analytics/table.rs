@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use crocodile_pear::threads::THREADS;
+
 use super::counts::{Counts, Finished};
 use super::row::Row;
 
 /// What consumers are called that have no row of their own.
 pub const OTHER: &str = "other";
-
-/// Cores beyond this share a table with another one.
-const CORES: usize = 64;
 
 /// The consumers that a core tells apart between two looks; further ones are counted together.
 const CONSUMERS: usize = 4096;
@@ -56,7 +55,7 @@ struct Core(Mutex<HashMap<Subject, Counts>>);
 
 impl Default for Tables {
     fn default() -> Self {
-        Tables { cores: (0..CORES).map(|_| Core::default()).collect(), routes: RwLock::default() }
+        Tables { cores: (0..THREADS).map(|_| Core::default()).collect(), routes: RwLock::default() }
     }
 }
 
@@ -73,7 +72,7 @@ impl Tables {
 
     /// Counts a request.
     pub fn count(&self, core: usize, subject: Subject, finished: &Finished) {
-        let mut counts = self.cores[core % CORES].lock();
+        let mut counts = self.cores[core % THREADS].lock();
         let known = counts.len() < CONSUMERS || subject.consumer.is_none() || counts.contains_key(&subject);
         let subject = if known { subject } else { subject.other() };
         counts.entry(subject).or_default().count(finished);

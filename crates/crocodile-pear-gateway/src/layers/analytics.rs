@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Expression, Field, Located, Size, only};
+use crocodile_pear::threads;
 
 use crate::analytics::{self, Finished, OTHER, Settings, Subject};
 use crate::counted::{By, Key};
 use crate::layer::{Around, Compile, Ended, Layer, Spec};
-use crate::metrics::core;
 use crate::server::Ending;
 
 spec! {
@@ -87,12 +87,12 @@ impl Layer for Counting {
     }
 
     fn ended(&self, ended: &Ended<'_>) {
-        let Ended { scope, status, end, .. } = ended;
+        let Ended { scope, end, .. } = ended;
         let totals = scope.record().map(|record| record.totals()).unwrap_or_default();
         let finished = Finished {
-            status: status.map_or(499, |status| status.as_u16()),
+            status: ended.code(),
             broken: matches!(end.how, Ending::Failed(_)),
-            duration: scope.timeline().elapsed(),
+            duration: ended.total,
             sent: end.bytes,
             parts: totals.answers,
             calls: totals.calls,
@@ -104,7 +104,7 @@ impl Layer for Counting {
             Some(Key::Text(name)) => Subject::consumer(self.route, name),
             Some(Key::Failed) => Subject::consumer(self.route, OTHER.to_owned()),
         };
-        self.analytics.count(core(), subject, &finished);
+        self.analytics.count(threads::index(), subject, &finished);
     }
 
     fn outline(&self) -> Option<String> {

@@ -94,7 +94,7 @@ impl Observe {
         self.requests.count(&requests::Ended {
             method,
             status: ended.code(),
-            time: scope.timeline().elapsed(),
+            time: ended.total,
             head: ended.head,
             received: received(scope),
             sent: ended.end.bytes,
@@ -173,7 +173,7 @@ impl Layer for Observe {
             self.explain(error, scope, "answer broken off");
         }
         if let Some((history, route)) = &self.history {
-            let total = scope.timeline().elapsed();
+            let total = ended.total;
             let at = history.at(scope.timeline().began() + total);
             let failed = ended.code() >= 500 || matches!(end.how, Ending::Failed(_));
             let finish = Finish { at, route: *route, total, failed };
@@ -183,7 +183,12 @@ impl Layer for Observe {
             access.write(ended, self.route.as_deref());
         }
         if let Some(traces) = &self.traces {
-            traces.record(scope, Answer { status: ended.status, head: ended.head }, end, self.route.as_ref());
+            traces.record(
+                scope,
+                Answer { status: ended.status, head: ended.head, total: ended.total },
+                end,
+                self.route.as_ref(),
+            );
         }
     }
 
