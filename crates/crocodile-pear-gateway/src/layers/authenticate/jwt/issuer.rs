@@ -1,7 +1,7 @@
 //! The keys of an issuer at a URL: fetched in the background, again and again. Old keys stay while the issuer is down.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Issuer {
     wake: Notify,
     /// When a token last asked for a round, and for which.
     asked: Mutex<Option<(Instant, u64)>>,
+    /// Whether the latest fetch failed. It is said once, and a reload does not forget that it was.
+    failing: AtomicBool,
     /// Held by the one task that fetches.
     fetching: tokio::sync::Mutex<()>,
 }
@@ -58,6 +60,7 @@ impl Issuer {
             done: watch::Sender::new(0),
             wake: Notify::new(),
             asked: Mutex::default(),
+            failing: AtomicBool::new(false),
             fetching: tokio::sync::Mutex::default(),
         });
         issuers.insert(key, Arc::downgrade(&new));
@@ -73,13 +76,14 @@ impl Issuer {
     pub async fn run(self: Arc<Self>, refresh: Duration) {
         // Several endpoints may name one issuer, and a reload begins before the old gateway ends.
         let _fetching = self.fetching.lock().await;
-        let mut failing = false;
         loop {
             let (began, round) = (Instant::now(), self.wanted.load(Ordering::Relaxed));
-            match self.fetch().await {
-                Ok(()) if std::mem::take(&mut failing) => tracing::info!("keys of `{}` fetched again", self.name),
+            let fetched = self.fetch().await;
+            let failed = self.failing.swap(fetched.is_err(), Ordering::Relaxed);
+            match fetched {
+                Ok(()) if failed => tracing::info!("keys of `{}` fetched again", self.name),
                 Ok(()) => {}
-                Err(reason) if std::mem::replace(&mut failing, true) => {
+                Err(reason) if failed => {
                     tracing::debug!("cannot fetch the keys of `{}`: {reason}", self.name);
                 }
                 Err(reason) if self.keys.load().is_some() => {
