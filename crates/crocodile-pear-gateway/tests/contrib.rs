@@ -9,7 +9,7 @@
 #[path = "stage/stage.rs"]
 mod stage;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -19,6 +19,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use stage::client::Client;
 use stage::gateway::Gateway;
+use stage::ports::free_address;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,10 +58,6 @@ impl Drop for Program {
     }
 }
 
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 fn get(address: SocketAddr, path: &str) -> Result<String, String> {
     let mut client = Client::connect(address)?;
     client.ask("GET", format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes())?;
@@ -92,7 +89,7 @@ fn every_query_of_the_dashboard_finds_what_a_gateway_tells() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contrib");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
-    let (admin, prometheus, gone) = (free(), free(), free());
+    let (admin, prometheus, gone) = (free_address(), free_address(), free_address());
     let config = format!(
         "listen: 127.0.0.1:0\nadmin: {admin}\nupstreams: {{ gone: http://{gone} }}\nendpoints: {{ GET /gone: gone /x }}\n"
     );

@@ -28,7 +28,4 @@ mod trigger;
 #[path = "events/updates.rs"]
 mod updates;
 
-/// A port that nobody listens on.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use stage::ports::free_port;

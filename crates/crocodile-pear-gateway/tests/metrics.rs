@@ -20,6 +20,7 @@ use flate2::read::GzDecoder;
 mod stage;
 
 use stage::gateway::Gateway;
+use stage::ports::free_address;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -137,13 +138,8 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A port that nobody listens on.
-fn closed() -> SocketAddr {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap()
-}
-
 fn shop(name: &str) -> (Scene, SocketAddr, SocketAddr) {
-    let (shop, dead) = (upstream(), closed());
+    let (shop, dead) = (upstream(), free_address());
     let config = format!(
         "upstreams: {{ shop: 'http://{shop}/', dead: 'http://{dead}' }}\nendpoints:\n  \
          GET /item/{{id}}:\n    pipeline:\n      - request: shop /200/item/{{id}}\n  \

@@ -12,7 +12,7 @@ mod browser;
 mod stage;
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use browser::Browser;
 use serde_json::Value;
 use stage::client::Client;
 use stage::gateway::Gateway;
+use stage::ports::free_address;
 use stage::shop::Shop;
 
 /// Longer than anything here takes.
@@ -52,8 +53,8 @@ impl Scene {
                 "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
             )
         });
-        let gone = free();
-        let admin = free();
+        let gone = free_address();
+        let admin = free_address();
         let config = format!(
             "listen: 127.0.0.1:0
 admin: {admin}
@@ -92,10 +93,6 @@ endpoints:
         browser.open(&format!("http://{}/", self.admin)).await;
         browser.until("document.getElementById('live').textContent === 'live'").await;
     }
-}
-
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 fn get(address: SocketAddr, path: &str) -> (u16, String) {

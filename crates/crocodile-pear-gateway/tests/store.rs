@@ -5,13 +5,17 @@
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 
+#[path = "stage/ports.rs"]
+mod ports;
+
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ports::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything here takes.
@@ -49,10 +53,6 @@ fn redis(port: u16) -> Option<Program> {
         thread::yield_now();
     }
     Some(server)
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 struct Gateway {

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::authority::{Authority, provider};
 use crate::scene::{ALL_VERSIONS, Folder, Scene, connect, get, trusting};
+use crate::stage::ports::free_port;
 
 /// It needs Go 1.24.
 const MODULE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
@@ -169,8 +170,7 @@ pub fn logged_times(scene: &Scene, parts: &[&str], times: usize) -> String {
 
 /// Ports that nobody listens on.
 pub fn free_ports<const N: usize>() -> [u16; N] {
-    let taken = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    taken.map(|listener| listener.local_addr().unwrap().port())
+    [(); N].map(|()| free_port())
 }
 
 /// The program: installed, or built with Go.

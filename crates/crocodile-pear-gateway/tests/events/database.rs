@@ -56,7 +56,7 @@ impl Database {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let port = super::free_port();
+        let port = crate::free_port();
         let sockets = format!("unix_socket_directories={}", folder.display());
         let mut command = own(&programs.join("postgres"));
         command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", &sockets]);

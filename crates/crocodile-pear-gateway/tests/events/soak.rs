@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::scene::Scene;
+use crate::stage::ports::free_address;
 
 /// Items, two of each kind; each has two queries and two languages. So few are asked for again while they are fresh, stale, and
 /// just purged.
@@ -65,10 +66,8 @@ struct Upstream {
 
 impl Upstream {
     fn new() -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
-        let mut upstream = Upstream { address, given: Given::default(), serial: Arc::default(), runtime: None };
+        let mut upstream =
+            Upstream { address: free_address(), given: Given::default(), serial: Arc::default(), runtime: None };
         upstream.start();
         upstream
     }

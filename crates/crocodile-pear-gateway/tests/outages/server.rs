@@ -10,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
+use crate::stage::ports::free_address;
+
 /// What a server does, and what it has seen.
 #[derive(Default)]
 pub struct Mood {
@@ -67,7 +69,7 @@ pub struct Server {
 
 impl Server {
     pub fn new() -> Self {
-        Self::at("127.0.0.1:0".parse().unwrap())
+        Self::at(free_address())
     }
 
     pub fn at(address: SocketAddr) -> Self {
