@@ -18,7 +18,7 @@ use crocodile_pear::problem::{Problem, Problems, Severity};
 use crocodile_pear::spec::Decode;
 
 use crate::config::{self, Colour, Format, Sources};
-use crate::document::{self, Document};
+use crate::document::{self, Document, Unread};
 use crate::gateway::{Gateway, Surroundings};
 use crate::lasting::Lasting;
 
@@ -109,7 +109,8 @@ fn compile(
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
     let paths = |written: &_| sources.path(written);
-    let given = Surroundings { unread: &[], files: &files, paths: &paths, lasting };
+    let unread = Unread::default();
+    let given = Surroundings { unread: &unread, files: &files, paths: &paths, lasting };
     let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
     if let (None, Some(node)) = (&document, node) {
         let (readable, broken) = Document::partial(node);

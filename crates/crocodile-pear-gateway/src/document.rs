@@ -6,6 +6,7 @@ mod versions;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
+use crocodile_pear::database::DatabaseSpec;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, misplaced, suggest};
@@ -46,6 +47,8 @@ spec! {
         pub events: Option<Vec<EventSourceSpec>>,
         /// The APIs that may be called, by name.
         pub upstreams: Option<Entries<UpstreamSpec>>,
+        /// The PostgreSQL databases that `sql` asks, by name.
+        pub databases: Option<Entries<DatabaseSpec>>,
         /// The DNS server for the names of upstreams, `HOST:PORT`, or a list of them; by default those of the system. A
         /// name is looked up again before its TTL ends. If no DNS server answers, the last known addresses stay in use.
         /// Connections to an address that the name no longer has are not used again.
@@ -71,8 +74,9 @@ spec! {
 
 impl Document {
     /// What can be read of a document with faults, so that one `check` finds the others too; and the names of the
-    /// upstreams that cannot be read. The faults in what cannot be read have been told before.
-    pub fn partial(node: &Node) -> (Self, Vec<String>) {
+    /// upstreams and databases that cannot be read. The faults in what cannot be read have been told before.
+    pub fn partial(node: &Node) -> (Self, Unread) {
+        let (databases, broken_databases) = readable(node, "databases");
         let (upstreams, broken) = readable(node, "upstreams");
         let (endpoints, _) = readable(node, "endpoints");
         let (groups, _) = readable(node, "groups");
@@ -86,6 +90,7 @@ impl Document {
             store: field(node, "store").and_then(read),
             events: field(node, "events").and_then(read),
             upstreams,
+            databases: Some(databases),
             resolver: None,
             endpoints,
             groups: Some(groups),
@@ -94,8 +99,17 @@ impl Document {
             include: None,
             layers: Layers::partial(node),
         };
-        (document, broken)
+        (document, Unread { upstreams: broken, databases: broken_databases })
     }
+}
+
+/// The names of what is written and cannot be read.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// Upstreams.
+    pub upstreams: Vec<String>,
+    /// Databases.
+    pub databases: Vec<String>,
 }
 
 /// What a document must have to be of use.

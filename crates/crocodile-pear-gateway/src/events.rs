@@ -9,7 +9,6 @@ mod follow;
 mod postgres;
 mod reaction;
 mod redis;
-mod tls;
 pub mod trigger;
 mod trust;
 
@@ -17,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::database;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Expression, Located, Secret};
@@ -74,7 +74,7 @@ struct Identity {
 /// Where it connects.
 #[derive(Clone, PartialEq)]
 enum Address {
-    Postgres(Box<postgres::Database>),
+    Postgres(Box<database::Address>),
     Redis(redis::Server),
 }
 
@@ -111,8 +111,10 @@ impl EventSourceSpec {
 
     fn address(&self, files: Files<'_>, problems: &mut Problems) -> Option<Address> {
         match (&self.postgres, &self.redis) {
-            (Some(url), None) => postgres::Database::compile(url, self.ca.as_ref(), files, problems)
-                .map(|database| Address::Postgres(Box::new(database))),
+            (Some(url), None) => {
+                let ca = self.ca.as_ref();
+                database::Address::compile(url, ca, files, problems).map(|address| Address::Postgres(Box::new(address)))
+            }
             (None, Some(url)) => {
                 if let Some(ca) = &self.ca {
                     return problems.error(ca.span, "`ca` is for `postgres`", "leave it out: there is no TLS to Redis");
@@ -179,8 +181,8 @@ impl Identity {
     /// Why that cannot be, without secrets.
     async fn listen(&self) -> Result<Listener, String> {
         Ok(match &self.address {
-            Address::Postgres(database) => {
-                Listener::Postgres(Box::new(database.listen(&self.channel, self.heartbeat).await?))
+            Address::Postgres(address) => {
+                Listener::Postgres(Box::new(postgres::listen(address, &self.channel, self.heartbeat).await?))
             }
             Address::Redis(server) => Listener::Redis(Box::new(server.listen(&self.channel, self.heartbeat).await?)),
         })

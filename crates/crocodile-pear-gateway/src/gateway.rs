@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crocodile_pear::cache;
+use crocodile_pear::database::Database;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::Plan;
@@ -20,7 +21,7 @@ use indexmap::IndexMap;
 
 use crate::address::{self, Address};
 use crate::background::Task;
-use crate::document::{Document, EndpointSpec, GroupSpec, Placed, plain};
+use crate::document::{Document, EndpointSpec, GroupSpec, Placed, Unread, plain};
 use crate::events::{self, Source};
 use crate::forwarded::Trust;
 use crate::itself;
@@ -50,6 +51,7 @@ pub struct Gateway {
     records: bool,
     traces: Option<Arc<Traces>>,
     upstreams: IndexMap<String, Arc<Upstream>>,
+    databases: IndexMap<String, Arc<Database>>,
     lasting: Lasting,
     /// The bytes that caches may keep.
     memory: usize,
@@ -115,14 +117,37 @@ pub struct Endpoint {
 /// What a gateway is compiled with, besides its document.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The upstreams that are written, and are not in the document because they cannot be read.
-    pub unread: &'a [String],
+    /// What is written, and is not in the document because it cannot be read.
+    pub unread: &'a Unread,
     /// Reads what the document names.
     pub files: Files<'a>,
     /// Says where that is.
     pub paths: Paths<'a>,
     /// What is there already. A reload goes on with it.
     pub lasting: &'a Lasting,
+}
+
+/// What is named and has problems of its own, which are no problem of those that name it.
+#[derive(Clone, Copy)]
+struct Broken<'a> {
+    upstreams: &'a [&'a str],
+    databases: &'a [&'a str],
+}
+
+/// The databases, unless one cannot be used.
+fn databases(
+    document: &Document,
+    files: Files<'_>,
+    problems: &mut Problems,
+) -> (IndexMap<String, Arc<Database>>, bool) {
+    let (mut databases, mut sound) = (IndexMap::new(), true);
+    for (name, (_, spec)) in document.databases.iter().flatten() {
+        match spec.compile(name, files, problems) {
+            Some(database) => drop(databases.insert(name.clone(), database)),
+            None => sound = false,
+        }
+    }
+    (databases, sound)
 }
 
 impl Gateway {
@@ -139,10 +164,16 @@ impl Gateway {
                 None => sound = false,
             }
         }
+        let (databases, usable) = databases(document, given.files, problems);
+        sound &= usable;
+        let named = document.databases.iter().flatten().map(|(name, _)| name.as_str());
+        let unusable = named.filter(|name| !databases.contains_key(*name));
+        let unusable: Vec<&str> = unusable.chain(given.unread.databases.iter().map(String::as_str)).collect();
         // What a broken upstream is called is no problem of the calls to it.
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
-        let broken: Vec<&str> = broken.chain(given.unread.iter().map(String::as_str)).collect();
+        let broken: Vec<&str> = broken.chain(given.unread.upstreams.iter().map(String::as_str)).collect();
+        let broken = Broken { upstreams: &broken, databases: &unusable };
         let store = document.store.as_ref().map(|store| store.compile(given.lasting, problems));
         sound &= !matches!(store, Some(None));
         let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
@@ -172,6 +203,7 @@ impl Gateway {
             records: document.admin.is_some() || unserved.watches(),
             traces,
             upstreams,
+            databases,
             lasting: given.lasting.clone(),
             tasks: Mutex::new(cx.tasks),
             events: Mutex::new(events.unwrap_or_default()),
@@ -180,7 +212,7 @@ impl Gateway {
             memory,
         };
         let outside = Scenery { layers, hosts: Vec::new(), unserved };
-        sound &= gateway.add_all(&plain(&document.endpoints), &outside, &broken, given, problems).is_some();
+        sound &= gateway.add_all(&plain(&document.endpoints), &outside, broken, given, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
             (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.store.clone());
@@ -198,7 +230,10 @@ impl Gateway {
             let scenery = Scenery { layers, hosts, unserved };
             let (placed, whole) = gateway.place(name, group, &scenery, problems);
             sound &= whole.is_some();
-            sound &= gateway.add_all(&placed, &scenery, &broken, given, problems).is_some();
+            sound &= gateway.add_all(&placed, &scenery, broken, given, problems).is_some();
+        }
+        for database in gateway.databases.values() {
+            sound &= database.verify(problems).is_some();
         }
         sound.then_some(gateway)
     }
@@ -225,7 +260,7 @@ impl Gateway {
         &mut self,
         placed: &[Placed<'_>],
         scenery: &Scenery,
-        broken: &[&str],
+        broken: Broken<'_>,
         given: Surroundings<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
@@ -258,7 +293,7 @@ impl Gateway {
         (route, name): (Result<Route, Route>, Arc<str>),
         layers: &Shared,
         scenery: &Scenery,
-        broken: &[&str],
+        broken: Broken<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
         let Placed { written, spec, versioned, .. } = placed;
@@ -330,7 +365,7 @@ impl Gateway {
         site
     }
 
-    fn plan(&self, placed: &Placed<'_>, route: &Route, broken: &[&str], problems: &mut Problems) -> Option<Plan> {
+    fn plan(&self, placed: &Placed<'_>, route: &Route, broken: Broken<'_>, problems: &mut Problems) -> Option<Plan> {
         let Placed { written, spec, .. } = placed;
         if spec.pipeline.is_empty() {
             return problems.error(
@@ -340,7 +375,8 @@ impl Gateway {
             );
         }
         let method = route.method.as_ref();
-        let mut cx = Compile::new(&self.upstreams, broken, &route.params, method, written.span, problems);
+        let mut cx = Compile::new(&self.upstreams, broken.upstreams, &route.params, method, written.span, problems);
+        (cx.databases, cx.broken_databases) = (&self.databases, broken.databases);
         (cx.path, cx.rest, cx.stream) = (&route.path, route.rest.as_deref(), spec.stream);
         cx.unread = !route.readable;
         // From the newest version to the oldest.

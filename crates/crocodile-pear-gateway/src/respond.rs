@@ -65,7 +65,8 @@ pub fn json_bytes(document: Bytes) -> Response<Body> {
 /// A problem document (RFC 9457).
 pub fn fail(error: &Error) -> Response<Body> {
     // Places and connections become free as calls end, which nobody can foretell: a second is the least that can be said.
-    let retry = matches!(error.kind(), Kind::Busy | Kind::Overloaded).then(|| error.retry_after().map_or(1, seconds));
+    let retry = matches!(error.kind(), Kind::Busy | Kind::Unavailable | Kind::Overloaded)
+        .then(|| error.retry_after().map_or(1, seconds));
     let mut response = problem(error.status(), error.document().into(), retry);
     response.headers_mut().extend(error.fields().clone());
     if let Some(status) = proxy_status(error) {

@@ -12,7 +12,8 @@
 mod authority;
 #[path = "events/connections.rs"]
 mod connections;
-#[path = "events/database.rs"]
+#[allow(dead_code, reason = "the tests of `sql` use the rest")]
+#[path = "stage/database.rs"]
 mod database;
 #[path = "events/scene.rs"]
 mod scene;

@@ -57,6 +57,8 @@ pub enum Kind {
     Timeout,
     /// The upstream has reached its limit of calls, or its circuit breaker is open.
     Busy,
+    /// The database cannot be reached, or cannot serve.
+    Unavailable,
     /// An expression failed on the upstream's data.
     Expression,
     /// The request came back to the gateway, or must not be forwarded any further (RFC 5842, 7.2).
@@ -112,7 +114,7 @@ impl Kind {
             Kind::Refused(status) => status,
             Kind::Missing => StatusCode::NOT_FOUND,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Kind::Busy | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Busy | Kind::Unavailable | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Loop => StatusCode::LOOP_DETECTED,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_GATEWAY,
@@ -123,7 +125,7 @@ impl Kind {
     /// answered as it may.
     pub fn proxy_error(self) -> Option<&'static str> {
         Some(match self {
-            Kind::Unreachable => "destination_unavailable",
+            Kind::Unreachable | Kind::Unavailable => "destination_unavailable",
             Kind::Reset => "connection_terminated",
             Kind::Malformed => "http_protocol_error",
             Kind::Cut => "http_response_incomplete",
@@ -154,6 +156,7 @@ impl Kind {
             Kind::Missing => "missing",
             Kind::Timeout => "timeout",
             Kind::Busy => "busy",
+            Kind::Unavailable => "unavailable",
             Kind::Expression => "expression",
             Kind::Loop => "loop",
             Kind::Overloaded => "overloaded",

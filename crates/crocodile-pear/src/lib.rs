@@ -3,6 +3,7 @@
 pub mod alarm;
 pub mod cache;
 mod client;
+pub mod database;
 pub mod error;
 pub mod flow;
 pub mod format;

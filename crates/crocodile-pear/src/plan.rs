@@ -27,6 +27,8 @@ pub struct Plan {
     shape: Shape,
     reads_body: bool,
     timed: bool,
+    /// Whether it asks a database.
+    asks: bool,
     /// Whether what it gives is a stream that has no end of its own.
     endless: bool,
     /// The variables that its expressions use.
@@ -47,6 +49,7 @@ impl Plan {
         let has = |is: fn(&Written) -> bool| written.iter().any(|step| is(&step.value));
         let merges = has(|step| matches!(step, Written::Merge(_)));
         let timed = has(|step| matches!(step, Written::Timer(_)));
+        let asks = has(|step| matches!(step, Written::Sql(_)));
         let endless = cx.stream == StreamSpec::On || has(gives_events);
         cx.follows = has(|step| matches!(step, Written::Follow(_)));
         cx.item = false;
@@ -93,7 +96,8 @@ impl Plan {
         }
         let outline = std::mem::take(&mut cx.outline);
         let uses = cx.used.clone();
-        let plan = Plan { steps: steps?, shape: cx.shape, timed, endless, uses, reads_body: cx.reads_body, outline };
+        let plan =
+            Plan { steps: steps?, shape: cx.shape, timed, asks, endless, uses, reads_body: cx.reads_body, outline };
         check::end(cx);
         cx.place = whole;
         check::waste(plan.calls(), merges, cx);
@@ -112,7 +116,7 @@ impl Plan {
 
     /// Whether it is one call, handed on as it comes.
     pub fn is_proxy(&self) -> bool {
-        self.steps.len() == 1 && self.shape == Shape::One && self.calls() > 0
+        self.steps.len() == 1 && self.shape == Shape::One && !self.asks && self.calls() > 0
     }
 
     /// Whether an expression uses this variable.
@@ -200,7 +204,12 @@ fn order(written: &Written) -> Option<Order> {
 fn replaces(written: &Written) -> bool {
     match written {
         Written::Follow(follow) => follow.name.is_none() && follow.next.is_none() && follow.pages.is_none(),
-        Written::Request(_) | Written::Each(_) | Written::Transform(_) | Written::Select(_) | Written::Merge(_) => true,
+        Written::Request(_)
+        | Written::Sql(_)
+        | Written::Each(_)
+        | Written::Transform(_)
+        | Written::Select(_)
+        | Written::Merge(_) => true,
         Written::Respond(respond) => respond.replaces(),
         _ => false,
     }

@@ -4,13 +4,14 @@ pub mod answers;
 pub mod status;
 pub mod view;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
 
 use self::answers::Asked;
+use crate::database::Database;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Order};
 use crate::format::json::Raw;
@@ -95,6 +96,10 @@ pub struct Compile<'a> {
     pub upstreams: &'a IndexMap<String, Arc<Upstream>>,
     /// Upstreams that are named and have problems of their own.
     pub broken: &'a [&'a str],
+    /// The databases by name.
+    pub databases: &'a IndexMap<String, Arc<Database>>,
+    /// Databases that are named and have problems of their own.
+    pub broken_databases: &'a [&'a str],
     /// The path parameters of the endpoint.
     pub params: &'a [String],
     /// Which of them is the rest of the path.
@@ -164,6 +169,8 @@ impl<'a> Compile<'a> {
         Compile {
             upstreams,
             broken,
+            databases: none(),
+            broken_databases: &[],
             params,
             rest: None,
             path: "",
@@ -193,6 +200,12 @@ impl<'a> Compile<'a> {
             outline: Vec::new(),
         }
     }
+}
+
+/// Where no database is known.
+fn none() -> &'static IndexMap<String, Arc<Database>> {
+    static NONE: OnceLock<IndexMap<String, Arc<Database>>> = OnceLock::new();
+    NONE.get_or_init(IndexMap::new)
 }
 
 impl Compile<'_> {

@@ -46,6 +46,7 @@ steps! {
     requests: Requests,
     each: Each,
     follow: Follow,
+    sql: Sql,
     dedupe: Dedupe,
     transform: Transform,
     select: Select,

@@ -31,6 +31,7 @@ const LIBRARY: &[&str] = &[
     "cache",
     "template",
     "upstream",
+    "database",
     "step",
     "steps",
     "plan",

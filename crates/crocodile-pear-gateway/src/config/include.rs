@@ -18,7 +18,7 @@ use super::{Sources, variable::Environment, yaml};
 const INCLUDE: &str = "include";
 
 /// The maps that files add to; any other key is set in one file.
-const SHARED: [&str; 3] = ["upstreams", "endpoints", "groups"];
+const SHARED: [&str; 4] = ["upstreams", "databases", "endpoints", "groups"];
 
 /// A configuration of more files is a mistake.
 const MOST_FILES: usize = 256;

@@ -27,6 +27,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("AccessLogSpec", "The access log"),
     ("TracesSpec", "Traces"),
     ("EventSourceSpec", "A source of events"),
+    ("DatabaseSpec", "A database"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
     ("TlsSpec", "TLS to an upstream"),
@@ -60,7 +61,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Validate", "Validation"),
 ];
 
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 19] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -75,6 +76,7 @@ const KINDS: [Kind; 18] = [
     Kind::Missing,
     Kind::Timeout,
     Kind::Busy,
+    Kind::Unavailable,
     Kind::Expression,
     Kind::Loop,
     Kind::Overloaded,

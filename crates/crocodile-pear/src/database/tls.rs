@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crocodile_pear::upstream::{Judge, Shown, Verifier};
 use futures_util::future::BoxFuture;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -15,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
+
+use crate::upstream::{Judge, Shown, Verifier};
 
 /// Makes TLS of connections.
 #[derive(Clone)]

@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
+use crate::stage::ports::free_port;
+
 /// Longer than a server takes to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -23,6 +25,7 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 pub struct Database {
     pub port: u16,
     folder: PathBuf,
+    settings: Vec<String>,
     server: Child,
 }
 
@@ -56,22 +59,45 @@ impl Database {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let port = crate::free_port();
-        let sockets = format!("unix_socket_directories={}", folder.display());
-        let mut command = own(&programs.join("postgres"));
-        command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", &sockets]);
-        let usual = ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=50", "log_min_messages=fatal"];
-        for setting in usual.iter().chain(settings) {
-            command.args(["-c", setting]);
-        }
-        let server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let database = Database { port, folder, server };
+        let port = free_port();
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let server = serve(&programs, &folder, port, &settings);
+        let database = Database { port, folder, settings, server };
+        database.await_start();
+        Some(database)
+    }
+
+    /// Stops it, and breaks all connections.
+    pub fn stop(&mut self) {
+        kill_process(Pid::from_child(&self.server), Signal::INT).unwrap();
+        self.server.wait().unwrap();
+    }
+
+    /// Kills it, as a power cut would.
+    pub fn kill(&mut self) {
+        kill_process(Pid::from_child(&self.server), Signal::QUIT).unwrap();
+        self.server.wait().unwrap();
+    }
+
+    /// Starts it again, on the same port.
+    pub fn restart(&mut self) {
+        self.server = serve(&programs().unwrap(), &self.folder, self.port, &self.settings);
+        self.await_start();
+    }
+
+    /// Sends a signal, as `STOP`, to the server and all that it has started.
+    pub fn signal(&self, name: &str) {
+        let server = self.server.id();
+        let children = format!("kill -s {name} {server} $(cat /proc/{server}/task/*/children)");
+        assert!(Command::new("sh").args(["-c", &children]).status().unwrap().success());
+    }
+
+    fn await_start(&self) {
         let begun = Instant::now();
-        while database.try_connect().is_none() {
+        while self.try_connect().is_none() {
             assert!(begun.elapsed() < PATIENCE, "PostgreSQL does not listen");
             thread::sleep(Duration::from_millis(20));
         }
-        Some(database)
     }
 
     pub fn url(&self) -> String {
@@ -132,6 +158,17 @@ impl Session {
         self.run("select 1").unwrap();
         self.notices.try_iter().collect()
     }
+}
+
+fn serve(programs: &Path, folder: &Path, port: u16, settings: &[String]) -> Child {
+    let sockets = format!("unix_socket_directories={}", folder.display());
+    let mut command = own(&programs.join("postgres"));
+    command.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-c", &sockets]);
+    let usual = ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=50", "log_min_messages=fatal"];
+    for setting in usual.into_iter().chain(settings.iter().map(String::as_str)) {
+        command.args(["-c", setting]);
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// The folder with `initdb` and `postgres`.

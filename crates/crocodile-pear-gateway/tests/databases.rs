@@ -1,0 +1,41 @@
+//! `sql` on a real PostgreSQL: what comes back, what is refused, and what happens when the database does not serve.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test skips it prints.
+#![allow(clippy::print_stdout)]
+
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "stage/database.rs"]
+mod database;
+#[path = "databases/outages.rs"]
+mod outages;
+#[path = "databases/refusals.rs"]
+mod refusals;
+#[path = "databases/rows.rs"]
+mod rows;
+#[allow(dead_code, reason = "the events use the rest")]
+#[path = "events/scene.rs"]
+mod scene;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "stage/stage.rs"]
+mod stage;
+#[path = "databases/values.rs"]
+mod values;
+
+use database::Database;
+use scene::Scene;
+
+/// A gateway in front of a database, with these endpoints and further settings of the database.
+fn gateway(name: &str, database: &Database, settings: &str, endpoints: &str) -> Scene {
+    let url = database.url();
+    let config = format!("databases:\n  main: {{ url: '{url}'{settings} }}\nendpoints:\n{endpoints}");
+    Scene::new(&format!("databases_{name}"), &config)
+}
+
+/// An endpoint that runs one statement with the client's body as its only value.
+fn echo(path: &str, query: &str) -> String {
+    format!(
+        "  POST {path}:\n    pipeline:\n      - sql: {{ to: main, query: '{query}', values: [$body], one: true }}\n"
+    )
+}

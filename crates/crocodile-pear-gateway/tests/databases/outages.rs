@@ -1,0 +1,71 @@
+//! A database that does not serve: 503 soon, and all is well when it does again.
+
+use std::time::{Duration, Instant};
+
+use crate::database::Database;
+use crate::gateway;
+
+const READ: &str = "  GET /a:
+    pipeline:
+      - sql: { to: main, query: select 1 as a, one: true }
+";
+
+#[test]
+fn a_database_that_is_away_is_503_until_it_is_there() {
+    let Some(mut database) = Database::start() else { return };
+    let scene = gateway("away", &database, "", READ);
+    let mut client = scene.client();
+    assert_eq!(client.get("/a").body, r#"{"a":1}"#);
+    database.stop();
+    let begun = Instant::now();
+    for _ in 0..20 {
+        let reply = client.get("/a");
+        assert_eq!((reply.status, reply.field("retry-after")), (503, Some("1")), "{}", reply.body);
+        assert!(reply.body.contains("\"kind\":\"unavailable\"") && !reply.body.contains("127.0.0.1"), "{}", reply.body);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    database.restart();
+    let begun = Instant::now();
+    scene.until("it serves again", || scene.client().get("/a").status == 200);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_gateway_starts_without_its_database() {
+    let Some(mut database) = Database::start() else { return };
+    database.stop();
+    let scene = gateway("late", &database, "", READ);
+    assert_eq!(scene.client().get("/a").status, 503);
+    database.restart();
+    scene.until("it serves", || scene.client().get("/a").status == 200);
+}
+
+#[test]
+fn a_database_that_does_not_answer_is_given_up_in_time() {
+    let Some(database) = Database::start() else { return };
+    let scene = gateway("silent", &database, ", timeout: 300ms, connect: 300ms", READ);
+    assert_eq!(scene.client().get("/a").status, 200);
+    database.signal("STOP");
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let status = scene.client().get("/a").status;
+        assert!(matches!(status, 503 | 504), "{status}");
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+    database.signal("CONT");
+    let begun = Instant::now();
+    scene.until("it serves again", || scene.client().get("/a").status == 200);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_restart_is_not_seen_by_who_reads() {
+    let Some(mut database) = Database::start() else { return };
+    let scene = gateway("restart", &database, "", READ);
+    let mut client = scene.client();
+    assert_eq!(client.get("/a").status, 200);
+    database.stop();
+    database.restart();
+    // The connections of before are gone; whoever finds that out asks again.
+    assert_eq!(client.get("/a").status, 200);
+}

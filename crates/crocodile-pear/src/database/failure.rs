@@ -1,0 +1,169 @@
+//! What a server says went wrong, as the client is told it: never the statement, never the name of a table.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio_postgres::Error as Failed;
+use tokio_postgres::error::SqlState;
+
+use super::address::told;
+use super::query::Query;
+use crate::error::{Error, Kind};
+
+/// A statement that failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// What the client is told.
+    pub(super) error: Error,
+    /// Whether it may be run again.
+    pub(super) again: Again,
+    /// Whether the connection is of no use any more.
+    pub(super) broken: bool,
+}
+
+/// Whether a statement that failed may be run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It would fail once more.
+    Never,
+    /// It has not changed anything.
+    Always,
+    /// What became of it is not known: only if it changes nothing.
+    IfReading,
+}
+
+/// When it is worth asking again: a server that restarts takes about as long.
+const SOON: Duration = Duration::from_secs(1);
+
+/// There is no connection, and none can be had.
+pub(super) fn away() -> Error {
+    Error::new(Kind::Unavailable, "the database cannot be reached").after(SOON)
+}
+
+/// All connections are in use.
+pub(super) fn busy() -> Error {
+    Error::new(Kind::Busy, "too many statements wait for a connection to the database").after(SOON)
+}
+
+/// The statement took too long.
+pub(super) fn slow() -> Error {
+    Error::new(Kind::Timeout, "the database took too long")
+}
+
+/// The server sent what nobody can read.
+pub(super) fn garbled() -> Error {
+    Error::new(Kind::Malformed, "the database sent a value that cannot be read")
+}
+
+fn refused(status: StatusCode, detail: &'static str) -> Error {
+    Error::new(Kind::Refused(status), detail)
+}
+
+impl Failure {
+    /// It would fail once more.
+    pub(super) fn lasting(error: Error) -> Self {
+        Failure { error, again: Again::Never, broken: false }
+    }
+
+    /// What an error of the client library means. What is the operator's to mend is logged.
+    pub(super) fn of(failed: &Failed, query: &Query) -> Self {
+        let Some(code) = failed.code() else {
+            query.warn("the connection to the database was lost", failed);
+            let detail = "the connection to the database was lost; whether the statement was done is not known";
+            let error = Error::new(Kind::Unavailable, detail).after(SOON);
+            return Failure { error, again: Again::IfReading, broken: true };
+        };
+        let failure = Failure::of_code(code);
+        match failure.error.kind() {
+            Kind::Internal => query.error("a statement failed", failed),
+            Kind::Unavailable => query.warn("the database cannot serve", failed),
+            _ => tracing::debug!(database = %query.database, query = query.line(), reason = told(failed), "refused"),
+        }
+        failure
+    }
+
+    fn of_code(code: &SqlState) -> Self {
+        let lasting = Failure::lasting;
+        let again = |error| Failure { error, again: Again::Always, broken: false };
+        let broken = |again| {
+            let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
+            Failure { error, again, broken: true }
+        };
+        let unprocessable = |detail| lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        match *code {
+            SqlState::UNIQUE_VIOLATION => {
+                lasting(refused(StatusCode::CONFLICT, "a value that must be unique is there already"))
+            }
+            SqlState::EXCLUSION_VIOLATION => {
+                lasting(refused(StatusCode::CONFLICT, "this is in conflict with what is there already"))
+            }
+            SqlState::FOREIGN_KEY_VIOLATION => {
+                unprocessable("what this refers to is not there, or something refers to it")
+            }
+            SqlState::RESTRICT_VIOLATION => unprocessable("something refers to it"),
+            SqlState::NOT_NULL_VIOLATION => unprocessable("a value is missing"),
+            SqlState::CHECK_VIOLATION => unprocessable("a value is not allowed"),
+            SqlState::RAISE_EXCEPTION => unprocessable("the database refused this"),
+            SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
+                again(Error::new(Kind::Busy, "other changes came in between").after(SOON))
+            }
+            SqlState::LOCK_NOT_AVAILABLE => lasting(Error::new(Kind::Busy, "other changes take too long").after(SOON)),
+            SqlState::QUERY_CANCELED => lasting(slow()),
+            // A replica that this was promoted to, or no longer is: another connection may find the right server.
+            SqlState::READ_ONLY_SQL_TRANSACTION => broken(Again::Always),
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE => bad("a number is out of range"),
+            SqlState::STRING_DATA_RIGHT_TRUNCATION => bad("a text is too long"),
+            SqlState::DATETIME_FIELD_OVERFLOW | SqlState::INVALID_DATETIME_FORMAT => {
+                bad("there is no such date or time")
+            }
+            SqlState::DIVISION_BY_ZERO => bad("a number is divided by zero"),
+            SqlState::UNTRANSLATABLE_CHARACTER => bad("a text has a character that cannot be stored"),
+            _ => Failure::of_class(code, again, broken),
+        }
+    }
+
+    fn of_class(code: &SqlState, again: impl Fn(Error) -> Self, broken: impl Fn(Again) -> Self) -> Self {
+        let internal = || Error::new(Kind::Internal, "a statement failed");
+        match code.code() {
+            // The plan, or the statement itself, is no longer what was prepared.
+            "0A000" | "26000" => Failure { broken: true, ..again(internal()) },
+            code if code.starts_with("22") => bad("a value does not fit"),
+            code if code.starts_with("23") => {
+                Failure::lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, "a value is not allowed"))
+            }
+            code if code.starts_with("08") || code.starts_with("57P") => broken(Again::IfReading),
+            code if code.starts_with("53") => broken(Again::Always),
+            _ => Failure::lasting(internal()),
+        }
+    }
+}
+
+fn bad(detail: &'static str) -> Failure {
+    Failure::lasting(Error::new(Kind::BadRequest, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_has_its_status() {
+        let cases = [
+            ("23505", 409, Again::Never),
+            ("23503", 422, Again::Never),
+            ("23514", 422, Again::Never),
+            ("22003", 400, Again::Never),
+            ("22P02", 400, Again::Never),
+            ("42703", 500, Again::Never),
+            ("42501", 500, Again::Never),
+            ("40001", 503, Again::Always),
+            ("53300", 503, Again::Always),
+            ("57P01", 503, Again::IfReading),
+            ("57014", 504, Again::Never),
+        ];
+        for (code, status, again) in cases {
+            let failure = Failure::of_code(&SqlState::from_code(code));
+            assert_eq!((failure.error.status().as_u16(), failure.again), (status, again), "{code}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A statement as it is written, and what each connection knows of it.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error as Failed, Row, Statement};
+
+use super::address::told;
+use super::cell::{Cell, Garbled, lead};
+use crate::limiter::LogLimiter;
+use crate::spec::Located;
+
+/// A statement of the configuration.
+pub struct Query {
+    /// The name of its database.
+    pub(super) database: Arc<str>,
+    /// The SQL, with its place.
+    pub(super) text: Located<String>,
+    /// Where connections keep what they know of it.
+    pub(super) index: usize,
+    /// How many values it is given.
+    pub(super) values: usize,
+    /// Whether it certainly changes nothing.
+    pub(super) reads: bool,
+    logged: LogLimiter,
+}
+
+impl Query {
+    pub(super) fn new(database: Arc<str>, text: Located<String>, index: usize, values: usize) -> Self {
+        let reads = reads(&text.value);
+        Query { database, text, index, values, reads, logged: LogLimiter::default() }
+    }
+
+    /// Whether it is this text, with so many values.
+    pub(super) fn is(&self, text: &str, values: usize) -> bool {
+        self.text.value == text && self.values == values
+    }
+
+    /// Whether it certainly changes nothing, as far as its words say.
+    pub fn only_reads(&self) -> bool {
+        self.reads
+    }
+
+    /// The line on which it is written.
+    pub(super) fn line(&self) -> u32 {
+        self.text.span.line
+    }
+
+    pub(super) fn warn(&self, what: &str, failed: &Failed) {
+        if self.logged.allows() {
+            tracing::warn!(database = %self.database, query = self.line(), reason = told(failed), "{what}");
+        }
+    }
+
+    pub(super) fn error(&self, what: &str, failed: &Failed) {
+        if self.logged.allows() {
+            tracing::error!(database = %self.database, query = self.line(), reason = told(failed), "{what}");
+        }
+    }
+
+    pub(super) fn unfit(&self, unfit: &Unfit) {
+        if self.logged.allows() {
+            let reason = unfit.message();
+            tracing::error!(database = %self.database, query = self.line(), reason, "a statement cannot be used");
+        }
+    }
+}
+
+/// Words of statements that change something, or may.
+const CHANGES: [&str; 12] =
+    ["insert", "update", "delete", "merge", "into", "call", "nextval", "setval", "lock", "share", "do", "pg_notify"];
+
+/// Whether a statement certainly changes nothing, as far as its words say: functions may do what they like.
+fn reads(sql: &str) -> bool {
+    let mut words = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default().to_ascii_lowercase();
+    let begins = matches!(first.as_str(), "select" | "with" | "values" | "table");
+    begins && !words.any(|word| CHANGES.iter().any(|change| word.eq_ignore_ascii_case(change)))
+}
+
+/// A statement as one connection has prepared it.
+pub(super) struct Prepared {
+    pub(super) statement: Statement,
+    columns: Vec<(Vec<u8>, Cell)>,
+    /// Whether its rows may nest deeper than anybody knows.
+    pub(super) deep: bool,
+}
+
+/// Why a statement cannot be used.
+#[derive(Debug, PartialEq)]
+pub(super) enum Unfit {
+    /// It has another number of parameters than values.
+    Values { wanted: usize, given: usize },
+    /// A column is of a type that has no form in JSON here.
+    Type { column: String, kind: String },
+    /// Two columns have one name.
+    Twice(String),
+}
+
+impl Unfit {
+    pub(super) fn message(&self) -> String {
+        match self {
+            Unfit::Values { wanted, given } => {
+                let s = if *wanted == 1 { "" } else { "s" };
+                format!("the statement has {wanted} parameter{s}, and `values` gives {given}")
+            }
+            Unfit::Type { column, kind } => {
+                format!("the column `{column}` is of the type `{kind}`, which has no form in JSON")
+            }
+            Unfit::Twice(column) => format!("two columns are called `{column}`"),
+        }
+    }
+
+    pub(super) fn remedy(&self) -> String {
+        match self {
+            Unfit::Values { wanted: 0, .. } => "leave out `values`, or write `$1` where the first belongs".to_owned(),
+            Unfit::Values { .. } => "give one value for each of `$1`, `$2` and so on".to_owned(),
+            Unfit::Type { column, .. } => format!("write it as text: `{column}::text`"),
+            Unfit::Twice(column) => format!("give one of them another name: `… as other_{column}`"),
+        }
+    }
+}
+
+impl Prepared {
+    /// Prepares a statement on a connection.
+    ///
+    /// # Errors
+    /// Those of the server, or why the statement is of no use.
+    pub(super) async fn make(client: &Client, query: &Query) -> Result<Result<Self, Unfit>, Failed> {
+        client.prepare(&query.text.value).await.map(|statement| Prepared::of(statement, query))
+    }
+
+    fn of(statement: Statement, query: &Query) -> Result<Self, Unfit> {
+        let wanted = statement.params().len();
+        if wanted != query.values {
+            return Err(Unfit::Values { wanted, given: query.values });
+        }
+        let mut columns: Vec<(Vec<u8>, Cell)> = Vec::new();
+        for (at, column) in statement.columns().iter().enumerate() {
+            let name = column.name().to_owned();
+            if statement.columns()[..at].iter().any(|other| other.name() == name) {
+                return Err(Unfit::Twice(name));
+            }
+            match Cell::of(column.type_()) {
+                Some(cell) => columns.push((lead(at, &name), cell)),
+                None => return Err(Unfit::Type { column: name, kind: column.type_().name().to_owned() }),
+            }
+        }
+        let deep = columns.iter().any(|(_, cell)| cell.is_deep());
+        Ok(Prepared { statement, columns, deep })
+    }
+
+    /// The types of its parameters.
+    pub(super) fn parameters(&self) -> &[Type] {
+        self.statement.params()
+    }
+
+    /// Whether it gives rows at all.
+    pub(super) fn has_rows(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
+    /// Appends a row as an object.
+    pub(super) fn write(&self, row: &Row, out: &mut Vec<u8>) -> Result<(), Garbled> {
+        for (at, (lead, cell)) in self.columns.iter().enumerate() {
+            out.extend_from_slice(lead);
+            let bytes = row.try_get::<_, Option<Own<'_>>>(at).map_err(|_| Garbled)?;
+            cell.write_nullable(bytes.map(|Own(bytes)| bytes), out)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// The bytes of a value, whatever its type is.
+struct Own<'a>(&'a [u8]);
+
+impl<'a> tokio_postgres::types::FromSql<'a> for Own<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Own(raw))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_certainly_reads_is_taken_for_it() {
+        for sql in ["select 1", " SELECT a FROM b", "with a as (select 1) select * from a", "values (1)", "table items"]
+        {
+            assert!(reads(sql), "{sql}");
+        }
+        let writes = [
+            "insert into a values (1)",
+            "with a as (delete from b returning *) select * from a",
+            "select * from a for UPDATE",
+        ];
+        for sql in writes.into_iter().chain(["select nextval('a')", "update a set b = 1", "", "/* */ delete from a"]) {
+            assert!(!reads(sql), "{sql}");
+        }
+    }
+}

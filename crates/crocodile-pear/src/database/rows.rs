@@ -1,0 +1,253 @@
+//! What a statement gives, while it comes: a row is read when somebody asks for it, so a slow client holds a connection and no
+//! memory. Who leaves before the end has the server stop.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body::Frame;
+use tokio::time::Instant;
+use tokio_postgres::RowStream;
+
+use super::failure::{Failure, garbled, slow};
+use super::pool::Lease;
+use super::query::{Prepared, Query};
+use crate::alarm::Alarm;
+use crate::error::Error;
+use crate::spec::Timeout;
+
+/// A piece of a list: large enough to be worth a write, small enough to be soon there.
+const PIECE: usize = 16 << 10;
+
+/// What changes something is answered when it is done, unless it gives more than this.
+const HOLD: usize = 1 << 20;
+
+/// How long a server may take to stop, before its connection is given up.
+const STOP: Duration = Duration::from_secs(1);
+
+/// The rows of a statement that runs.
+pub(super) struct Rows {
+    stream: Pin<Box<RowStream>>,
+    prepared: Arc<Prepared>,
+    query: Arc<Query>,
+    running: Running,
+}
+
+impl Rows {
+    pub(super) fn new(stream: RowStream, prepared: Arc<Prepared>, query: Arc<Query>, running: Running) -> Self {
+        Rows { stream: Box::pin(stream), prepared, query, running }
+    }
+
+    /// Whether there are rows at all.
+    pub(super) fn has_rows(&self) -> bool {
+        self.prepared.has_rows()
+    }
+
+    /// Whether the statement certainly changes nothing.
+    fn are_only_read(&self) -> bool {
+        self.query.reads
+    }
+
+    /// Whether they may nest deeper than anybody knows.
+    pub(super) fn is_deep(&self) -> bool {
+        self.prepared.deep
+    }
+
+    /// Appends the next row as an object; answers whether there was one. The end means that the statement is done, and what it
+    /// changed is there to stay.
+    pub(super) fn poll_row(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, Failure>> {
+        Poll::Ready(match ready!(self.stream.as_mut().poll_next(cx)) {
+            Some(Ok(row)) => match self.prepared.write(&row, out) {
+                Ok(()) => Ok(true),
+                Err(_) => Err(Failure::lasting(garbled())),
+            },
+            Some(Err(failed)) => {
+                let failure = Failure::of(&failed, &self.query);
+                self.running.end(failure.broken);
+                Err(failure)
+            }
+            None => {
+                self.running.end(false);
+                Ok(false)
+            }
+        })
+    }
+
+    /// The same, awaited.
+    pub(super) async fn row(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
+        std::future::poll_fn(|cx| self.poll_row(cx, out)).await
+    }
+
+    /// How many rows the statement has read or changed, once it is done.
+    pub(super) fn affected(&self) -> u64 {
+        self.stream.rows_affected().unwrap_or(0)
+    }
+}
+
+/// A connection on which something runs.
+pub(super) struct Running(Option<Lease>);
+
+impl Running {
+    pub(super) fn new(lease: Lease) -> Self {
+        Running(Some(lease))
+    }
+
+    /// The connection.
+    pub(super) fn lease(&mut self) -> Option<&mut Lease> {
+        self.0.as_mut()
+    }
+
+    /// The connection, on which nothing runs any more.
+    pub(super) fn take(&mut self) -> Option<Lease> {
+        self.0.take()
+    }
+
+    /// Nothing runs any more.
+    pub(super) fn end(&mut self, broken: bool) {
+        match self.0.take() {
+            Some(lease) if broken => lease.discard(),
+            lease => drop(lease),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(lease) = self.0.take() else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(stop(lease))),
+            // Without a thread that could ask the server, it notices when it writes.
+            Err(_) => lease.discard(),
+        }
+    }
+}
+
+/// Has the server stop what runs, and gives the connection back when it has.
+async fn stop(mut lease: Lease) {
+    let token = lease.link().client.cancel_token();
+    let Some(address) = lease.address().cloned() else { return };
+    let stopped = async {
+        address.cancel(&token).await?;
+        // Answered when everything before it is.
+        lease.link().client.check_connection().await
+    };
+    match tokio::time::timeout(STOP, stopped).await {
+        Ok(Ok(())) => drop(lease),
+        _ => lease.discard(),
+    }
+}
+
+/// A list whose rows are read as the client takes them.
+pub(super) struct ListBody {
+    /// Nothing once all of it was read.
+    rows: Option<Rows>,
+    /// Whether a row was written.
+    begun: bool,
+    /// What is written and not yet given out.
+    piece: Vec<u8>,
+    /// Why it ends before its end, told behind the piece.
+    failed: Option<Error>,
+    /// How long the server may be silent while somebody waits.
+    idle: Timeout,
+    due: Option<Instant>,
+    alarm: Alarm,
+}
+
+/// How far a list has come.
+pub(super) enum Progress {
+    /// There is more.
+    Begun,
+    /// This is all of it.
+    Whole(Bytes),
+}
+
+impl ListBody {
+    /// A list that begins.
+    pub(super) fn new(rows: Rows, idle: Timeout) -> Self {
+        let rows = Some(rows);
+        ListBody { rows, begun: false, piece: vec![b'['], failed: None, idle, due: None, alarm: Alarm::default() }
+    }
+
+    /// Waits until all of it is there, or so much of it that it is worth to be sent.
+    pub(super) async fn begin(&mut self) -> Result<Progress, Failure> {
+        let hold = if self.rows.as_ref().is_some_and(Rows::are_only_read) { 0 } else { HOLD };
+        std::future::poll_fn(|cx| match self.fill(hold.max(PIECE), cx) {
+            Poll::Ready(Ok(())) if self.rows.is_none() => {
+                Poll::Ready(Ok(Progress::Whole(std::mem::take(&mut self.piece).into())))
+            }
+            Poll::Ready(filled) => Poll::Ready(filled.map(|()| Progress::Begun)),
+            Poll::Pending if self.begun && hold == 0 => Poll::Ready(Ok(Progress::Begun)),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Reads rows until there are so many bytes, or to the end.
+    fn fill(&mut self, enough: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        while self.piece.len() < enough {
+            let Some(rows) = &mut self.rows else { break };
+            self.piece.reserve(PIECE);
+            let before = self.piece.len();
+            if self.begun {
+                self.piece.push(b',');
+            }
+            let polled = rows.poll_row(cx, &mut self.piece);
+            if let Poll::Ready(Ok(true)) = polled {
+                self.begun = true;
+                continue;
+            }
+            self.piece.truncate(before);
+            match ready!(polled) {
+                Ok(_) => self.piece.push(b']'),
+                Err(failure) => {
+                    self.rows = None;
+                    return Poll::Ready(Err(failure));
+                }
+            }
+            self.rows = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn give(&mut self) -> Option<Result<Frame<Bytes>, Error>> {
+        self.due = None;
+        if !self.piece.is_empty() {
+            return Some(Ok(Frame::data(std::mem::take(&mut self.piece).into())));
+        }
+        self.failed.take().map(Err)
+    }
+
+    /// Waits for the server no longer than it may be silent.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let Timeout::After(idle) = self.idle else { return Poll::Pending };
+        let due = *self.due.get_or_insert_with(|| Instant::now() + idle);
+        ready!(self.alarm.poll(due, cx));
+        self.rows = None;
+        Poll::Ready(Some(Err(slow())))
+    }
+}
+
+impl http_body::Body for ListBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let this = self.get_mut();
+        match this.fill(PIECE, cx) {
+            Poll::Ready(Ok(())) => Poll::Ready(this.give()),
+            Poll::Ready(Err(failure)) => {
+                this.failed = Some(failure.error);
+                Poll::Ready(this.give())
+            }
+            Poll::Pending if !this.piece.is_empty() => Poll::Ready(this.give()),
+            Poll::Pending => this.wait(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rows.is_none() && self.piece.is_empty() && self.failed.is_none()
+    }
+}

@@ -1,0 +1,115 @@
+//! The statements of a configuration, tried at its start where the database is there.
+
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio_postgres::error::ErrorPosition;
+use tokio_postgres::{Client, Error as Failed};
+
+use super::Database;
+use super::address::told;
+use super::query::{Prepared, Query, Unfit};
+use crate::problem::Problems;
+
+/// For all of it: a configuration is not kept waiting by a database that is away.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a database says of one statement.
+enum Finding {
+    Unfit(Unfit),
+    Failed(Failed),
+}
+
+type Found = Result<Vec<(Arc<Query>, Finding)>, String>;
+
+impl Database {
+    /// Has the database look at the statements, and notes what it cannot run.
+    pub fn verify(&self, problems: &mut Problems) -> Option<()> {
+        let queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if queries.is_empty() {
+            return Some(());
+        }
+        match self.findings(queries) {
+            Ok(findings) => {
+                let sound = findings.is_empty();
+                findings.iter().for_each(|(query, finding)| note(query, finding, problems));
+                sound.then_some(())
+            }
+            Err(reason) => {
+                let message = format!("the database `{}` cannot be asked: {reason}", self.name());
+                problems.warning(
+                    self.url,
+                    message,
+                    "its statements are not checked; they fail with 503 until it is there",
+                );
+                Some(())
+            }
+        }
+    }
+
+    /// On a thread of its own: whoever compiles a configuration may be on one that must not block.
+    fn findings(&self, queries: Vec<Arc<Query>>) -> Found {
+        let address = self.pool.address.clone();
+        let ask = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| error.to_string())?;
+            runtime.block_on(async {
+                let asked = async {
+                    let (client, connection) = address.connect().await.map_err(|error| told(&error))?;
+                    tokio::select! {
+                        found = look(&client, &queries) => found,
+                        _ = connection => Err("the connection was lost".to_owned()),
+                    }
+                };
+                let late = |_| Err(format!("it did not answer within {PATIENCE:?}"));
+                tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(late)
+            })
+        };
+        let asked = thread::Builder::new().name("databases".into()).spawn(ask);
+        let asked = asked.map_err(|error| error.to_string())?;
+        asked.join().unwrap_or_else(|_| Err("the check broke its thread".to_owned()))
+    }
+}
+
+async fn look(client: &Client, queries: &[Arc<Query>]) -> Found {
+    let mut findings = Vec::new();
+    for query in queries {
+        let finding = match Prepared::make(client, query).await {
+            Ok(Ok(_)) => continue,
+            Ok(Err(unfit)) => Finding::Unfit(unfit),
+            Err(failed) if failed.as_db_error().is_none() => return Err(told(&failed)),
+            Err(failed) => Finding::Failed(failed),
+        };
+        findings.push((query.clone(), finding));
+    }
+    Ok(findings)
+}
+
+fn note(query: &Query, finding: &Finding, problems: &mut Problems) {
+    let whole = query.text.at(0, query.text.value.len());
+    match finding {
+        Finding::Unfit(unfit) => drop(problems.error::<()>(whole, unfit.message(), unfit.remedy())),
+        Finding::Failed(failed) => {
+            let Some(error) = failed.as_db_error() else { return };
+            let at = match error.position() {
+                Some(ErrorPosition::Original(position)) => offset(&query.text.value, *position),
+                _ => None,
+            };
+            let place = at.map_or(whole, |at| query.text.at(at, word(&query.text.value[at..])));
+            let message = format!("the database cannot run this: {}", error.message());
+            problems.error::<()>(place, message, error.hint().unwrap_or_default().trim_end_matches('.'));
+        }
+    }
+}
+
+/// Where the character of this number, from 1, begins.
+fn offset(sql: &str, position: u32) -> Option<usize> {
+    let before = usize::try_from(position).ok()?.checked_sub(1)?;
+    sql.char_indices().nth(before).map(|(at, _)| at)
+}
+
+/// How long the word is that begins here.
+fn word(sql: &str) -> usize {
+    sql.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').filter(|end| *end > 0).unwrap_or(1)
+}

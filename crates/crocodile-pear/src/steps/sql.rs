@@ -1,0 +1,266 @@
+//! `sql`: runs a statement in a database, once or for each item.
+
+use std::sync::Arc;
+
+use futures_util::future::Either;
+
+use crate::database::{Database, Query, Run, Wanted};
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Flow, Names, Outcome};
+use crate::format;
+use crate::jq::{self, Data, Filter};
+use crate::offload::{self, Work};
+use crate::scope::Scope;
+use crate::spec;
+use crate::spec::{Expression, Literal, Located, Size, Timeout, suggest};
+use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds};
+
+spec! {
+    /// Runs a statement in a database: once, or once for each item that flows in. Its rows become objects of JSON. An answer that
+    /// flows in with another status than 2xx passes unchanged, and nothing is run.
+    ///
+    /// Without `one`, the result is a list, which streams: rows are read from the database as the client takes them. A statement
+    /// that gives no rows at all, such as `insert` without `returning`, gives `{"rows": 2}`: how many it has changed.
+    ///
+    /// What the database refuses is the client's: 409 for what must be unique, 422 for other rules, 400 for values that do not fit.
+    /// 503 says that the database cannot be reached, or has no connection free. No answer names a table or shows SQL.
+    pub struct Sql {
+        /// The name of the database.
+        pub to: Located<String>,
+        /// The statement, as PostgreSQL has it. `$1` is the first of `values`; nothing else can be put into it.
+        pub query: Located<String>,
+        /// An expression for each of `$1`, `$2` and so on. A value must be of the type that the statement needs: a number from the
+        /// path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value; null is NULL.
+        pub values: Vec<Expression> = Vec::new(),
+        /// Whether one row is wanted. The result is that row, and 404 if there is none, or if nothing was changed. Several rows are
+        /// an error of the statement.
+        pub one: bool = false,
+        /// A condition. If it is false or null, nothing is run; the result is `otherwise`, or null.
+        pub when: Option<Expression>,
+        /// The value to use if the statement fails, or gives no row where one is wanted.
+        pub otherwise: Option<Located<Literal>>,
+        /// How long it may take, if not as long as other statements of the database.
+        pub timeout: Option<Timeout>,
+        /// The most bytes of an item that are read for the expressions.
+        pub max_body: Size = MAX_BODY,
+    }
+}
+
+impl Spec for Sql {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let text = format!("sql {} {}", self.to.value, shown(&self.query.value));
+        let (place, many) = (self.query.span, matches!(cx.shape, Shape::Many(_)));
+        let running = self.running(cx)?;
+        if many && !running.reads_item && running.run.query.only_reads() {
+            let remedy = "run it once, before the list, or use the item in `values`";
+            cx.problems.warning(place, "every item runs the same statement", remedy);
+        }
+        cx.explain(text, None, cx.shape.most());
+        Some(Box::new(Statements(Arc::new(running))))
+    }
+}
+
+impl Sql {
+    /// The statement, ready to be run for any item.
+    fn running(self, cx: &mut Compile<'_>) -> Option<Running> {
+        let database = database(&self.to, cx);
+        let filters: Option<Vec<Filter>> = {
+            let filters: Vec<Option<Filter>> = self.values.iter().map(|value| cx.filter(value)).collect();
+            filters.into_iter().collect()
+        };
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
+        let otherwise = cx.literal(self.otherwise.as_ref());
+        if self.query.value.trim().is_empty() {
+            let remedy = "write a statement, as in `select id, name from users where id = $1`";
+            return cx.problems.error(self.query.span, "there is no statement", remedy);
+        }
+        let (database, filters, when, otherwise) = (database?, filters?, when?, otherwise?);
+        let query = database.query(&self.query, filters.len());
+        let all = || filters.iter().chain(&when);
+        let blames: Vec<Blame> = all().map(|filter| Blame::of(filter, cx.first)).collect();
+        let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
+        Some(Running {
+            reads_item: all().any(Filter::reads_item),
+            uses: all().flat_map(|filter| filter.uses().iter().cloned()).collect(),
+            names: self.values.iter().enumerate().map(|(at, value)| name(at, value.0.as_str())).collect(),
+            wanted: if self.one { Wanted::One } else { Wanted::List },
+            otherwise: otherwise.map(Data::Json),
+            timeout: self.timeout,
+            max_body: self.max_body.bytes(),
+            run: Prepared { database, query },
+            filters,
+            when,
+            blame,
+        })
+    }
+}
+
+/// The database of this name.
+fn database(name: &Located<String>, cx: &mut Compile<'_>) -> Option<Arc<Database>> {
+    if let Some(database) = cx.databases.get(&name.value) {
+        return Some(database.clone());
+    }
+    if cx.broken_databases.contains(&name.as_str()) {
+        return None;
+    }
+    let known: Vec<&str> = cx.databases.keys().map(String::as_str).chain(cx.broken_databases.iter().copied()).collect();
+    let remedy = match suggest(&name.value, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if name.value.contains("://") => "write a database's name here, and its URL under `databases`".to_owned(),
+        None if known.is_empty() => "add it under `databases`".to_owned(),
+        None => format!("the databases are {}", known.join(", ")),
+    };
+    cx.problems.error(name.span, format!("no database is named `{}`", name.value), remedy)
+}
+
+/// A statement on one line, for `explain`.
+fn shown(sql: &str) -> String {
+    const MOST: usize = 80;
+    let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+/// What a value is called towards the client: by what it takes of the request, if that is plain to see.
+fn name(at: usize, expression: &str) -> Box<str> {
+    let word = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    let of = |prefix: &str| {
+        let rest = expression.trim_start_matches(['(', ' ']).strip_prefix(prefix)?.strip_prefix('.')?;
+        Some(&rest[..word(rest)]).filter(|name| !name.is_empty())
+    };
+    let known = [("$path", "in the path"), ("$query", "in the query"), ("$body", "in the body")];
+    let found = known.iter().find_map(|(prefix, place)| Some(format!("`{}` {place}", of(prefix)?)));
+    found.unwrap_or_else(|| format!("value {}", at + 1)).into()
+}
+
+/// Where a statement is run.
+struct Prepared {
+    database: Arc<Database>,
+    query: Arc<Query>,
+}
+
+/// One statement, ready to be run for any item.
+struct Running {
+    run: Prepared,
+    filters: Vec<Filter>,
+    names: Arc<[Box<str>]>,
+    wanted: Wanted,
+    when: Option<Filter>,
+    otherwise: Option<Data>,
+    timeout: Option<Timeout>,
+    max_body: usize,
+    reads_item: bool,
+    /// The variables that it uses.
+    uses: Vec<String>,
+    blame: Blame,
+}
+
+impl Running {
+    /// Runs it for an item.
+    async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
+        let values = match self.values(item, &names, &scope) {
+            Either::Left(here) => here.into_inner(),
+            Either::Right(lent) => lent.await,
+        };
+        let answer = match values {
+            Ok(Some(values)) => self.run(values, &scope).await,
+            Ok(None) => Ok(Answer::of_value(self.otherwise.clone().unwrap_or_else(|| jq::null().into()))),
+            Err(error) => Err(error),
+        };
+        let answer = match (answer, &self.otherwise) {
+            (Err(_), Some(otherwise)) => Ok(Answer::of_value(otherwise.clone())),
+            (answer, _) => answer,
+        };
+        Some(answer.map(|answer| Answer { names, ..answer }).map_err(|error| error.at_step("sql")))
+    }
+
+    async fn run(&self, values: Vec<Data>, scope: &Scope) -> Result<Answer, Error> {
+        let Prepared { database, query } = &self.run;
+        let run = Run {
+            query: query.clone(),
+            values,
+            names: self.names.clone(),
+            wanted: self.wanted,
+            timeout: self.timeout,
+            deadline: scope.deadline(),
+            repeatable: query.only_reads() && scope.method().is_safe(),
+        };
+        database.run(run).await
+    }
+
+    /// The values; nothing, where `when` says so.
+    fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Vec<Data>>> {
+        let own = if self.reads_item { item.weight() } else { 0 };
+        let weight = own + scope.weight(&self.uses, names);
+        let (running, names, scope) = (self.clone(), names.clone(), scope.clone());
+        offload::run(weight, move || running.evaluate(&item, &names, &scope))
+    }
+
+    fn evaluate(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Vec<Data>>, Error> {
+        if let Some(when) = &self.when
+            && !holds(when, item.clone(), names, scope, self.blame)?
+        {
+            return Ok(None);
+        }
+        let one = |(at, filter): (usize, &Filter)| {
+            let mut outputs = apply(filter, item.clone(), names, scope, self.blame)?;
+            match outputs.len() {
+                0 | 1 => Ok(outputs.pop().unwrap_or_else(|| jq::null().into())),
+                more => {
+                    let detail = format!("value {} gives {more} values where one is needed", at + 1);
+                    Err(self.blame.lay(Error::new(Kind::Expression, detail)))
+                }
+            }
+        };
+        self.filters.iter().enumerate().map(one).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// The step.
+struct Statements(Arc<Running>);
+
+impl Step for Statements {
+    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+        Flow::one(scope.next_producer(), self.0.clone().make(jq::null().into(), None, scope.clone()))
+    }
+
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (running, scope) = (self.0.clone(), scope.clone());
+        flow.map(move |producer| {
+            let (running, scope) = (running.clone(), scope.clone());
+            producer.then(move |outcome| follow(running, outcome, scope))
+        })
+    }
+}
+
+/// Runs it for the item that a producer yields.
+async fn follow(running: Arc<Running>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+    let answer = match outcome? {
+        Ok(answer) if answer.is_usable() => answer,
+        other => return Some(other),
+    };
+    let (names, text) = (answer.names.clone(), format::Text::of(&answer));
+    let item = match running.reads_item {
+        true => match format::data(answer, running.max_body).await {
+            Ok(item) => item,
+            Err(error) => return Some(Err(error)),
+        },
+        false => jq::null().into(),
+    };
+    running.make(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_called_by_what_it_takes() {
+        let names = ["$path.id | tonumber", "($query.limit // 10)", "$body.a_b", "$claims.sub", "$body"]
+            .map(|text| name(1, text));
+        let wanted = ["`id` in the path", "`limit` in the query", "`a_b` in the body", "value 2", "value 2"];
+        assert_eq!(names.map(String::from), wanted);
+    }
+}
