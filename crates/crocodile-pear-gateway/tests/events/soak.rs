@@ -89,7 +89,10 @@ impl Upstream {
 
     /// All connections are reset, and nobody listens for a moment.
     fn restart(&mut self, away: Duration) {
-        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+        if let Some(runtime) = self.runtime.take() {
+            // Its listener is closed behind this.
+            runtime.shutdown_timeout(Duration::from_secs(5));
+        }
         thread::sleep(away);
         self.start();
     }

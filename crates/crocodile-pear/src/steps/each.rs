@@ -262,8 +262,11 @@ impl Source {
     }
 
     fn answer(&self, body: Body) -> Answer {
-        let mut headers = HeaderMap::with_capacity(1);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // What is known to be JSON needs no field that says so.
+        let mut headers = HeaderMap::new();
+        if !matches!(body, Body::Json(_) | Body::Value(_)) {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         let (names, upstream) = (self.names.clone(), self.upstream.clone());
         Answer { names, upstream, ..Answer::new(http::StatusCode::OK, headers, body) }
     }

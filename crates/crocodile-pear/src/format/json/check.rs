@@ -96,6 +96,16 @@ impl Checker {
         Ok(())
     }
 
+    /// Passes over a whole value of so many bytes that was checked by other means; says whether one may stand here.
+    pub fn pass(&mut self, length: usize) -> bool {
+        let fits = matches!(self.state, State::Value | State::Item);
+        if fits {
+            self.before += length;
+            self.state = self.after();
+        }
+        fits
+    }
+
     /// Says that nothing more comes.
     ///
     /// # Errors

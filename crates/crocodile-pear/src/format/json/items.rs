@@ -7,7 +7,9 @@ use bytes::Bytes;
 use memchr::{memchr, memchr2};
 
 use super::super::charset::unmarked;
-use super::{Checker, Raw, check, is_space, read, trim, walk};
+use super::look::look;
+use super::scan;
+use super::{Checker, DEPTH, Raw, check, is_space, read, trim, walk};
 use crate::error::{Error, Kind};
 use crate::jq::value;
 
@@ -84,6 +86,8 @@ pub struct Items {
     from: Option<usize>,
     quote: Quote,
     depth: usize,
+    /// Of the item that was handed out last: a bound of how deep it nests, if it is known that it can be parsed.
+    sound: Option<u8>,
 }
 
 enum Form {
@@ -156,7 +160,7 @@ impl Items {
         let (chunk, begun) = (Bytes::new(), Vec::new());
         let checker = Checker::new();
         let (from, quote) = (None, Quote::Outside);
-        Items { form, bound, checker, chunk, at: 0, fed: 0, fresh: true, begun, from, quote, depth: 0 }
+        Items { form, bound, checker, chunk, at: 0, fed: 0, fresh: true, begun, from, quote, depth: 0, sound: None }
     }
 
     /// Takes the next piece of the body; the one before must have been read to its end with `next`.
@@ -185,12 +189,9 @@ impl Items {
         }
     }
 
-    /// A bound of how deep the items nest, if they are known to be JSON that can be parsed.
+    /// A bound of how deep the last item nests, if it is known to be JSON that can be parsed.
     pub fn depth(&self) -> Option<u8> {
-        match &self.form {
-            Form::Whole(listed) => Some(listed.depth),
-            Form::Document(_) | Form::Lines => None,
-        }
+        self.sound
     }
 
     /// Says that nothing more comes; the last line may lack its end.
@@ -230,6 +231,7 @@ impl Items {
         let Form::Whole(listed) = &mut self.form else { return Ok(None) };
         if let Some(item) = walk::item(&listed.list, listed.at) {
             listed.at = item.end;
+            self.sound = Some(listed.depth);
             let item = listed.list.slice(item);
             return self.join(item).map(Some);
         }
@@ -240,7 +242,11 @@ impl Items {
     }
 
     fn item(&mut self) -> Result<Option<Bytes>, Error> {
+        self.sound = None;
         while self.at < self.chunk.len() {
+            if let Some(item) = self.nested()? {
+                return Ok(Some(item));
+            }
             let before = self.at;
             let whole = match self.quote {
                 Quote::Outside => self.byte(),
@@ -259,6 +265,25 @@ impl Items {
             self.keep(&rest)?;
         }
         Ok(None)
+    }
+
+    /// A list or an object that begins here as an item and ends in this chunk, checked at once.
+    fn nested(&mut self) -> Result<Option<Bytes>, Error> {
+        let Form::Document(place) = &self.form else { return Ok(None) };
+        let Stage::Between(level, _) = place.stage else { return Ok(None) };
+        if self.quote != Quote::Outside || place.key || !matches!(self.chunk[self.at], b'{' | b'[') {
+            return Ok(None);
+        }
+        let end = scan::end(&self.chunk, self.at);
+        let item = self.chunk.slice(self.at..end);
+        let seen = look(&item).filter(|seen| !seen.endless && level + usize::from(seen.depth) <= DEPTH);
+        let Some(seen) = seen else { return Ok(None) };
+        self.feed(self.at)?;
+        if !self.checker.pass(item.len()) {
+            return Ok(None);
+        }
+        (self.at, self.fed, self.sound) = (end, end, Some(seen.depth));
+        self.join(item).map(Some)
     }
 
     /// The item that ends here, checked up to `end`.
@@ -623,6 +648,39 @@ mod tests {
             items.push(Bytes::from_static(second.as_bytes()));
             assert_eq!(items.next().is_ok(), good, "{second}");
             assert!(!good || items.finish().is_ok_and(|rest| rest.is_none()));
+        }
+    }
+
+    #[test]
+    fn items_that_are_whole_in_a_piece_are_known_to_be_sound() {
+        let mut items = Items::at(path(".a[]"), 1000);
+        items.push(Bytes::from_static(b"{\"a\":[{\"b\":[1]}, 2, [], {\"c\":"));
+        let mut handed = Vec::new();
+        while let Ok(Some(item)) = items.next() {
+            handed.push((String::from_utf8_lossy(&item).into_owned(), items.depth()));
+        }
+        items.push(Bytes::from_static(b"3}, {}]}"));
+        while let Ok(Some(item)) = items.next() {
+            handed.push((String::from_utf8_lossy(&item).into_owned(), items.depth()));
+        }
+        let wanted = [("{\"b\":[1]}", Some(2)), ("2", None), ("[]", Some(1)), ("{\"c\":3}", None), ("{}", Some(1))];
+        assert_eq!(handed, wanted.map(|(item, depth)| (item.to_owned(), depth)));
+        assert!(items.finish().is_ok());
+    }
+
+    #[test]
+    fn a_whole_item_is_refused_where_none_may_stand() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        for (document, good) in [
+            ("[{} {}]".to_owned(), false),
+            ("[{}[]]".to_owned(), false),
+            ("[{},{\"a\":}]".to_owned(), false),
+            (format!("[1,{}]", nested(DEPTH)), false),
+            (format!("[1,{}]", nested(DEPTH - 1)), true),
+        ] {
+            // In two pieces, so that it is not read as a whole.
+            let (_, error) = run(Items::at(path(".[]"), 1000), &document, document.len() - 1);
+            assert_eq!(error.is_none(), good, "{document}");
         }
     }
 
