@@ -69,7 +69,7 @@ impl Histogram {
     pub fn count(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let at = self.bounds.iter().position(|bound| time <= *bound).unwrap_or(self.bounds.len());
-        let cell = &self.cells[threads::index() % self.cells.len()];
+        let cell = &self.cells[threads::slot(self.cells.len())];
         cell.buckets[at.min(MOST)].fetch_add(1, Ordering::Relaxed);
         cell.nanoseconds.fetch_add(time, Ordering::Relaxed);
     }

@@ -11,3 +11,11 @@ pub fn index() -> usize {
     thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
     INDEX.with(|index| *index)
 }
+
+/// Which of so many places is this thread's. Where there are enough, no division is needed.
+pub fn slot(places: usize) -> usize {
+    match index() {
+        index if index < places => index,
+        index => index % places.max(1),
+    }
+}

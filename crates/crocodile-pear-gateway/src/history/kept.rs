@@ -32,7 +32,7 @@ pub struct Kept {
     /// The route that makes room next.
     hand: usize,
     /// The tenth of a second in which so many were kept.
-    lately: (u128, u32),
+    lately: (u64, u32),
 }
 
 /// Requests, the latest at the end.
@@ -55,7 +55,7 @@ struct OfRoute {
 impl Kept {
     /// Whether a request is kept.
     pub fn wants(&mut self, finish: &Finish) -> bool {
-        let tenth = finish.at.as_millis() / 100;
+        let tenth = finish.at.as_secs() * 10 + u64::from(finish.at.subsec_millis() / 100);
         if self.lately.0 != tenth {
             self.lately = (tenth, 0);
         }

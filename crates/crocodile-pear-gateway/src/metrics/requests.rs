@@ -98,7 +98,7 @@ impl Default for RouteCounters {
 
 impl RouteCounters {
     fn flow(&self) -> &Flow {
-        &self.threads[threads::index() % self.threads.len()]
+        &self.threads[threads::slot(self.threads.len())]
     }
 
     /// A request has come.
