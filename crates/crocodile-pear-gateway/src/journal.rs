@@ -205,12 +205,16 @@ impl Shared {
     fn write(&self, sink: &mut Sink, batch: &mut Vec<u8>) -> bool {
         let mut wrote = false;
         for buffer in &self.buffers {
-            std::mem::swap(&mut *buffer.lock(), batch);
-            if !batch.is_empty() {
-                wrote = true;
-                self.dropped.fetch_add(sink.write(batch), Ordering::Relaxed);
-                batch.clear();
+            let mut waiting = buffer.lock();
+            // The memory of a busy core stays among the busy ones.
+            if waiting.is_empty() {
+                continue;
             }
+            std::mem::swap(&mut *waiting, batch);
+            drop(waiting);
+            wrote = true;
+            self.dropped.fetch_add(sink.write(batch), Ordering::Relaxed);
+            batch.clear();
         }
         wrote
     }
