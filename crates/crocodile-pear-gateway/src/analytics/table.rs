@@ -51,7 +51,30 @@ pub struct Tables {
 /// Each core has cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
-struct Core(Mutex<HashMap<Subject, Counts>>);
+struct Core(Mutex<CoreCounts>);
+
+#[derive(Default)]
+struct CoreCounts {
+    /// Of requests without a consumer: by the number of the route.
+    routes: Vec<Counts>,
+    consumers: HashMap<Subject, Counts>,
+}
+
+impl CoreCounts {
+    fn route(&mut self, route: u32) -> &mut Counts {
+        let at = route as usize;
+        if self.routes.len() <= at {
+            self.routes.resize_with(at + 1, Counts::default);
+        }
+        &mut self.routes[at]
+    }
+
+    fn consumer(&mut self, subject: Subject) -> &mut Counts {
+        let known = self.consumers.len() < CONSUMERS || self.consumers.contains_key(&subject);
+        let subject = if known { subject } else { subject.other() };
+        self.consumers.entry(subject).or_default()
+    }
+}
 
 impl Default for Tables {
     fn default() -> Self {
@@ -73,16 +96,24 @@ impl Tables {
     /// Counts a request.
     pub fn count(&self, core: usize, subject: Subject, finished: &Finished) {
         let mut counts = self.cores[core % THREADS].lock();
-        let known = counts.len() < CONSUMERS || subject.consumer.is_none() || counts.contains_key(&subject);
-        let subject = if known { subject } else { subject.other() };
-        counts.entry(subject).or_default().count(finished);
+        match subject.consumer {
+            None => counts.route(subject.route).count(finished),
+            Some(_) => counts.consumer(subject).count(finished),
+        }
     }
 
     /// Adds all to a minute, and begins anew.
     pub fn drain(&self, minute: &mut Minute) {
         for core in &self.cores {
-            let counts = std::mem::take(&mut *core.lock());
-            for (subject, counts) in counts {
+            let mut counts = core.lock();
+            let consumers = std::mem::take(&mut counts.consumers);
+            for (route, counts) in (0..).zip(&mut counts.routes) {
+                if counts.requests > 0 {
+                    minute.add(Subject::route(route), &std::mem::take(counts));
+                }
+            }
+            drop(counts);
+            for (subject, counts) in consumers {
                 minute.add(subject, &counts);
             }
         }
@@ -91,7 +122,7 @@ impl Tables {
 }
 
 impl Core {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Subject, Counts>> {
+    fn lock(&self) -> MutexGuard<'_, CoreCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
