@@ -7,6 +7,7 @@ use crocodile_pear::flow::Body;
 use crocodile_pear::scope::Scope;
 use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
+use tokio::time::Instant;
 
 use crate::layer::{Ended, Layer, Passage, Rest, Verdict};
 use crate::server::{End, Ending, Observer, Reply, grpc};
@@ -64,27 +65,31 @@ impl Stack {
 /// A request on its way through the layers. Dropped before its answer left, it was given up by its client.
 pub struct Visit<'a> {
     stack: &'a Arc<Stack>,
-    scope: Arc<Scope>,
+    /// Nothing, once its answer has left.
+    scope: Option<Arc<Scope>>,
     /// So many layers let it pass.
     passed: usize,
-    left: bool,
 }
+
+/// Why a request is there: it goes with its answer, which is the last that is asked of a visit.
+const THERE: &str = "its answer has not left";
 
 impl<'a> Visit<'a> {
     /// A request before the outermost layer.
     pub fn new(stack: &'a Arc<Stack>, scope: Arc<Scope>) -> Self {
-        Visit { stack, scope, passed: 0, left: false }
+        Visit { stack, scope: Some(scope), passed: 0 }
     }
 
     /// The request.
     pub fn scope(&self) -> &Arc<Scope> {
-        &self.scope
+        self.scope.as_ref().expect(THERE)
     }
 
     /// The way in: the answer of a layer that did not let it pass.
     pub async fn enter(&mut self) -> Option<Response<Body>> {
         for (_, layer) in &self.stack.layers {
-            let scope = Arc::get_mut(&mut self.scope).expect("nobody else has it before the pipeline runs");
+            let scope = self.scope.as_mut().expect(THERE);
+            let scope = Arc::get_mut(scope).expect("nobody else has it before the pipeline runs");
             let answer = match layer.request(scope) {
                 Verdict::Pass => None,
                 Verdict::Answer(response) => Some(response),
@@ -101,7 +106,7 @@ impl<'a> Visit<'a> {
     /// The way out.
     pub async fn leave(self, mut response: Response<Body>) -> Reply {
         for (_, layer) in self.stack.layers[..self.passed].iter().rev() {
-            if let Passage::Wait(passage) = layer.answer(&mut response, &self.scope) {
+            if let Passage::Wait(passage) = layer.answer(&mut response, self.scope()) {
                 passage.await;
             }
         }
@@ -113,7 +118,7 @@ impl<'a> Visit<'a> {
         let mut response = make();
         self.passed = self.stack.layers.len();
         for (_, layer) in self.stack.layers.iter().rev() {
-            let done = match layer.answer(&mut response, &self.scope) {
+            let done = match layer.answer(&mut response, self.scope()) {
                 Passage::Done => true,
                 Passage::Wait(passage) => passage.now_or_never().is_some(),
             };
@@ -125,29 +130,29 @@ impl<'a> Visit<'a> {
     }
 
     fn reply(mut self, mut response: Response<Body>) -> Reply {
-        self.left = true;
+        let scope = self.scope.take().expect(THERE);
         // What is logged and counted is the status of HTTP.
         let status = response.status();
-        if !status.is_success() && self.scope.facts().client().is_some_and(|client| client.version == Version::HTTP_2) {
-            refuse_call(&mut response, &self.scope);
+        if !status.is_success() && scope.facts().client().is_some_and(|client| client.version == Version::HTTP_2) {
+            refuse_call(&mut response, &scope);
         }
         // What is at hand ends well, or with a client that left.
         if !self.stack.watched && !matches!(response.body(), Body::Pulled(_)) {
             return response.into();
         }
-        let head = self.scope.timeline().elapsed();
-        let (stack, scope) = (self.stack.clone(), self.scope.clone());
-        let watch = Watch { stack, scope, passed: self.passed, status, head };
-        Reply { response, observer: Some(Box::new(watch)) }
+        let ready = Instant::now();
+        let head = ready.saturating_duration_since(scope.timeline().began());
+        let watch = Watch { stack: self.stack.clone(), scope, passed: self.passed, status, head };
+        Reply { response, observer: Some(Box::new(watch)), ready: Some(ready) }
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        if !self.left {
+        if let Some(scope) = &self.scope {
             let end = End { bytes: 0, how: Ending::ClientGone };
-            let total = self.scope.timeline().elapsed();
-            self.stack.tell(self.passed, &Ended { scope: &self.scope, status: None, head: None, total, end: &end });
+            let total = scope.timeline().elapsed();
+            self.stack.tell(self.passed, &Ended { scope, status: None, head: None, total, end: &end });
         }
     }
 }

@@ -4,6 +4,7 @@ use crocodile_pear::error::Error;
 use crocodile_pear::flow::Body;
 use h2::Reason;
 use http::Response;
+use tokio::time::Instant;
 
 /// The answer to a request.
 pub struct Reply {
@@ -11,6 +12,8 @@ pub struct Reply {
     pub response: Response<Body>,
     /// Who wants to know how it ended.
     pub observer: Option<Box<dyn Observer>>,
+    /// When it was ready, if somebody has looked at the clock.
+    pub ready: Option<Instant>,
 }
 
 /// Learns how an answer ended.
@@ -46,7 +49,7 @@ pub enum Ending {
 
 impl From<Response<Body>> for Reply {
     fn from(response: Response<Body>) -> Self {
-        Reply { response, observer: None }
+        Reply { response, observer: None, ready: None }
     }
 }
 

@@ -145,7 +145,7 @@ impl Drop for Told {
 impl Handler for Play {
     async fn handle(&self, request: ClientRequest) -> Reply {
         let response = self.play(request).await.map(Body::Pulled);
-        Reply { response, observer: Some(Box::new(Watch(self.ends.clone()))) }
+        Reply { response, observer: Some(Box::new(Watch(self.ends.clone()))), ready: None }
     }
 
     fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {

@@ -139,7 +139,7 @@ impl Sending {
         upload: Option<&mut Upload>,
         core: &Core<H>,
     ) -> Result<Self, Option<Switching>> {
-        let Reply { response, observer } = reply;
+        let Reply { response, observer, ready } = reply;
         let mut observed = Observed { observer, bytes: 0 };
         let (parts, body) = response.into_parts();
         let response = Response::from_parts(parts, ());
@@ -174,7 +174,8 @@ impl Sending {
         let at_hand = matches!(body, Outgoing::Bytes(_));
         // What was taken of the answer before.
         let _ = wire.taken();
-        let (trailers, began, stage, failure) = (asked.trailers, Instant::now(), Step::Head, None);
+        let began = ready.unwrap_or_else(Instant::now);
+        let (trailers, stage, failure) = (asked.trailers, Step::Head, None);
         let pace = Pace::default();
         Ok(Sending {
             response,

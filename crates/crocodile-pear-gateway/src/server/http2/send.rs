@@ -76,7 +76,7 @@ impl Sending {
     /// # Errors
     /// The answer, if all of it was sent; nothing, if none can be.
     pub fn new(reply: Reply, asked: Asked, mut respond: SendResponse<Bytes>) -> Result<Self, Done> {
-        let Reply { response, observer } = reply;
+        let Reply { response, observer, .. } = reply;
         let mut observed = Observed { observer, bytes: 0 };
         let (mut parts, body) = response.into_parts();
         let whole = match body {

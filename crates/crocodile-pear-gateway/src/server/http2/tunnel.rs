@@ -24,7 +24,7 @@ use super::stream::{Done, Leaving};
 
 /// Agrees, and is the tunnel until it ends.
 pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes>) -> Done {
-    let Reply { response, observer } = reply;
+    let Reply { response, observer, .. } = reply;
     let mut observed = Observed { observer, bytes: 0 };
     let (mut head, body) = response.into_parts();
     let Body::Tunnel(Tunnel { mut stream, early, idle }) = body else { return Done::Over };
