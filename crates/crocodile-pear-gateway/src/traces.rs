@@ -176,11 +176,10 @@ impl Traces {
             Accept::Trusted => trusted,
             Accept::None => false,
         };
-        let named = accepts && scope.field(&crocodile_pear::trace::TRACEPARENT).is_some();
-        if let Some(given) = named.then(|| GivenTrace::read(scope.headers())).flatten() {
+        if let Some(given) = (accepts && scope.traced()).then(|| GivenTrace::read(scope.headers())).flatten() {
             return Trace::of(given);
         }
-        let mut trace = Trace::new(scope.facts().id());
+        let mut trace = Trace::new(*scope.facts().id_digits());
         trace.set_sampled(trace.among(self.share));
         trace
     }

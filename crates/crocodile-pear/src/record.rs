@@ -1,9 +1,11 @@
 //! What happened to one request: the calls that were made for it, each with its moments.
 
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use tokio::time::Instant;
 
 use crate::error::Kind;
@@ -19,13 +21,64 @@ pub struct Record {
     /// What a cache did with the request itself.
     cache: OnceLock<CacheResult>,
     calls: Mutex<Calls>,
+    /// Whether further calls are only counted.
+    full: AtomicBool,
 }
 
 #[derive(Default)]
 struct Calls {
-    kept: Vec<CallRecord>,
+    kept: Kept,
     /// All of them, kept or not.
     number: u64,
+}
+
+/// Mostly there is one call: it needs no list.
+#[derive(Default)]
+enum Kept {
+    #[default]
+    None,
+    One(CallRecord),
+    Several(Vec<CallRecord>),
+}
+
+impl Kept {
+    fn add(&mut self, call: CallRecord) {
+        match self {
+            Kept::None => *self = Kept::One(call),
+            Kept::Several(calls) => calls.push(call),
+            Kept::One(_) => {
+                let first = std::mem::take(self);
+                let mut calls = Vec::with_capacity(4);
+                calls.extend(first.into_one());
+                calls.push(call);
+                *self = Kept::Several(calls);
+            }
+        }
+    }
+
+    fn into_one(self) -> Option<CallRecord> {
+        if let Kept::One(call) = self { Some(call) } else { None }
+    }
+
+    fn all_mut(&mut self) -> &mut [CallRecord] {
+        match self {
+            Kept::None => &mut [],
+            Kept::One(call) => std::slice::from_mut(call),
+            Kept::Several(calls) => calls,
+        }
+    }
+}
+
+impl Deref for Kept {
+    type Target = [CallRecord];
+
+    fn deref(&self) -> &[CallRecord] {
+        match self {
+            Kept::None => &[],
+            Kept::One(call) => std::slice::from_ref(call),
+            Kept::Several(calls) => calls,
+        }
+    }
 }
 
 /// A step of a pipeline that makes calls.
@@ -48,7 +101,7 @@ pub struct CallRecord {
     /// The method.
     pub method: Method,
     /// Path and query, as in [`Call`](crate::upstream::Call).
-    pub target: Box<str>,
+    pub target: String,
     /// Which step made it.
     pub step: Arc<CallingStep>,
     /// 1 for the first attempt, more for retries and hedges.
@@ -58,7 +111,7 @@ pub struct CallRecord {
     /// When there was a connection.
     pub connected: Option<Duration>,
     /// How long the parts of opening the connection took, where one was opened for this call alone.
-    pub opening: Option<Opening>,
+    pub opening: Option<Box<Opening>>,
     /// When the head of the answer was there.
     pub head: Option<Duration>,
     /// When it ended: with the last byte of the answer, with a failure, or because nobody wanted more of it.
@@ -166,7 +219,7 @@ impl CallRecord {
 impl Record {
     /// A record of a request that began at `began`.
     pub fn new(began: Instant) -> Self {
-        Record { began, trace: None, cache: OnceLock::new(), calls: Mutex::default() }
+        Record { began, trace: None, cache: OnceLock::new(), calls: Mutex::default(), full: AtomicBool::new(false) }
     }
 
     /// The same of a request in this trace, which its calls are told.
@@ -204,7 +257,7 @@ impl Record {
 
     /// The calls so far.
     pub fn calls(&self) -> Vec<CallRecord> {
-        self.lock().kept.clone()
+        self.lock().kept.to_vec()
     }
 
     /// Looks at the calls so far, without a copy of them.
@@ -220,18 +273,26 @@ impl Record {
     /// The memory that it takes, about.
     pub fn size(&self) -> usize {
         let calls = self.lock();
-        let targets: usize = calls.kept.iter().map(|call| call.target.len()).sum();
-        size_of::<Self>() + calls.kept.capacity() * size_of::<CallRecord>() + targets
+        let targets: usize = calls.kept.iter().map(|call| call.target.capacity()).sum();
+        let more = if let Kept::Several(more) = &calls.kept { more.capacity() } else { 0 };
+        size_of::<Self>() + more * size_of::<CallRecord>() + targets
     }
 
     /// How many there were, and the slowest.
     pub fn summary(&self) -> Summary {
+        self.look_slowest(|calls, slowest| {
+            let slowest = slowest.and_then(|call| {
+                Some(Slowest { upstream: call.upstream.clone(), server: call.server.clone(), time: call.time()? })
+            });
+            Summary { calls, slowest }
+        })
+    }
+
+    /// Looks at how many there were, and at the slowest that has ended.
+    pub fn look_slowest<T>(&self, look: impl FnOnce(u64, Option<&CallRecord>) -> T) -> T {
         let calls = self.lock();
         let slowest = calls.kept.iter().max_by_key(|call| call.time());
-        let slowest = slowest.and_then(|call| {
-            Some(Slowest { upstream: call.upstream.clone(), server: call.server.clone(), time: call.time()? })
-        });
-        Summary { calls: calls.number, slowest }
+        look(calls.number, slowest.filter(|call| call.ended.is_some()))
     }
 
     /// The calls as sums. Those that were not kept count as answers that took one call.
@@ -239,7 +300,7 @@ impl Record {
         let calls = self.lock();
         let more = calls.number - calls.kept.len() as u64;
         let mut totals = Totals { answers: more, calls: more, ..Totals::default() };
-        for call in &calls.kept {
+        for call in calls.kept.iter() {
             let spared = call.cache.is_some_and(CacheResult::is_spared);
             totals.answers += u64::from(call.attempt == 1);
             totals.calls += u64::from(!spared);
@@ -258,19 +319,18 @@ impl Record {
         let mut calls = self.lock();
         calls.number += 1;
         let at = calls.kept.len();
+        if at + 1 >= MOST {
+            self.full.store(true, Ordering::Relaxed);
+        }
         (at < MOST).then(|| {
-            if at == 0 {
-                // Mostly there is one call: room for four would be a kilobyte to clear out of the caches.
-                calls.kept.reserve_exact(1);
-            }
-            calls.kept.push(call);
+            calls.kept.add(call);
             at
         })
     }
 
     /// Says more of a call that is kept.
     pub(crate) fn revise(&self, at: usize, change: impl FnOnce(&mut CallRecord)) {
-        if let Some(call) = self.lock().kept.get_mut(at) {
+        if let Some(call) = self.lock().kept.all_mut().get_mut(at) {
             change(call);
         }
     }
@@ -299,15 +359,20 @@ impl CallNote {
         CallNote { record: record.clone(), step: step.clone(), attempt: 1, cache: None }
     }
 
-    /// Notes a call that begins at `began`.
-    pub(crate) fn begin(self, place: Place<'_>, method: &Method, target: &str, began: Instant) -> Entry {
+    /// A span for the call, if the request is in a trace. A call that is only counted has none of its own.
+    pub(crate) fn span(&self) -> Option<(&Trace, u64)> {
+        let trace = self.record.trace()?;
+        Some((trace, if self.record.full.load(Ordering::Relaxed) { trace.own() } else { span_id() }))
+    }
+
+    /// Notes a call that begins at `began`, with the span that its server was told.
+    pub(crate) fn begin(self, place: Place<'_>, method: &Method, target: String, began: Instant, span: u64) -> Entry {
         let CallNote { record, step, attempt, cache } = self;
-        let span = record.trace().map_or(0, |_| span_id());
         let at = record.add(CallRecord {
             upstream: place.upstream.clone(),
             server: place.server.cloned(),
             method: method.clone(),
-            target: target.into(),
+            target,
             step,
             attempt,
             began: record.at(began),
@@ -324,7 +389,7 @@ impl CallNote {
             tls: place.tls,
             span,
         });
-        Entry { record, at, span }
+        Entry { record, at }
     }
 }
 
@@ -341,17 +406,9 @@ pub(crate) struct Entry {
     record: Arc<Record>,
     /// Nothing, where it is only counted.
     at: Option<usize>,
-    span: u64,
 }
 
 impl Entry {
-    /// Tells the server which trace the call belongs to, if there is one. Those that are only counted have no span of their own.
-    pub(crate) fn trace(&self, headers: &mut HeaderMap) {
-        if let Some(trace) = self.record.trace() {
-            trace.insert(self.at.map_or(trace.own(), |_| self.span), headers);
-        }
-    }
-
     /// Says more of the call; `change` is given the record to make times of moments.
     pub(crate) fn revise(&self, change: impl FnOnce(&mut CallRecord, &Record)) {
         if let Some(at) = self.at {
@@ -371,7 +428,7 @@ mod tests {
     fn begin(record: &Arc<Record>, server: &str) -> Entry {
         let (upstream, server): (Arc<str>, Arc<str>) = ("shop".into(), server.into());
         let place = Place { upstream: &upstream, server: Some(&server), tls: false };
-        note(record).begin(place, &Method::GET, "/items", Instant::now())
+        note(record).begin(place, &Method::GET, "/items".to_owned(), Instant::now(), 0)
     }
 
     #[test]

@@ -211,6 +211,11 @@ impl Scope {
         self.headers.forwarded()
     }
 
+    /// Whether the client may say to which trace the request belongs: `traceparent` was seen, or nobody has looked.
+    pub fn traced(&self) -> bool {
+        self.headers.traced()
+    }
+
     /// The version of HTTP in which the request came.
     pub fn version(&self) -> Version {
         self.facts.client().map_or(Version::HTTP_11, |client| client.version)
@@ -269,6 +274,11 @@ impl Scope {
     /// The client's body; there once, for the first who asks.
     pub fn take_body(&self) -> Option<Body> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The client's body, while nobody has taken it.
+    pub fn body_mut(&mut self) -> Option<&mut Body> {
+        self.body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
     }
 
     /// Puts the client's body back after it was read.

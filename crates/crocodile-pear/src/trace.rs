@@ -1,6 +1,6 @@
 //! To which trace a request belongs: W3C Trace Context, Level 2.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 
 use http::header::HeaderName;
@@ -63,12 +63,9 @@ impl Trace {
         Trace { id, parent: Some(span), own: span_id(), flags: flags & (SAMPLED | RANDOM), state }
     }
 
-    /// A new one with this id, 32 random hexadecimal digits.
-    pub fn new(id: &str) -> Self {
-        let mut digits = [b'0'; 32];
-        let length = id.len().min(32);
-        digits[..length].copy_from_slice(&id.as_bytes()[..length]);
-        Trace { id: digits, parent: None, own: span_id(), flags: RANDOM, state: None }
+    /// A new one with this id, random hexadecimal digits.
+    pub fn new(id: [u8; 32]) -> Self {
+        Trace { id, parent: None, own: span_id(), flags: RANDOM, state: None }
     }
 
     /// Says whether it is recorded, so that those that are called record it too.
@@ -84,6 +81,11 @@ impl Trace {
     /// Its id, in hexadecimal digits.
     pub fn id(&self) -> &str {
         std::str::from_utf8(&self.id).expect("hexadecimal digits are ASCII")
+    }
+
+    /// The same, as bytes.
+    pub fn digits(&self) -> &[u8; 32] {
+        &self.id
     }
 
     /// The span of the client, where it is the client's trace.
@@ -108,14 +110,7 @@ impl Trace {
 
     /// Puts it into the header fields of a call whose span this is.
     pub fn insert(&self, span: u64, headers: &mut HeaderMap) {
-        let mut text = [b'0'; 55];
-        text[2] = b'-';
-        text[3..35].copy_from_slice(&self.id);
-        text[35] = b'-';
-        text[36..52].copy_from_slice(&hex(span));
-        text[52] = b'-';
-        text[54] = b'0' + self.flags;
-        let value = HeaderValue::from_bytes(&text).expect("hexadecimal digits are ASCII");
+        let value = HeaderValue::from_bytes(&self.text(span)).expect("hexadecimal digits are ASCII");
         headers.insert(TRACEPARENT, value);
         match &self.state {
             Some(state) => drop(headers.insert(TRACESTATE, state.clone())),
@@ -123,24 +118,53 @@ impl Trace {
         }
     }
 
+    /// Writes it as lines of a head; those that stood in `headers` are not sent.
+    pub(crate) fn write(&self, span: u64, headers: &mut HeaderMap, head: &mut Vec<u8>) {
+        if !headers.is_empty() {
+            headers.remove(TRACEPARENT);
+            headers.remove(TRACESTATE);
+        }
+        head.extend_from_slice(b"traceparent: ");
+        head.extend_from_slice(&self.text(span));
+        if let Some(state) = &self.state {
+            head.extend_from_slice(b"\r\ntracestate: ");
+            head.extend_from_slice(state.as_bytes());
+        }
+        head.extend_from_slice(b"\r\n");
+    }
+
+    /// `traceparent` (3.2).
+    fn text(&self, span: u64) -> [u8; 55] {
+        let mut text = [b'0'; 55];
+        text[2] = b'-';
+        text[3..35].copy_from_slice(&self.id);
+        text[35] = b'-';
+        text[36..52].copy_from_slice(&hex(span));
+        text[52] = b'-';
+        text[54] = b'0' + self.flags;
+        text
+    }
+
     /// Whether it is among a share of all traces, told in 2^56: what others that see its id choose too.
     pub fn among(&self, share: u64) -> bool {
-        let last = self.id[18..].iter().fold(0, |number, digit| number << 4 | u64::from(value(*digit).unwrap_or(0)));
-        last < share
+        let (_, last) = self.id.split_last_chunk().expect("it has 32 digits");
+        read_hex(last) & (u64::MAX >> 8) < share
     }
 }
 
 /// An id for a span that nobody else makes.
 pub fn span_id() -> u64 {
     thread_local! {
-        /// A key that no other thread or process has, and how many ids were made with it.
-        static IDS: RefCell<(RandomState, u64)> = RefCell::new((RandomState::new(), 0));
+        /// Begins where no other thread or process does.
+        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(()));
     }
-    IDS.with_borrow_mut(|(key, made)| {
-        *made += 1;
-        // Zero is no id.
-        key.hash_one(*made).max(1)
-    })
+    // SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): no number comes twice.
+    let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    STATE.set(state);
+    let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    // Zero is no id.
+    (mixed ^ mixed >> 31).max(1)
 }
 
 /// A `traceparent` (3.2). What versions to come add behind it is left out.
@@ -173,8 +197,38 @@ fn value(digit: u8) -> Option<u8> {
     }
 }
 
-fn hex(number: u64) -> [u8; 16] {
-    std::array::from_fn(|at| b"0123456789abcdef"[(number >> (4 * (15 - at))) as usize & 15])
+/// The digits of a number.
+pub(crate) fn hex(number: u64) -> [u8; 16] {
+    let mut digits = [0; 16];
+    let (high, low) = digits.split_at_mut(8);
+    high.copy_from_slice(&eight((number >> 32) as u32));
+    low.copy_from_slice(&eight(number as u32));
+    digits
+}
+
+/// Eight digits, all at once.
+fn eight(number: u32) -> [u8; 8] {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // Each half byte into a byte of its own.
+    let mut spread = u64::from(number);
+    spread = (spread << 16 | spread) & 0x0000_ffff_0000_ffff;
+    spread = (spread << 8 | spread) & 0x00ff_00ff_00ff_00ff;
+    spread = (spread << 4 | spread) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Those from 10 on are letters.
+    let letters = (spread + ONES * 6) >> 4 & ONES;
+    (spread + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
+}
+
+/// The number that these digits are, which are known to be some: all at once.
+fn read_hex(digits: &[u8; 16]) -> u64 {
+    const ONES: u128 = 0x0101_0101_0101_0101_0101_0101_0101_0101;
+    let text = u128::from_be_bytes(*digits);
+    // Letters have a bit that digits have not.
+    let mut spread = (text & (ONES * 0x0f)) + (text >> 6 & ONES) * 9;
+    spread = (spread | spread >> 4) & 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff;
+    spread = (spread | spread >> 8) & 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff;
+    spread = (spread | spread >> 16) & 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff;
+    (spread | spread >> 32) as u64
 }
 
 /// `tracestate` in one line (3.3); nothing, where it is not well formed.
@@ -300,11 +354,30 @@ mod tests {
 
     #[test]
     fn a_share_of_the_traces_is_chosen_by_their_ids() {
-        let trace = |id: &str| Trace::new(id);
+        let trace = |id: &str| Trace::new(id.as_bytes().try_into().expect("32 digits"));
         let half = 1 << 55;
         assert!(trace("ffffffffffffffffff7fffffffffffff").among(half));
         assert!(!trace("00000000000000000080000000000000").among(half));
         assert!(!trace(ID).among(0) && trace("ffffffffffffffffffffffffffffffff").among(1 << 56));
+    }
+
+    #[test]
+    fn a_line_of_the_head_takes_the_place_of_a_field() {
+        let state = headers(&[(TRACEPARENT, &format!("00-{ID}-b7ad6b7169203331-01")), (TRACESTATE, "a=1")]);
+        let trace = Trace::of(Given::read(&state).expect("well formed"));
+        let mut sent = headers(&[(TRACEPARENT, "old"), (TRACESTATE, "old=1"), (HeaderName::from_static("x"), "1")]);
+        let mut head = Vec::new();
+        trace.write(0x00f0_67aa_0ba9_02b7, &mut sent, &mut head);
+        let lines = format!("traceparent: 00-{ID}-00f067aa0ba902b7-01\r\ntracestate: a=1\r\n");
+        assert_eq!((head, sent.len()), (lines.into_bytes(), 1));
+    }
+
+    #[test]
+    fn a_number_is_written_in_sixteen_digits() {
+        for number in [0, 1, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, u64::MAX, 0x9a9a_0f0f_a9a9_f0f0] {
+            assert_eq!(hex(number), *format!("{number:016x}").as_bytes());
+            assert_eq!(read_hex(&hex(number)), number);
+        }
     }
 
     #[test]

@@ -69,9 +69,9 @@ use self::eject::Eject;
 use self::exchange::{Exchange, Failure, Origin, Parts};
 use self::health::Health;
 use self::hedge::late;
-use self::moments::{Ended, Moments};
+use self::moments::{Ended, Moments, Said};
 use self::pool::Lease;
-use self::request::Request;
+use self::request::{Noted, Request};
 use self::retry::{Replay, Retry};
 use self::server::{Change, Server, Turn, judge};
 use crate::error::{Error, Kind};
@@ -489,19 +489,23 @@ impl Upstream {
         if let Some(silence) = self.silence {
             clock.hurry(hedge::step(silence, &clock));
         }
-        let exchange = Box::new(self.exchange(at, call, clock)?);
+        let exchange = self.exchange(at, call, clock)?;
         Ok(Ready { exchange, turn, replay, timeouts: own })
     }
 
     /// One attempt of a call, at one of the servers.
-    fn exchange(self: &Arc<Self>, at: usize, mut call: Call, clock: Clock) -> Result<Exchange, Error> {
+    fn exchange(self: &Arc<Self>, at: usize, mut call: Call, clock: Clock) -> Result<Box<Exchange>, Error> {
         let mut moments = Moments::begin();
-        if let Some(note) = call.note.take() {
-            moments.note(note, self, at, &call.method, &call.target);
-            moments.trace(&mut call.headers);
+        let note = call.note.take();
+        let span = note.as_ref().and_then(CallNote::span);
+        let noted = Noted { trace: span, target: note.is_some() };
+        let request = Request::new(&self.servers[at], &mut call, noted);
+        let span = span.map_or(0, |(_, span)| span);
+        if let Some(note) = note {
+            moments.note(note, self, at, Said { method: call.method, target: call.target, span });
         }
-        match Request::new(&self.servers[at], call) {
-            Ok(request) => Ok(Exchange::new(self.clone(), at, request, clock, moments)),
+        match request {
+            Ok(request) => Ok(Box::new(Exchange::new(self.clone(), at, request, clock, moments))),
             Err(error) => {
                 let _ = moments.end(Ended::Failed(error.kind()), Instant::now);
                 Err(error)
@@ -651,7 +655,7 @@ async fn again(
     tokio::time::sleep(wait).await;
     let (at, turn) = upstream.balance.choose(&upstream.servers, replay.tried).ok()?;
     let (call, clock) = replay.next(&upstream.timeouts);
-    let mut next = Box::new(upstream.exchange(at, call, clock).ok()?);
+    let mut next = upstream.exchange(at, call, clock).ok()?;
     match exchange.admission.take() {
         Some(mut admission) => {
             admission.move_to(at, &upstream);

@@ -112,7 +112,7 @@ async fn each_call_of_a_merge_is_there_with_its_server_and_its_moments() {
         assert!(in_order(call), "{call:?}");
         assert_eq!((call.status, call.bytes, call.attempt), (Some(StatusCode::OK), 7, 1));
         assert_eq!((call.step.index, call.reused, call.dropped, call.error), (0, false, false, None));
-        assert!(call.opening.is_some_and(|opening| opening.tls.is_zero()));
+        assert!(call.opening.as_ref().is_some_and(|opening| opening.tls.is_zero()));
     }
     let names: Vec<&str> = calls.iter().map(|call| &*call.step.name).collect();
     assert_eq!(names, ["requests.user", "requests.order", "requests.stock"]);

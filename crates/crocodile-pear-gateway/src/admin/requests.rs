@@ -108,7 +108,7 @@ fn call(call: &CallRecord) -> Value {
         "attempt": call.attempt,
         "began": milliseconds(call.began),
         "connected": call.connected.map(milliseconds),
-        "opening": call.opening.map(|opening| {
+        "opening": call.opening.as_ref().map(|opening| {
             [opening.dns, opening.connect, opening.tls].map(milliseconds)
         }),
         "head": call.head.map(milliseconds),

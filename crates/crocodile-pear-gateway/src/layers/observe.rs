@@ -203,11 +203,11 @@ struct Whole(u64);
 
 /// Notes how large a body is that came whole with its head; few requests have one.
 fn weigh(scope: &mut Scope) {
-    let Some(body) = scope.take_body() else { return };
-    let bytes = if let Body::Bytes(bytes) = &body { bytes.len() } else { 0 };
-    scope.put_body(body);
-    if bytes > 0 {
-        scope.extensions_mut().insert(Whole(bytes as u64));
+    if let Some(Body::Bytes(bytes)) = scope.body_mut()
+        && !bytes.is_empty()
+    {
+        let whole = Whole(bytes.len() as u64);
+        scope.extensions_mut().insert(whole);
     }
 }
 

@@ -161,9 +161,9 @@ type Part = fn(&CallRecord) -> Option<Duration>;
 
 const PARTS: [(&str, Part); 5] = [
     ("wait", |call| Some(call.connected?.saturating_sub(call.began))),
-    ("dns", |call| Some(call.opening?.dns)),
-    ("connect", |call| Some(call.opening?.connect)),
-    ("tls", |call| Some(call.opening?.tls)),
+    ("dns", |call| Some(call.opening.as_ref()?.dns)),
+    ("connect", |call| Some(call.opening.as_ref()?.connect)),
+    ("tls", |call| Some(call.opening.as_ref()?.tls)),
     ("first-byte", |call| Some(call.head?.saturating_sub(call.connected?))),
 ];
 

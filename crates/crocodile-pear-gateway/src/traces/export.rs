@@ -12,7 +12,8 @@ use crocodile_pear::upstream::Remote;
 use http::{HeaderMap, StatusCode};
 use tokio::runtime;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::time::{Instant, sleep};
 
 use super::SpanCounters;
 use super::otlp::{self, Span};
@@ -32,6 +33,9 @@ const BATCH: usize = 512;
 
 /// A batch that is smaller leaves after so long.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// While a batch gathers, the queue is looked at so often: a core that adds a request then need not wake the thread.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// Before a batch is given up, it is sent so often, with pauses that double.
 const ATTEMPTS: u32 = 5;
@@ -127,11 +131,8 @@ impl Exporter {
             let mut batch = Batch::default();
             let end = Instant::now() + PAUSE;
             self.take(first, &mut batch);
-            while batch.spans.len() < BATCH && batch.flushes.is_empty() {
-                match timeout_at(end, self.received.0.recv()).await {
-                    Ok(Some(item)) => self.take(item, &mut batch),
-                    Ok(None) | Err(_) => break,
-                }
+            while self.gather(&mut batch) && Instant::now() < end {
+                sleep(GATHER).await;
             }
             self.send(&batch, &limiter).await;
             for done in batch.flushes {
@@ -139,6 +140,17 @@ impl Exporter {
                 let _ = done.try_send(());
             }
         }
+    }
+
+    /// Takes what there is; whether there is room for more, and more may come.
+    fn gather(&mut self, batch: &mut Batch) -> bool {
+        while batch.spans.len() < BATCH && batch.flushes.is_empty() {
+            match self.received.0.try_recv() {
+                Ok(item) => self.take(item, batch),
+                Err(error) => return error == TryRecvError::Empty,
+            }
+        }
+        false
     }
 
     fn take(&self, item: Item, batch: &mut Batch) {

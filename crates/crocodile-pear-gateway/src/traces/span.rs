@@ -186,7 +186,7 @@ fn client(trace: &Trace, call: &CallRecord, parent: u64, ended: u64, at: &impl F
 fn events(call: &CallRecord, at: &impl Fn(Duration) -> u64) -> Vec<(&'static str, u64)> {
     let mut events = Vec::new();
     if let Some(connected) = call.connected {
-        if let Some(opening) = call.opening {
+        if let Some(opening) = &call.opening {
             let dialled = connected.saturating_sub(opening.tls);
             events.push(("dns", at(dialled.saturating_sub(opening.connect))));
             events.push(("connect", at(dialled)));
@@ -219,7 +219,7 @@ fn span(trace: &Trace, id: u64, began: u64) -> Span {
 
 /// The URL of a call, whose query has its names alone: values may be secrets.
 fn url(call: &CallRecord, server: &str) -> String {
-    let (path, query) = call.target.split_once('?').unwrap_or((&call.target, ""));
+    let (path, query) = call.target.split_once('?').unwrap_or((&*call.target, ""));
     let names = query.split('&').filter(|pair| !pair.is_empty());
     let names: Vec<String> =
         names.map(|pair| format!("{}=REDACTED", pair.split('=').next().unwrap_or_default())).collect();

@@ -15,21 +15,34 @@ use super::name;
 pub struct Headers {
     /// The lines as they came; they have been read once.
     lines: Bytes,
-    /// Whether one of the lines is `Via` or `Max-Forwards`.
-    forwarded: bool,
+    seen: Seen,
     map: OnceLock<HeaderMap>,
+}
+
+/// What was seen of the fields while they were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// `Via` or `Max-Forwards`.
+    pub(super) forwarded: bool,
+    /// `traceparent`, or nobody has looked.
+    pub(super) traced: bool,
 }
 
 impl Headers {
     /// The fields that stand in these lines, each of which has been read.
-    pub(super) fn of_lines(lines: Bytes, forwarded: bool) -> Self {
-        Headers { lines, forwarded, map: OnceLock::new() }
+    pub(super) fn of_lines(lines: Bytes, seen: Seen) -> Self {
+        Headers { lines, seen, map: OnceLock::new() }
     }
 
     /// Whether there is `Via` or `Max-Forwards`: the request may have come through another gateway. Costs no look at the
     /// fields.
     pub fn forwarded(&self) -> bool {
-        self.forwarded
+        self.seen.forwarded
+    }
+
+    /// Whether there may be `traceparent`: the client has a trace. Costs as little.
+    pub fn traced(&self) -> bool {
+        self.seen.traced
     }
 
     /// The fields.
@@ -42,14 +55,7 @@ impl Headers {
         if let Some(map) = self.map.get() {
             return map.get(name).map(HeaderValue::as_bytes);
         }
-        let mut at = 0;
-        while let Ok((Some(field), next)) = line::field(&self.lines, at, LineEnd::Crlf) {
-            if field.name.eq_ignore_ascii_case(name.as_str().as_bytes()) {
-                return Some(field.value);
-            }
-            at = next;
-        }
-        None
+        line::find(&self.lines, name.as_str().as_bytes())
     }
 
     /// The fields, to keep.
@@ -91,7 +97,9 @@ impl DerefMut for Headers {
 impl From<HeaderMap> for Headers {
     fn from(map: HeaderMap) -> Self {
         let forwarded = map.contains_key(VIA) || map.contains_key(MAX_FORWARDS);
-        Headers { lines: Bytes::new(), forwarded, map: map.into() }
+        // Where there is a map, it costs little to look when it matters.
+        let seen = Seen { forwarded, traced: true };
+        Headers { lines: Bytes::new(), seen, map: map.into() }
     }
 }
 
@@ -103,7 +111,8 @@ mod tests {
 
     #[test]
     fn fields_are_there_when_they_are_asked_for() {
-        let mut headers = Headers::of_lines(Bytes::from_static(b"Host: h\r\nx: 1\r\nX: 2\r\nempty:\r\n\r\n"), false);
+        let mut headers =
+            Headers::of_lines(Bytes::from_static(b"Host: h\r\nx: 1\r\nX: 2\r\nempty:\r\n\r\n"), Seen::default());
         assert_eq!(headers.first(&HOST), Some(&b"h"[..]));
         assert!(headers.map.get().is_none() && headers.first(&ACCEPT).is_none());
         assert_eq!(headers.len(), 4);

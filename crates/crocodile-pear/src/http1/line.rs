@@ -79,6 +79,20 @@ pub(super) fn value(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(&[u8], us
     }
 }
 
+/// The first value of a field in lines that have been read before.
+pub(super) fn find<'a>(lines: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut rest = lines;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let (line, next) = rest.split_at(end);
+        if line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name) {
+            let value = &line[name.len() + 1..];
+            return Some(trim(value.strip_suffix(b"\r").unwrap_or(value)));
+        }
+        rest = &next[1..];
+    }
+    None
+}
+
 #[inline]
 fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = value {

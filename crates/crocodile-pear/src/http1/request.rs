@@ -5,6 +5,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode, Version, header};
 
 use super::fields::imitates;
+use super::headers::Seen;
 use super::line::{self, FieldLine, LineEnd, LineFault, is_token};
 use super::{Framing, Headers, Reuse};
 
@@ -206,7 +207,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), Fault> {
     let method = Method::from_bytes(method);
     let method = method.map_err(|_| Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is malformed" })?;
     let keeps = (version == 1 || fields.keeps) && !fields.closes;
-    let mut headers = Headers::of_lines(Bytes::copy_from_slice(&bytes[next..at]), fields.forwarded);
+    let mut headers = Headers::of_lines(Bytes::copy_from_slice(&bytes[next..at]), fields.seen);
     // RFC 9112, 3.2.2: the host of the target counts, whatever Host says.
     if let Some(authority) = authority.filter(|authority| fields.host != Some(authority.as_bytes())) {
         let host = HeaderValue::from_str(authority).map_err(|_| HOST)?;
@@ -240,8 +241,7 @@ struct Fields<'a> {
     upgrades: bool,
     expects: bool,
     trailers: bool,
-    /// There is `Via` or `Max-Forwards`.
-    forwarded: bool,
+    seen: Seen,
 }
 
 impl<'a> Fields<'a> {
@@ -270,8 +270,9 @@ impl<'a> Fields<'a> {
             }
             7 if name.eq_ignore_ascii_case(b"upgrade") => self.upgrades = true,
             6 if name.eq_ignore_ascii_case(b"expect") => self.expects |= value.eq_ignore_ascii_case(b"100-continue"),
-            3 if name.eq_ignore_ascii_case(b"via") => self.forwarded = true,
-            12 if name.eq_ignore_ascii_case(b"max-forwards") => self.forwarded = true,
+            3 if name.eq_ignore_ascii_case(b"via") => self.seen.forwarded = true,
+            12 if name.eq_ignore_ascii_case(b"max-forwards") => self.seen.forwarded = true,
+            11 if name.eq_ignore_ascii_case(b"traceparent") => self.seen.traced = true,
             2 if name.eq_ignore_ascii_case(b"te") => self.trailers |= lists(value, b"trailers"),
             _ => {}
         }

@@ -12,6 +12,7 @@ use http::{HeaderValue, Version};
 use super::Credentials;
 use crate::jq::value::number;
 use crate::jq::{self, Value};
+use crate::trace::hex;
 
 /// Who asked, as the gateway sees them.
 #[derive(Clone, Debug)]
@@ -166,8 +167,12 @@ impl Facts {
 
     /// The request's id, made when it is first asked for: 32 hexadecimal digits, as a trace id has them.
     pub fn id(&self) -> &str {
-        let digits = self.id.get_or_init(make);
-        std::str::from_utf8(digits).expect("hexadecimal digits are ASCII")
+        std::str::from_utf8(self.id_digits()).expect("hexadecimal digits are ASCII")
+    }
+
+    /// The same, as bytes.
+    pub fn id_digits(&self) -> &[u8; 32] {
+        self.id.get_or_init(make)
     }
 
     /// Notes what was found out of the request, for expressions as `$name`.
@@ -211,12 +216,15 @@ thread_local! {
 
 /// An id that nobody else makes, and nobody foresees: a keyed hash of a counter.
 fn make() -> Digits {
-    let number = IDS.with_borrow_mut(|(key, made)| {
-        *made += 1;
-        u128::from(key.hash_one((*made, 0))) << 64 | u128::from(key.hash_one((*made, 1)))
+    let halves = IDS.with_borrow_mut(|(key, made)| {
+        *made += 2;
+        [key.hash_one(*made), key.hash_one(*made + 1)]
     });
-    let digit = |at: usize| b"0123456789abcdef"[(number >> (4 * at)) as usize & 15];
-    std::array::from_fn(digit)
+    let mut digits = [0; 32];
+    for (place, half) in digits.as_chunks_mut().0.iter_mut().zip(halves) {
+        *place = hex(half);
+    }
+    digits
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::problem::Problems;
 use crate::record::{CacheResult, CallNote, Place};
 use crate::scope::Scope;
 use crate::spec::Located;
+use crate::trace::span_id;
 
 /// The cache of an upstream.
 pub struct Cached {
@@ -242,7 +243,7 @@ fn serve(
     match cached.cache.look(question) {
         (Reply::Answer(answer, entry), behind) => {
             if let Some(note) = call.note.take() {
-                upstream.note_answer(note, &call.method, &call.target, &answer, Instant::now());
+                upstream.note_answer(note, &call.method, call.target.clone(), &answer, Instant::now());
             }
             if let Some(errand) = behind {
                 let headers = call.headers.clone();
@@ -276,7 +277,7 @@ async fn fetch(
     match cached.cache.fetch(errand, headers, deadline, Box::new(fetch)).await {
         Ok((answer, entry)) => {
             if let Some((note, method, target, began)) = unmade {
-                upstream.note_answer(note, &method, &target, &answer, began);
+                upstream.note_answer(note, &method, target, &answer, began);
             }
             keeping.note_kept(&answer, entry.as_deref());
             keeping.leave(&cached.cache, shelved, entry);
@@ -354,11 +355,12 @@ impl Cached {
 
 impl Upstream {
     /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
-    fn note_answer(&self, note: CallNote, method: &Method, target: &str, answer: &Answer, began: Instant) {
+    fn note_answer(&self, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
         let Some(result) = status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
         let place = Place { upstream: &self.name, server: None, tls: false };
+        let span = note.record.trace().map_or(0, |_| span_id());
         let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
-        note.begin(place, method, target, began).revise(|call, record| {
+        note.begin(place, method, target, began, span).revise(|call, record| {
             let now = Some(record.at(Instant::now()));
             (call.head, call.ended, call.status, call.bytes) = (now, now, Some(answer.status), bytes);
             call.cache = Some(result);

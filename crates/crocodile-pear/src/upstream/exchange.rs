@@ -147,8 +147,8 @@ impl Exchange {
     ///
     /// # Errors
     /// A shared connection may have ended by now.
-    pub(super) fn attach(&mut self, lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
-        let opening = if let Lease::Own(own) = &lease { own.opening } else { None };
+    pub(super) fn attach(&mut self, mut lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
+        let opening = if let Lease::Own(own) = &mut lease { own.opening.take() } else { None };
         if let Some(waited) = self.moments.connect(now, origin == Origin::Kept, opening) {
             self.upstream.waits.count(waited);
         }

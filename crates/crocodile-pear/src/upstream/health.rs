@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use super::clock::Clock;
 use super::exchange::Exchange;
 use super::moments::Moments;
-use super::request::Request;
+use super::request::{Noted, Request};
 use super::server::Change;
 use super::{Call, Timeouts, Upstream, attempt};
 use crate::problem::Problems;
@@ -124,8 +124,8 @@ async fn watch(upstream: Arc<Upstream>, at: usize, rules: Arc<HealthSpec>) {
 async fn check(upstream: &Arc<Upstream>, at: usize, rules: &HealthSpec) -> bool {
     let limit = Timeout::After(rules.timeout);
     let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
-    let call = Call::get(rules.path.value.clone());
-    let Ok(request) = Request::new(&upstream.servers[at], call) else { return false };
+    let mut call = Call::get(rules.path.value.clone());
+    let Ok(request) = Request::new(&upstream.servers[at], &mut call, Noted::default()) else { return false };
     let (clock, moments) = (Clock::new(&timeouts, None), Moments::of_check());
     let mut exchange = Box::new(Exchange::new(upstream.clone(), at, request, clock, moments));
     // The body is dropped. Unless it is short, the connection is closed with it.

@@ -124,7 +124,7 @@ async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Rep
         return None;
     }
     let (call, clock) = replay.next(&upstream.timeouts);
-    let mut exchange = Box::new(upstream.exchange(at, call, clock).ok()?);
+    let mut exchange = upstream.exchange(at, call, clock).ok()?;
     exchange.admit(Timeout::After(Duration::ZERO)).await.ok()?;
     Some(Rival { exchange, turn })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use tokio::time::Instant;
 
 use super::Upstream;
@@ -15,7 +15,7 @@ pub(super) struct Moments {
     /// When it might be in flight.
     admitted: Instant,
     connected: Option<Instant>,
-    opening: Option<Opening>,
+    opening: Option<Box<Opening>>,
     reused: bool,
     head: Option<Instant>,
     status: Option<StatusCode>,
@@ -26,6 +26,14 @@ pub(super) struct Moments {
     /// Whether it is a call, and no check of a server's health.
     counts: bool,
     entry: Option<Entry>,
+}
+
+/// What a call says to its server.
+pub(super) struct Said {
+    pub(super) method: Method,
+    pub(super) target: String,
+    /// Its span in the trace of the request.
+    pub(super) span: u64,
 }
 
 /// How a call to a server ended, as it is counted.
@@ -73,15 +81,11 @@ impl Moments {
     }
 
     /// Keeps them in a record.
-    pub(super) fn note(&mut self, note: CallNote, upstream: &Upstream, at: usize, method: &Method, target: &str) {
+    pub(super) fn note(&mut self, note: CallNote, upstream: &Upstream, at: usize, said: Said) {
         let server = &upstream.servers[at];
         let place = Place { upstream: &upstream.name, server: Some(&server.address), tls: server.connector.has_tls() };
-        self.entry = Some(note.begin(place, method, target, self.began));
-    }
-
-    /// Tells the server which trace it belongs to.
-    pub(super) fn trace(&self, headers: &mut HeaderMap) {
-        self.entry.iter().for_each(|entry| entry.trace(headers));
+        let Said { method, target, span } = said;
+        self.entry = Some(note.begin(place, &method, target, self.began, span));
     }
 
     /// When it might be in flight.
@@ -95,7 +99,7 @@ impl Moments {
     }
 
     /// It has a connection: how long it waited for that, if it did.
-    pub(super) fn connect(&mut self, at: Instant, reused: bool, opening: Option<Opening>) -> Option<Duration> {
+    pub(super) fn connect(&mut self, at: Instant, reused: bool, opening: Option<Box<Opening>>) -> Option<Duration> {
         (self.connected, self.reused, self.opening) = (Some(at), reused, opening);
         Some(at.saturating_duration_since(self.began)).filter(|waited| self.counts && !waited.is_zero())
     }
@@ -117,7 +121,7 @@ impl Moments {
         if !self.over
             && let Some(entry) = &self.entry
         {
-            entry.revise(|call, record| self.write(call, record));
+            entry.revise(|call, record| self.write(call, record, None));
         }
     }
 
@@ -130,10 +134,11 @@ impl Moments {
             (Ended::Dropped, Some((kind, at))) => (Ended::Failed(kind), at),
             _ => (how, at()),
         };
+        let time = at.saturating_duration_since(self.began);
         if let Some(entry) = self.entry.take() {
             entry.revise(|call, record| {
-                self.write(call, record);
-                call.ended = Some(record.at(at));
+                call.ended = Some(call.began + time);
+                self.write(call, record, Some(at));
                 match how {
                     Ended::Whole => {}
                     Ended::Failed(kind) => call.error = Some(kind),
@@ -146,13 +151,18 @@ impl Moments {
             (_, Some(status)) => CallEnd::Answered(status),
             (_, None) => CallEnd::Dropped,
         };
-        self.counts.then(|| (end, at.saturating_duration_since(self.began)))
+        self.counts.then_some((end, time))
     }
 
-    fn write(&self, call: &mut CallRecord, record: &Record) {
-        call.connected = self.connected.map(|at| record.at(at));
-        call.head = self.head.map(|at| record.at(at));
-        (call.opening, call.reused) = (self.opening, self.reused);
+    /// `ended`: when it ended, if it has. Mostly its connection was there when it began, and its answer came whole with its head.
+    fn write(&self, call: &mut CallRecord, record: &Record, ended: Option<Instant>) {
+        let since = |at: Instant| match at {
+            at if at == self.began => call.began,
+            at if Some(at) == ended => call.ended.unwrap_or_default(),
+            at => record.at(at),
+        };
+        (call.connected, call.head) = (self.connected.map(since), self.head.map(since));
+        (call.opening, call.reused) = (self.opening.clone(), self.reused);
         (call.status, call.bytes) = (self.status, self.bytes);
         if call.cache == Some(CacheResult::Miss) && self.status == Some(StatusCode::NOT_MODIFIED) {
             call.cache = Some(CacheResult::Revalidated);

@@ -122,7 +122,7 @@ pub(super) struct OwnConnection {
     /// Dropped after the connection is back in the pool.
     permit: Option<OwnedSemaphorePermit>,
     /// What opening it took, if that was for this call.
-    pub(super) opening: Option<Opening>,
+    pub(super) opening: Option<Box<Opening>>,
 }
 
 /// A connection, in use or idle.
@@ -391,7 +391,7 @@ pub(super) async fn open_alone(upstream: &Arc<Upstream>, at: usize, limit: Timeo
     let changes = pool.changes();
     let (io, opening) = goal.connect(rest(limit, since), Offer::Http1).await?;
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
-    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(opening) }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), Origin::Fresh))
 }
 
 async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> Result<(Lease, Origin), Error> {
@@ -414,7 +414,7 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
         None => goal.connect(rest(limit, since), Offer::All).await?,
     };
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
-    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(opening) }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), Origin::Fresh))
 }
 
 /// Where connections may be shared, calls without one wait for one attempt together.

@@ -20,6 +20,7 @@ use crate::format::json;
 use crate::http1::answer::Asked;
 use crate::http1::fields::rebuilt;
 use crate::http1::write;
+use crate::trace::Trace;
 use crate::via;
 
 thread_local! {
@@ -64,6 +65,15 @@ struct Link {
     upgrade: Option<Arc<Upgrade>>,
     /// Whether trailers are taken.
     trailers: bool,
+}
+
+/// What is noted of a request.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Noted<'a> {
+    /// Its trace, and its span there.
+    pub(super) trace: Option<(&'a Trace, u64)>,
+    /// Whether its target is wanted afterwards.
+    pub(super) target: bool,
 }
 
 /// A piece of a body, for a connection that has framing of its own.
@@ -125,9 +135,11 @@ pub(super) enum Sent {
 impl Request {
     /// # Errors
     /// `BadRequest` for what cannot be said in HTTP/1.1.
-    pub(super) fn new(server: &Server, mut call: Call) -> Result<Self, Error> {
-        check(&call)?;
-        let (body, stream, json) = match call.body {
+    ///
+    /// What is needed is taken out of the call. Where it is noted, its method and its target stay there.
+    pub(super) fn new(server: &Server, call: &mut Call, noted: Noted<'_>) -> Result<Self, Error> {
+        check(call)?;
+        let (body, stream, json) = match call.body.take() {
             None => (Bytes::new(), None, false),
             Some(Body::Bytes(bytes)) => (bytes, None, false),
             Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
@@ -147,12 +159,20 @@ impl Request {
             asked: if call.method == Method::HEAD { Asked::Head } else { Asked::Other },
             idempotent: call.method.is_idempotent(),
         };
-        let (passage, events) = (call.passage, call.events);
+        let (passage, events) = (std::mem::take(&mut call.passage), call.events);
         let once = stream.is_some() || passage.upgrade.is_some();
         let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
-        let Call { method: verb, target, headers, root, host, received, .. } = call;
         let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers };
-        let parts = Parts { method: verb, target, headers, root, length, host, link, received };
+        let mut parts = Parts {
+            method: call.method.clone(),
+            target: std::mem::take(&mut call.target),
+            headers: std::mem::take(&mut call.headers),
+            root: call.root,
+            length,
+            host: call.host.take(),
+            link,
+            received: call.received,
+        };
         let out = Out { data: body.clone(), ..Out::default() };
         let head = Bytes::new();
         let mut request = Request {
@@ -170,15 +190,26 @@ impl Request {
         };
         match server.shares() {
             // Where there is no choice, the head is bytes from the start: they are smaller.
-            false => request.head = parts.write(server),
-            true => request.parts = Some(Box::new(parts)),
+            false => {
+                request.head = parts.write_traced(server, noted.trace);
+                call.target = parts.target;
+            }
+            true => {
+                if let Some((trace, span)) = noted.trace {
+                    trace.insert(span, &mut parts.headers);
+                }
+                if noted.target {
+                    call.target.clone_from(&parts.target);
+                }
+                request.parts = Some(Box::new(parts));
+            }
         }
         Ok(request)
     }
 
     /// Gets ready for HTTP/1.1.
     pub(super) fn write_head(&mut self, server: &Server) {
-        if let Some(parts) = self.parts.as_ref().filter(|_| self.head.is_empty()) {
+        if let Some(parts) = self.parts.as_mut().filter(|_| self.head.is_empty()) {
             self.head = parts.write(server);
         }
     }
@@ -329,10 +360,18 @@ impl Parts {
         self.host.as_ref().map_or(server.host.as_bytes(), HeaderValue::as_bytes)
     }
 
-    fn write(&self, server: &Server) -> Bytes {
+    fn write(&mut self, server: &Server) -> Bytes {
+        self.write_traced(server, None)
+    }
+
+    /// The same with a span that the server is told: it need not become a field first.
+    fn write_traced(&mut self, server: &Server, trace: Option<(&Trace, u64)>) -> Bytes {
         SCRATCH.with_borrow_mut(|out| {
             out.clear();
             write_line(out, &self.method, [self.base(server), &self.target], self.host(server));
+            if let Some((trace, span)) = trace {
+                trace.write(span, &mut self.headers, out);
+            }
             write_fields(out, &self.headers);
             self.link.write(out);
             out.extend_from_slice(b"via: ");
