@@ -65,6 +65,11 @@ impl Stamp {
         std::str::from_utf8(&self.rfc3339).unwrap_or_default()
     }
 
+    /// The same, as bytes.
+    pub fn rfc3339_digits(&self) -> &[u8] {
+        &self.rfc3339
+    }
+
     /// As the NCSA's common log format has it.
     pub fn common(&self) -> &str {
         std::str::from_utf8(&self.common).unwrap_or_default()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crocodile_pear::error::Error;
 use crocodile_pear::jq::value::{as_object, number};
 use crocodile_pear::jq::{self, Filter, Value, as_str};
-use crocodile_pear::record::Summary;
+use crocodile_pear::record::{Record, Summary};
 use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::template::scalar;
 use crocodile_pear::trace::Trace;
@@ -59,6 +59,11 @@ impl<'a> Entry<'a> {
     /// Its id.
     pub fn id(&self) -> &'a str {
         self.scope.facts().id()
+    }
+
+    /// The same, as bytes.
+    pub fn id_digits(&self) -> &'a [u8] {
+        self.scope.facts().id_digits()
     }
 
     /// Who asked.
@@ -127,6 +132,11 @@ impl<'a> Entry<'a> {
         let claims = as_object(self.scope.facts().found("claims")?)?;
         let claim = |name: &str| claims.iter().find(|(known, _)| as_str(known) == Some(name)).map(|(_, value)| value);
         scalar(claim("sub").or_else(|| claim("subject"))?)
+    }
+
+    /// What happened to it.
+    pub fn record(&self) -> Option<&'a Record> {
+        self.scope.record().map(|record| &**record)
     }
 
     /// The calls that were made for it.

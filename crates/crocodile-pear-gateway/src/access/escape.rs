@@ -24,8 +24,8 @@ fn hex(bytes: &[u8], harmful: impl Fn(u8) -> bool, line: &mut Vec<u8>) {
 /// As a JSON string, with its quotes. What is not UTF-8 becomes U+FFFD.
 pub fn json(bytes: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
-    if bytes.is_ascii() {
-        json_ascii(bytes, line);
+    if is_plain(bytes) {
+        line.extend_from_slice(bytes);
     } else {
         bytes.utf8_chunks().for_each(|chunk| {
             json_ascii(chunk.valid().as_bytes(), line);
@@ -35,6 +35,26 @@ pub fn json(bytes: &[u8], line: &mut Vec<u8>) {
         });
     }
     line.push(b'"');
+}
+
+/// Whether there is nothing to escape: printable ASCII without `"` and `\`. Eight bytes are looked at at once.
+fn is_plain(bytes: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The high bit of each byte that is harmful; behind such a byte others may be marked, too.
+    let marks = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let is = |byte: u8| {
+            let zero = word ^ (ONES * u64::from(byte));
+            zero.wrapping_sub(ONES) & !zero
+        };
+        (word | control | is(b'"') | is(b'\\') | is(0x7f)) & HIGH
+    };
+    match bytes.last_chunk() {
+        Some(last) => bytes.as_chunks().0.iter().fold(marks(last), |seen, word| seen | marks(word)) == 0,
+        None => bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')),
+    }
 }
 
 /// Text that is UTF-8.
