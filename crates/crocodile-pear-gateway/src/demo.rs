@@ -2,6 +2,7 @@
 
 mod page;
 mod picture;
+pub mod postgres;
 mod press;
 mod prose;
 mod reply;

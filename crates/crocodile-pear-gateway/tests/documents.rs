@@ -4,6 +4,8 @@
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
+// What a test skips it prints.
+#![allow(clippy::print_stdout)]
 
 #[path = "documents/examples.rs"]
 mod examples;

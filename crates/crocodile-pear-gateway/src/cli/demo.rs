@@ -1,5 +1,7 @@
 //! `demo`: example endpoints over built-in example upstreams.
 
+mod items;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
@@ -7,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use crocodile_pear::spec::Node;
 
 use super::{compile, run};
@@ -24,7 +26,10 @@ const CONFIG: &str = include_str!("../../../../examples/demo.yaml");
 const UPSTREAMS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9000);
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Demo {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Where the gateway listens.
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
@@ -40,8 +45,17 @@ pub struct Demo {
     cases: usize,
 }
 
+#[derive(Subcommand)]
+enum Other {
+    /// Serve an API on a table of PostgreSQL, which is started in a temporary folder and removed at the end.
+    Items(items::Items),
+}
+
 impl Demo {
     pub fn execute(self) -> ExitCode {
+        if let Some(Other::Items(items)) = self.other {
+            return items.execute();
+        }
         let upstreams = match self.upstreams() {
             Ok(upstreams) => upstreams,
             Err(error) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::page::{agrees, commands};
 use crate::root;
-use crate::stage::{Demo, Served, shell};
+use crate::stage::{Demo, Served, postgres, shell};
 
 /// Where the demo's gateway and its example upstreams are, and where examples listen.
 const DEMO: (&str, &str) = ("127.0.0.1:8080", "127.0.0.1:9000");
@@ -46,6 +46,27 @@ fn every_example_answers_as_its_head_says() {
             );
         }
     }
+}
+
+#[test]
+fn the_items_answer_as_their_head_says_and_leave_nothing_behind() {
+    // Where there is no PostgreSQL, this says so.
+    if postgres().is_none() {
+        return;
+    }
+    let text = fs::read_to_string(root().join("examples/items/items.yaml")).unwrap();
+    let served = Served::begin(&["demo", "items", "--listen", "127.0.0.1:0"], &[], &std::env::temp_dir());
+    let address = served.address("listening on http://");
+    let folder = std::env::temp_dir().join(format!("crocodile-pear-postgres-{}-0", served.id()));
+    served.line("Ctrl-C stops");
+    assert!(folder.exists(), "{}", folder.display());
+    for command in commands(&tried(&text)) {
+        let told = shell(&command.line.replace(GATEWAY, &address), &root());
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(agrees(&told, &command.output), "`{}` says\n{told}\nand should say\n{}", command.line, command.output);
+    }
+    drop(served);
+    assert!(!folder.exists(), "{} is left", folder.display());
 }
 
 /// The commands of an example's head: comments that begin with `# $ ` and what follows.

@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crocodile_pear_gateway::demo::postgres::Postgres;
+
 use crate::page::{self, Block, Command, agrees, blocks};
 use crate::root;
-use crate::stage::{Demo, Served, shell};
+use crate::stage::{Demo, Served, postgres, shell};
 
 /// Where the documents say that things are. On a page, the demo is at the first two, the page's own gateway
 /// at the others.
@@ -15,6 +17,9 @@ const DEMO: &str = "127.0.0.1:8080";
 const UPSTREAMS: &str = "127.0.0.1:9000";
 const GATEWAY: &str = "127.0.0.1:8081";
 const ADMIN: &str = "127.0.0.1:9090";
+
+/// A database with this name is really there, where PostgreSQL is installed; a page that names it is left out elsewhere.
+const DATABASE: &str = "127.0.0.1:5432/items";
 
 /// The name under which pages save the configuration that they show.
 const CONFIG: &str = "crocodile-pear.yaml";
@@ -35,6 +40,7 @@ struct Page<'a> {
     path: &'a Path,
     demo: &'a Demo,
     folder: PathBuf,
+    database: Option<Postgres>,
     /// The gateway with the configuration shown last.
     served: OnceLock<Gateway>,
 }
@@ -50,12 +56,18 @@ impl<'a> Page<'a> {
         let name = path.file_stem().unwrap();
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(name);
         fs::create_dir_all(&folder).unwrap();
-        Page { path, demo, folder, served: OnceLock::new() }
+        Page { path, demo, folder, database: None, served: OnceLock::new() }
     }
 
     fn wrong(mut self) -> Vec<String> {
         let text = fs::read_to_string(self.path).unwrap();
         let mut wrong = links(self.path, &text);
+        if text.contains(DATABASE) {
+            self.database = postgres();
+            if self.database.is_none() {
+                return wrong;
+            }
+        }
         for block in blocks(&text) {
             if let Err(problem) = self.try_block(&block) {
                 wrong.push(format!("{}:{}: {problem}", self.path.display(), block.line));
@@ -106,7 +118,8 @@ impl<'a> Page<'a> {
 
     /// The text with the addresses where things are now.
     fn placed(&self, text: &str) -> String {
-        let mut text = text.replace(DEMO, &self.demo.gateway).replace(UPSTREAMS, &self.demo.upstreams);
+        let text = text.replace(DEMO, &self.demo.gateway).replace(UPSTREAMS, &self.demo.upstreams);
+        let mut text = self.with_database(text);
         if text.contains(GATEWAY) || text.contains(ADMIN) {
             let gateway = self.served.get_or_init(|| self.serve());
             text = text.replace(GATEWAY, &gateway.address);
@@ -115,11 +128,17 @@ impl<'a> Page<'a> {
         text
     }
 
+    fn with_database(&self, text: String) -> String {
+        let Some(database) = &self.database else { return text };
+        text.replace(DATABASE, &format!("127.0.0.1:{}/postgres", database.port()))
+    }
+
     /// Serves the configuration shown last, with the demo's upstreams and on free ports.
     fn serve(&self) -> Gateway {
         let text = fs::read_to_string(self.folder.join(CONFIG)).unwrap();
         let free = |text: String, address| text.replace(address, "127.0.0.1:0");
         let placed = free(free(text, GATEWAY), ADMIN).replace(UPSTREAMS, &self.demo.upstreams);
+        let placed = self.with_database(placed);
         fs::write(self.folder.join("served.yaml"), &placed).unwrap();
         let served = Served::begin(&["run", "served.yaml"], &[], &self.folder);
         let admin = placed.contains("admin:").then(|| served.address("health and metrics on http://"));

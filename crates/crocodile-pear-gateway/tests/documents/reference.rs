@@ -83,7 +83,8 @@ const KINDS: [Kind; 19] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 8] = ["init", "run", "check", "explain", "probe", "events postgres", "schema", "demo"];
+const COMMANDS: [&str; 9] =
+    ["init", "run", "check", "explain", "probe", "events postgres", "schema", "demo", "demo items"];
 
 /// The whole page.
 pub fn write(schema: &Json) -> String {

@@ -5,12 +5,18 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};
+use rustix::process::{Pid, Signal, kill_process};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_crocodile-pear");
 
 /// Longer than any start, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that is told to stop has this long.
+const STOP: Duration = Duration::from_secs(5);
 
 /// What is kept of a log: its start, where the addresses are.
 const LINES: usize = 1000;
@@ -32,6 +38,11 @@ impl Served {
         // It reads on when nobody listens any more, and drops what it cannot keep: a full pipe would stop the process.
         thread::spawn(move || told.lines().map_while(Result::ok).for_each(|line| drop(sender.try_send(line))));
         Served { process, lines }
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// The next line with `words` in what it says.
@@ -57,6 +68,12 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
+        // What it has started itself ends with it.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let begun = Instant::now();
+        while begun.elapsed() < STOP && matches!(self.process.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -97,4 +114,17 @@ pub fn shell(line: &str, folder: &Path) -> Output {
     // Help is wrapped for the reader of the reference, not for this terminal.
     command.env_remove("COLUMNS");
     command.stdin(Stdio::null()).output().unwrap()
+}
+
+/// A PostgreSQL for a page or an example that needs one; nothing, where none is installed.
+pub fn postgres() -> Option<Postgres> {
+    match Postgres::start(&["fsync=off", "max_connections=50", "log_min_messages=fatal"]) {
+        Ok(postgres) => Some(postgres),
+        Err(Failure::Failed(why)) => panic!("PostgreSQL does not start: {why}"),
+        Err(Failure::Missing) => {
+            println!("skipped: install postgresql to try what needs it");
+            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+            None
+        }
+    }
 }

@@ -1,0 +1,219 @@
+//! A PostgreSQL server for the time of a demo, a test or a bench: in a folder of its own, on a free port, gone at the end.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+/// Longer than a server takes to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where Debian has the programs of the server, which are not in `PATH`.
+const DEBIAN: &str = "/usr/lib/postgresql";
+
+/// Whom the server knows: nobody is asked for a password, and only this machine can connect.
+const USER: &str = "postgres";
+
+/// Why there is none.
+#[derive(Debug)]
+pub enum Failure {
+    /// No server is installed.
+    Missing,
+    /// It does not start.
+    Failed(String),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Failed(error.to_string())
+    }
+}
+
+/// A running server; dropped, it is stopped and its folder removed.
+pub struct Postgres {
+    port: u16,
+    programs: PathBuf,
+    folder: Folder,
+    settings: Vec<String>,
+    server: Child,
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Postgres {
+    /// Starts one with these settings, like `fsync=off`.
+    pub fn start(settings: &[&str]) -> Result<Self, Failure> {
+        let programs = programs().ok_or(Failure::Missing)?;
+        let folder = folder()?;
+        let made = own(&programs.join("initdb"))?
+            .args(["-A", "trust", "-N", "-U", USER, "-E", "UTF8", "--locale", "C", "-D"])
+            .arg(folder.0.join("data"))
+            .output()?;
+        succeeded(&made)?;
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let port = free_port()?;
+        let server = launch(&programs, &folder, port, &settings)?;
+        let mut postgres = Postgres { port, programs, folder, settings, server };
+        postgres.ready()?;
+        Ok(postgres)
+    }
+
+    /// Where it is, as clients write it.
+    pub fn url(&self) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The number of its first process.
+    pub fn id(&self) -> u32 {
+        self.server.id()
+    }
+
+    /// Where files may be that the server reads.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// Runs statements, with `psql`; what they say, row by row.
+    pub fn run(&self, sql: &str) -> Result<String, Failure> {
+        let told = Command::new(self.programs.join("psql"))
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url()])
+            .stdin(Stdio::null())
+            .output()?;
+        succeeded(&told)?;
+        Ok(String::from_utf8_lossy(&told.stdout).trim_end().to_owned())
+    }
+
+    /// Ends it at once, as a crash would. Its data stay.
+    pub fn kill(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.server), Signal::CONT);
+        let _ = kill_process(Pid::from_child(&self.server), Signal::QUIT);
+        let _ = self.server.wait();
+    }
+
+    /// Starts it again after `kill`, at the same port or at another.
+    pub fn restart(&mut self, port: u16) -> Result<(), Failure> {
+        self.port = port;
+        self.server = launch(&self.programs, &self.folder, port, &self.settings)?;
+        self.ready()
+    }
+
+    fn ready(&mut self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let status = self.folder.0.join("data/postmaster.pid");
+        // The last line of its file says so.
+        while !fs::read_to_string(&status).is_ok_and(|text| text.trim_end().ends_with("ready")) {
+            if let Some(status) = self.server.try_wait()? {
+                let log = fs::read_to_string(self.folder.0.join("log")).unwrap_or_default();
+                return Err(Failure::Failed(format!("{status}\n{}", log.trim_end())));
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(Failure::Failed(format!("not ready after {PATIENCE:?}")));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+fn launch(programs: &Path, folder: &Folder, port: u16, settings: &[String]) -> Result<Child, Failure> {
+    // What the server before this one has left would say that this one is ready.
+    let _ = fs::remove_file(folder.0.join("data/postmaster.pid"));
+    let log = fs::File::options().create(true).append(true).open(folder.0.join("log"))?;
+    let mut command = own(&programs.join("postgres"))?;
+    command.arg("-D").arg(folder.0.join("data")).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+    command.arg("-c").arg(format!("unix_socket_directories={}", folder.0.display()));
+    for setting in settings {
+        command.args(["-c", setting]);
+    }
+    // Ctrl-C in a terminal is for the program that started it, which stops it last.
+    command.process_group(0);
+    Ok(command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?)
+}
+
+fn succeeded(told: &Output) -> Result<(), Failure> {
+    match told.status.success() {
+        true => Ok(()),
+        false => Err(Failure::Failed(String::from_utf8_lossy(&told.stderr).trim_end().to_owned())),
+    }
+}
+
+/// The folder with the programs of the server.
+pub fn programs() -> Option<PathBuf> {
+    let here = |folder: &PathBuf| ["initdb", "postgres", "psql"].iter().all(|name| folder.join(name).exists());
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let told = Command::new("pg_config").arg("--bindir").output().ok();
+    let told = told.map(|told| PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()));
+    let mut versions: Vec<PathBuf> = fs::read_dir(DEBIAN)
+        .map(|folders| folders.filter_map(|folder| Some(folder.ok()?.path().join("bin"))).collect())
+        .unwrap_or_default();
+    versions.sort();
+    std::env::split_paths(&paths).chain(told).chain(versions.into_iter().rev()).find(here)
+}
+
+/// A program that runs as somebody else than root, who may not start it.
+fn own(program: &Path) -> io::Result<Command> {
+    let mut command = Command::new(program);
+    if let Some((user, group)) = other()? {
+        command.uid(user).gid(group);
+    }
+    // Where it may be: not the folder of root.
+    command.current_dir("/");
+    Ok(command)
+}
+
+/// Somebody else, if this is root.
+fn other() -> io::Result<Option<(u32, u32)>> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let users = fs::read_to_string("/etc/passwd")?;
+    let find = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2).map(str::parse);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
+    };
+    Ok(find("postgres").or_else(|| find("nobody")))
+}
+
+/// A folder that the server may write to, and nobody else may read.
+fn folder() -> io::Result<Folder> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("crocodile-pear-postgres-{}-{number}", std::process::id()));
+    fs::create_dir(&folder)?;
+    let folder = Folder(folder);
+    if let Some((user, group)) = other()? {
+        chown(&folder.0, Some(user), Some(group))?;
+    }
+    Ok(folder)
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
