@@ -7,6 +7,7 @@ mod details;
 mod expected;
 mod fifteen;
 mod hold;
+mod items;
 mod keepalive;
 mod load;
 mod peers;
@@ -64,6 +65,8 @@ enum Bench {
     Wide(wide::Options),
     /// Source C: cold and kept connections over a link of 15 ms
     Keepalive(keepalive::Options),
+    /// Source E: a REST API on PostgreSQL under up to 1,000 clients, beside pgbench, fastify and Go, with pictures
+    Items(items::Options),
     /// The servers of `rc10k`
     #[command(hide = true)]
     Hold(hold::Options),
@@ -104,6 +107,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Rc10k(options) => rc10k::run(options).await,
         Bench::Wide(options) => wide::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,
+        Bench::Items(options) => items::run(options).await,
         Bench::Hold(options) => hold::run(options).await,
     }
 }

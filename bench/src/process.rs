@@ -81,13 +81,7 @@ impl Process {
 
     /// CPU time in user and kernel mode, of the process and its children, all threads.
     pub fn cpu(&self) -> Result<Duration> {
-        let mut ticks = 0;
-        for id in family(self.child.id())? {
-            let stat = stat(id)?;
-            // Fields 14 and 15 of proc(5); the third is the first after the name.
-            ticks += stat[11].parse::<u32>()? + stat[12].parse::<u32>()?;
-        }
-        Ok(TICK * ticks)
+        cpu(self.child.id())
     }
 
     /// The most memory that was ever resident, in bytes, summed over the process and its children.
@@ -100,6 +94,20 @@ impl Process {
         }
         Ok(kibibytes << 10)
     }
+}
+
+/// CPU time in user and kernel mode, of this process and its children, all threads.
+pub fn cpu(id: u32) -> Result<Duration> {
+    let mut ticks = 0;
+    for id in family(id)? {
+        // A child may end while they are added up.
+        let Ok(stat) = stat(id) else { continue };
+        // Fields 14 to 17 of proc(5), the last two of children that have ended; the third is the first after the name.
+        for field in &stat[11..15] {
+            ticks += field.parse::<u32>()?;
+        }
+    }
+    Ok(TICK * ticks)
 }
 
 /// What a process has at a moment.
@@ -156,7 +164,7 @@ pub fn stop(child: &mut Child) {
 }
 
 /// A process and its children.
-fn family(own: u32) -> Result<Vec<u32>> {
+pub fn family(own: u32) -> Result<Vec<u32>> {
     let mut family = vec![own];
     for entry in fs::read_dir("/proc")? {
         let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

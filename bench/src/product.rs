@@ -188,3 +188,63 @@ endpoints:
 "
     )
 }
+
+/// Source E's API: five calls on one table.
+pub fn items(listen: SocketAddr, admin: SocketAddr, url: &str, connections: u32) -> String {
+    format!(
+        "\
+listen: {listen}
+admin: {admin}
+databases:
+  items: {{ url: '{url}', connections: {connections} }}
+endpoints:
+  POST /api/items:
+    pipeline:
+      - sql: {{ to: items, query: 'insert into items (value) values ($1) returning id, value', values: [$body.value], one: true }}
+      - respond: {{ status: 201, headers: {{ location: '/api/items/{{.id}}' }} }}
+  GET /api/items:
+    pipeline:
+      - sql: {{ to: items, query: 'select id, value from items order by id limit 20' }}
+  GET /api/items/{{id}}:
+    pipeline:
+      - sql: {{ to: items, query: 'select id, value from items where id = $1', values: ['$path.id | tonumber'], one: true }}
+  PUT /api/items/{{id}}:
+    pipeline:
+      - sql:
+          to: items
+          query: 'update items set value = $2 where id = $1 returning id, value'
+          values: ['$path.id | tonumber', $body.value]
+          one: true
+  DELETE /api/items/{{id}}:
+    pipeline:
+      - sql:
+          to: items
+          query: 'delete from items where id = $1 returning id, value'
+          values: ['$path.id | tonumber']
+          one: true
+"
+    )
+}
+
+/// One of the five, kept until a trigger says that the row has changed; and an answer that is kept without a database.
+pub fn cached(listen: SocketAddr, admin: SocketAddr, url: &str, connections: u32) -> String {
+    format!(
+        "\
+listen: {listen}
+admin: {admin}
+databases:
+  items: {{ url: '{url}', connections: {connections} }}
+events:
+  - {{ postgres: '{url}', channel: items, purge: '\"item:\\(.id)\"' }}
+endpoints:
+  GET /api/items/{{id}}:
+    cache: {{ for: 1h, tags: '\"item:\\(.id)\"' }}
+    pipeline:
+      - sql: {{ to: items, query: 'select id, value from items where id = $1', values: ['$path.id | tonumber'], one: true }}
+  GET /hit/{{id}}:
+    cache: {{ for: 1h, tags: '\"item:\\(.id)\"' }}
+    pipeline:
+      - respond: {{ body: '$path.id | tonumber | {{id: ., value: (. % 2 == 0)}}' }}
+"
+    )
+}

@@ -30,14 +30,18 @@ impl Sheet {
     }
 
     pub fn print(&self, style: Style) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        io::stdout().lock().write_all(self.text(style).as_bytes())
+    }
+
+    pub fn text(&self, style: Style) -> String {
+        let mut out = String::new();
         for (number, row) in self.rows.iter().enumerate() {
-            writeln!(out, "{}", self.line(row, style))?;
+            out += &(self.line(row, style) + "\n");
             if number == 0 {
-                writeln!(out, "{}", self.rule(style))?;
+                out += &(self.rule(style) + "\n");
             }
         }
-        Ok(())
+        out
     }
 
     fn line(&self, row: &[String], style: Style) -> String {
