@@ -38,6 +38,11 @@ endpoints:
     )
 }
 
+/// How often the server is in trouble.
+fn rounds() -> usize {
+    (writes() as usize / 4_000).clamp(3, 24)
+}
+
 /// What became of the writes.
 #[derive(Default)]
 struct Ledger {
@@ -75,6 +80,12 @@ impl Ledger {
                 client = scene.client();
             }
         }
+    }
+
+    /// Waits until some more are written.
+    fn goes_on(&self) {
+        let enough = self.done.load(Ordering::Relaxed) + writes() / 8 / rounds() as u64;
+        until("writes go on", || self.done.load(Ordering::Relaxed) >= enough);
     }
 
     /// Waits for a write that was acknowledged after this moment; how long that took.
@@ -132,7 +143,8 @@ fn killed_and_started_again() {
     let Some(postgres) = postgres(&["fsync=on", "max_connections=30"]) else { return };
     let hosts = local(&postgres);
     under("killed", &hosts, postgres, |postgres, ledger, begun| {
-        for _ in 0..3 {
+        for _ in 0..rounds() {
+            ledger.goes_on();
             postgres.kill();
             let gone = Instant::now();
             // Somebody is refused before it is back.
@@ -151,11 +163,15 @@ fn stopped_and_woken() {
     let Some(postgres) = postgres(&["max_connections=30"]) else { return };
     let hosts = local(&postgres);
     under("stopped", &hosts, postgres, |postgres, ledger, begun| {
-        let processes = family(postgres.id());
-        processes.iter().for_each(|id| signal(*id, Signal::STOP));
-        thread::sleep(Duration::from_millis(2_500));
-        processes.iter().for_each(|id| signal(*id, Signal::CONT));
-        check("stopped", ledger.recovered(begun, Instant::now()));
+        for _ in 0..rounds() / 3 {
+            ledger.goes_on();
+            let processes = family(postgres.id());
+            processes.iter().for_each(|id| signal(*id, Signal::STOP));
+            // Longer than everything that the configuration allows a statement.
+            thread::sleep(Duration::from_millis(2_500));
+            processes.iter().for_each(|id| signal(*id, Signal::CONT));
+            check("stopped", ledger.recovered(begun, Instant::now()));
+        }
     });
 }
 
@@ -165,9 +181,13 @@ fn moved_to_another_port() {
     let other = free_port().unwrap();
     let hosts = format!("{},127.0.0.1:{other}", local(&postgres));
     under("moved", &hosts, postgres, |postgres, ledger, begun| {
-        postgres.kill();
-        postgres.restart(other).unwrap();
-        check("moved", ledger.recovered(begun, Instant::now()));
+        let ports = [other, postgres.port()];
+        for port in ports.into_iter().cycle().take(rounds() / 3) {
+            ledger.goes_on();
+            postgres.kill();
+            postgres.restart(port).unwrap();
+            check("moved", ledger.recovered(begun, Instant::now()));
+        }
     });
 }
 
