@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -213,7 +213,21 @@ fn folder() -> io::Result<Folder> {
     Ok(folder)
 }
 
-/// A port that nobody listens on.
+/// Below the ports that the system gives to outgoing connections: one of these could take the port of a server that is started again.
+const PORTS: std::ops::Range<u32> = 10_000..30_000;
+
+/// A port that nobody listens on and that is given to nobody else in this process.
+///
+/// # Errors
+/// There is none.
 pub fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Processes beside each other begin at different ones.
+    let begin = std::process::id().wrapping_mul(97);
+    let count = PORTS.end - PORTS.start;
+    let ports = (0..count).map(|_| PORTS.start + begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count);
+    let mut ports = ports.filter_map(|port| u16::try_from(port).ok());
+    ports
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .ok_or_else(|| io::ErrorKind::AddrInUse.into())
 }
