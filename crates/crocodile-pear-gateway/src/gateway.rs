@@ -409,6 +409,11 @@ impl Gateway {
         &self.upstreams
     }
 
+    /// The databases, by name.
+    pub fn databases(&self) -> &IndexMap<String, Arc<Database>> {
+        &self.databases
+    }
+
     /// What goes on beside the requests while this gateway serves, for the first who asks.
     pub fn take_tasks(&self) -> Vec<Task> {
         std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))

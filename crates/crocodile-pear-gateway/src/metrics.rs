@@ -5,6 +5,7 @@ mod authentication;
 pub mod cache;
 mod configuration;
 pub mod cores;
+pub mod databases;
 mod events;
 pub mod exposition;
 mod orders;

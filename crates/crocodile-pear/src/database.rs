@@ -5,6 +5,7 @@ mod cell;
 mod failure;
 mod form;
 mod moment;
+mod note;
 mod parameter;
 mod pool;
 mod query;
@@ -19,9 +20,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use tokio::time::Instant;
+use tokio_postgres::RowStream;
 
 pub use self::address::{Address, told};
 use self::failure::{Again, Failure, garbled, slow};
+pub use self::note::StatementEnd;
+use self::note::{Noted, Times};
 use self::parameter::{Parameter, Unfit};
 use self::pool::{Bounds, Lease, Pool};
 use self::query::Prepared;
@@ -32,8 +36,10 @@ pub use self::tls::Encrypted;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 use crate::format::json::Raw;
+use crate::histogram::Snapshot;
 use crate::jq::Data;
 use crate::problem::Problems;
+use crate::record::CallNote;
 use crate::spec::{Located, Timeout};
 use crate::upstream::Files;
 
@@ -47,6 +53,7 @@ const ROW_DEPTH: u8 = 8;
 pub struct Database {
     pool: Arc<Pool>,
     timeout: Timeout,
+    times: Arc<Times>,
     url: crate::problem::Span,
     /// The statements of the configuration, for the start.
     queries: Mutex<Vec<Arc<Query>>>,
@@ -75,6 +82,8 @@ pub struct Run {
     pub timeout: Option<Timeout>,
     /// When the client's time is over.
     pub deadline: Option<Instant>,
+    /// Where it is noted, if somebody looks.
+    pub note: Option<CallNote>,
     /// Whether it may be run again when what became of it is not known.
     pub repeatable: bool,
 }
@@ -88,6 +97,7 @@ impl DatabaseSpec {
         Some(Arc::new(Database {
             pool: Arc::new(Pool::new(name.into(), address, bounds)),
             timeout: self.timeout,
+            times: Arc::default(),
             url: self.url.span,
             queries: Mutex::default(),
         }))
@@ -109,6 +119,16 @@ impl Database {
         let query = Arc::new(Query::new(self.name().clone(), text.clone(), queries.len(), values));
         queries.push(query.clone());
         query
+    }
+
+    /// The times of its statements, by how they ended; nothing, for ends that are counted together.
+    pub fn times(&self) -> impl Iterator<Item = (Option<StatementEnd>, Snapshot)> {
+        self.times.all().snapshots()
+    }
+
+    /// How many connections are in use, how many are not, and how many statements wait for one.
+    pub fn connections(&self) -> (usize, usize, usize) {
+        self.pool.counts()
     }
 
     /// Runs a statement.
@@ -135,8 +155,17 @@ impl Database {
     async fn attempts(&self, run: &Run, idle: Timeout) -> Result<Answer, Error> {
         let mut attempt = 1;
         loop {
-            let lease = self.pool.lease().await?;
-            let failure = match attempt_on(lease, run, idle).await {
+            let note = run.note.clone().map(|note| CallNote { attempt: attempt as u16, ..note });
+            let mut noted = Noted::begin(note, &self.pool, &run.query, &self.times);
+            let lease = match self.pool.lease().await {
+                Ok(lease) => lease,
+                Err(error) => {
+                    noted.end(StatementEnd::Failed(error.kind()));
+                    return Err(error);
+                }
+            };
+            noted.connected();
+            let failure = match attempt_on(lease, run, idle, noted).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -154,7 +183,23 @@ impl Database {
 }
 
 /// Runs it on a connection.
-async fn attempt_on(mut lease: Lease, run: &Run, idle: Timeout) -> Result<Answer, Failure> {
+async fn attempt_on(lease: Lease, run: &Run, idle: Timeout, mut noted: Noted) -> Result<Answer, Failure> {
+    match start(lease, run).await {
+        Ok((stream, prepared, running)) => {
+            let rows = Rows::new(stream, prepared, run.query.clone(), running, noted);
+            answer(rows, run.wanted, idle).await
+        }
+        Err(failure) => {
+            noted.end(StatementEnd::Failed(failure.error.kind()));
+            Err(failure)
+        }
+    }
+}
+
+type Started = (RowStream, Arc<Prepared>, Running);
+
+/// Sends it, and waits until the server has taken it.
+async fn start(mut lease: Lease, run: &Run) -> Result<Started, Failure> {
     let prepared = match lease.link().prepared(&run.query) {
         Some(prepared) => prepared,
         None => {
@@ -169,7 +214,7 @@ async fn attempt_on(mut lease: Lease, run: &Run, idle: Timeout) -> Result<Answer
     let Some(lease) = running.lease() else { return Err(Failure::lasting(garbled())) };
     let started = lease.link().client.query_raw(&prepared.statement, parameters).await;
     match started {
-        Ok(stream) => answer(Rows::new(stream, prepared, run.query.clone(), running), run.wanted, idle).await,
+        Ok(stream) => Ok((stream, prepared, running)),
         Err(failed) => {
             let failure = Failure::of(&failed, &run.query);
             running.end(failure.broken);
@@ -230,6 +275,8 @@ async fn answer(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer,
         if !rows.row(&mut row).await? {
             return Err(Failure::lasting(missing()));
         }
+        rows.noted().head(StatusCode::OK);
+        rows.noted().bytes(row.len());
         // To its end: before, what it changed is not there to stay.
         if rows.row(&mut Vec::new()).await? {
             let detail = "the statement gives several rows where one is wanted";
@@ -237,6 +284,7 @@ async fn answer(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer,
         }
         return json(row.into(), deep);
     }
+    rows.noted().head(StatusCode::OK);
     let mut list = ListBody::new(rows, idle);
     match list.begin().await? {
         Progress::Whole(list) => json(list, deep),
@@ -251,6 +299,7 @@ async fn answer(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer,
 /// The answer of a statement without rows: how many it has changed.
 async fn changed(mut rows: Rows, wanted: Wanted) -> Result<Answer, Failure> {
     while rows.row(&mut Vec::new()).await? {}
+    rows.noted().head(StatusCode::OK);
     match (wanted, rows.affected()) {
         (Wanted::One, 0) => Err(Failure::lasting(missing())),
         (_, affected) => json(format!("{{\"rows\":{affected}}}").into(), false),

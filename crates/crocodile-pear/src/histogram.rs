@@ -32,6 +32,9 @@ pub const HTTP: Bounds = &[
     10_000 * MS,
 ];
 
+/// The bounds that OpenTelemetry advises for databases: 1 ms to 10 s.
+pub const DATABASE: Bounds = &[MS, 5 * MS, 10 * MS, 50 * MS, 100 * MS, 500 * MS, 1_000 * MS, 5_000 * MS, 10_000 * MS];
+
 /// How many times fell into which bucket.
 pub struct Histogram {
     bounds: Bounds,

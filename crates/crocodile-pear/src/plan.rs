@@ -204,13 +204,9 @@ fn order(written: &Written) -> Option<Order> {
 fn replaces(written: &Written) -> bool {
     match written {
         Written::Follow(follow) => follow.name.is_none() && follow.next.is_none() && follow.pages.is_none(),
-        Written::Request(_)
-        | Written::Sql(_)
-        | Written::Each(_)
-        | Written::Transform(_)
-        | Written::Select(_)
-        | Written::Merge(_) => true,
+        Written::Request(_) | Written::Each(_) | Written::Transform(_) | Written::Select(_) | Written::Merge(_) => true,
         Written::Respond(respond) => respond.replaces(),
+        Written::Sql(sql) => sql.name.is_none(),
         _ => false,
     }
 }

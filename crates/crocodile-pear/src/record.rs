@@ -94,6 +94,8 @@ pub struct CallingStep {
 /// request began.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
+    /// What was called.
+    pub kind: CallKind,
     /// The name of the upstream.
     pub upstream: Arc<str>,
     /// The address of the server, for operators; nothing, where the upstream's cache gave the answer.
@@ -132,6 +134,15 @@ pub struct CallRecord {
     pub tls: bool,
     /// Its span in the trace of the request; 0 where there is none.
     pub span: u64,
+}
+
+/// What a call is made to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// A server of HTTP.
+    Http,
+    /// A database: the target is the statement, without its values.
+    Database,
 }
 
 /// What opening a connection took.
@@ -369,6 +380,7 @@ impl CallNote {
     pub(crate) fn begin(self, place: Place<'_>, method: &Method, target: String, began: Instant, span: u64) -> Entry {
         let CallNote { record, step, attempt, cache } = self;
         let at = record.add(CallRecord {
+            kind: place.kind,
             upstream: place.upstream.clone(),
             server: place.server.cloned(),
             method: method.clone(),
@@ -395,6 +407,7 @@ impl CallNote {
 
 /// Where a call goes.
 pub(crate) struct Place<'a> {
+    pub(crate) kind: CallKind,
     pub(crate) upstream: &'a Arc<str>,
     /// Nothing, where the cache of the upstream answers.
     pub(crate) server: Option<&'a Arc<str>>,
@@ -427,7 +440,7 @@ mod tests {
 
     fn begin(record: &Arc<Record>, server: &str) -> Entry {
         let (upstream, server): (Arc<str>, Arc<str>) = ("shop".into(), server.into());
-        let place = Place { upstream: &upstream, server: Some(&server), tls: false };
+        let place = Place { kind: CallKind::Http, upstream: &upstream, server: Some(&server), tls: false };
         note(record).begin(place, &Method::GET, "/items".to_owned(), Instant::now(), 0)
     }
 

@@ -11,7 +11,7 @@ use http::{HeaderMap, Response};
 
 use crate::gateway::Gateway;
 use crate::metrics::exposition::{Exposition, Format};
-use crate::metrics::{access, cache, traces};
+use crate::metrics::{access, cache, databases, traces};
 
 /// All metrics of a gateway.
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
@@ -33,6 +33,7 @@ pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
 fn write(gateway: &Gateway, format: Format) -> String {
     let mut out = Exposition::new(format);
     gateway.metrics().render(gateway.upstreams(), &mut out);
+    databases::render(gateway.databases(), &mut out);
     cache::render(gateway.cache(), &mut out);
     cache::render_shared(&gateway.lasting().ledger.counters, &mut out);
     access::render(gateway.lasting().journals.dropped(), &mut out);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crocodile_pear::error::Kind;
 use crocodile_pear::flow::Body;
-use crocodile_pear::record::{CacheResult, CallRecord};
+use crocodile_pear::record::{CacheResult, CallKind, CallRecord};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -96,7 +96,8 @@ fn outline(served: &Served, history: &History) -> Value {
 
 /// A call without its query, which may hold secrets of the configuration.
 fn call(call: &CallRecord) -> Value {
-    let (path, query) = call.target.split_once('?').map_or((&*call.target, false), |(path, _)| (path, true));
+    let cut = call.target.split_once('?').filter(|_| call.kind == CallKind::Http);
+    let (path, query) = cut.map_or((&*call.target, false), |(path, _)| (path, true));
     json!({
         "upstream": &*call.upstream,
         "server": call.server.as_deref(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::error::Kind;
-use crocodile_pear::record::{CacheResult, CallRecord, Record};
+use crocodile_pear::record::{CacheResult, CallKind, CallRecord, Record};
 use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::trace::{Trace, span_id};
 use http::Method;
@@ -151,17 +151,27 @@ fn step(trace: &Trace, call: &CallRecord, began: u64) -> Span {
 /// One attempt of a call.
 fn client(trace: &Trace, call: &CallRecord, parent: u64, ended: u64, at: &impl Fn(Duration) -> u64) -> Span {
     let mut attributes = Attributes::default();
-    attributes.text("http.request.method", Some(call.method.as_str()));
-    attributes.text("crocodile_pear.upstream", Some(&call.upstream));
+    let http = call.kind == CallKind::Http;
+    match call.kind {
+        CallKind::Http => {
+            attributes.text("http.request.method", Some(call.method.as_str()));
+            attributes.text("crocodile_pear.upstream", Some(&call.upstream));
+        }
+        CallKind::Database => {
+            attributes.text("db.system.name", Some("postgresql"));
+            attributes.text("db.query.text", Some(&call.target));
+            attributes.text("crocodile_pear.database", Some(&call.upstream));
+        }
+    }
     if let Some(server) = &call.server {
-        attributes.text("url.full", Some(&url(call, server)));
+        attributes.text("url.full", http.then(|| url(call, server)).as_deref());
         let place = server.split('/').next().filter(|place| !place.is_empty()).unwrap_or(server);
         let port = place.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
         attributes.text("server.address", Some(port.map_or(place, |(host, _)| host)));
         attributes.number("server.port", port.map(|(_, port)| port.into()));
     }
-    attributes.number("http.response.status_code", call.status.map(|status| status.as_u16().into()));
-    attributes.number("http.response.body.size", Some(call.bytes));
+    attributes.number("http.response.status_code", call.status.filter(|_| http).map(|status| status.as_u16().into()));
+    attributes.number("http.response.body.size", Some(call.bytes).filter(|_| http));
     attributes.number("http.request.resend_count", Some(u64::from(call.attempt) - 1).filter(|resent| *resent > 0));
     attributes.text("crocodile_pear.cache", call.cache.map(CacheResult::name));
     attributes.truth("crocodile_pear.connection.reused", call.connected.map(|_| call.reused));

@@ -39,6 +39,8 @@ pub(super) struct Bounds {
 pub(super) struct Pool {
     pub(super) name: Arc<str>,
     pub(super) address: Address,
+    /// The same without user and password, for operators.
+    pub(super) shown: Arc<str>,
     bounds: Bounds,
     state: Mutex<State>,
     logged: LogLimiter,
@@ -107,7 +109,9 @@ impl Pool {
             waiting: 0,
             pause: None,
         };
-        Pool { name, address, bounds, state: Mutex::new(state), logged: LogLimiter::default() }
+        let shown = address.to_string();
+        let shown = shown.strip_prefix("postgres://").unwrap_or(&shown).into();
+        Pool { name, address, shown, bounds, state: Mutex::new(state), logged: LogLimiter::default() }
     }
 
     /// A connection for one statement.
@@ -166,6 +170,10 @@ impl Pool {
                 _ if state.waiting >= self.bounds.waiting => return Err(busy()),
                 _ => {
                     let (sender, receiver) = oneshot::channel();
+                    // Who waited in vain stands at the front.
+                    while state.queues[core].front().is_some_and(|waiter| waiter.sender.is_closed()) {
+                        state.queues[core].pop_front();
+                    }
                     state.waiting += 1;
                     state.queues[core].push_back(Waiter { since: Instant::now(), sender });
                     break Taken::Later(receiver);
@@ -174,6 +182,13 @@ impl Pool {
         };
         drop(state);
         Ok(taken)
+    }
+
+    /// How many connections are in use, how many are not, and how many statements wait for one.
+    pub(super) fn counts(&self) -> (usize, usize, usize) {
+        let state = self.lock();
+        let idle: usize = state.idle.iter().map(Vec::len).sum();
+        (state.live.saturating_sub(idle), idle, state.waiting)
     }
 
     /// The right to open a connection.
@@ -282,6 +297,9 @@ impl State {
 
     /// Who is served next by a connection of this core: the first of its own, unless another has waited much longer.
     fn next(&mut self, core: usize) -> Option<Waiter> {
+        if self.waiting == 0 {
+            return None;
+        }
         let first = |at: usize| self.queues[at].front().map(|waiter| waiter.since);
         let other = (0..THREADS).filter(|at| *at != core).filter_map(|at| Some((first(at)?, at))).min();
         let at = match (first(core), other) {

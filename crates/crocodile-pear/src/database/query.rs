@@ -22,18 +22,33 @@ pub struct Query {
     pub(super) values: usize,
     /// Whether it certainly changes nothing.
     pub(super) reads: bool,
+    /// The SQL on one line, for operators.
+    shown: Box<str>,
     logged: LogLimiter,
 }
+
+/// As much of a statement as is shown.
+const SHOWN: usize = 200;
 
 impl Query {
     pub(super) fn new(database: Arc<str>, text: Located<String>, index: usize, values: usize) -> Self {
         let reads = reads(&text.value);
-        Query { database, text, index, values, reads, logged: LogLimiter::default() }
+        let line = text.value.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown = match line.char_indices().nth(SHOWN) {
+            Some((at, _)) => format!("{}…", &line[..at]).into(),
+            None => line.into(),
+        };
+        Query { database, text, shown, index, values, reads, logged: LogLimiter::default() }
     }
 
     /// Whether it is this text, with so many values.
     pub(super) fn is(&self, text: &str, values: usize) -> bool {
         self.text.value == text && self.values == values
+    }
+
+    /// The SQL on one line, cut where it is long: for operators, never for clients.
+    pub fn shown(&self) -> &str {
+        &self.shown
     }
 
     /// Whether it certainly changes nothing, as far as its words say.

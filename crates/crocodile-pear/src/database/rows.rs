@@ -13,10 +13,11 @@ use tokio::time::Instant;
 use tokio_postgres::RowStream;
 
 use super::failure::{Failure, garbled, slow};
+use super::note::{Noted, StatementEnd};
 use super::pool::Lease;
 use super::query::{Prepared, Query};
 use crate::alarm::Alarm;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
 /// A piece of a list: large enough to be worth a write, small enough to be soon there.
@@ -34,11 +35,23 @@ pub(super) struct Rows {
     prepared: Arc<Prepared>,
     query: Arc<Query>,
     running: Running,
+    noted: Noted,
 }
 
 impl Rows {
-    pub(super) fn new(stream: RowStream, prepared: Arc<Prepared>, query: Arc<Query>, running: Running) -> Self {
-        Rows { stream: Box::pin(stream), prepared, query, running }
+    pub(super) fn new(
+        stream: RowStream,
+        prepared: Arc<Prepared>,
+        query: Arc<Query>,
+        running: Running,
+        noted: Noted,
+    ) -> Self {
+        Rows { stream: Box::pin(stream), prepared, query, running, noted }
+    }
+
+    /// What is noted of it.
+    pub(super) fn noted(&mut self) -> &mut Noted {
+        &mut self.noted
     }
 
     /// Whether there are rows at all.
@@ -67,10 +80,12 @@ impl Rows {
             Some(Err(failed)) => {
                 let failure = Failure::of(&failed, &self.query);
                 self.running.end(failure.broken);
+                self.noted.end(StatementEnd::Failed(failure.error.kind()));
                 Err(failure)
             }
             None => {
                 self.running.end(false);
+                self.noted.end(StatementEnd::Done);
                 Ok(false)
             }
         })
@@ -196,6 +211,7 @@ impl ListBody {
             }
             let polled = rows.poll_row(cx, &mut self.piece);
             if let Poll::Ready(Ok(true)) = polled {
+                rows.noted.bytes(self.piece.len() - before);
                 self.begun = true;
                 continue;
             }
@@ -225,6 +241,7 @@ impl ListBody {
         let Timeout::After(idle) = self.idle else { return Poll::Pending };
         let due = *self.due.get_or_insert_with(|| Instant::now() + idle);
         ready!(self.alarm.poll(due, cx));
+        self.rows.iter_mut().for_each(|rows| rows.noted.end(StatementEnd::Failed(Kind::Timeout)));
         self.rows = None;
         Poll::Ready(Some(Err(slow())))
     }

@@ -11,19 +11,51 @@ use crate::format;
 use crate::jq::{self, Data};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
-use crate::spec::{Decode, Definitions, Entries, Json, Node};
+use crate::spec::{Decode, Definitions, Entries, Field, Json, Node};
 use crate::step::answers::{self, ANSWER, ANSWERS};
 use crate::step::status::failure;
 use crate::step::{Compile, Shape, Spec, Step};
 use crate::steps::request::{Calling, Request};
+use crate::steps::sql::{Running, Sql};
 
 /// Calls with a name each; the names are known to expressions after `merge`, and to each other's.
 #[derive(Clone, Debug)]
-pub struct Requests(Entries<Request>);
+pub struct Requests(Entries<NamedCall>);
+
+/// One of the calls: a request, or a statement as `{ sql: { … } }`.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there are as many as are written, at start")]
+enum NamedCall {
+    Request(Request),
+    Sql(Sql),
+}
+
+impl Decode for NamedCall {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_map() {
+            Some([(key, inner)]) if key.value == "sql" => Sql::decode(inner, problems).map(NamedCall::Sql),
+            _ => Request::decode(node, problems).map(NamedCall::Request),
+        }
+    }
+
+    fn fields() -> Vec<Field> {
+        Request::fields()
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let sql = serde_json::json!({
+            "type": "object",
+            "properties": { "sql": Sql::schema(definitions) },
+            "required": ["sql"],
+            "additionalProperties": false,
+        });
+        serde_json::json!({ "anyOf": [Request::schema(definitions), sql] })
+    }
+}
 
 impl Decode for Requests {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        let calls = Entries::decode(node, problems)?;
+        let calls = Entries::<NamedCall>::decode(node, problems)?;
         if calls.is_empty() {
             return problems.error(node.span, "`requests` without a call", "write `NAME: UPSTREAM /path` for each");
         }
@@ -31,13 +63,13 @@ impl Decode for Requests {
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
-        let mut schema = Entries::<Request>::schema(definitions);
+        let mut schema = Entries::<NamedCall>::schema(definitions);
         schema["description"] =
             "Several calls, each with a name. They all start at once. `merge` makes one value of their answers, \
             where each answer is `$name`; without `merge`, each answer is an item. A call may use another call's \
             `$name` in its expressions: it then waits for that answer, which is read whole, within its \
             `max_body`, and must have a status of 2xx, or a value from `otherwise` or `on_status`. A call that \
-            uses `$answers.NAME` runs whatever the other call answered. The order in which the calls are written \
+            uses `$answers.NAME` runs whatever the other call answered. `{ sql: { … } }` runs a statement in a database. The order in which the calls are written \
             does not matter."
                 .into();
         schema
@@ -75,17 +107,54 @@ impl Spec for Requests {
     }
 }
 
-fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> Option<Call> {
-    let mut sound = true;
-    if !variable(&name) {
-        let known: Vec<String> = VARIABLES.iter().chain(&[ANSWER, ANSWERS]).map(|name| format!("`{name}`")).collect();
-        let remedy = format!(
-            "a name is of letters, digits and `_`, begins with a letter, and is none of {}, which mean something else",
-            known.join(", ")
-        );
-        cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
+fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> Option<Call> {
+    let mut sound = check_name(&name, span, cx);
+    let before = cx.taken.len();
+    let (source, text) = match call {
+        NamedCall::Request(request) => {
+            sound &= check_request(&request, cx);
+            let text = format!("{name} = {} {}", request.to.value, request.path.value);
+            let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
+            (Source::Request(Arc::new(calling)), text)
+        }
+        NamedCall::Sql(sql) => {
+            if let Some(key) = &sql.name {
+                let remedy = "leave it out: the result has the name of the call";
+                cx.problems.error::<()>(key.span, "a named statement cannot have `as`", remedy);
+                sound = false;
+            }
+            let running = sql.running(format!("requests.{name}").into(), cx)?;
+            let text = format!("{name} = {}", running.describe());
+            (Source::Sql(Arc::new(running)), text)
+        }
+    };
+    let taken = cx.taken.split_off(before);
+    if taken.contains(&None) {
+        let remedy = "write `$answers.NAME`, so that it is known which answer to wait for";
+        cx.problems.error::<()>(span, format!("`{name}` may take any of `$answers`"), remedy);
         sound = false;
     }
+    let answers = taken.into_iter().flatten().collect();
+    sound.then(|| Call { name: name.into(), source, answers, needs: Vec::new(), text })
+}
+
+/// Whether the call may have its name.
+fn check_name(name: &str, span: Span, cx: &mut Compile<'_>) -> bool {
+    if variable(name) {
+        return true;
+    }
+    let known: Vec<String> = VARIABLES.iter().chain(&[ANSWER, ANSWERS]).map(|name| format!("`{name}`")).collect();
+    let remedy = format!(
+        "a name is of letters, digits and `_`, begins with a letter, and is none of {}, which mean something else",
+        known.join(", ")
+    );
+    cx.problems.error::<()>(span, format!("`{name}` cannot be the name of a variable"), remedy);
+    false
+}
+
+/// Whether a request has nothing that a named one cannot have.
+fn check_request(request: &Request, cx: &mut Compile<'_>) -> bool {
+    let mut sound = true;
     if let (Some(most), None) = (&request.concurrency, &request.for_each) {
         let remedy = "leave it out; `in_flight` of the upstream bounds its calls";
         cx.problems.error::<()>(most.span, "a named call cannot have `concurrency`", remedy);
@@ -97,17 +166,7 @@ fn compile(name: String, span: Span, request: Request, cx: &mut Compile<'_>) -> 
         cx.item = true;
         sound = false;
     }
-    let text = format!("{name} = {} {}", request.to.value, request.path.value);
-    let before = cx.taken.len();
-    let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
-    let taken = cx.taken.split_off(before);
-    if taken.contains(&None) {
-        let remedy = "write `$answers.NAME`, so that it is known which answer to wait for";
-        cx.problems.error::<()>(span, format!("`{name}` may take any of `$answers`"), remedy);
-        sound = false;
-    }
-    let answers = taken.into_iter().flatten().collect();
-    sound.then(|| Call { name: name.into(), calling: Arc::new(calling), answers, needs: Vec::new(), text })
+    sound
 }
 
 /// Whether it can stand behind `$`, and is none of the request's own.
@@ -147,9 +206,46 @@ fn explain(calls: &[Call], cx: &mut Compile<'_>) {
     cx.shape = Shape::Many(calls.len() as u64);
 }
 
+/// Where the answer of a call comes from.
+#[derive(Clone)]
+enum Source {
+    Request(Arc<Calling>),
+    Sql(Arc<Running>),
+}
+
+impl Source {
+    fn make(&self, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
+        match self {
+            Source::Request(calling) => Box::pin(calling.clone().make(jq::null().into(), names, scope)),
+            Source::Sql(running) => Box::pin(running.clone().make(jq::null().into(), names, scope)),
+        }
+    }
+
+    fn uses(&self) -> &[String] {
+        match self {
+            Source::Request(calling) => calling.uses(),
+            Source::Sql(running) => running.uses(),
+        }
+    }
+
+    fn otherwise(&self) -> Option<Answer> {
+        match self {
+            Source::Request(calling) => calling.otherwise(),
+            Source::Sql(running) => running.otherwise(),
+        }
+    }
+
+    fn max_body(&self) -> usize {
+        match self {
+            Source::Request(calling) => calling.max_body(),
+            Source::Sql(running) => running.max_body(),
+        }
+    }
+}
+
 struct Call {
     name: Arc<str>,
-    calling: Arc<Calling>,
+    source: Source,
     /// The calls whose answers it takes out of `$answers`.
     answers: Vec<String>,
     /// The calls that it waits for.
@@ -171,7 +267,7 @@ struct Need {
 impl Call {
     fn need(&mut self, names: &[Arc<str>]) {
         let need = |(at, name): (usize, &Arc<str>)| {
-            let value = self.calling.uses().iter().any(|used| **used == **name);
+            let value = self.source.uses().iter().any(|used| **used == **name);
             let answer = self.answers.iter().any(|taken| **taken == **name);
             (value || answer).then_some(Need { at, value, answer })
         };
@@ -209,14 +305,14 @@ impl Step for Calls {
                 Some(Needed { need: *need, name, reading })
             });
             let making: BoxFuture<'static, Outcome> = match call.needs.is_empty() {
-                true => Box::pin(call.calling.clone().make(jq::null().into(), None, scope.clone())),
-                false => Box::pin(make(call.calling.clone(), needs.collect(), scope.clone())),
+                true => call.source.make(None, scope.clone()),
+                false => Box::pin(make(call.source.clone(), needs.collect(), scope.clone())),
             };
             let needed = |other: &Call| other.needs.iter().any(|need| need.at == at);
             outcomes[at] = Some(match self.calls.iter().any(needed) {
                 false => making,
                 true => {
-                    let reading = read(making, call.calling.max_body(), call.name.clone()).boxed().shared();
+                    let reading = read(making, call.source.max_body(), call.name.clone()).boxed().shared();
                     readings[at] = Some(reading.clone());
                     Box::pin(reading.map(|read| Some(read.transpose()?.map(Read::answer))))
                 }
@@ -243,7 +339,7 @@ struct Needed {
 }
 
 /// Makes a call when all the answers that it uses are there.
-async fn make(calling: Arc<Calling>, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
+async fn make(source: Source, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
     let mut names = Named::default();
     let mut answers = Vec::new();
     let read = join_all(needs.iter().map(|needed| needed.reading.clone())).await;
@@ -256,13 +352,13 @@ async fn make(calling: Arc<Calling>, needs: Vec<Needed>, scope: Arc<Scope>) -> O
         }
         match read.and_then(|read| read.map(|read| read.usable(&name)).transpose()) {
             Ok(read) => names.values.extend(read.map(|read| (name, read.data))),
-            Err(error) => return Some(calling.otherwise().ok_or(error)),
+            Err(error) => return Some(source.otherwise().ok_or(error)),
         }
     }
     if !answers.is_empty() {
         names.values.push(answers::gather(answers));
     }
-    calling.make(jq::null().into(), Some(Arc::new(names)), scope).await
+    source.make(Some(Arc::new(names)), scope).await
 }
 
 /// What a call answered.

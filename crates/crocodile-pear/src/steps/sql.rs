@@ -1,5 +1,6 @@
 //! `sql`: runs a statement in a database, once or for each item.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::Either;
@@ -8,8 +9,10 @@ use crate::database::{Database, Query, Run, Wanted};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
+use crate::jq::value;
 use crate::jq::{self, Data, Filter};
 use crate::offload::{self, Work};
+use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Literal, Located, Size, Timeout, suggest};
@@ -35,6 +38,9 @@ spec! {
         /// Whether one row is wanted. The result is that row, and 404 if there is none, or if nothing was changed. Several rows are
         /// an error of the statement.
         pub one: bool = false,
+        /// The key of the item under which the result is put. Without it, the result replaces the item.
+        #[name = "as"]
+        pub name: Option<Located<String>>,
         /// A condition. If it is false or null, nothing is run; the result is `otherwise`, or null.
         pub when: Option<Expression>,
         /// The value to use if the statement fails, or gives no row where one is wanted.
@@ -48,21 +54,31 @@ spec! {
 
 impl Spec for Sql {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let text = format!("sql {} {}", self.to.value, shown(&self.query.value));
         let (place, many) = (self.query.span, matches!(cx.shape, Shape::Many(_)));
-        let running = self.running(cx)?;
+        if let Some(name) = self.name.as_ref().filter(|_| !cx.item) {
+            let remedy = "leave out `as`, or put a step before this one";
+            return cx.problems.error(name.span, "there is no item to put the result into", remedy);
+        }
+        let (key, text) = (self.name.clone(), format!("sql {}", self.to.value));
+        let running = self.running("sql".into(), cx)?;
+        let text = format!("{text} {}", running.run.query.shown());
+        if let Some(name) = key {
+            cx.documents.push(name.value.clone());
+            cx.unused.push((name.value, name.span));
+        }
         if many && !running.reads_item && running.run.query.only_reads() {
             let remedy = "run it once, before the list, or use the item in `values`";
             cx.problems.warning(place, "every item runs the same statement", remedy);
         }
-        cx.explain(text, None, cx.shape.most());
+        let waits = running.name.as_ref().map(|_| "the item and the result are read whole, to be one object");
+        cx.explain(text, waits, cx.shape.most());
         Some(Box::new(Statements(Arc::new(running))))
     }
 }
 
 impl Sql {
     /// The statement, ready to be run for any item.
-    fn running(self, cx: &mut Compile<'_>) -> Option<Running> {
+    pub(crate) fn running(self, step: Cow<'static, str>, cx: &mut Compile<'_>) -> Option<Running> {
         let database = database(&self.to, cx);
         let filters: Option<Vec<Filter>> = {
             let filters: Vec<Option<Filter>> = self.values.iter().map(|value| cx.filter(value)).collect();
@@ -80,6 +96,9 @@ impl Sql {
         let blames: Vec<Blame> = all().map(|filter| Blame::of(filter, cx.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         Some(Running {
+            noted: cx.calling(&step),
+            step,
+            name: self.name.map(|name| name.value),
             reads_item: all().any(Filter::reads_item),
             uses: all().flat_map(|filter| filter.uses().iter().cloned()).collect(),
             names: self.values.iter().enumerate().map(|(at, value)| name(at, value.0.as_str())).collect(),
@@ -113,16 +132,6 @@ fn database(name: &Located<String>, cx: &mut Compile<'_>) -> Option<Arc<Database
     cx.problems.error(name.span, format!("no database is named `{}`", name.value), remedy)
 }
 
-/// A statement on one line, for `explain`.
-fn shown(sql: &str) -> String {
-    const MOST: usize = 80;
-    let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MOST) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
-    }
-}
-
 /// What a value is called towards the client: by what it takes of the request, if that is plain to see.
 fn name(at: usize, expression: &str) -> Box<str> {
     let word = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
@@ -142,7 +151,13 @@ struct Prepared {
 }
 
 /// One statement, ready to be run for any item.
-struct Running {
+pub(crate) struct Running {
+    /// For errors: `sql`, or `requests.NAME`.
+    step: Cow<'static, str>,
+    /// For records.
+    noted: Arc<CallingStep>,
+    /// The key of the item under which the result is put.
+    name: Option<String>,
     run: Prepared,
     filters: Vec<Filter>,
     names: Arc<[Box<str>]>,
@@ -159,8 +174,8 @@ struct Running {
 
 impl Running {
     /// Runs it for an item.
-    async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
-        let values = match self.values(item, &names, &scope) {
+    pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
+        let values = match self.values(item.clone(), &names, &scope) {
             Either::Left(here) => here.into_inner(),
             Either::Right(lent) => lent.await,
         };
@@ -173,7 +188,41 @@ impl Running {
             (Err(_), Some(otherwise)) => Ok(Answer::of_value(otherwise.clone())),
             (answer, _) => answer,
         };
-        Some(answer.map(|answer| Answer { names, ..answer }).map_err(|error| error.at_step("sql")))
+        let answer = match (answer, &self.name) {
+            // Boxed: those without it would carry the room.
+            (Ok(answer), Some(name)) => Box::pin(self.put(name, item, answer)).await,
+            (answer, _) => answer,
+        };
+        let step = self.step.clone();
+        Some(answer.map(|answer| Answer { names, ..answer }).map_err(|error| error.at_step(step)))
+    }
+
+    /// The item with the result in it.
+    async fn put(&self, name: &str, item: Data, answer: Answer) -> Result<Answer, Error> {
+        let found = format::data(answer, self.max_body).await?;
+        let (key, weight) = (name.to_owned(), item.weight() + found.weight());
+        let put = move || embed(&key, item.clone(), found.clone());
+        offload::run(weight, put).await.map(Answer::of_value)
+    }
+
+    /// The named results that it uses.
+    pub(crate) fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    /// What stands for its answer, if something does.
+    pub(crate) fn otherwise(&self) -> Option<Answer> {
+        self.otherwise.clone().map(Answer::of_value)
+    }
+
+    /// The most bytes of its answer that are read whole.
+    pub(crate) fn max_body(&self) -> usize {
+        self.max_body
+    }
+
+    /// Where it is run, and what.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} {}", self.run.database.name(), self.run.query.shown())
     }
 
     async fn run(&self, values: Vec<Data>, scope: &Scope) -> Result<Answer, Error> {
@@ -185,6 +234,7 @@ impl Running {
             wanted: self.wanted,
             timeout: self.timeout,
             deadline: scope.deadline(),
+            note: scope.record().map(|record| CallNote::new(record, &self.noted)),
             repeatable: query.only_reads() && scope.method().is_safe(),
         };
         database.run(run).await
@@ -218,6 +268,24 @@ impl Running {
     }
 }
 
+/// An object with one more field.
+fn embed(name: &str, item: Data, found: Data) -> Result<Data, Error> {
+    if let (Data::Json(item), Data::Json(found)) = (&item, &found)
+        && !item.is_parsed()
+        && let Some(joined) = item.with(name, found)
+    {
+        return Ok(joined.into());
+    }
+    let item = item.into_value();
+    let Some(fields) = value::as_object(&item) else {
+        let detail = format!("`as: {name}` takes an object, not {}", jq::kind(&item));
+        return Err(Error::new(Kind::Expression, detail));
+    };
+    let mut fields = fields.clone();
+    fields.insert(jq::string(name), found.into_value());
+    Data::made(value::fields_of(fields))
+}
+
 /// The step.
 struct Statements(Arc<Running>);
 
@@ -242,7 +310,7 @@ async fn follow(running: Arc<Running>, outcome: Outcome, scope: Arc<Scope>) -> O
         other => return Some(other),
     };
     let (names, text) = (answer.names.clone(), format::Text::of(&answer));
-    let item = match running.reads_item {
+    let item = match running.reads_item || running.name.is_some() {
         true => match format::data(answer, running.max_body).await {
             Ok(item) => item,
             Err(error) => return Some(Err(error)),

@@ -21,7 +21,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 use crate::jq::{self, Filter};
 use crate::problem::Problems;
-use crate::record::{CacheResult, CallNote, Place};
+use crate::record::{CacheResult, CallKind, CallNote, Place};
 use crate::scope::Scope;
 use crate::spec::Located;
 use crate::trace::span_id;
@@ -357,7 +357,7 @@ impl Upstream {
     /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
     fn note_answer(&self, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
         let Some(result) = status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
-        let place = Place { upstream: &self.name, server: None, tls: false };
+        let place = Place { kind: CallKind::Http, upstream: &self.name, server: None, tls: false };
         let span = note.record.trace().map_or(0, |_| span_id());
         let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
         note.begin(place, method, target, began, span).revise(|call, record| {

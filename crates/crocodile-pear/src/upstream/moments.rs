@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Upstream;
 use crate::error::Kind;
-use crate::record::{CacheResult, CallNote, CallRecord, Entry, Opening, Place, Record};
+use crate::record::{CacheResult, CallKind, CallNote, CallRecord, Entry, Opening, Place, Record};
 
 /// The moments of one exchange. They are written to the record when its head is there and when it ends.
 pub(super) struct Moments {
@@ -83,7 +83,8 @@ impl Moments {
     /// Keeps them in a record.
     pub(super) fn note(&mut self, note: CallNote, upstream: &Upstream, at: usize, said: Said) {
         let server = &upstream.servers[at];
-        let place = Place { upstream: &upstream.name, server: Some(&server.address), tls: server.connector.has_tls() };
+        let (kind, tls) = (CallKind::Http, server.connector.has_tls());
+        let place = Place { kind, upstream: &upstream.name, server: Some(&server.address), tls };
         let Said { method, target, span } = said;
         self.entry = Some(note.begin(place, &method, target, self.began, span));
     }

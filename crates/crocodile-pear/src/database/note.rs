@@ -1,0 +1,107 @@
+//! What a run of a statement leaves behind: its call in the record of the request, and its time among those of the database.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use tokio::time::Instant;
+
+use super::pool::Pool;
+use super::query::Query;
+use crate::error::Kind;
+use crate::histogram::{DATABASE, Histograms};
+use crate::record::{CallKind, CallNote, Entry, Place};
+
+/// The times of statements, by how they ended.
+pub(super) struct Times(Histograms<StatementEnd>);
+
+/// How a statement ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementEnd {
+    /// It is done.
+    Done,
+    /// It failed.
+    Failed(Kind),
+    /// Nobody wanted the rest.
+    Dropped,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times(Histograms::new(DATABASE))
+    }
+}
+
+impl Times {
+    pub(super) fn all(&self) -> &Histograms<StatementEnd> {
+        &self.0
+    }
+}
+
+/// A run that goes on.
+pub(super) struct Noted {
+    entry: Option<Entry>,
+    times: Arc<Times>,
+    began: Instant,
+    ended: bool,
+}
+
+impl Noted {
+    /// It begins to wait for a connection.
+    pub(super) fn begin(note: Option<CallNote>, pool: &Pool, query: &Query, times: &Arc<Times>) -> Self {
+        let began = Instant::now();
+        let begin = |note: CallNote| {
+            let place = Place { kind: CallKind::Database, upstream: &pool.name, server: Some(&pool.shown), tls: false };
+            // It is what an operator sees: the word before the statement.
+            let method = Method::from_bytes(b"SQL").unwrap_or(Method::POST);
+            let span = note.span().map_or(0, |(_, span)| span);
+            note.begin(place, &method, query.shown().to_owned(), began, span)
+        };
+        Noted { entry: note.map(begin), times: times.clone(), began, ended: false }
+    }
+
+    /// It has a connection.
+    pub(super) fn connected(&self) {
+        self.revise(|call, at| call.connected = Some(at));
+    }
+
+    /// Its answer begins.
+    pub(super) fn head(&self, status: StatusCode) {
+        self.revise(|call, at| (call.head, call.status) = (Some(at), Some(status)));
+    }
+
+    /// So many bytes of its answer are made.
+    pub(super) fn bytes(&self, more: usize) {
+        if let Some(entry) = &self.entry {
+            entry.revise(|call, _| call.bytes += more as u64);
+        }
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self, end: StatementEnd) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        self.times.0.count(end, self.began.elapsed());
+        self.revise(|call, at| {
+            call.ended = Some(at);
+            match end {
+                StatementEnd::Done => {}
+                StatementEnd::Failed(kind) => call.error = Some(kind),
+                StatementEnd::Dropped => call.dropped = true,
+            }
+        });
+    }
+
+    fn revise(&self, change: impl FnOnce(&mut crate::record::CallRecord, std::time::Duration)) {
+        if let Some(entry) = &self.entry {
+            let now = Instant::now();
+            entry.revise(|call, record| change(call, record.at(now)));
+        }
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.end(StatementEnd::Dropped);
+    }
+}
