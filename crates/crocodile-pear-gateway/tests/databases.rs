@@ -20,6 +20,8 @@ mod scene;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "stage/stage.rs"]
 mod stage;
+#[path = "databases/transactions.rs"]
+mod transactions;
 #[path = "databases/values.rs"]
 mod values;
 

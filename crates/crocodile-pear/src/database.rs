@@ -12,6 +12,7 @@ mod query;
 mod rows;
 mod spec;
 mod tls;
+mod transaction;
 mod verify;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,6 +79,8 @@ pub struct Run {
     pub names: Arc<[Box<str>]>,
     /// What is wanted.
     pub wanted: Wanted,
+    /// The statements before it in one transaction; with none it is one of its own.
+    pub before: Vec<Before>,
     /// How long it may take, if not as long as others.
     pub timeout: Option<Timeout>,
     /// When the client's time is over.
@@ -86,6 +89,19 @@ pub struct Run {
     pub note: Option<CallNote>,
     /// Whether it may be run again when what became of it is not known.
     pub repeatable: bool,
+}
+
+/// A statement before another in one transaction. What it gives is looked at, and not answered.
+#[derive(Clone)]
+pub struct Before {
+    /// The statement.
+    pub query: Arc<Query>,
+    /// Its values.
+    pub values: Vec<Data>,
+    /// What each value is called towards the client.
+    pub names: Arc<[Box<str>]>,
+    /// What is wanted.
+    pub wanted: Wanted,
 }
 
 impl DatabaseSpec {
@@ -184,6 +200,9 @@ impl Database {
 
 /// Runs it on a connection.
 async fn attempt_on(lease: Lease, run: &Run, idle: Timeout, mut noted: Noted) -> Result<Answer, Failure> {
+    if !run.before.is_empty() {
+        return Box::pin(transaction::run(lease, run, noted)).await;
+    }
     match start(lease, run).await {
         Ok((stream, prepared, running)) => {
             let rows = Rows::new(stream, prepared, run.query.clone(), running, noted);
@@ -209,7 +228,7 @@ async fn start(mut lease: Lease, run: &Run) -> Result<Started, Failure> {
             made
         }
     };
-    let parameters = parameters(run, &prepared).map_err(Failure::lasting)?;
+    let parameters = parameters(&run.values, &run.names, &prepared).map_err(Failure::lasting)?;
     let mut running = Running::new(lease);
     let Some(lease) = running.lease() else { return Err(Failure::lasting(garbled())) };
     let started = lease.link().client.query_raw(&prepared.statement, parameters).await;
@@ -251,13 +270,13 @@ async fn prepare(lease: Lease, query: &Query) -> Result<(Lease, Arc<Prepared>), 
 }
 
 /// The values, as the statement takes them.
-fn parameters(run: &Run, prepared: &Prepared) -> Result<Vec<Parameter>, Error> {
+fn parameters(values: &[Data], names: &[Box<str>], prepared: &Prepared) -> Result<Vec<Parameter>, Error> {
     let kinds = prepared.parameters().iter();
-    let values = run.values.iter().zip(kinds).enumerate();
+    let values = values.iter().zip(kinds).enumerate();
     values
         .map(|(at, (value, kind))| {
             Parameter::of(value.clone(), kind).map_err(|Unfit(reason)| {
-                let name = run.names.get(at).map_or("a value", |name| name);
+                let name = names.get(at).map_or("a value", |name| name);
                 Error::new(Kind::BadRequest, format!("{name} {reason}"))
             })
         })
@@ -279,8 +298,7 @@ async fn answer(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer,
         rows.noted().bytes(row.len());
         // To its end: before, what it changed is not there to stay.
         if rows.row(&mut Vec::new()).await? {
-            let detail = "the statement gives several rows where one is wanted";
-            return Err(Failure::lasting(Error::new(Kind::Internal, detail)));
+            return Err(Failure::lasting(several()));
         }
         return json(row.into(), deep);
     }
@@ -304,6 +322,10 @@ async fn changed(mut rows: Rows, wanted: Wanted) -> Result<Answer, Failure> {
         (Wanted::One, 0) => Err(Failure::lasting(missing())),
         (_, affected) => json(format!("{{\"rows\":{affected}}}").into(), false),
     }
+}
+
+fn several() -> Error {
+    Error::new(Kind::Internal, "the statement gives several rows where one is wanted")
 }
 
 fn missing() -> Error {

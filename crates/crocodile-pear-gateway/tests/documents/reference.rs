@@ -28,6 +28,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("TracesSpec", "Traces"),
     ("EventSourceSpec", "A source of events"),
     ("DatabaseSpec", "A database"),
+    ("StatementSpec", "A statement of a transaction"),
     ("UpstreamSpec", "An upstream"),
     ("ServerSpec", "A server"),
     ("TlsSpec", "TLS to an upstream"),

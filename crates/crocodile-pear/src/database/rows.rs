@@ -103,26 +103,34 @@ impl Rows {
 }
 
 /// A connection on which something runs.
-pub(super) struct Running(Option<Lease>);
+pub(super) struct Running {
+    lease: Option<Lease>,
+    /// Whether a transaction is open: the connection is not used again if it is left before its end.
+    transaction: bool,
+}
 
 impl Running {
     pub(super) fn new(lease: Lease) -> Self {
-        Running(Some(lease))
+        Running { lease: Some(lease), transaction: false }
+    }
+
+    pub(super) fn in_transaction(lease: Lease) -> Self {
+        Running { lease: Some(lease), transaction: true }
     }
 
     /// The connection.
     pub(super) fn lease(&mut self) -> Option<&mut Lease> {
-        self.0.as_mut()
+        self.lease.as_mut()
     }
 
     /// The connection, on which nothing runs any more.
     pub(super) fn take(&mut self) -> Option<Lease> {
-        self.0.take()
+        self.lease.take()
     }
 
     /// Nothing runs any more.
     pub(super) fn end(&mut self, broken: bool) {
-        match self.0.take() {
+        match self.lease.take() {
             Some(lease) if broken => lease.discard(),
             lease => drop(lease),
         }
@@ -131,9 +139,9 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Some(lease) = self.0.take() else { return };
+        let Some(lease) = self.lease.take() else { return };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(stop(lease))),
+            Ok(runtime) => drop(runtime.spawn(stop(lease, self.transaction))),
             // Without a thread that could ask the server, it notices when it writes.
             Err(_) => lease.discard(),
         }
@@ -141,7 +149,7 @@ impl Drop for Running {
 }
 
 /// Has the server stop what runs, and gives the connection back when it has.
-async fn stop(mut lease: Lease) {
+async fn stop(mut lease: Lease, transaction: bool) {
     let token = lease.link().client.cancel_token();
     let Some(address) = lease.address().cloned() else { return };
     let stopped = async {
@@ -150,7 +158,7 @@ async fn stop(mut lease: Lease) {
         lease.link().client.check_connection().await
     };
     match tokio::time::timeout(STOP, stopped).await {
-        Ok(Ok(())) => drop(lease),
+        Ok(Ok(())) if !transaction => drop(lease),
         _ => lease.discard(),
     }
 }

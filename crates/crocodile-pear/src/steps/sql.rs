@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::Either;
 
-use crate::database::{Database, Query, Run, Wanted};
+use crate::database::{Before, Database, Query, Run, Wanted};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
@@ -31,7 +31,10 @@ spec! {
         /// The name of the database.
         pub to: Located<String>,
         /// The statement, as PostgreSQL has it. `$1` is the first of `values`; nothing else can be put into it.
-        pub query: Located<String>,
+        pub query: Option<Located<String>>,
+        /// Instead of `query`: several statements, all or nothing. The result is that of the last. If one of them fails, or has no row
+        /// where it wants one, nothing is changed. Where other changes come in between, all of it is run again.
+        pub transaction: Option<Located<Vec<StatementSpec>>>,
         /// An expression for each of `$1`, `$2` and so on. A value must be of the type that the statement needs: a number from the
         /// path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value; null is NULL.
         pub values: Vec<Expression> = Vec::new(),
@@ -52,21 +55,33 @@ spec! {
     }
 }
 
+spec! {
+    /// A statement of a transaction.
+    pub struct StatementSpec {
+        /// The statement.
+        pub query: Located<String>,
+        /// An expression for each of `$1`, `$2` and so on.
+        pub values: Vec<Expression> = Vec::new(),
+        /// Whether one row is wanted.
+        pub one: bool = false,
+    }
+}
+
 impl Spec for Sql {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let (place, many) = (self.query.span, matches!(cx.shape, Shape::Many(_)));
+        let (place, many) = (self.to.span, matches!(cx.shape, Shape::Many(_)));
         if let Some(name) = self.name.as_ref().filter(|_| !cx.item) {
             let remedy = "leave out `as`, or put a step before this one";
             return cx.problems.error(name.span, "there is no item to put the result into", remedy);
         }
         let (key, text) = (self.name.clone(), format!("sql {}", self.to.value));
         let running = self.running("sql".into(), cx)?;
-        let text = format!("{text} {}", running.run.query.shown());
+        let text = format!("{text} {}", running.shown());
         if let Some(name) = key {
             cx.documents.push(name.value.clone());
             cx.unused.push((name.value, name.span));
         }
-        if many && !running.reads_item && running.run.query.only_reads() {
+        if many && !running.reads_item && running.last.query.only_reads() {
             let remedy = "run it once, before the list, or use the item in `values`";
             cx.problems.warning(place, "every item runs the same statement", remedy);
         }
@@ -80,38 +95,80 @@ impl Sql {
     /// The statement, ready to be run for any item.
     pub(crate) fn running(self, step: Cow<'static, str>, cx: &mut Compile<'_>) -> Option<Running> {
         let database = database(&self.to, cx);
-        let filters: Option<Vec<Filter>> = {
-            let filters: Vec<Option<Filter>> = self.values.iter().map(|value| cx.filter(value)).collect();
-            filters.into_iter().collect()
-        };
+        let written = self.statements(cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
-        if self.query.value.trim().is_empty() {
-            let remedy = "write a statement, as in `select id, name from users where id = $1`";
-            return cx.problems.error(self.query.span, "there is no statement", remedy);
-        }
-        let (database, filters, when, otherwise) = (database?, filters?, when?, otherwise?);
-        let query = database.query(&self.query, filters.len());
-        let all = || filters.iter().chain(&when);
+        // Every problem of every statement is told.
+        let filters: Vec<Option<Vec<Filter>>> =
+            written.iter().flatten().map(|statement| compile_values(&statement.values, cx)).collect();
+        let (database, when, otherwise) = (database?, when?, otherwise?);
+        let filters = filters.into_iter().collect::<Option<Vec<_>>>()?;
+        let ready = |(statement, filters): (&StatementSpec, Vec<Filter>)| Statement {
+            query: database.query(&statement.query, filters.len()),
+            names: statement.values.iter().enumerate().map(|(at, value)| name(at, value.0.as_str())).collect(),
+            wanted: if statement.one { Wanted::One } else { Wanted::List },
+            filters,
+        };
+        let mut statements: Vec<Statement> = written?.iter().zip(filters).map(ready).collect();
+        let last = statements.pop()?;
+        let all = || statements.iter().chain([&last]).flat_map(|statement| &statement.filters).chain(&when);
         let blames: Vec<Blame> = all().map(|filter| Blame::of(filter, cx.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
+        let reads_item = all().any(Filter::reads_item);
+        let uses = all().flat_map(|filter| filter.uses().iter().cloned()).collect();
         Some(Running {
             noted: cx.calling(&step),
             step,
             name: self.name.map(|name| name.value),
-            reads_item: all().any(Filter::reads_item),
-            uses: all().flat_map(|filter| filter.uses().iter().cloned()).collect(),
-            names: self.values.iter().enumerate().map(|(at, value)| name(at, value.0.as_str())).collect(),
-            wanted: if self.one { Wanted::One } else { Wanted::List },
+            reads_item,
+            uses,
             otherwise: otherwise.map(Data::Json),
             timeout: self.timeout,
             max_body: self.max_body.bytes(),
-            run: Prepared { database, query },
-            filters,
+            database,
+            before: statements,
+            last,
             when,
             blame,
         })
     }
+
+    /// The statements, as they are written: one, or those of a transaction.
+    fn statements(&self, cx: &mut Compile<'_>) -> Option<Vec<StatementSpec>> {
+        let statements = match (&self.query, &self.transaction) {
+            (Some(query), None) => {
+                vec![StatementSpec { query: query.clone(), values: self.values.clone(), one: self.one }]
+            }
+            (None, Some(transaction)) if !transaction.value.is_empty() => {
+                if self.one || !self.values.is_empty() {
+                    let remedy = "write them at the statements";
+                    let message = "`values` and `one` are those of a single `query`";
+                    return cx.problems.error(transaction.span, message, remedy);
+                }
+                transaction.value.clone()
+            }
+            (Some(_), Some(transaction)) => {
+                let remedy = "make `query` the last statement of `transaction`";
+                return cx.problems.error(transaction.span, "`transaction` beside `query`", remedy);
+            }
+            _ => {
+                let remedy = "add `query: select …`";
+                return cx.problems.error(self.to.span, "there is no statement", remedy);
+            }
+        };
+        for statement in &statements {
+            if statement.query.value.trim().is_empty() {
+                let remedy = "write a statement, as in `select id, name from users where id = $1`";
+                return cx.problems.error(statement.query.span, "there is no statement", remedy);
+            }
+        }
+        Some(statements)
+    }
+}
+
+fn compile_values(values: &[Expression], cx: &mut Compile<'_>) -> Option<Vec<Filter>> {
+    let filters: Vec<Option<Filter>> = values.iter().map(|value| cx.filter(value)).collect();
+    filters.into_iter().collect()
 }
 
 /// The database of this name.
@@ -144,13 +201,21 @@ fn name(at: usize, expression: &str) -> Box<str> {
     found.unwrap_or_else(|| format!("value {}", at + 1)).into()
 }
 
-/// Where a statement is run.
-struct Prepared {
-    database: Arc<Database>,
+/// One statement, with what makes its values.
+struct Statement {
     query: Arc<Query>,
+    filters: Vec<Filter>,
+    names: Arc<[Box<str>]>,
+    wanted: Wanted,
 }
 
-/// One statement, ready to be run for any item.
+/// The values of all statements.
+struct Values {
+    before: Vec<Vec<Data>>,
+    last: Vec<Data>,
+}
+
+/// A statement or a transaction, ready to be run for any item.
 pub(crate) struct Running {
     /// For errors: `sql`, or `requests.NAME`.
     step: Cow<'static, str>,
@@ -158,10 +223,10 @@ pub(crate) struct Running {
     noted: Arc<CallingStep>,
     /// The key of the item under which the result is put.
     name: Option<String>,
-    run: Prepared,
-    filters: Vec<Filter>,
-    names: Arc<[Box<str>]>,
-    wanted: Wanted,
+    database: Arc<Database>,
+    /// The statements before the last, in a transaction.
+    before: Vec<Statement>,
+    last: Statement,
     when: Option<Filter>,
     otherwise: Option<Data>,
     timeout: Option<Timeout>,
@@ -222,33 +287,44 @@ impl Running {
 
     /// Where it is run, and what.
     pub(crate) fn describe(&self) -> String {
-        format!("{} {}", self.run.database.name(), self.run.query.shown())
+        format!("{} {}", self.database.name(), self.shown())
     }
 
-    async fn run(&self, values: Vec<Data>, scope: &Scope) -> Result<Answer, Error> {
-        let Prepared { database, query } = &self.run;
-        let run = Run {
-            query: query.clone(),
+    fn shown(&self) -> String {
+        let before = self.before.iter().map(|statement| format!("{}; ", statement.query.shown()));
+        before.chain([self.last.query.shown().to_owned()]).collect()
+    }
+
+    async fn run(&self, values: Values, scope: &Scope) -> Result<Answer, Error> {
+        let before = self.before.iter().zip(values.before).map(|(statement, values)| Before {
+            query: statement.query.clone(),
             values,
-            names: self.names.clone(),
-            wanted: self.wanted,
+            names: statement.names.clone(),
+            wanted: statement.wanted,
+        });
+        let run = Run {
+            query: self.last.query.clone(),
+            values: values.last,
+            names: self.last.names.clone(),
+            wanted: self.last.wanted,
+            before: before.collect(),
             timeout: self.timeout,
             deadline: scope.deadline(),
             note: scope.record().map(|record| CallNote::new(record, &self.noted)),
-            repeatable: query.only_reads() && scope.method().is_safe(),
+            repeatable: self.before.is_empty() && self.last.query.only_reads() && scope.method().is_safe(),
         };
-        database.run(run).await
+        self.database.run(run).await
     }
 
     /// The values; nothing, where `when` says so.
-    fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Vec<Data>>> {
+    fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Values>> {
         let own = if self.reads_item { item.weight() } else { 0 };
         let weight = own + scope.weight(&self.uses, names);
         let (running, names, scope) = (self.clone(), names.clone(), scope.clone());
         offload::run(weight, move || running.evaluate(&item, &names, &scope))
     }
 
-    fn evaluate(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Vec<Data>>, Error> {
+    fn evaluate(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Values>, Error> {
         if let Some(when) = &self.when
             && !holds(when, item.clone(), names, scope, self.blame)?
         {
@@ -264,7 +340,9 @@ impl Running {
                 }
             }
         };
-        self.filters.iter().enumerate().map(one).collect::<Result<_, _>>().map(Some)
+        let values = |statement: &Statement| statement.filters.iter().enumerate().map(one).collect::<Result<_, _>>();
+        let before = self.before.iter().map(values).collect::<Result<_, _>>()?;
+        Ok(Some(Values { before, last: values(&self.last)? }))
     }
 }
 
