@@ -128,12 +128,27 @@ fn must<T>(wanted: &str) -> Result<T, Unfit> {
 /// 2^53: up to there a computed number says which whole number it is.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
+/// The whole number that a literal is, digit for digit: a float would take `1e-400` for 0.
+fn digits(literal: &str) -> Option<i64> {
+    let (mantissa, power) = literal.split_once(['e', 'E']).unwrap_or((literal, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let kept = all.trim_end_matches('0');
+    if kept.trim_start_matches(['-', '0']).is_empty() {
+        return Some(0);
+    }
+    let zeros = power.parse::<i64>().ok()? - fraction.len() as i64 + (all.len() - kept.len()) as i64;
+    // More than these are beyond 64 bits.
+    let zeros = usize::try_from(zeros).ok().filter(|zeros| *zeros < 19)?;
+    format!("{kept}{}", "0".repeat(zeros)).parse().ok()
+}
+
 fn whole(shape: &Shape<'_>, least: i64, most: i64, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let exact = |number: f64| (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64);
     let number = match shape {
         Shape::Integer(number) => i64::try_from(*number).ok(),
         Shape::Float(number) => exact(*number),
-        Shape::Literal(literal) => literal.parse().ok().or_else(|| literal.parse().ok().and_then(exact)),
+        Shape::Literal(literal) => digits(literal),
         _ => None,
     };
     match number.filter(|number| (least..=most).contains(number)) {
@@ -302,6 +317,17 @@ mod tests {
 
     fn text(json: &str, kind: &Type) -> String {
         sent(json, kind).expect("it fits").expect("no null")
+    }
+
+    #[test]
+    fn whole_numbers_are_read_digit_for_digit() {
+        for (literal, number) in [("1.0", 1), ("-0", 0), ("1e2", 100), ("12.50e1", 125), ("0.0e-9", 0), ("-700", -700)]
+        {
+            assert_eq!(digits(literal), Some(number), "{literal}");
+        }
+        for literal in ["1e-400", "0.1", "1.00000000000000000001", "1e19", "1e100000", "9223372036854775808"] {
+            assert_eq!(digits(literal), None, "{literal}");
+        }
     }
 
     #[test]
