@@ -184,6 +184,7 @@ spec! {
         pub stream: StreamSpec = StreamSpec::Off,
     }
     group(layers: Layers<AtEndpoint>)
+    list(pipeline)
     short(proxy)
 }
 

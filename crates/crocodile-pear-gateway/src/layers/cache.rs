@@ -62,7 +62,8 @@ impl Spec for Caching {
         let tags = written.tags.as_ref().map_or(Some(None), |tags| cx.filter(tags, &[]).map(Some));
         let (rules, key, by, tags) = (rules?, key?, by?, tags?.map(Arc::new));
         let (query, outline, place) = (written.query, written.outline(), self.place);
-        Some(Arc::new(Caches { store, rules, key, by, tags, query, outline, place }))
+        let at = cx.place.into();
+        Some(Arc::new(Caches { store, rules, key, by, tags, query, outline, place, at }))
     }
 
     fn around(ready: &Arc<Caches>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -94,12 +95,32 @@ pub struct Caches {
     query: QueryOrder,
     outline: String,
     place: Span,
+    /// The endpoint or the group that it is written for.
+    at: Box<str>,
 }
 
 impl Caches {
+    /// The same, where the method of the endpoint is the reason. A cache of a group is for those endpoints that it serves.
+    fn refuse_method(&self, route: &str) -> Option<(String, String)> {
+        let method = route.split_once(' ').and_then(|(method, _)| method.parse::<Method>().ok())?;
+        let usual = matches!(method, Method::GET | Method::HEAD);
+        if *self.at != *route || usual || self.rules.methods.serve(&method, &HeaderMap::new()) == Service::WithBody {
+            return None;
+        }
+        let message = format!("answers to {method} are not kept, so this cache keeps nothing");
+        let remedy = match method.as_str() {
+            "POST" | "QUERY" => format!("write `cache: {{ methods: [{method}] }}` if it asks and changes nothing; leave out `cache` otherwise"),
+            _ => "leave out `cache`".to_owned(),
+        };
+        Some((message, remedy))
+    }
+
     /// Why answers of this endpoint cannot be kept; and what to write.
     fn refuse(&self, at: &Around<'_>) -> Option<(String, String)> {
         let plan = at.plan?;
+        if let Some(refused) = at.route.and_then(|route| self.refuse_method(route)) {
+            return Some(refused);
+        }
         if plan.is_endless() {
             let message = "a stream has no end, and cannot be kept".to_owned();
             return Some((message, "leave out `cache` here; an upstream that it calls may have one".to_owned()));

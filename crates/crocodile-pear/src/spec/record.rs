@@ -13,7 +13,7 @@ use crate::problem::{Problems, Span};
 /// `#[was = "old"]` behind that names the key that the field had before: who writes it is told the new one.
 /// The docs become the descriptions in the schema and the remedies of what is missing.
 /// `group(name: Type)` behind the fields adds those of a [`Group`](crate::spec::Group), as if they were declared here.
-/// `short(parse)` at the end accepts a scalar too; `parse` is a
+/// `list(field)` says which field a list stands for that is written instead of the map. `short(parse)` at the end accepts a scalar too; `parse` is a
 /// `fn(Located<String>, &mut Problems) -> Option<Self>`.
 ///
 /// ```
@@ -84,6 +84,7 @@ macro_rules! spec {
             ),* $(,)?
         }
         $(group($group:ident: $group_ty:ty))?
+        $(list($list:ident))?
         $(short($short:path))?
     ) => {
         $(#[doc = $doc])*
@@ -111,6 +112,10 @@ macro_rules! spec {
         impl $crate::spec::Decode for $name {
             fn decode(node: &$crate::spec::Node, problems: &mut $crate::problem::Problems) -> Option<Self> {
                 $crate::spec!(@short node problems $($short)?);
+                $( if node.as_list().is_some() {
+                    let remedy = concat!("write `", stringify!($list), ":` above the list");
+                    return node.wrong("a map", remedy, problems);
+                } )?
                 #[allow(unused_mut, reason = "a spec may have no fields")]
                 let mut fields = $crate::spec::Fields::of(node, Self::known(), problems)?;
                 $( let $field = $crate::spec!(
