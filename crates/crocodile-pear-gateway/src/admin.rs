@@ -27,6 +27,8 @@ use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Mode, R
 
 /// The operators' listener while it serves.
 pub struct Serving {
+    /// Where operators connect.
+    pub address: Address,
     shutdown: Shutdown,
     thread: JoinHandle<()>,
 }
@@ -54,6 +56,7 @@ pub fn begin(
     let mut listeners = Listeners::new(1);
     let address = listeners.add(address, Mode::default(), Arc::default())?;
     tracing::info!("health and metrics on http://{address}");
+    let bound = address.clone();
     let guard = Arc::new(Guard::new(spec));
     let watchers = Arc::new(Watchers::default());
     let shutdown = Shutdown::default();
@@ -70,7 +73,7 @@ pub fn begin(
             tracing::error!(%error, "health and metrics cannot be served");
         }
     };
-    Ok(Serving { shutdown, thread: thread::Builder::new().name("admin".into()).spawn(serve)? })
+    Ok(Serving { address: bound, shutdown, thread: thread::Builder::new().name("admin".into()).spawn(serve)? })
 }
 
 /// What everybody may ask, by any name: probes know neither names nor tokens, and learn one word.

@@ -70,7 +70,7 @@ impl Demo {
         };
         log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
-        run::serve(&document, &live, |address| invite(address, upstreams))
+        run::serve(&document, &live, |address, admin| invite(address, admin, upstreams))
     }
 
     /// Starts the example upstreams on a thread of their own.
@@ -104,6 +104,8 @@ impl Demo {
     fn config(&self, upstreams: SocketAddr) -> (Option<Node>, config::Sources, crocodile_pear::problem::Problems) {
         config::parse("demo.yaml", CONFIG, &|name| match name {
             "LISTEN" => Some(self.listen.to_string()),
+            // Any free port: several may run beside each other.
+            "ADMIN" => Some("127.0.0.1:0".to_owned()),
             "UPSTREAMS" => Some(format!("http://{upstreams}")),
             _ => None,
         })
@@ -111,10 +113,11 @@ impl Demo {
 }
 
 /// Says what to try.
-fn invite(gateway: &Address, upstreams: SocketAddr) {
+fn invite(gateway: &Address, admin: Option<&Address>, upstreams: SocketAddr) {
+    let page = admin.map(|admin| format!("The operators' page is at http://{admin}/.\n")).unwrap_or_default();
     eprintln!(
         "\nThe gateway is at http://{gateway}, the example upstreams at http://{upstreams}.
-See http://{gateway}/gallery.html, or try:\n
+{page}See http://{gateway}/gallery.html, or try:\n
   curl http://{gateway}/users/7
   curl http://{gateway}/users
   curl -i 'http://{gateway}/temperatures?q=Lund,SE|Copenhagen,DK|Oslo,NO'
