@@ -4,8 +4,9 @@
 //! Each core counts for itself. A task adds the counts up, writes a row a minute for what was called, and makes hours of minutes and
 //! days of hours.
 
+mod archive;
+mod consumers;
 mod counts;
-mod journal;
 mod report;
 mod row;
 mod table;
@@ -14,12 +15,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use self::counts::Finished;
+pub use self::counts::{Counts, Finished};
 pub use self::report::{Form, Query, csv, json};
 pub use self::row::Span;
 pub use self::table::{OTHER, Subject};
 
-use self::journal::Journal;
+use self::archive::Archive;
+use self::consumers::Consumers;
 use self::row::Row;
 use self::table::{Minute, Tables};
 use crate::background::Task;
@@ -49,7 +51,9 @@ pub struct Analytics {
 struct State {
     /// What the current minute has so far, besides what the cores have.
     minute: Minute,
-    journal: Option<Journal>,
+    /// What consumers have since the gateway began.
+    consumers: Consumers,
+    archive: Option<Archive>,
     settings: Option<Settings>,
 }
 
@@ -79,16 +83,16 @@ impl Analytics {
     /// Begins to keep the figures in a folder; goes on with those that are there.
     fn open(&self, settings: Settings, now: u64) {
         let mut state = self.lock();
-        if state.settings.as_ref() == Some(&settings) && state.journal.is_some() {
+        if state.settings.as_ref() == Some(&settings) && state.archive.is_some() {
             return;
         }
         // First the old one gives up the folder.
-        state.journal = None;
-        match Journal::open(&settings.folder, settings.size) {
-            Ok(mut journal) => {
+        state.archive = None;
+        match Archive::open(&settings.folder, settings.size) {
+            Ok(mut archive) => {
                 // What was not done when it ended.
-                journal.roll(now);
-                state.journal = Some(journal);
+                archive.roll(now);
+                state.archive = Some(archive);
             }
             Err(error) => {
                 tracing::error!("analytics cannot be kept in `{}`: {error}", settings.folder.display());
@@ -104,31 +108,48 @@ impl Analytics {
     fn collect(&self, now: u64) {
         let mut state = self.lock();
         let minute = Span::Minute.begin(now);
+        // The cores' counts since the last look are those of the minute that ends.
+        self.drain(&mut state, now);
         if state.minute.begun < minute {
-            // The cores' counts since the last look are those of the minute that ends.
-            self.tables.drain(&mut state.minute);
             state.write();
             state.minute = Minute::new(minute);
-            if let Some(journal) = &mut state.journal {
-                journal.roll(now);
+            if let Some(archive) = &mut state.archive {
+                archive.roll(now);
             }
-            return;
         }
-        self.tables.drain(&mut state.minute);
+    }
+
+    fn drain(&self, state: &mut State, now: u64) {
+        let top = state.settings.as_ref().map_or(0, |settings| settings.top);
+        let State { minute, consumers, .. } = state;
+        consumers.rank(now, top);
+        self.tables.drain(minute, consumers);
+    }
+
+    /// What was counted of consumers since the gateway began, up to now: those with the most requests, and the others together.
+    pub fn consumers(&self) -> Vec<(String, Counts)> {
+        self.collect(now());
+        self.lock().consumers.told()
+    }
+
+    /// The memory that the counts take, about; what is in the files takes none.
+    pub fn weight(&self) -> usize {
+        let state = self.lock();
+        self.tables.weight() + state.minute.weight() + state.consumers.weight()
     }
 
     /// Writes what there is: nothing is counted any more.
     pub fn close(&self) {
         let mut state = self.lock();
-        self.tables.drain(&mut state.minute);
+        self.drain(&mut state, now());
         state.write();
         state.minute = Minute::default();
-        state.journal = None;
+        state.archive = None;
     }
 
     /// Whether figures are kept.
     pub fn is_kept(&self) -> bool {
-        self.lock().journal.is_some()
+        self.lock().archive.is_some()
     }
 
     /// Rows that answer a question, oldest first; nothing, where no figures are kept.
@@ -137,7 +158,7 @@ impl Analytics {
         self.collect(now);
         let (current, reader) = {
             let state = self.lock();
-            (state.rows(), state.journal.as_ref()?.reader())
+            (state.rows(), state.archive.as_ref()?.reader())
         };
         // The files are read without the lock.
         Some(report::answer(query, now, &reader, current))
@@ -156,8 +177,8 @@ impl State {
 
     fn write(&mut self) {
         let rows = self.rows();
-        if let Some(journal) = &mut self.journal {
-            journal.write(Span::Minute, &rows);
+        if let Some(archive) = &mut self.archive {
+            archive.write(Span::Minute, &rows);
         }
     }
 }
@@ -213,7 +234,7 @@ mod tests {
         }
         let analytics = Arc::new(Analytics::default());
         analytics.open(settings(&folder), now());
-        let query = Query { from: hour, to: u64::MAX, span: Span::Day, by: Grouping::Route };
+        let query = Query { from: hour, to: u64::MAX, span: Span::Day, whole: false, by: Grouping::Route };
         let rows = analytics.answer(&query).expect("they are kept");
         assert_eq!(rows.len(), 1);
         let counts = &rows[0].counts;
@@ -234,7 +255,7 @@ mod tests {
                 analytics.count(0, Subject::consumer(route, consumer.to_owned()), &finished(200));
             }
         }
-        let query = Query { from: 0, to: u64::MAX, span: Span::Minute, by: Grouping::Consumer };
+        let query = Query { from: 0, to: u64::MAX, span: Span::Minute, whole: false, by: Grouping::Consumer };
         let rows = analytics.answer(&query).expect("they are kept");
         let mut told: Vec<_> = rows.iter().map(|row| (row.consumer.as_str(), row.counts.requests)).collect();
         told.sort_unstable();

@@ -92,14 +92,6 @@ pub struct Served {
     pub record: Option<Arc<Record>>,
 }
 
-impl std::ops::Deref for Served {
-    type Target = Finish;
-
-    fn deref(&self) -> &Finish {
-        &self.finish
-    }
-}
-
 impl Served {
     /// The memory that it takes, about.
     fn size(&self) -> usize {
@@ -308,24 +300,32 @@ impl History {
 
     /// The latest requests, latest first.
     pub fn recent(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
-        self.collect(|kept, found| kept.recent(route, most, found), |one| std::cmp::Reverse(one.at), most)
+        self.collect(|kept, found| kept.recent(route, most, found), |one| std::cmp::Reverse(one.finish.at), most)
     }
 
     /// The slowest of the last hour, slowest first.
     pub fn slowest(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
         let since = self.now().saturating_sub(kept::SPAN);
         let slowest = |kept: &Kept, found: &mut Vec<_>| kept.slowest(route, since, found);
-        self.collect(slowest, |one| std::cmp::Reverse(one.total), most)
+        self.collect(slowest, |one| std::cmp::Reverse(one.finish.total), most)
     }
 
     /// The latest that failed, latest first.
     pub fn failed(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
-        self.collect(|kept, found| kept.failed(route, found), |one| std::cmp::Reverse(one.at), most)
+        self.collect(|kept, found| kept.failed(route, found), |one| std::cmp::Reverse(one.finish.at), most)
     }
 
     /// The request with this id, if it is still kept.
     pub fn find(&self, id: &str) -> Option<Arc<Served>> {
         self.shards.iter().find_map(|shard| lock(shard).kept.find(id))
+    }
+
+    /// The memory that it takes, about.
+    pub fn weight(&self) -> usize {
+        let shard = |shard: &Shard| shard.kept.weight() + shard.routes.len() * Second::WEIGHT;
+        let shards: usize = self.shards.iter().map(|one| shard(&lock(one))).sum();
+        let slots: usize = lock(&self.totals).iter().map(|totals| totals.slots.len()).sum();
+        shards + slots * Second::WEIGHT + lock(&self.hour).weight()
     }
 
     fn collect<K: Ord>(

@@ -78,6 +78,13 @@ impl Journals {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// The memory of lines that are not written yet.
+    pub fn weight(&self) -> usize {
+        let mut weight = 0;
+        self.each(|shared| weight += shared.buffers.iter().map(|buffer| buffer.lock().capacity()).sum::<usize>());
+        weight
+    }
+
     fn each(&self, mut act: impl FnMut(&Arc<Shared>)) {
         // Copied, so that nobody waits for the lock while one is flushed.
         let open: Vec<_> = self.open().iter().filter_map(|(_, shared)| shared.upgrade()).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::cache;
+use crocodile_pear::error::{ErrorType, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Filter;
 use crocodile_pear::plan::Plan;
@@ -141,6 +142,8 @@ pub struct Ended<'a> {
     pub scope: &'a Scope,
     /// The status of the answer; nothing, if the client left before there was one.
     pub status: Option<StatusCode>,
+    /// Why the gateway answered with a failure of its own or of an upstream.
+    pub failure: Option<Kind>,
     /// When its head was ready, since the request began.
     pub head: Option<Duration>,
     /// When it ended, since the request began.
@@ -156,6 +159,16 @@ impl Ended<'_> {
     /// The status of the answer; 499 if the client left before there was one.
     pub fn code(&self) -> u16 {
         self.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
+    }
+
+    /// The type of the failure, as OpenTelemetry has it: our own name of it, or the status; nothing where none failed.
+    pub fn error_type(&self) -> Option<ErrorType> {
+        match (&self.end.how, self.failure) {
+            (Ending::Failed(error), _) => Some(ErrorType::Kind(error.kind())),
+            _ if self.code() < 500 => None,
+            (_, Some(kind)) => Some(ErrorType::Kind(kind)),
+            (_, None) => Some(ErrorType::Status(self.code())),
+        }
     }
 
     /// How it ended, in one word.

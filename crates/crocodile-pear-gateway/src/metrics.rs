@@ -4,10 +4,13 @@ pub mod access;
 mod authentication;
 pub mod cache;
 mod configuration;
+pub mod consumers;
 pub mod cores;
 pub mod databases;
 mod events;
 pub mod exposition;
+mod limits;
+pub mod memory;
 mod orders;
 mod process;
 pub mod requests;
@@ -18,6 +21,7 @@ mod upstream;
 pub use authentication::{Authenticated, AuthenticationCounters};
 pub use events::EventCounters;
 use exposition::{Exposition, label};
+pub use limits::LimitCounters;
 pub use orders::OrderCounters;
 
 use std::cell::Cell;
@@ -31,6 +35,7 @@ use indexmap::IndexMap;
 
 use self::configuration::Configurations;
 use self::cores::CoreCounters;
+use self::limits::LimitPlace;
 use self::requests::RouteCounters;
 use crate::address::Address;
 use crate::server::{Ending, Entry};
@@ -97,6 +102,8 @@ pub struct Metrics {
     authentications: Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>,
     /// By route; those that count have their counters.
     routes: Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>,
+    /// By limit and route; those that count have their counters.
+    limits: Mutex<IndexMap<LimitPlace, Arc<LimitCounters>>>,
     cores: CoreCounters,
     configurations: Configurations,
 }
@@ -120,6 +127,7 @@ impl Default for Metrics {
             orders: Mutex::default(),
             authentications: Mutex::default(),
             routes: Mutex::default(),
+            limits: Mutex::default(),
             cores: CoreCounters::default(),
             configurations: Configurations::default(),
         }
@@ -205,6 +213,7 @@ impl Metrics {
         self.render_requests(out);
         self.render_responses(out);
         self.render_refused(out);
+        self.render_limits(out);
         self.render_cores(out);
         self.render_store(out);
         self.render_tls(out);

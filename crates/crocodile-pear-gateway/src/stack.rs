@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::scope::Scope;
 use futures_util::FutureExt;
@@ -140,9 +141,10 @@ impl<'a> Visit<'a> {
         if !self.stack.watched && !matches!(response.body(), Body::Pulled(_)) {
             return response.into();
         }
+        let failure = response.extensions_mut().remove::<Error>().map(|error| error.kind());
         let ready = Instant::now();
         let head = ready.saturating_duration_since(scope.timeline().began());
-        let watch = Watch { stack: self.stack.clone(), scope, passed: self.passed, status, head };
+        let watch = Watch { stack: self.stack.clone(), scope, passed: self.passed, status, failure, head };
         Reply { response, observer: Some(Box::new(watch)), ready: Some(ready) }
     }
 }
@@ -152,7 +154,8 @@ impl Drop for Visit<'_> {
         if let Some(scope) = &self.scope {
             let end = End { bytes: 0, how: Ending::ClientGone };
             let total = scope.timeline().elapsed();
-            self.stack.tell(self.passed, &Ended { scope, status: None, head: None, total, end: &end });
+            let (status, failure, head) = (None, None, None);
+            self.stack.tell(self.passed, &Ended { scope, status, failure, head, total, end: &end });
         }
     }
 }
@@ -171,14 +174,15 @@ struct Watch {
     scope: Arc<Scope>,
     passed: usize,
     status: StatusCode,
+    failure: Option<Kind>,
     head: Duration,
 }
 
 impl Observer for Watch {
     fn ended(self: Box<Self>, end: &End) {
-        let (status, head) = (Some(self.status), Some(self.head));
+        let (status, failure, head) = (Some(self.status), self.failure, Some(self.head));
         let total = self.scope.timeline().elapsed();
-        self.stack.tell(self.passed, &Ended { scope: &self.scope, status, head, total, end });
+        self.stack.tell(self.passed, &Ended { scope: &self.scope, status, failure, head, total, end });
     }
 }
 
@@ -186,7 +190,6 @@ impl Observer for Watch {
 mod tests {
     use std::sync::Mutex;
 
-    use crocodile_pear::error::{Error, Kind};
     use http::{HeaderMap, Method};
 
     use super::*;

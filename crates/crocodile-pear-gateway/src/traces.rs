@@ -4,10 +4,11 @@ mod export;
 mod otlp;
 mod span;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crocodile_pear::error::ErrorType;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Entries, Located, Secret, Share, Timeout, only};
@@ -64,6 +65,8 @@ choice! {
 pub struct SpanCounters {
     sent: AtomicU64,
     dropped: AtomicU64,
+    /// The memory of what waits to be sent.
+    waiting: AtomicUsize,
 }
 
 impl SpanCounters {
@@ -75,6 +78,11 @@ impl SpanCounters {
     /// Spans that it has not: too many at once, or it was away for too long.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The memory of requests whose spans wait to be sent, about.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 }
 
@@ -94,6 +102,8 @@ pub struct Traces {
 pub struct Answer {
     /// Its status.
     pub status: Option<StatusCode>,
+    /// Why it failed, if it did.
+    pub error: Option<ErrorType>,
     /// When it was ready, since the request began.
     pub head: Option<Duration>,
     /// When the answer ended, since the request began.
@@ -129,8 +139,8 @@ impl TracesSpec {
         let remote = Remote::compile("traces", &to, self.tls.as_ref(), export::PATIENCE, given, problems);
         let (headers, remote) = (headers?, remote?);
         let (queue, received) = Queue::new(counters.clone());
-        let (service, counters, waiting) = (self.service.clone(), counters.clone(), queue.waiting());
-        let exporter = Exporter { remote, headers, service, received, counters, waiting };
+        let (service, counters) = (self.service.clone(), counters.clone());
+        let exporter = Exporter { remote, headers, service, received, counters };
         Some(Arc::new(Traces {
             accept: self.accept,
             share: (self.sample.0 * ALL as f64) as u64,

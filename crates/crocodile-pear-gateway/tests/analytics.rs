@@ -95,9 +95,12 @@ fn figures_are_exact_and_survive_a_restart() {
         let three = of("GET /three");
         let names = ["requests", "upstream_calls", "saved_requests", "received_bytes", "sent_bytes"];
         assert_eq!(figures(&three, &names), [56, 168, 112, 16_800, sent]);
-        assert!(three["p99_ms"].is_u64(), "{three}");
+        assert!(three["p99_ms"].is_f64(), "{three}");
         let names = ["requests", "upstream_calls", "saved_requests", "saved_bytes"];
         assert_eq!(figures(&of("GET /one"), &names), [10, 10, 0, 0]);
+        let whole = rows(&scene, "last=24h&span=all");
+        let one: Vec<_> = whole.iter().filter(|row| row["route"] == "GET /three").collect();
+        assert_eq!(one.iter().map(|row| &row["requests"]).collect::<Vec<_>>(), [56], "{whole:?}");
         let consumers = rows(&scene, "last=1h&span=hour&by=consumer");
         let mut told: Vec<_> =
             consumers.iter().filter_map(|row| Some((row["consumer"].as_str()?, row["requests"].as_u64()?))).collect();

@@ -187,8 +187,11 @@ fn ten_thousand_requests_of_known_outcome_are_counted_exactly() {
     });
     let seen = scene.samples();
     let served = |route: &str, method: &str, status: u16| {
-        let labels =
+        let mut labels =
             format!("http_route=\"{route}\",http_request_method=\"{method}\",http_response_status_code=\"{status}\"");
+        if status == 502 {
+            labels.push_str(",error_type=\"unreachable\"");
+        }
         let buckets = seen[&format!("http_server_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}}")];
         let count = seen[&format!("http_server_request_duration_seconds_count{{{labels}}}")];
         assert!(seen[&format!("http_server_request_duration_seconds_sum{{{labels}}}")] > 0.0);

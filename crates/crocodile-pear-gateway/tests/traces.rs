@@ -4,7 +4,11 @@
 #![allow(clippy::unwrap_used)]
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
+// What a test measures it prints.
+#![allow(clippy::print_stdout)]
 
+#[path = "traces/agreement.rs"]
+mod agreement;
 #[path = "traces/collector.rs"]
 mod collector;
 #[path = "traces/contexts.rs"]

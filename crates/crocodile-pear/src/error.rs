@@ -69,6 +69,24 @@ pub enum Kind {
     Internal,
 }
 
+/// The type of a failure, as OpenTelemetry has it (`error.type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorType {
+    /// One of the gateway, or of a call that it made.
+    Kind(Kind),
+    /// What an upstream answered.
+    Status(u16),
+}
+
+impl fmt::Display for ErrorType {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorType::Kind(kind) => out.write_str(kind.name()),
+            ErrorType::Status(status) => status.fmt(out),
+        }
+    }
+}
+
 /// Whose fault it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {

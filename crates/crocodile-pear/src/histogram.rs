@@ -35,6 +35,35 @@ pub const HTTP: Bounds = &[
 /// The bounds that OpenTelemetry advises for databases: 1 ms to 10 s.
 pub const DATABASE: Bounds = &[MS, 5 * MS, 10 * MS, 50 * MS, 100 * MS, 500 * MS, 1_000 * MS, 5_000 * MS, 10_000 * MS];
 
+/// Which bucket a time falls into; the one behind the last bound has no end.
+pub fn bucket(bounds: Bounds, time: Duration) -> usize {
+    let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    bounds.iter().position(|bound| time <= *bound).unwrap_or(bounds.len())
+}
+
+/// The value that this share of what was counted does not exceed, from buckets: how many, from where, to where. Within a bucket all
+/// values are taken to be equally likely. Nothing, where nothing was counted.
+pub fn quantile(buckets: impl Iterator<Item = (u64, f64, f64)> + Clone, share: f64) -> Option<f64> {
+    let all: u64 = buckets.clone().map(|(count, ..)| count).sum();
+    let wanted = share * all as f64;
+    let mut before = 0.0;
+    for (count, from, to) in buckets.filter(|(count, ..)| *count > 0) {
+        let count = count as f64;
+        if before + count >= wanted {
+            return Some(from + (to - from) * ((wanted - before) / count).clamp(0.0, 1.0));
+        }
+        before += count;
+    }
+    None
+}
+
+/// The same in seconds, from what was counted between these bounds, and behind the last one, which is all that is known of that.
+pub fn time_quantile(bounds: Bounds, counts: &[u64], share: f64) -> Option<f64> {
+    let end = |at: usize| bounds.get(at).or(bounds.last()).map_or(0.0, |bound| *bound as f64 / 1e9);
+    let begin = |at: usize| at.checked_sub(1).map_or(0.0, end);
+    quantile(counts.iter().enumerate().map(|(at, count)| (*count, begin(at), end(at))), share)
+}
+
 /// How many times fell into which bucket.
 pub struct Histogram {
     bounds: Bounds,
@@ -70,8 +99,8 @@ impl Histogram {
 
     /// Counts a time.
     pub fn count(&self, time: Duration) {
+        let at = bucket(self.bounds, time);
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let at = self.bounds.iter().position(|bound| time <= *bound).unwrap_or(self.bounds.len());
         let cell = &self.cells[threads::slot(self.cells.len())];
         cell.buckets[at.min(MOST)].fetch_add(1, Ordering::Relaxed);
         cell.nanoseconds.fetch_add(time, Ordering::Relaxed);
@@ -91,6 +120,12 @@ impl Histogram {
 }
 
 impl Snapshot {
+    /// How many times fell into each bucket alone.
+    pub fn counts(&self) -> impl Iterator<Item = u64> {
+        let before = std::iter::once(0).chain(self.buckets.iter().copied());
+        self.buckets.iter().zip(before).map(|(all, before)| all.saturating_sub(before))
+    }
+
     /// How many times were counted.
     pub fn number(&self) -> u64 {
         self.buckets.last().copied().unwrap_or_default()
@@ -152,6 +187,14 @@ mod tests {
         assert_eq!(of(0).buckets[..3], [750, 1_500, 1_500]);
         assert_eq!(of(1).buckets[..3], [750, 750, 1_500]);
         assert_eq!(of(0).sum, Duration::from_millis(750 * 10));
+    }
+
+    #[test]
+    fn a_quantile_lies_within_its_bucket() {
+        let quantile = |counts: &[u64], share| time_quantile(&[5_000_000, 10_000_000], counts, share);
+        assert_eq!(quantile(&[0, 0, 0], 0.5), None);
+        assert_eq!((quantile(&[0, 4, 0], 0.5), quantile(&[0, 4, 0], 1.0)), (Some(0.0075), Some(0.01)));
+        assert_eq!((quantile(&[1, 1, 2], 0.25), quantile(&[1, 1, 2], 0.9)), (Some(0.005), Some(0.01)));
     }
 
     #[test]

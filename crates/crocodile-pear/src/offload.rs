@@ -11,14 +11,16 @@ mod pool;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use futures_util::future::{BoxFuture, Either};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
+pub use memory::taken;
 pub use meter::{charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left};
 use pool::{Done, Order, Task};
-pub use pool::{Settings, configure};
+pub use pool::{Settings, configure, waiting, waits};
 
 /// What is read on the core that asks for it: half a millisecond of JSON, one or two of XML.
 pub const SMALL: usize = 64 << 10;
@@ -84,7 +86,7 @@ where
     let abandoned = Arc::new(AtomicBool::new(false));
     let need = (weight as u64).saturating_mul(PARSED);
     let awaited = Awaited(abandoned.clone());
-    pool::push(Task { run: Box::new(run), need, large, abandoned })?;
+    pool::push(Task { run: Box::new(run), need, large, abandoned, since: Some(Instant::now()) })?;
     let done = receiver.await;
     drop(awaited);
     done.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "the work broke its thread")))

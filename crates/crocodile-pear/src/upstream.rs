@@ -64,6 +64,7 @@ use self::balance::{Balance, Tried};
 use self::breaker::Breaker;
 use self::cached::Cached;
 use self::clock::Clock;
+pub use self::connect::PhaseTotal;
 use self::counters::{Counters, Event};
 use self::eject::Eject;
 use self::exchange::{Exchange, Failure, Origin, Parts};
@@ -548,12 +549,18 @@ pub struct ServerState {
     pub opened: u64,
     /// How often it was ejected.
     pub ejected: u64,
+    /// How long it still gets no calls, if it is ejected now. Then a call tests it.
+    pub ejected_for: Option<Duration>,
+    /// Whether its health checks fail.
+    pub down: bool,
     /// Health checks, and failed ones.
     pub checks: (u64, u64),
     /// Failed connection attempts, and those that failed because of TLS.
     pub connect_failures: (u64, u64),
     /// Failed DNS lookups, and changes of the addresses.
     pub dns: (u64, u64),
+    /// What opening connections took.
+    pub phases: Vec<PhaseTotal>,
 }
 
 impl ServerState {
@@ -567,9 +574,12 @@ impl ServerState {
             open: breaker.is_some_and(Breaker::is_open),
             opened: breaker.map_or(0, Breaker::opened),
             ejected: eject.map_or(0, Eject::times),
+            ejected_for: eject.and_then(Eject::remains),
+            down: health.is_some_and(Health::is_down),
             checks: health.map_or((0, 0), Health::counts),
             connect_failures: server.connector.failures(),
             dns: server.connector.name().map_or((0, 0), |name| (name.failures(), name.changes().into())),
+            phases: server.connector.phases(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crocodile_pear::error::Error;
+use crocodile_pear::error::ErrorType;
 use crocodile_pear::jq::value::{as_object, number};
 use crocodile_pear::jq::{self, Filter, Value, as_str};
 use crocodile_pear::record::{Record, Summary};
@@ -168,12 +168,9 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The same as one word of the table of failures.
-    pub fn error_type(&self) -> Option<&'static str> {
-        match &self.ended.end.how {
-            Ending::Failed(error) => Some(Error::kind(error).name()),
-            _ => None,
-        }
+    /// The type of the failure, as in metrics and traces.
+    pub fn error_type(&self) -> Option<ErrorType> {
+        self.ended.error_type()
     }
 
     /// A variable of expressions.

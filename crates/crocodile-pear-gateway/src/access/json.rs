@@ -40,8 +40,10 @@ pub fn write(entry: &Entry<'_>, line: &mut Vec<u8>) {
     object.plain(name!("cache"), entry.cache().map(str::as_bytes));
     object.plain(name!("trace_id"), entry.trace().map(|trace| Trace::digits(trace).as_slice()));
     object.plain(name!("ended"), Some(entry.how().as_bytes()));
+    if let Some(error) = entry.error_type() {
+        object.plain(name!("error.type"), Some(error.to_string().as_bytes()));
+    }
     if let Some(error) = entry.error() {
-        object.plain(name!("error.type"), entry.error_type().map(str::as_bytes));
         object.text(name!("error.message"), Some(error.as_bytes()));
     }
     line.push(b'}');

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 use crocodile_pear::flow::Body;
+use crocodile_pear::offload;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, VARY};
@@ -11,7 +12,7 @@ use http::{HeaderMap, Response};
 
 use crate::gateway::Gateway;
 use crate::metrics::exposition::{Exposition, Format};
-use crate::metrics::{access, cache, databases, traces};
+use crate::metrics::{access, cache, consumers, databases, memory, traces};
 
 /// All metrics of a gateway.
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
@@ -36,9 +37,24 @@ fn write(gateway: &Gateway, format: Format) -> String {
     databases::render(gateway.databases(), &mut out);
     cache::render(gateway.cache(), &mut out);
     cache::render_shared(&gateway.lasting().ledger.counters, &mut out);
+    consumers::render(&gateway.lasting().analytics.consumers(), &mut out);
+    memory::render(&owners(gateway), &mut out);
     access::render(gateway.lasting().journals.dropped(), &mut out);
     traces::render(&gateway.lasting().spans, &mut out);
     out.end()
+}
+
+/// Who has how many bytes.
+fn owners(gateway: &Gateway) -> [(&'static str, u64); 6] {
+    let lasting = gateway.lasting();
+    [
+        ("cache", gateway.cache().counters().bytes),
+        ("history", lasting.history.weight() as u64),
+        ("analytics", lasting.analytics.weight() as u64),
+        ("traces", lasting.spans.waiting() as u64),
+        ("access_log", lasting.journals.weight() as u64),
+        ("thread_pool", offload::taken()),
+    ]
 }
 
 fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {

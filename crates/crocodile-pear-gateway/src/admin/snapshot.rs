@@ -1,6 +1,7 @@
 //! `/status`: how the gateway is now, as one JSON document, for the page and for `top`.
 
 mod calls;
+mod servers;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crocodile_pear::upstream::{ServerState, Upstream};
 use serde_json::{Value, json};
 
-use self::calls::{Seen, Times};
+use self::calls::Seen;
+use self::servers::Figures;
+pub use self::servers::ServerTimes;
 use crate::gateway::Gateway;
 use crate::history::{Failure, History, RouteFigures, RouteNumber, Second};
 use crate::live::Live;
@@ -31,8 +34,9 @@ const SERVERS: usize = 200;
 const FAILURES: usize = 30;
 
 /// How the gateway is now.
-pub fn take(live: &Live) -> Value {
+pub fn take(live: &Live, times: &mut ServerTimes) -> Value {
     let gateway = live.current();
+    let lately = times.lately(&gateway);
     let history = &gateway.lasting().history;
     let now: Second = sum(&history.seconds(NOW, 1));
     let routes = history.routes();
@@ -50,7 +54,7 @@ pub fn take(live: &Live) -> Value {
         "hour": chart(history, HOUR),
         "routes": tell_routes(history, &routes),
         "routes_in_all": routes.len(),
-        "upstreams": tell_upstreams(&gateway),
+        "upstreams": tell_upstreams(&gateway, &lately),
         "cache": tell_cache(&gateway),
         "analytics": gateway.lasting().analytics.is_kept(),
         "refused": gateway.metrics().refusals().map(|(by, count)| json!([by, count])).collect::<Value>(),
@@ -140,13 +144,17 @@ fn slowness(figures: &RouteFigures) -> u64 {
     figures.minute.latency.quantile(0.95).map_or(0, |seconds| (seconds * 1e6) as u64)
 }
 
-fn tell_upstreams(gateway: &Gateway) -> Value {
+fn tell_upstreams(gateway: &Gateway, lately: &Figures) -> Value {
     let seen = Seen::of(&gateway.lasting().history);
     let mut left = SERVERS;
-    gateway.upstreams().iter().map(|(name, upstream)| tell_upstream(name, upstream, &seen, &mut left)).collect()
+    gateway
+        .upstreams()
+        .iter()
+        .map(|(name, upstream)| tell_upstream(name, upstream, (&seen, lately), &mut left))
+        .collect()
 }
 
-fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: &Seen, left: &mut usize) -> Value {
+fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: (&Seen, &Figures), left: &mut usize) -> Value {
     let counters = upstream.counters();
     let (retries, withheld) = upstream.retries();
     let mut servers: Vec<ServerState> = upstream.servers().collect();
@@ -154,9 +162,11 @@ fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: &Seen, left: &mut u
     servers.sort_by_key(|state| state.up);
     servers.truncate(*left);
     *left -= servers.len();
+    let lately = servers.iter().filter_map(|state| seen.1.of(upstream.name(), &state.address));
+    let lately: u64 = lately.map(|figures| figures.calls).sum();
     json!({
         "name": name,
-        "calls": counters.calls, "in_flight": counters.in_flight, "retries": retries, "withheld": withheld,
+        "calls": counters.calls, "lately": lately, "in_flight": counters.in_flight, "retries": retries, "withheld": withheld,
         "refused": counters.refused, "queued": counters.queued, "turned_away": counters.turned_away,
         "opened": counters.opened, "reused": counters.reused,
         "servers": servers.iter().map(|state| tell_server(upstream, state, seen)).collect::<Value>(),
@@ -164,27 +174,27 @@ fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: &Seen, left: &mut u
     })
 }
 
-fn tell_server(upstream: &Upstream, state: &ServerState, seen: &Seen) -> Value {
+fn tell_server(upstream: &Upstream, state: &ServerState, (seen, lately): (&Seen, &Figures)) -> Value {
     let word = match state {
         ServerState { up: true, .. } => "up",
         ServerState { open: true, .. } => "breaker open",
-        // Who is neither down by its checks nor refused by its breaker was ejected.
-        ServerState { ejected: 1.., .. } => "ejected",
+        ServerState { ejected_for: Some(_), .. } => "ejected",
         _ => "down",
     };
     let mut told = json!({
         "address": &*state.address, "state": word, "up": state.up,
+        "ejected_for": state.ejected_for.map(|left| rounded(left.as_secs_f64())),
         "opened": state.opened, "ejected": state.ejected,
         "checks": state.checks.0, "checks_failed": state.checks.1,
         "connect_failures": state.connect_failures.0, "tls_failures": state.connect_failures.1,
         "dns_failures": state.dns.0,
     });
-    let times = seen.server(upstream.name(), &state.address);
-    told["calls"] = times.map(Times::count).into();
-    told["failed"] = times.map(|times| times.failed).into();
-    told["p50"] = times.and_then(|times| times.quantile(0.5)).into();
-    told["p95"] = times.and_then(|times| times.quantile(0.95)).into();
-    told["last_failure"] = times.and_then(Times::last_failure).into();
+    let figures = lately.of(upstream.name(), &state.address);
+    told["calls"] = figures.map(|figures| figures.calls).into();
+    told["failed"] = figures.map(|figures| figures.failed).into();
+    told["p50"] = figures.and_then(|figures| figures.quantile(0.5)).into();
+    told["p95"] = figures.and_then(|figures| figures.quantile(0.95)).into();
+    told["last_failure"] = seen.last_failure(upstream.name(), &state.address).into();
     told
 }
 

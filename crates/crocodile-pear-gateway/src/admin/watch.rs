@@ -14,7 +14,7 @@ use http::{Response, StatusCode};
 use http_body::Frame;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use super::snapshot;
+use super::snapshot::{self, ServerTimes};
 use crate::live::Live;
 use crate::respond;
 use crate::server::Unhurried;
@@ -29,19 +29,26 @@ const MOST: usize = 16;
 #[derive(Default)]
 pub struct Watchers {
     count: AtomicUsize,
-    last: Mutex<Option<(Instant, Bytes)>>,
+    last: Mutex<Last>,
+}
+
+/// What was told last, and what the next is compared with.
+#[derive(Default)]
+struct Last {
+    status: Option<(Instant, Bytes)>,
+    times: ServerTimes,
 }
 
 impl Watchers {
     /// The status, made anew if it is older than a second.
     pub fn status(&self, live: &Live) -> Bytes {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
+        match &last.status {
             // A little less: all are told at their own times.
             Some((at, status)) if at.elapsed() < EVERY * 9 / 10 => status.clone(),
             _ => {
-                let status = Bytes::from(snapshot::take(live).to_string());
-                last.insert((Instant::now(), status)).1.clone()
+                let status = Bytes::from(snapshot::take(live, &mut last.times).to_string());
+                last.status.insert((Instant::now(), status)).1.clone()
             }
         }
     }

@@ -2,8 +2,15 @@
 
 use std::time::Duration;
 
-/// The upper bounds of the counted durations, in milliseconds: those of the metrics. What takes longer is counted behind the last.
-pub const BOUNDS: [u64; 14] = [5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];
+use crocodile_pear::histogram::{self, Bounds};
+
+/// The upper bounds of the counted durations: those of the metrics. What takes longer is counted behind the last.
+pub const BOUNDS: Bounds = histogram::HTTP;
+
+/// A bound as it is written, in milliseconds.
+pub fn milliseconds(bound: u64) -> u64 {
+    bound / 1_000_000
+}
 
 /// A request that has ended.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +68,7 @@ impl Counts {
         self.received += finished.received;
         self.saved_requests += finished.parts.saturating_sub(1);
         self.saved_bytes += finished.received.saturating_sub(finished.sent);
-        self.durations[slot(finished.duration)] += 1;
+        self.durations[histogram::bucket(BOUNDS, finished.duration)] += 1;
     }
 
     /// Adds others.
@@ -88,16 +95,11 @@ impl Counts {
         [requests, errors, refused, duration, sent, upstream_calls, received, saved_requests, saved_bytes]
     }
 
-    /// The duration that so many of a hundred requests did not exceed, in milliseconds; the upper bound of its bucket. Nothing where it
-    /// lies behind the last bound, or where there are no requests.
-    pub fn percentile(&self, percent: u64) -> Option<u64> {
-        let wanted = (self.requests * percent).div_ceil(100).max(1);
-        let mut seen = 0;
-        let at = self.durations.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        })?;
-        BOUNDS.get(at).copied()
+    /// The duration that so many of a hundred requests did not exceed, in milliseconds; 10 s stands for all that is longer. Nothing where
+    /// there are no requests.
+    pub fn percentile(&self, percent: u8) -> Option<f64> {
+        let seconds = histogram::time_quantile(BOUNDS, &self.durations, f64::from(percent) / 100.0)?;
+        Some((seconds * 1e4).round() / 10.0)
     }
 }
 
@@ -114,23 +116,19 @@ pub const COLUMNS: [&str; 9] = [
     "saved_bytes",
 ];
 
-/// Where a duration is counted.
-fn slot(duration: Duration) -> usize {
-    BOUNDS.iter().position(|bound| duration <= Duration::from_millis(*bound)).unwrap_or(BOUNDS.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_the_bound_of_its_bucket() {
+    fn a_percentile_lies_within_its_bucket() {
         let mut counts = Counts::default();
         assert_eq!(counts.percentile(50), None);
         for milliseconds in [1, 5, 6, 20_000] {
             counts.count(&Finished { duration: Duration::from_millis(milliseconds), ..Finished::default() });
         }
-        assert_eq!((counts.percentile(50), counts.percentile(75), counts.percentile(99)), (Some(5), Some(10), None));
+        let told = [25, 50, 75, 99].map(|percent| counts.percentile(percent));
+        assert_eq!(told, [Some(2.5), Some(5.0), Some(10.0), Some(10_000.0)]);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::counts::{BOUNDS, COLUMNS, Counts};
-use super::journal::Reader;
+use super::archive::Reader;
+use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
 use super::row::{Row, Span, header};
 
 /// What is asked.
@@ -18,6 +18,8 @@ pub struct Query {
     pub to: u64,
     /// How much time a row is for.
     pub span: Span,
+    /// Whether a row is for all of the time instead; `span` then says how its ends are rounded.
+    pub whole: bool,
     /// What a row is for, besides its time.
     pub by: Grouping,
 }
@@ -57,7 +59,8 @@ pub fn answer(query: &Query, now: u64, reader: &Reader, current: Vec<Row>) -> Ve
             Grouping::Both => (row.route, row.consumer),
             Grouping::All => Default::default(),
         };
-        sums.entry((query.span.begin(row.time), route, consumer)).or_default().add(&row.counts);
+        let time = if query.whole { query.from } else { query.span.begin(row.time) };
+        sums.entry((time, route, consumer)).or_default().add(&row.counts);
     };
     let mut end = query.to;
     for span in Span::ALL.into_iter().rev().filter(|span| *span <= query.span) {
@@ -101,7 +104,7 @@ fn object(row: &Row) -> Value {
     for percent in [50, 95, 99] {
         object.insert(format!("p{percent}_ms"), json!(row.counts.percentile(percent)));
     }
-    let bound = |at: usize| BOUNDS.get(at).map_or_else(|| "inf".to_owned(), u64::to_string);
+    let bound = |at: usize| BOUNDS.get(at).map_or_else(|| "inf".to_owned(), |bound| milliseconds(*bound).to_string());
     let met = row.counts.durations.iter().enumerate().filter(|(_, count)| **count > 0);
     let durations: serde_json::Map<String, Value> = met.map(|(at, count)| (bound(at), json!(count))).collect();
     object.insert("durations_ms".into(), durations.into());
@@ -114,7 +117,13 @@ impl Query {
     /// # Errors
     /// What is wrong with it, and what would be right.
     pub fn read(query: &str, now: u64) -> Result<(Query, Form), String> {
-        let mut asked = Query { from: now.saturating_sub(3600), to: u64::MAX, span: Span::Minute, by: Grouping::Route };
+        let mut asked = Query {
+            from: now.saturating_sub(3600),
+            to: u64::MAX,
+            span: Span::Minute,
+            whole: false,
+            by: Grouping::Route,
+        };
         let (mut form, mut span) = (Form::Json, None);
         for (name, value) in
             query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -128,9 +137,10 @@ impl Query {
                     let moment = value.parse().map_err(|_| told(name, value, "seconds since 1970"))?;
                     if name == "from" { asked.from = moment } else { asked.to = moment }
                 }
+                "span" if value == "all" => asked.whole = true,
                 "span" => {
                     let named = Span::ALL.into_iter().find(|span| span.name() == value);
-                    span = Some(named.ok_or_else(|| told(name, value, "`minute`, `hour` or `day`"))?);
+                    span = Some(named.ok_or_else(|| told(name, value, "`minute`, `hour`, `day` or `all`"))?);
                 }
                 "by" => {
                     asked.by = match value {
@@ -200,7 +210,7 @@ mod tests {
         assert_eq!(query.from, 93 * 86_400 + 3600);
         for (wrong, wanted) in [
             ("last=7", "`last` is `7`; write `90m`, `24h` or `7d`"),
-            ("span=week", "`span` is `week`; write `minute`, `hour` or `day`"),
+            ("span=week", "`span` is `week`; write `minute`, `hour`, `day` or `all`"),
             ("by=path", "`by` is `path`; write `route`, `consumer`, `route,consumer` or `all`"),
             ("since=1", "`since` is not known; there are `last`, `from`, `to`, `span`, `by` and `format`"),
             ("last=\u{e9}", "`last` is `\u{e9}`; write `90m`, `24h` or `7d`"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::counts::{BOUNDS, COLUMNS, Counts};
+use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
 
 /// How much time one row is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +77,7 @@ impl Row {
         for (nth, (at, count)) in met.enumerate() {
             let space = if nth == 0 { "" } else { " " };
             match BOUNDS.get(at) {
-                Some(bound) => drop(write!(out, "{space}{bound}:{count}")),
+                Some(bound) => drop(write!(out, "{space}{}:{count}", milliseconds(*bound))),
                 None => drop(write!(out, "{space}inf:{count}")),
             }
         }
@@ -98,7 +98,7 @@ impl Row {
             let (bound, count) = met.split_once(':')?;
             let at = match bound {
                 "inf" => BOUNDS.len(),
-                bound => BOUNDS.binary_search(&bound.parse().ok()?).ok()?,
+                bound => BOUNDS.binary_search_by_key(&bound.parse().ok()?, |bound| milliseconds(*bound)).ok()?,
             };
             counts.durations[at] = count.parse().ok()?;
         }

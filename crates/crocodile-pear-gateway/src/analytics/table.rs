@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crocodile_pear::threads::THREADS;
 
+use super::consumers::Consumers;
 use super::counts::{Counts, Finished};
 use super::row::Row;
 
@@ -16,6 +17,17 @@ const CONSUMERS: usize = 4096;
 
 /// The consumers of a minute that are told apart until it is written.
 const OF_A_MINUTE: usize = 16_384;
+
+/// What the counts of one subject take, about.
+const ENTRY: usize = size_of::<(Subject, Counts)>() + 32;
+
+/// Adds to the counts of a consumer.
+fn sum(all: &mut HashMap<String, Counts>, consumer: &str, counts: &Counts) {
+    match all.get_mut(consumer) {
+        Some(own) => own.add(counts),
+        None => drop(all.insert(consumer.to_owned(), counts.clone())),
+    }
+}
 
 /// For which route and which consumer a request is counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +73,10 @@ struct CoreCounts {
 }
 
 impl CoreCounts {
+    fn weight(&self) -> usize {
+        self.routes.capacity() * size_of::<Counts>() + self.consumers.capacity() * ENTRY
+    }
+
     fn route(&mut self, route: u32) -> &mut Counts {
         let at = route as usize;
         if self.routes.len() <= at {
@@ -102,21 +118,31 @@ impl Tables {
         }
     }
 
-    /// Adds all to a minute, and begins anew.
-    pub fn drain(&self, minute: &mut Minute) {
+    /// The memory that it takes, about.
+    pub fn weight(&self) -> usize {
+        self.cores.iter().map(|core| core.lock().weight()).sum()
+    }
+
+    /// Adds all to a minute and to what consumers have in all, and begins anew.
+    pub fn drain(&self, minute: &mut Minute, consumers: &mut Consumers) {
+        let mut fresh = HashMap::new();
         for core in &self.cores {
             let mut counts = core.lock();
-            let consumers = std::mem::take(&mut counts.consumers);
+            let named = std::mem::take(&mut counts.consumers);
             for (route, counts) in (0..).zip(&mut counts.routes) {
                 if counts.requests > 0 {
                     minute.add(Subject::route(route), &std::mem::take(counts));
                 }
             }
             drop(counts);
-            for (subject, counts) in consumers {
+            for (subject, counts) in named {
+                if let Some(consumer) = &subject.consumer {
+                    sum(&mut fresh, consumer, &counts);
+                }
                 minute.add(subject, &counts);
             }
         }
+        consumers.add(fresh);
         minute.routes = self.routes.read().unwrap_or_else(PoisonError::into_inner).clone();
     }
 }
@@ -146,6 +172,11 @@ impl Minute {
         let known = self.counts.len() < OF_A_MINUTE || subject.consumer.is_none() || self.counts.contains_key(&subject);
         let subject = if known { subject } else { subject.other() };
         self.counts.entry(subject).or_default().add(counts);
+    }
+
+    /// The memory that it takes, about.
+    pub fn weight(&self) -> usize {
+        self.counts.capacity() * ENTRY
     }
 
     /// Its rows; of each route so many consumers have their own, those with the most requests.

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use crocodile_pear::problem::Problems;
@@ -48,12 +48,12 @@ impl Run {
         let reload = Reload { file: self.file, live: live.clone(), document: document.clone(), certificates, renewals };
         // Before anybody knows that it serves: a SIGHUP that nothing waits for ends the process.
         reload.begin();
-        serve(&document, &live, |_| _ = serving.send(true))
+        serve(&document, &live, |_, _| _ = serving.send(true))
     }
 }
 
-/// Serves until it is told to stop. `started` learns the address when clients can connect.
-pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Address)) -> ExitCode {
+/// Serves until it is told to stop. `started` learns where clients connect, once they can, and where operators do.
+pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Address, Option<&Address>)) -> ExitCode {
     match try_serve(document, live, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -65,7 +65,11 @@ pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
 
 type Failure = Box<dyn std::error::Error>;
 
-fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Address)) -> Result<(), Failure> {
+fn try_serve(
+    document: &Document,
+    live: &Arc<Live>,
+    started: impl FnOnce(&Address, Option<&Address>),
+) -> Result<(), Failure> {
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let mut listeners = Listeners::new(cores);
     let mut bound = Vec::new();
@@ -88,7 +92,7 @@ fn try_serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
     }
     pool::apply(document.thread_pool.as_ref());
-    started(listeners.address());
+    started(listeners.address(), admin.as_ref().map(|serving| &serving.address));
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
     let served = server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core));
     // Last: operators watch how it stops.
@@ -176,18 +180,19 @@ impl Reload {
 
     /// What is found wrong is told, and the old configuration goes on.
     fn reload(&mut self) {
+        let began = Instant::now();
         let loaded = self.file.reload(self.live.current().lasting());
         loaded.log();
         let lines = loaded.lines();
         let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {
-            self.live.current().metrics().count_refused_reload();
+            self.live.current().metrics().count_refused_reload(began.elapsed());
             self.live.configured().refuse(lines);
             return tracing::error!("the configuration has problems; the old one goes on");
         };
         self.renewals.reload(&gateway, &loaded.sources);
         self.certificates.reload(gateway.listening(), loaded.sources);
         self.live.replace(gateway);
-        self.live.current().metrics().count_reload();
+        self.live.current().metrics().count_reload(began.elapsed());
         self.live.configured().accept(lines);
         pool::apply(document.thread_pool.as_ref());
         let change = Change::between(&self.document, &document);

@@ -20,6 +20,9 @@ pub struct Second {
 }
 
 impl Second {
+    /// The memory that one takes.
+    pub const WEIGHT: usize = size_of::<Self>() + size_of::<u64>() + Latency::WEIGHT;
+
     /// Counts a request.
     pub fn count(&mut self, total: Duration, failed: bool) {
         self.requests += 1;
@@ -56,6 +59,11 @@ impl Hour {
         while self.0.front().is_some_and(|(oldest, _)| oldest + SECONDS < second) {
             self.0.pop_front();
         }
+    }
+
+    /// The memory that it takes, about.
+    pub fn weight(&self) -> usize {
+        self.0.len() * Second::WEIGHT
     }
 
     /// The `seconds` before `now`, `step` together, oldest first.

@@ -67,7 +67,7 @@ impl Kept {
     /// Keeps a request as the latest; and as one of the slowest or failed ones of its route, if it is.
     pub fn add(&mut self, served: Arc<Served>) {
         let size = served.size();
-        let index = served.route.index();
+        let index = served.finish.route.index();
         if self.routes.len() <= index {
             self.routes.resize_with(index + 1, OfRoute::default);
         }
@@ -93,16 +93,21 @@ impl Kept {
         }
     }
 
+    /// The memory that it takes, about. What is one of the latest and slow or failed too counts twice.
+    pub fn weight(&self) -> usize {
+        self.bytes + self.latest.bytes
+    }
+
     /// The latest.
     pub fn recent(&self, route: Option<RouteNumber>, most: usize, found: &mut Vec<Arc<Served>>) {
         let wanted = self.latest.all.iter().rev().map(|(_, served)| served);
-        let wanted = wanted.filter(|served| route.is_none_or(|route| served.route == route));
+        let wanted = wanted.filter(|served| route.is_none_or(|route| served.finish.route == route));
         found.extend(wanted.take(most).cloned());
     }
 
     /// The slowest since then.
     pub fn slowest(&self, route: Option<RouteNumber>, since: Duration, found: &mut Vec<Arc<Served>>) {
-        let late = |served: &&Arc<Served>| served.at >= since;
+        let late = |served: &&Arc<Served>| served.finish.at >= since;
         found.extend(self.of(route).flat_map(|of| &of.slowest).map(|(_, served)| served).filter(late).cloned());
     }
 
@@ -140,14 +145,14 @@ impl OfRoute {
     /// Keeps a request if it is slow or failed; the bytes that came and went.
     fn bytes_changed(&mut self, size: usize, served: &Arc<Served>) -> Option<(usize, usize)> {
         let (mut added, mut removed) = (0, 0);
-        if served.failed {
+        if served.finish.failed {
             self.failed.push_back((size, served.clone()));
             added += size;
             if self.failed.len() > EACH {
                 removed += self.failed.pop_front().map_or(0, |(size, _)| size);
             }
         }
-        if self.is_slow(served) {
+        if self.is_slow(&served.finish) {
             added += size;
             removed += self.insert(size, served);
         }
@@ -161,20 +166,20 @@ impl OfRoute {
 
     /// Keeps one of the slowest; the bytes of those that are old or fast by now.
     fn insert(&mut self, size: usize, served: &Arc<Served>) -> usize {
-        let since = served.at.saturating_sub(SPAN);
+        let since = served.finish.at.saturating_sub(SPAN);
         let mut removed = 0;
         self.slowest.retain(|(size, kept)| {
-            removed += if kept.at >= since { 0 } else { *size };
-            kept.at >= since
+            removed += if kept.finish.at >= since { 0 } else { *size };
+            kept.finish.at >= since
         });
         self.slowest.push((size, served.clone()));
-        self.slowest.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.total));
+        self.slowest.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.finish.total));
         if self.slowest.len() > EACH {
             removed += self.slowest.pop().map_or(0, |(size, _)| size);
         }
         if self.slowest.len() == EACH {
-            self.floor = self.slowest.last().map(|(_, kept)| kept.total).unwrap_or_default();
-            let oldest = self.slowest.iter().map(|(_, kept)| kept.at).min().unwrap_or_default();
+            self.floor = self.slowest.last().map(|(_, kept)| kept.finish.total).unwrap_or_default();
+            let oldest = self.slowest.iter().map(|(_, kept)| kept.finish.at).min().unwrap_or_default();
             self.until = oldest + SPAN;
         }
         removed

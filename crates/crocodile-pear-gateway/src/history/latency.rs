@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crocodile_pear::histogram;
+
 /// Doublings from 32 us to 67 s.
 const DOUBLINGS: usize = 21;
 const PARTS: usize = 4;
@@ -20,6 +22,9 @@ impl Default for Latency {
 }
 
 impl Latency {
+    /// The memory that one takes.
+    pub const WEIGHT: usize = BUCKETS * size_of::<u32>();
+
     /// Counts one.
     pub fn count(&mut self, time: Duration) {
         self.0[bucket(time)] += 1;
@@ -37,18 +42,11 @@ impl Latency {
 
     /// The time within which this share of them were done, in seconds; nothing without any.
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        let all: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
-        let wanted = share * all as f64;
-        let mut before = 0.0;
-        for (index, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let count = f64::from(*count);
-            if before + count >= wanted {
-                let (from, to) = bounds(index);
-                return Some((from + (to - from) * ((wanted - before) / count).clamp(0.0, 1.0)) / 1e6);
-            }
-            before += count;
-        }
-        None
+        let buckets = self.0.iter().enumerate().map(|(index, count)| {
+            let (from, to) = bounds(index);
+            (u64::from(*count), from / 1e6, to / 1e6)
+        });
+        histogram::quantile(buckets, share)
     }
 }
 

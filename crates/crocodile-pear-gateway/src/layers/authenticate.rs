@@ -163,7 +163,7 @@ impl Gate {
 
     fn note(&self, tried: &mut Tried, at: usize, outcome: Outcome) {
         match &outcome {
-            Outcome::Refused(_) => self.counters[at].count(Authenticated::Refused),
+            Outcome::Refused(reason) => self.counters[at].refuse(reason),
             Outcome::Unavailable(_) => self.counters[at].count(Authenticated::Unavailable),
             Outcome::Absent | Outcome::Granted(_) => {}
         }

@@ -109,7 +109,9 @@ impl Caches {
         }
         let message = format!("answers to {method} are not kept, so this cache keeps nothing");
         let remedy = match method.as_str() {
-            "POST" | "QUERY" => format!("write `cache: {{ methods: [{method}] }}` if it asks and changes nothing; leave out `cache` otherwise"),
+            "POST" | "QUERY" => format!(
+                "write `cache: {{ methods: [{method}] }}` if it asks and changes nothing; leave out `cache` otherwise"
+            ),
             _ => "leave out `cache`".to_owned(),
         };
         Some((message, remedy))

@@ -12,7 +12,7 @@ use crocodile_pear::spec::{Expression, Field, Located, only};
 
 use crate::counted::{By, Key};
 use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::metrics::{Metrics, RefusedBy};
+use crate::metrics::{LimitCounters, Metrics, RefusedBy};
 use crate::respond;
 
 spec! {
@@ -33,7 +33,7 @@ fn number(limit: Located<String>, problems: &mut Problems) -> Option<InFlight> {
 }
 
 impl Spec for InFlight {
-    type Ready = Gate;
+    type Ready = Limit;
 
     const AT_DOCUMENT: Option<Field> =
         Some(Field::new("in_flight", "How many requests may be served at once, over all endpoints together."));
@@ -43,26 +43,33 @@ impl Spec for InFlight {
         "How many of its requests may be served at once, instead of the limit of the document; `off` for none.",
     ));
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Limit>> {
         let by = By::compile(self.by.as_ref(), cx)?;
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let slots = Arc::new(Slots { most: self.limit.get(), key: RandomState::new(), shards });
-        Some(Arc::new(Gate { by, slots, metrics: cx.metrics.clone() }))
+        Some(Arc::new(Limit { by, slots, metrics: cx.metrics.clone() }))
     }
 
-    fn around(ready: &Arc<Gate>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        Some(ready.clone())
+    fn around(ready: &Arc<Limit>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        let counters = ready.metrics.limit("in_flight", "default", at.route.map(|route| &**route));
+        Some(Arc::new(Gate { limit: ready.clone(), counters }))
     }
 }
 
 /// Cores rarely meet at one.
 const SHARDS: usize = 64;
 
-/// Lets so many requests of each key in.
-pub struct Gate {
+/// How many requests of each key may be in flight.
+pub struct Limit {
     by: By,
     slots: Arc<Slots>,
     metrics: Arc<Metrics>,
+}
+
+/// Lets so many in, of the requests of one route.
+struct Gate {
+    limit: Arc<Limit>,
+    counters: Arc<LimitCounters>,
 }
 
 /// How many requests of each key are in flight. Keys without one are not kept.
@@ -112,23 +119,25 @@ impl Drop for Slot {
 
 impl Layer for Gate {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
-        let key = self.by.key(scope);
+        let key = self.limit.by.key(scope);
         if key == Key::None {
             return Verdict::Pass;
         }
-        match self.slots.take(&key) {
+        match self.limit.slots.take(&key) {
             Some(slot) => {
+                self.counters.allow();
                 scope.extensions_mut().insert(Held(Arc::new(slot)));
                 Verdict::Pass
             }
             None => {
-                self.metrics.count_refused(RefusedBy::InFlight);
+                self.counters.refuse();
+                self.limit.metrics.count_refused(RefusedBy::InFlight);
                 Verdict::Answer(respond::too_many_at_once())
             }
         }
     }
 
     fn outline(&self) -> Option<String> {
-        Some(format!("{} requests at once for {}", self.slots.most, self.by.outline()))
+        Some(format!("{} requests at once for {}", self.limit.slots.most, self.limit.by.outline()))
     }
 }

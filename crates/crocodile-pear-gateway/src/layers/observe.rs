@@ -94,6 +94,7 @@ impl Observe {
         self.requests.count(&requests::Ended {
             method,
             status: ended.code(),
+            error: ended.error_type(),
             time: ended.total,
             head: ended.head,
             received: received(scope),
@@ -153,8 +154,8 @@ impl Layer for Observe {
         {
             record.set_cache(result);
         }
-        if let Some(error) = response.extensions_mut().remove::<Error>() {
-            self.explain(&error, scope, "request failed");
+        if let Some(error) = response.extensions().get::<Error>() {
+            self.explain(error, scope, "request failed");
         }
         Passage::Done
     }
@@ -185,7 +186,7 @@ impl Layer for Observe {
         if let Some(traces) = &self.traces {
             traces.record(
                 scope,
-                Answer { status: ended.status, head: ended.head, total: ended.total },
+                Answer { status: ended.status, error: ended.error_type(), head: ended.head, total: ended.total },
                 end,
                 self.route.as_ref(),
             );

@@ -18,7 +18,7 @@ use http::header::{HeaderName, HeaderValue};
 
 use crate::counted::{By, Key};
 use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
-use crate::metrics::{Metrics, RefusedBy};
+use crate::metrics::{LimitCounters, Metrics, RefusedBy};
 use crate::respond;
 use crate::store::{Store, WhileAway};
 use rate::Rate;
@@ -87,24 +87,25 @@ impl Spec for RateLimits {
             let Some(ready) = limit.ready(several, &mut names, cx) else { continue };
             if ready.by.needs_claims() { late.push(ready) } else { early.push(ready) }
         }
-        let limiter = |limits: Vec<Limit>, place| {
-            (!limits.is_empty()).then(|| Arc::new(Limiter::new(limits, place, cx.store.clone(), cx.metrics.clone())))
+        let limits = |limits: Vec<Limit>, place| {
+            (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.store.clone(), cx.metrics.clone())))
         };
-        Some(Arc::new(Limiters { early: limiter(early, Place::Client), late: limiter(late, Place::Claims) }))
+        Some(Arc::new(Limiters { early: limits(early, Place::Client), late: limits(late, Place::Claims) }))
     }
 
     fn around(ready: &Arc<Limiters>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        let route = at.route.map(|route| &**route);
         if let Some(late) = &ready.late {
-            at.for_consumers.replace(Some(late.clone()));
+            at.for_consumers.replace(Some(late.at(route)));
         }
-        ready.early.clone().map(|early| early as Arc<dyn Layer>)
+        ready.early.as_ref().map(|early| early.at(route))
     }
 }
 
 /// The limits of one place: those that need to know no more than the client, and those that wait for `$claims`.
 pub struct Limiters {
-    early: Option<Arc<Limiter>>,
-    late: Option<Arc<Limiter>>,
+    early: Option<Arc<Limits>>,
+    late: Option<Arc<Limits>>,
 }
 
 impl RateLimit {
@@ -183,13 +184,20 @@ enum Place {
 }
 
 /// Limits that are looked at together, in one place.
-pub struct Limiter {
+pub struct Limits {
     limits: Vec<Limit>,
     place: Place,
     policy: HeaderValue,
     /// What it shares with other gateways.
     store: Option<Arc<Store>>,
     metrics: Arc<Metrics>,
+}
+
+/// The same at one route.
+struct Limiter {
+    own: Arc<Limits>,
+    /// What became of the route's requests, by limit.
+    counters: Vec<Arc<LimitCounters>>,
 }
 
 /// What became of a request at each limit; nothing where it is not limited.
@@ -199,15 +207,23 @@ type Taken = Vec<Option<Result<Left, Left>>>;
 #[derive(Clone, Default)]
 struct States([Option<HeaderValue>; 2]);
 
-impl Limiter {
+impl Limits {
     fn new(limits: Vec<Limit>, place: Place, store: Option<Arc<Store>>, metrics: Arc<Metrics>) -> Self {
         let policy = limits.iter().map(Limit::policy).collect::<Vec<_>>().join(", ");
         let policy = HeaderValue::from_str(&policy).expect("names of limits are visible ASCII");
-        Limiter { limits, place, policy, store, metrics }
+        Limits { limits, place, policy, store, metrics }
     }
 
+    /// For the requests of a route.
+    fn at(self: &Arc<Self>, route: Option<&str>) -> Arc<dyn Layer> {
+        let counters = self.limits.iter().map(|limit| self.metrics.limit("rate_limit", &limit.name, route));
+        Arc::new(Limiter { own: self.clone(), counters: counters.collect() })
+    }
+}
+
+impl Limiter {
     fn keys(&self, scope: &Scope) -> Vec<Key> {
-        self.limits.iter().map(|limit| limit.by.key(scope)).collect()
+        self.own.limits.iter().map(|limit| limit.by.key(scope)).collect()
     }
 
     /// Counts a request here, for all limits or for none.
@@ -217,9 +233,9 @@ impl Limiter {
             Key::None => None,
             key => Some(limit.table.take(limit.table.hash(key), limit.table.now(), pace(limit))),
         };
-        let taken: Taken = self.limits.iter().zip(keys).map(take).collect();
+        let taken: Taken = self.own.limits.iter().zip(keys).map(take).collect();
         if taken.iter().flatten().any(Result::is_err) {
-            for ((limit, key), taken) in self.limits.iter().zip(keys).zip(&taken) {
+            for ((limit, key), taken) in self.own.limits.iter().zip(keys).zip(&taken) {
                 if let Some(Ok(_)) = taken {
                     limit.table.give_back(limit.table.hash(key), pace(limit));
                 }
@@ -230,7 +246,7 @@ impl Limiter {
 
     /// Counts a request in the store; nothing, while that is away.
     async fn take_shared(&self, store: &Store, keys: &[Key]) -> Option<Taken> {
-        let limited = self.limits.iter().zip(keys).filter(|(_, key)| **key != Key::None);
+        let limited = self.own.limits.iter().zip(keys).filter(|(_, key)| **key != Key::None);
         let named: Vec<_> = limited.map(|(limit, key)| (shared::name(&limit.identity, key), limit.pace)).collect();
         if named.is_empty() {
             return Some(keys.iter().map(|_| None).collect());
@@ -246,37 +262,50 @@ impl Limiter {
             (None, WhileAway::Local) => self.take(&keys, store.replicas),
             (None, WhileAway::Open) => return None,
             (None, WhileAway::Closed) => {
-                self.metrics.count_refused(RefusedBy::RateLimit);
+                self.own.metrics.count_refused(RefusedBy::RateLimit);
                 return Some(respond::unavailable("the limits of requests cannot be checked now"));
             }
         };
         self.decide(&taken, scope)
     }
 
+    /// One that is refused counts at the limits that refuse it.
+    fn count(&self, taken: &Taken) {
+        let refused = taken.iter().flatten().any(Result::is_err);
+        for (counters, taken) in self.counters.iter().zip(taken) {
+            match taken {
+                Some(Ok(_)) if !refused => counters.allow(),
+                Some(Err(_)) => counters.refuse(),
+                _ => {}
+            }
+        }
+    }
+
     /// Lets a request pass, with the state of its limits noted for the answer, or refuses it.
     fn decide(&self, taken: &Taken, scope: &mut Scope) -> Option<Response<Body>> {
+        self.count(taken);
         let state = |(limit, taken): (&Limit, &Option<Result<Left, Left>>)| match taken {
             Some(Ok(left) | Err(left)) => Some(limit.state(left)),
             None => None,
         };
-        let states: Vec<String> = self.limits.iter().zip(taken).filter_map(state).collect();
+        let states: Vec<String> = self.own.limits.iter().zip(taken).filter_map(state).collect();
         let states = (!states.is_empty()).then(|| HeaderValue::from_str(&states.join(", ")).ok()).flatten();
-        let violated = self.limits.iter().zip(taken).filter_map(|(limit, taken)| match taken {
+        let violated = self.own.limits.iter().zip(taken).filter_map(|(limit, taken)| match taken {
             Some(Err(left)) => Some((limit.name.as_str(), left.next)),
             _ => None,
         });
         let violated: Vec<(&str, u64)> = violated.collect();
         if violated.is_empty() {
             let mut known = scope.extensions_mut().remove::<States>().unwrap_or_default();
-            known.0[self.place as usize] = states;
+            known.0[self.own.place as usize] = states;
             scope.extensions_mut().insert(known);
             return None;
         }
-        self.metrics.count_refused(RefusedBy::RateLimit);
+        self.own.metrics.count_refused(RefusedBy::RateLimit);
         let wait = violated.iter().map(|(_, next)| *next).max().unwrap_or_default();
         let names: Vec<&str> = violated.iter().map(|(name, _)| *name).collect();
         let mut response = respond::quota_exceeded(&names, seconds(wait).max(1));
-        response.headers_mut().insert(RATE_LIMIT_POLICY, self.policy.clone());
+        response.headers_mut().insert(RATE_LIMIT_POLICY, self.own.policy.clone());
         if let Some(states) = states {
             response.headers_mut().insert(RATE_LIMIT, states);
         }
@@ -287,7 +316,7 @@ impl Limiter {
 impl Layer for Limiter {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         let keys = self.keys(scope);
-        if let Some(store) = &self.store {
+        if let Some(store) = &self.own.store {
             return Verdict::Wait(Box::pin(self.request_shared(store, keys, scope)));
         }
         let taken = self.take(&keys, 1);
@@ -299,13 +328,13 @@ impl Layer for Limiter {
         let headers = response.headers_mut();
         // What an upstream says is of its own limits, unless the other place has just said it.
         let other =
-            self.place == Place::Client && states.is_some_and(|states| states.0[Place::Claims as usize].is_some());
+            self.own.place == Place::Client && states.is_some_and(|states| states.0[Place::Claims as usize].is_some());
         if !other {
             headers.remove(RATE_LIMIT);
             headers.remove(RATE_LIMIT_POLICY);
         }
-        headers.append(RATE_LIMIT_POLICY, self.policy.clone());
-        if let Some(state) = states.and_then(|states| states.0[self.place as usize].clone()) {
+        headers.append(RATE_LIMIT_POLICY, self.own.policy.clone());
+        if let Some(state) = states.and_then(|states| states.0[self.own.place as usize].clone()) {
             headers.append(RATE_LIMIT, state);
         }
         Passage::Done
@@ -316,6 +345,6 @@ impl Layer for Limiter {
             let by = limit.by.outline();
             format!("{} requests in {} for {by}, {} at once", limit.requests, told(limit.window), limit.burst)
         };
-        Some(self.limits.iter().map(told).collect::<Vec<_>>().join("; "))
+        Some(self.own.limits.iter().map(told).collect::<Vec<_>>().join("; "))
     }
 }

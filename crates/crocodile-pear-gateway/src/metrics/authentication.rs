@@ -1,9 +1,9 @@
 //! What became of the credentials of clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
-use super::exposition::Exposition;
+use super::exposition::{Exposition, label};
 use super::{CORE, CORES, Metrics};
 
 /// What became of the credentials of one method.
@@ -23,7 +23,14 @@ pub enum Authenticated {
 const AUTHENTICATED: [&str; 4] = ["granted", "refused", "unavailable", "missing"];
 
 /// What became of the credentials of one method, by the core.
-pub struct AuthenticationCounters(Vec<Findings>);
+pub struct AuthenticationCounters {
+    findings: Vec<Findings>,
+    /// How many were refused for which reason: each is a sentence of ours, and there are few.
+    reasons: Box<[OnceLock<(&'static str, AtomicU64)>]>,
+}
+
+/// The most reasons of a method.
+const REASONS: usize = 32;
 
 /// Each core has a cache line of its own.
 #[repr(align(64))]
@@ -32,19 +39,31 @@ struct Findings([AtomicU64; AUTHENTICATED.len()]);
 
 impl Default for AuthenticationCounters {
     fn default() -> Self {
-        AuthenticationCounters((0..CORES).map(|_| Findings::default()).collect())
+        AuthenticationCounters {
+            findings: (0..CORES).map(|_| Findings::default()).collect(),
+            reasons: (0..REASONS).map(|_| OnceLock::new()).collect(),
+        }
     }
 }
 
 impl AuthenticationCounters {
     /// Counts one, for the core that this thread is.
     pub fn count(&self, what: Authenticated) {
-        self.0[CORE.get()].0[what as usize].fetch_add(1, Ordering::Relaxed);
+        self.findings[CORE.get()].0[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one that was refused.
+    pub fn refuse(&self, reason: &'static str) {
+        self.count(Authenticated::Refused);
+        let places = self.reasons.iter().map(|place| place.get_or_init(|| (reason, AtomicU64::new(0))));
+        if let Some((_, count)) = places.into_iter().find(|(known, _)| *known == reason) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
         AUTHENTICATED.iter().enumerate().map(|(at, result)| {
-            let sum = self.0.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum();
+            let sum = self.findings.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum();
             (*result, sum)
         })
     }
@@ -66,6 +85,14 @@ impl Metrics {
                 counters.results().filter(|(result, _)| (*method == "none") == (*result == "missing"))
             {
                 family.add(format_args!("method=\"{method}\",result=\"{result}\""), count);
+            }
+        }
+        const REFUSED: &str = "crocodile_pear_authentications_refused_total";
+        let mut family = out.counter(REFUSED, "Credentials of clients that were refused, by method and reason.");
+        for (method, counters) in self.authentications.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            for (reason, count) in counters.reasons.iter().map_while(OnceLock::get) {
+                let (reason, count) = (label(reason), count.load(Ordering::Relaxed));
+                family.add(format_args!("method=\"{method}\",reason=\"{reason}\""), count);
             }
         }
     }

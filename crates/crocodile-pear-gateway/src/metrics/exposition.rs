@@ -151,10 +151,26 @@ impl Family<'_> {
         let _ = writeln!(self.out, "{}{{{labels}}} {value}", self.name);
     }
 
+    /// The samples of a summary without labels.
+    pub fn whole(&mut self, number: u64, sum: impl Display) {
+        let name = self.name;
+        let _ = writeln!(self.out, "{name}_sum {sum}\n{name}_count {number}");
+    }
+
     /// The samples of a summary.
     pub fn sum(&mut self, labels: Arguments<'_>, number: u64, sum: impl Display) {
         let name = self.name;
         let _ = writeln!(self.out, "{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {number}");
+    }
+
+    /// The samples of a histogram without labels.
+    pub fn all(&mut self, times: &Snapshot) {
+        self.marks.read(times.bounds, self.format);
+        let infinite = "+Inf".to_owned();
+        for (mark, number) in self.marks.texts.iter().chain([&infinite]).zip(&times.buckets) {
+            let _ = writeln!(self.out, "{}_bucket{{le=\"{mark}\"}} {number}", self.name);
+        }
+        self.whole(times.number(), times.sum.as_secs_f64());
     }
 
     /// The samples of a histogram.

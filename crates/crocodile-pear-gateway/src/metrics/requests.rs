@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crocodile_pear::error::ErrorType;
 use crocodile_pear::histogram::{self, Histograms, Snapshot};
 use crocodile_pear::record::{CallRecord, CallingStep};
 use crocodile_pear::threads::{self, THREADS};
@@ -41,11 +42,21 @@ pub struct RequestKind {
     method: u8,
     /// 499 for a client that left before its answer.
     status: u16,
+    error: Option<ErrorType>,
 }
 
 impl RequestKind {
     fn method(self) -> &'static str {
         METHODS.get(usize::from(self.method)).map_or("_OTHER", Method::as_str)
+    }
+
+    fn labels(kind: Option<Self>) -> String {
+        let (method, status) = kind.map_or(("_OTHER", 0), |kind| (kind.method(), kind.status));
+        let told = format!("http_request_method=\"{method}\",http_response_status_code=\"{status}\"");
+        match kind.and_then(|kind| kind.error) {
+            Some(error) => format!("{told},error_type=\"{error}\""),
+            None => told,
+        }
     }
 }
 
@@ -75,6 +86,8 @@ pub struct Ended<'a> {
     pub method: Option<&'a Method>,
     /// The status of its answer; 499 for a client that left before there was one.
     pub status: u16,
+    /// Why it failed, if it did.
+    pub error: Option<ErrorType>,
     /// From its beginning to the last byte of the answer.
     pub time: Duration,
     /// From its beginning to the head of the answer.
@@ -115,7 +128,7 @@ impl RouteCounters {
     pub fn count(&self, ended: &Ended<'_>) {
         let known = |method: &Method| METHODS.iter().position(|known| known == method);
         let method = ended.method.and_then(known).unwrap_or(METHODS.len()) as u8;
-        self.durations.count(RequestKind { method, status: ended.status }, ended.time);
+        self.durations.count(RequestKind { method, status: ended.status, error: ended.error }, ended.time);
         let flow = self.flow();
         if let Some(head) = ended.head {
             flow.heads.fetch_add(1, Ordering::Relaxed);
@@ -161,13 +174,10 @@ impl RouteCounters {
         self.sum(|flow| &flow.entered).saturating_sub(left)
     }
 
-    /// How long requests took, by method and status of the answer; `_OTHER` and 0 for what is counted together.
-    pub fn times(&self) -> impl Iterator<Item = (&'static str, u16, Snapshot)> {
-        let named = |kind: Option<RequestKind>| kind.map_or(("_OTHER", 0), |kind| (kind.method(), kind.status));
-        self.durations.snapshots().map(move |(kind, times)| {
-            let (method, status) = named(kind);
-            (method, status, times)
-        })
+    /// How long requests took, by the labels that tell them apart: method, status, and the type of the error if they failed.
+    /// `_OTHER` and 0 are what is counted together.
+    fn times(&self) -> impl Iterator<Item = (String, Snapshot)> {
+        self.durations.snapshots().map(|(kind, times)| (RequestKind::labels(kind), times))
     }
 }
 
@@ -191,11 +201,8 @@ impl Metrics {
         let routes: Vec<_> = self.routes().into_iter().map(|(name, counters)| (label(&name), counters)).collect();
         let mut family = out.histogram("http_server_request_duration_seconds", DURATION);
         for (route, counters) in &routes {
-            for (method, status, times) in counters.times() {
-                let labels = format!(
-                    "http_route=\"{route}\",http_request_method=\"{method}\",http_response_status_code=\"{status}\""
-                );
-                family.times(&labels, &times);
+            for (labels, times) in counters.times() {
+                family.times(&format!("http_route=\"{route}\",{labels}"), &times);
             }
         }
         let mut family = out.gauge("http_server_active_requests", "Requests that are being served.");
@@ -229,7 +236,7 @@ impl Metrics {
 }
 
 /// The route as OpenTelemetry has it: what is written of an endpoint, without its method, which is a label of its own.
-fn template(name: &str) -> &str {
+pub(super) fn template(name: &str) -> &str {
     match name.split_once(' ') {
         Some((method, rest)) if method.bytes().all(|byte| byte.is_ascii_uppercase()) => rest,
         _ => name,

@@ -24,7 +24,20 @@ pub(super) fn render(upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut Expo
             }
         }
     }
+    render_phases(&upstreams, out);
     render_times(&upstreams, out);
+}
+
+fn render_phases(upstreams: &[UpstreamSample<'_>], out: &mut Exposition) {
+    let mut family = out.summary("crocodile_pear_server_connect_duration_seconds", PHASE);
+    for UpstreamSample { name, servers, .. } in upstreams {
+        for (place, state) in servers {
+            for total in &state.phases {
+                let labels = format_args!("upstream=\"{name}\",server=\"{place}\",phase=\"{}\"", total.phase);
+                family.sum(labels, total.number, total.time.as_secs_f64());
+            }
+        }
+    }
 }
 
 fn render_times(upstreams: &[UpstreamSample<'_>], out: &mut Exposition) {
@@ -77,6 +90,7 @@ fn of_kind<'a>(out: &'a mut Exposition, kind: &str, name: &'a str, help: &str) -
 
 const DURATION: &str =
     "Time of a call to a server, from its beginning to the end of the answer. Retries are calls of their own.";
+const PHASE: &str = "Time that opening connections took, by phase: looking the name up, connecting, the TLS handshake.";
 const WAIT: &str = "Time that calls waited for their turn or for a connection, of those that had to.";
 
 type Read = fn(&UpstreamSample<'_>) -> u64;

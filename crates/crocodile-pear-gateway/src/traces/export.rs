@@ -1,7 +1,7 @@
 //! The way of spans to the collector: a bounded queue, one thread, batches, retries with a bound.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc as blocking;
 use std::thread;
 use std::time::Duration;
@@ -53,7 +53,6 @@ enum Item {
 #[derive(Clone)]
 pub struct Queue {
     sender: mpsc::Sender<Item>,
-    waiting: Arc<AtomicUsize>,
     counters: Arc<SpanCounters>,
 }
 
@@ -64,21 +63,16 @@ impl Queue {
     /// An empty one.
     pub fn new(counters: Arc<SpanCounters>) -> (Self, Received) {
         let (sender, receiver) = mpsc::channel(REQUESTS);
-        (Queue { sender, waiting: Arc::default(), counters }, Received(receiver))
-    }
-
-    /// The memory of what waits.
-    pub fn waiting(&self) -> Arc<AtomicUsize> {
-        self.waiting.clone()
+        (Queue { sender, counters }, Received(receiver))
     }
 
     /// Adds a request that has ended. It never waits: one that does not fit is dropped, and its spans are counted.
     pub fn add(&self, finished: Finished) {
         let weight = finished.weight();
         let spans = finished.count();
-        let fits = self.waiting.fetch_add(weight, Ordering::Relaxed) + weight <= WAITING;
+        let fits = self.counters.waiting.fetch_add(weight, Ordering::Relaxed) + weight <= WAITING;
         if !fits || self.sender.try_send(Item::Finished(Box::new(finished), weight)).is_err() {
-            self.waiting.fetch_sub(weight, Ordering::Relaxed);
+            self.counters.waiting.fetch_sub(weight, Ordering::Relaxed);
             self.drop_spans(spans);
         }
     }
@@ -108,8 +102,6 @@ pub struct Exporter {
     pub received: Received,
     /// What is counted.
     pub counters: Arc<SpanCounters>,
-    /// The memory of what waits.
-    pub waiting: Arc<AtomicUsize>,
 }
 
 impl Exporter {
@@ -156,7 +148,7 @@ impl Exporter {
     fn take(&self, item: Item, batch: &mut Batch) {
         match item {
             Item::Finished(finished, weight) => {
-                self.waiting.fetch_sub(weight, Ordering::Relaxed);
+                self.counters.waiting.fetch_sub(weight, Ordering::Relaxed);
                 batch.spans.extend(finished.spans());
             }
             Item::Flush(done) => batch.flushes.push(done),

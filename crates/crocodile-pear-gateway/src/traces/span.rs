@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crocodile_pear::error::Kind;
+use crocodile_pear::error::{ErrorType, Kind};
 use crocodile_pear::record::{CacheResult, CallKind, CallRecord, Record};
 use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::trace::{Trace, span_id};
@@ -34,6 +34,7 @@ pub struct Finished {
     bytes: u64,
     head: Option<Duration>,
     total: Duration,
+    error: Option<ErrorType>,
     how: Option<&'static str>,
     failed: bool,
     /// When it ended.
@@ -64,9 +65,9 @@ impl Finished {
             bytes: end.bytes,
             head: answer.head,
             total,
+            error: answer.error,
             how: match &end.how {
-                Ending::Whole => None,
-                Ending::Failed(error) => Some(error.kind().name()),
+                Ending::Whole | Ending::Failed(_) => None,
                 Ending::ClientGone | Ending::ClientReset(_) => Some("client-gone"),
                 Ending::ClientSlow => Some("client-slow"),
             },
@@ -125,8 +126,8 @@ impl Finished {
             attributes.text("client.address", Some(&client.address.to_string()));
             attributes.text("network.protocol.version", client.protocol().strip_prefix("HTTP/"));
         }
-        let status = self.status.filter(|status| *status >= 500).map(|status| status.to_string());
-        attributes.text("error.type", self.how.or(status.as_deref()));
+        let error = self.error.map(|error| error.to_string());
+        attributes.text("error.type", self.how.or(error.as_deref()));
         // The parent is elsewhere, where there is one.
         let flags = if trace.parent().is_some() { 0x300 } else { 0x100 };
         Span {

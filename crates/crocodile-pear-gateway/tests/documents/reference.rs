@@ -315,8 +315,8 @@ fn log() -> String {
     };
     let timer = "a message passes a [timer](#timer): `status`, `headers`, `chunk`, `done` or `failed`. The size is the status, \
         the number of header fields, or the number of bytes; the time is since the request began";
-    let access = "an answer has ended, if `access` is on: `whole`, `failed` (with `error.type` and \
-        `error.message`), `client-gone` or `client-slow`. A request \
+    let access = "an answer has ended, if `access` is on: `whole`, `failed` (with `error.message`), \
+        `client-gone` or `client-slow`. `error.type` says why a request failed, or the status of 5xx that an upstream gave. A request \
         that is not valid HTTP has no method, path and route; a request without an endpoint has no route; a client that left before \
         its answer has the status 499";
     row("`crocodile_pear::timer`", "crocodile_pear::timer", timer)

@@ -18,6 +18,11 @@ pub fn capacity() -> u64 {
     CAPACITY.load(Ordering::Relaxed)
 }
 
+/// How many are taken.
+pub fn taken() -> u64 {
+    TAKEN.load(Ordering::Relaxed)
+}
+
 /// Takes so many, if so many are left.
 pub fn take(bytes: u64) -> bool {
     let fits = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= capacity());

@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::memory;
 use crate::error::{Error, Kind};
+use crate::histogram::{self, Histogram, Snapshot};
 
 /// Work that waits, unless somebody says otherwise.
 const QUEUE: usize = 128;
@@ -74,6 +75,8 @@ pub struct Task {
     pub large: bool,
     /// Whether nobody wants it any more.
     pub abandoned: Arc<AtomicBool>,
+    /// Since when it waits; nothing once it has begun.
+    pub since: Option<Instant>,
 }
 
 impl Task {
@@ -95,6 +98,19 @@ struct State {
 struct Pool {
     state: Mutex<State>,
     wake: Condvar,
+}
+
+/// How long work waited for a thread.
+static WAITS: LazyLock<Histogram> = LazyLock::new(|| Histogram::new(histogram::HTTP));
+
+/// How long work has waited for a thread, and for its memory.
+pub fn waits() -> Snapshot {
+    WAITS.snapshot()
+}
+
+/// Work that waits now.
+pub fn waiting() -> usize {
+    lock().queue.len()
 }
 
 static POOL: LazyLock<Pool> = LazyLock::new(|| {
@@ -197,6 +213,9 @@ fn help(rests: &'static [Duration]) {
 }
 
 fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, State> {
+    if let Some(since) = task.since.take() {
+        WAITS.count(since.elapsed());
+    }
     let large = task.large;
     let order = Order::Run(reserved, &task.abandoned.clone());
     let done = catch_unwind(AssertUnwindSafe(|| (task.run)(order))).unwrap_or(Done::Ended);

@@ -30,6 +30,43 @@ pub(super) struct Connector {
     /// Failed attempts, and those that failed because of TLS.
     failed: AtomicU64,
     distrusted: AtomicU64,
+    opened: Opened,
+}
+
+/// What opening connections took: how many had which phase, and for how long all together.
+#[derive(Default)]
+struct Opened([PhaseCounters; 3]);
+
+#[derive(Default)]
+struct PhaseCounters {
+    number: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// A phase of opening connections to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseTotal {
+    /// `dns`, `connect` or `tls`.
+    pub phase: &'static str,
+    /// Connections that had it.
+    pub number: u64,
+    /// What it took, all together.
+    pub time: Duration,
+}
+
+const PHASES: [&str; 3] = ["dns", "connect", "tls"];
+
+impl Opened {
+    /// Counts a connection that is open. Only a name is looked up, and only TLS has a handshake.
+    fn count(&self, opening: Opening, named: bool, secured: bool) {
+        let Opening { dns, connect, tls } = opening;
+        let took = [named.then_some(dns), Some(connect), secured.then_some(tls)];
+        for (counters, took) in self.0.iter().zip(took) {
+            let Some(took) = took else { continue };
+            counters.number.fetch_add(1, Ordering::Relaxed);
+            counters.nanoseconds.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
 }
 
 enum Host {
@@ -80,7 +117,7 @@ impl Connector {
 
     fn to(host: Host, written: Box<str>, tls: Option<Tls>) -> Self {
         let (failed, distrusted) = (AtomicU64::new(0), AtomicU64::new(0));
-        Connector { host, tls, written, failing: AtomicBool::new(false), failed, distrusted }
+        Connector { host, tls, written, failing: AtomicBool::new(false), failed, distrusted, opened: Opened::default() }
     }
 
     pub(super) fn has_tls(&self) -> bool {
@@ -100,6 +137,16 @@ impl Connector {
         (self.failed.load(Ordering::Relaxed), self.distrusted.load(Ordering::Relaxed))
     }
 
+    /// What opening connections took so far; only the phases that there were.
+    pub(super) fn phases(&self) -> Vec<PhaseTotal> {
+        let phases = PHASES.iter().zip(&self.opened.0).map(|(phase, counters)| PhaseTotal {
+            phase,
+            number: counters.number.load(Ordering::Relaxed),
+            time: Duration::from_nanos(counters.nanoseconds.load(Ordering::Relaxed)),
+        });
+        phases.filter(|total| total.number > 0).collect()
+    }
+
     /// Connects, all addresses of a name and the handshake together within `limit`.
     ///
     /// # Errors
@@ -115,6 +162,7 @@ impl Connector {
         match connected {
             Ok(opened) => {
                 self.good();
+                self.opened.count(opened.1, self.name().is_some(), self.has_tls());
                 Ok(opened)
             }
             Err(fault) => Err(self.bad(fault)),

@@ -77,6 +77,11 @@ impl Eject {
         self.outage.lasts()
     }
 
+    /// How long the server still gets no calls, if it is ejected.
+    pub(super) fn remains(&self) -> Option<Duration> {
+        self.outage.remains()
+    }
+
     /// Whether the latest call has failed.
     pub(super) fn is_doubted(&self) -> bool {
         self.in_a_row.load(Ordering::Relaxed) != 0

@@ -64,6 +64,11 @@ impl Outage {
         Duration::from_millis(self.until.load(Ordering::Relaxed).saturating_sub(self.now()))
     }
 
+    /// How long until the next trial call, if there is an outage.
+    pub(super) fn remains(&self) -> Option<Duration> {
+        self.lasts().then(|| self.left())
+    }
+
     /// Whether there is one.
     pub(super) fn lasts(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0

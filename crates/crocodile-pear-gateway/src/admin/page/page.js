@@ -161,10 +161,10 @@ const upstreamColumns = [
   { title: "upstream, server", class: "name", update: (cell, item) => put(cell, item.name || item.address) },
   { title: "state", update: (cell, item) => {
     const up = item.servers ? item.servers.filter((server) => server.up).length : 0;
-    put(cell, item.servers ? `${up} of ${item.servers_in_all} up` : `${sign[item.state] || ""} ${item.state}`);
+    put(cell, item.servers ? `${up} of ${item.servers_in_all} up` : `${sign[item.state] || ""} ${item.state}${item.ejected_for ? `, ${spell(Math.ceil(item.ejected_for))} left` : ""}`);
     cell.className = "state" + ((item.servers ? up < item.servers_in_all : !item.up) ? " bad" : "");
   } },
-  { title: "calls", class: "n", update: (cell, item) => put(cell, count(item.calls)) },
+  { title: "calls", class: "n", update: (cell, item) => put(cell, count(item.servers ? item.lately : item.calls || 0)) },
   { title: "in flight", class: "n less", update: (cell, item) => put(cell, item.servers ? count(item.in_flight) : "") },
   { title: "failed", class: "n", update: (cell, item) => {
     put(cell, item.servers ? "" : count(item.failed || 0));
@@ -293,39 +293,23 @@ const figureColumns = [
   { title: "of", class: "name", update: (cell, row) => put(cell, row.name) },
   number("requests", "requests", count),
   { title: "errors", class: "n", update: (cell, row) => failures(cell, row.errors, row.requests) },
-  { title: "p95", class: "n", update: (cell, row) => put(cell, row.p95) },
+  number("p95", "p95_ms", time),
   number("sent", "sent_bytes", bytes, true), number("upstream calls", "upstream_calls", count),
   number("requests saved", "saved_requests", count), number("bytes saved", "saved_bytes", bytes, true),
 ];
 const figures = table($("figures"), figureColumns, "Nothing was counted in this time.");
-const periods = { hour: "last=1h&span=hour", day: "last=24h&span=hour", week: "last=7d&span=hour" };
+const periods = { hour: "last=1h", day: "last=24h", week: "last=7d" };
 const counted = { period: "day", grouping: "route" };
-// The bound of the bucket in which 95 of 100 lie.
-function late(durations, all) {
-  let seen = 0;
-  for (const bound of Object.keys(durations).sort((a, b) => Number(a) - Number(b) || (a === "inf" ? 1 : -1))) {
-    seen += durations[bound];
-    if (seen >= 0.95 * all) return bound === "inf" ? "> 10 s" : "≤ " + time(Number(bound));
-  }
-  return NONE;
-}
 async function sumUp() {
   $("analytics").hidden = !state.status || !state.status.analytics;
   if ($("analytics").hidden) return;
-  const query = `${periods[counted.period]}&by=${counted.grouping}`;
+  const query = `${periods[counted.period]}&span=all&by=${counted.grouping}`;
   const response = await fetch("/analytics?" + query).catch(() => null);
   if (!response || !response.ok) return;
   $("csv").setAttribute("href", `/analytics?${query}&format=csv`);
-  const sums = new Map();
-  (await response.json()).forEach((row) => {
-    const name = row[counted.grouping] || (counted.grouping === "route" ? "no endpoint" : "no consumer");
-    const sum = sums.get(name) || { name, durations: {} };
-    sums.set(name, sum);
-    figureColumns.filter((column) => column.key).concat({ key: "errors" }).forEach(({ key }) => { sum[key] = (sum[key] || 0) + row[key]; });
-    Object.entries(row.durations_ms).forEach(([bound, n]) => { sum.durations[bound] = (sum.durations[bound] || 0) + n; });
-  });
-  const most = [...sums.values()].sort((a, b) => b.requests - a.requests).slice(0, 100);
-  most.forEach((sum) => { sum.p95 = late(sum.durations, sum.requests); });
+  const all = await response.json();
+  all.forEach((row) => { row.name = row[counted.grouping] || (counted.grouping === "route" ? "no endpoint" : "no consumer"); });
+  const most = all.sort((a, b) => b.requests - a.requests).slice(0, 100);
   figures.show(most, (row) => row.name, cells(figureColumns), refresh(figureColumns));
 }
 choice("period", Object.keys(periods), counted.period, (period) => { counted.period = period; sumUp(); });

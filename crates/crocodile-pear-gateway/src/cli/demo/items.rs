@@ -70,7 +70,7 @@ impl Items {
         };
         log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
-        run::serve(&document, &live, |address| invite(address, &database.url()))
+        run::serve(&document, &live, |address, _| invite(address, &database.url()))
     }
 }
 

@@ -21,7 +21,7 @@ fn share(span: Span) -> u64 {
 }
 
 /// The folder with the files. One process at a time writes there.
-pub struct Journal {
+pub struct Archive {
     reader: Reader,
     size: u64,
     /// Held as long as this process writes.
@@ -34,7 +34,7 @@ pub struct Reader {
     folder: PathBuf,
 }
 
-impl Journal {
+impl Archive {
     /// Opens a folder, which is made if it is not there.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Journal {
             TryLockError::WouldBlock => io::Error::other("another gateway writes there; give each its own folder"),
             TryLockError::Error(error) => error,
         })?;
-        Ok(Journal { reader: Reader { folder: folder.to_owned() }, size, _lock: lock })
+        Ok(Archive { reader: Reader { folder: folder.to_owned() }, size, _lock: lock })
     }
 
     /// What reads it.
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("crocodile-pear-journal-{name}-{}", std::process::id()))
+        std::env::temp_dir().join(format!("crocodile-pear-archive-{name}-{}", std::process::id()))
     }
 
     fn row(time: u64, route: &str) -> Row {
@@ -191,28 +191,28 @@ mod tests {
         Row { time, route: route.to_owned(), consumer: String::new(), counts }
     }
 
-    fn times(journal: &Journal, span: Span) -> Vec<(u64, u64)> {
+    fn times(archive: &Archive, span: Span) -> Vec<(u64, u64)> {
         let mut times = Vec::new();
-        journal.reader.read(span, 0, u64::MAX, |row| times.push((row.time, row.counts.requests)));
+        archive.reader.read(span, 0, u64::MAX, |row| times.push((row.time, row.counts.requests)));
         times
     }
 
     #[test]
     fn minutes_become_hours_and_hours_days_once() {
         let folder = folder("roll");
-        let mut journal = Journal::open(&folder, 1 << 20).expect("a folder");
+        let mut archive = Archive::open(&folder, 1 << 20).expect("a folder");
         let day = 20_000 * 86_400;
         for minute in 0..26 * 60 {
-            journal.write(Span::Minute, &[row(day + minute * 60, "GET /a")]);
+            archive.write(Span::Minute, &[row(day + minute * 60, "GET /a")]);
             if minute % 7 == 0 {
-                journal.roll(day + minute * 60);
+                archive.roll(day + minute * 60);
             }
         }
-        journal.roll(day + 26 * 3600);
-        journal.roll(day + 26 * 3600 + 60);
+        archive.roll(day + 26 * 3600);
+        archive.roll(day + 26 * 3600 + 60);
         let hours: Vec<_> = (0..26).map(|hour| (day + hour * 3600, 60)).collect();
-        assert_eq!(times(&journal, Span::Hour), hours);
-        assert_eq!(times(&journal, Span::Day), [(day, 24 * 60)]);
+        assert_eq!(times(&archive, Span::Hour), hours);
+        assert_eq!(times(&archive, Span::Day), [(day, 24 * 60)]);
         fs::remove_dir_all(folder).expect("removed");
     }
 
@@ -220,9 +220,9 @@ mod tests {
     fn the_files_are_bounded_and_the_oldest_rows_go() {
         let folder = folder("bound");
         let size = 64 << 10;
-        let mut journal = Journal::open(&folder, size).expect("a folder");
+        let mut archive = Archive::open(&folder, size).expect("a folder");
         for minute in 0..5000 {
-            journal.write(Span::Minute, &[row(minute * 60, "GET /a/rather/long/route/{id}")]);
+            archive.write(Span::Minute, &[row(minute * 60, "GET /a/rather/long/route/{id}")]);
             if minute % 100 == 0 {
                 let all = fs::read_dir(&folder)
                     .expect("a folder")
@@ -230,7 +230,7 @@ mod tests {
                 assert!(all.sum::<u64>() <= size);
             }
         }
-        let left = times(&journal, Span::Minute);
+        let left = times(&archive, Span::Minute);
         assert_eq!(left.last(), Some(&(4999 * 60, 1)));
         assert!(left.len() > 250 && left.len() < 2000, "{}", left.len());
         fs::remove_dir_all(folder).expect("removed");
@@ -239,14 +239,14 @@ mod tests {
     #[test]
     fn a_line_that_was_cut_costs_itself_only() {
         let folder = folder("cut");
-        let mut journal = Journal::open(&folder, 1 << 20).expect("a folder");
-        journal.write(Span::Minute, &[row(60, "a")]);
+        let mut archive = Archive::open(&folder, 1 << 20).expect("a folder");
+        archive.write(Span::Minute, &[row(60, "a")]);
         let path = folder.join("minute-00000001.csv");
         let whole = fs::read_to_string(&path).expect("there");
         fs::write(&path, format!("{whole}120,\"a\",\"\",1,0")).expect("written");
-        journal.write(Span::Minute, &[row(180, "a")]);
-        assert_eq!(times(&journal, Span::Minute), [(60, 1), (180, 1)]);
-        assert!(Journal::open(&folder, 1 << 20).is_err(), "one process at a time");
+        archive.write(Span::Minute, &[row(180, "a")]);
+        assert_eq!(times(&archive, Span::Minute), [(60, 1), (180, 1)]);
+        assert!(Archive::open(&folder, 1 << 20).is_err(), "one process at a time");
         fs::remove_dir_all(folder).expect("removed");
     }
 }

@@ -1,0 +1,91 @@
+//! What became of requests at limits, by the route that they are for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use super::exposition::{Exposition, label};
+use super::requests::template;
+use super::{CORE, CORES, Metrics};
+
+/// Which limit at which route: the layer, the name of the limit, the route.
+pub(super) type LimitPlace = (&'static str, Box<str>, Box<str>);
+
+/// What became of requests at one limit, for one route, by the core.
+pub struct LimitCounters(Box<[Decisions]>);
+
+/// Each core has a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+struct Decisions {
+    allowed: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Default for LimitCounters {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(CORES);
+        LimitCounters((0..cores).map(|_| Decisions::default()).collect())
+    }
+}
+
+impl LimitCounters {
+    /// The request may go on.
+    pub fn allow(&self) {
+        self.own().allowed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It is one too many.
+    pub fn refuse(&self) {
+        self.own().refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn own(&self) -> &Decisions {
+        &self.0[CORE.get() % self.0.len()]
+    }
+
+    fn sums(&self) -> [(&'static str, u64); 2] {
+        let sum = |read: fn(&Decisions) -> &AtomicU64| self.0.iter().map(|own| read(own).load(Ordering::Relaxed)).sum();
+        [("allowed", sum(|own| &own.allowed)), ("refused", sum(|own| &own.refused))]
+    }
+}
+
+impl Metrics {
+    /// What counts at a limit of a layer for the requests of a route; none, for those that no endpoint serves. A reload counts on.
+    pub fn limit(&self, layer: &'static str, name: &str, route: Option<&str>) -> Arc<LimitCounters> {
+        let place = (layer, name.into(), route.map(template).unwrap_or_default().into());
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that no configuration has any more.
+        limits.retain(|_, counters| Arc::strong_count(counters) > 1);
+        limits.entry(place).or_default().clone()
+    }
+
+    pub(super) fn render_limits(&self, out: &mut Exposition) {
+        let help = "Requests that came to a limit, by what became of them.";
+        let mut family = out.counter("crocodile_pear_limit_requests_total", help);
+        for ((layer, name, route), counters) in self.limits.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (name, route) = (label(name), label(route));
+            for (result, count) in counters.sums() {
+                let labels =
+                    format_args!("http_route=\"{route}\",layer=\"{layer}\",limit=\"{name}\",result=\"{result}\"");
+                family.add(labels, count);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reload_counts_on_and_a_limit_that_is_gone_is_forgotten() {
+        let metrics = Metrics::default();
+        let kept = metrics.limit("rate_limit", "default", Some("GET /kept"));
+        kept.refuse();
+        drop(metrics.limit("in_flight", "default", Some("GET /gone")));
+        let again = metrics.limit("rate_limit", "default", Some("POST /kept"));
+        again.allow();
+        assert_eq!(kept.sums(), [("allowed", 1), ("refused", 1)]);
+        assert_eq!(metrics.limits.lock().expect("whole").len(), 1);
+    }
+}
