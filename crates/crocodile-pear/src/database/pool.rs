@@ -19,7 +19,8 @@ use crate::threads::{self, THREADS};
 /// How long no further connection is tried after one that failed: a server that comes back is not met by a storm.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How much longer than those of another core a statement may have waited before it is served first.
+/// A statement of another core is served first if it has waited more than twice as long, and this longer: to hand a connection to
+/// another core costs both of them.
 const UNFAIR: Duration = Duration::from_millis(5);
 
 /// What bounds the connections.
@@ -302,8 +303,9 @@ impl State {
         }
         let first = |at: usize| self.queues[at].front().map(|waiter| waiter.since);
         let other = (0..THREADS).filter(|at| *at != core).filter_map(|at| Some((first(at)?, at))).min();
+        let unfair = |own: Instant, since: Instant| own > since && since.elapsed() > 2 * own.elapsed() + UNFAIR;
         let at = match (first(core), other) {
-            (Some(own), Some((since, at))) if own > since + UNFAIR => at,
+            (Some(own), Some((since, at))) if unfair(own, since) => at,
             (Some(_), _) => core,
             (None, Some((_, at))) => at,
             (None, None) => return None,
