@@ -14,4 +14,4 @@ pub mod upstream;
 use std::time::Duration;
 
 /// Longer than anything here takes: what waits this long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(30);
