@@ -1,4 +1,4 @@
-//! What is seen while the clients run: threads, connections and the run queue, by a thread, which tells Prometheus too.
+//! A thread counts threads, connections and the run queue while the clients run. Prometheus scrapes these figures, too.
 
 use std::fs;
 use std::io::{Read, Write};

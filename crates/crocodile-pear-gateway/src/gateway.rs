@@ -127,7 +127,7 @@ pub struct Surroundings<'a> {
     pub lasting: &'a Lasting,
 }
 
-/// What is named and has problems of its own, which are no problem of those that name it.
+/// Names of upstreams and databases with errors of their own. Who names one of these is not told that it is unknown.
 #[derive(Clone, Copy)]
 struct Broken<'a> {
     upstreams: &'a [&'a str],

@@ -170,7 +170,8 @@ const PARTS: [(&str, Part); 5] = [
 /// The most upstreams that are told one by one.
 const UPSTREAMS: usize = 16;
 
-/// How long the calls to each upstream took, from the first one's beginning; of the parts of a call the longest; and the whole so far.
+/// For each upstream, the time from the start of its first call to the end of its last one. Then the longest time of each phase, over all
+/// calls, and the time of the request so far.
 fn phases(calls: &[CallRecord], now: Duration, value: &mut String) {
     let mut told: Vec<&str> = Vec::new();
     for call in calls {

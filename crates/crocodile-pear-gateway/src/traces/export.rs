@@ -34,7 +34,7 @@ const BATCH: usize = 512;
 /// A batch that is smaller leaves after so long.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// While a batch gathers, the queue is looked at so often: a core that adds a request then need not wake the thread.
+/// How often the thread looks at the queue while a batch fills. So a core that adds a request does not have to wake it.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Before a batch is given up, it is sent so often, with pauses that double.

@@ -59,7 +59,7 @@ fn values_come_back_as_they_went() {
     }
 }
 
-/// Types, with JSON that does not fit, and a part of what the client is told.
+/// A type, a JSON value that does not fit it, and words that must stand in the answer to the client.
 const REFUSED: &[(&str, &[&str], &str)] = &[
     ("int4", &["2147483648", "\"5\"", "1.5", "true", "[1]", "{}", "1e100"], "must be a whole number from -2147483648"),
     ("bool", &["\"true\"", "1", "\"t\""], "must be true or false"),

@@ -116,7 +116,7 @@ pub fn shell(line: &str, folder: &Path) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// A PostgreSQL for a page or an example that needs one; nothing, where none is installed.
+/// Starts a PostgreSQL if the page or example needs one. Gives nothing if PostgreSQL is not installed.
 pub fn postgres() -> Option<Postgres> {
     match Postgres::start(&["fsync=off", "max_connections=50", "log_min_messages=fatal"]) {
         Ok(postgres) => Some(postgres),

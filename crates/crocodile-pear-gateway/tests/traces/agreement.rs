@@ -285,7 +285,7 @@ fn calls_agree(scene: &Scene, traced: &Calls) {
     assert!(kept.iter().any(|(labels, hits)| labels["result"] == "hit" && *hits >= each - CLIENTS), "{kept:?}");
 }
 
-/// What limits and authentication say of those that they refused.
+/// The counts of limits, authentication and consumers are those of the requests that were sent.
 fn limits_agree(scene: &Scene, all: u64) {
     let each = CLIENTS * rounds();
     let limits = scene.counted("crocodile_pear_limit_requests_total");
