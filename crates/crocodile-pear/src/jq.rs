@@ -112,11 +112,17 @@ impl Filter {
     /// # Errors
     /// As `run`.
     pub fn apply(&self, input: Data, lookup: &mut dyn FnMut(&str) -> Data) -> Result<Vec<Data>, Error> {
-        if let Some(made) = self.native.as_ref().and_then(|native| native.run(&input, lookup)) {
-            return Ok(vec![made.into()]);
+        if let Some(made) = self.pick(&input, lookup) {
+            return Ok(vec![made]);
         }
         let outputs = self.run(input.into_value(), &mut |name| lookup(name).into_value())?;
         outputs.into_iter().map(Data::made).collect()
+    }
+
+    /// The output for `input`, where the expression only takes parts of it and puts them together; nothing where the engine
+    /// has to run.
+    pub fn pick(&self, input: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Data> {
+        self.native.as_ref()?.run(input, lookup)
     }
 
     /// Every output for `input`; `lookup` gives the value of each variable in `uses`.

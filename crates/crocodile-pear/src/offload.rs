@@ -54,6 +54,23 @@ where
     Either::Right(Box::pin(lend(weight, large, job)))
 }
 
+/// The same for work that borrows what it needs while it is done here; `lent` makes the work for a helper thread.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_or<T, J>(weight: usize, here: impl Fn() -> Result<T, Error>, lent: impl FnOnce() -> J) -> Work<T>
+where
+    T: Send + 'static,
+    J: Fn() -> Result<T, Error> + Send + 'static,
+{
+    if let Some(done) = attempt(weight, here) {
+        return Either::Left(ready(done));
+    }
+    // What was begun here in vain is long, however little it reads.
+    let large = weight <= SMALL || weight >= LARGE;
+    Either::Right(Box::pin(lend(weight, large, lent())))
+}
+
 /// Does some work here, if it is small.
 pub fn attempt<T>(weight: usize, job: impl Fn() -> T) -> Option<T> {
     if weight <= SMALL { meter::attempt(&job) } else { None }

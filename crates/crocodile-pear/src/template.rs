@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str,
 
 use crate::error::{Error, Kind};
 use crate::jq::value::{self, Shape};
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Data, Filter, Value};
 use crate::spec::Located;
 
 /// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.
@@ -104,7 +104,7 @@ pub trait Source {
     /// The rest of the path as it came: with the slash that it begins with, or empty.
     fn rest(&self) -> &str;
     /// The one value of an expression, or null.
-    fn evaluate(&self, filter: &Filter) -> Result<Value, Error>;
+    fn evaluate(&self, filter: &Filter) -> Result<Data, Error>;
 }
 
 /// Splits a template into its pieces, each with its byte offset. What a variable of the environment inserted is text,
@@ -301,13 +301,13 @@ impl Template {
             }
             Part::Param(name) => Ok(self.write(source.param(name).unwrap_or_default(), out)),
             Part::Rest(form) => append_rest(source.rest(), *form, out),
-            Part::Segments(filter) => append_segments(&source.evaluate(filter)?, out),
+            Part::Segments(filter) => append_segments(&source.evaluate(filter)?.into_value(), out),
             Part::Jq(filter) => {
                 let value = source.evaluate(filter)?;
-                match scalar(&value) {
+                match text(&value) {
                     Some(text) => Ok(self.write(&text, out)),
-                    None if jq::kind(&value) == "null" => Ok(Filled::Null),
-                    None => Err(not_text(&value)),
+                    None if value.is_null() => Ok(Filled::Null),
+                    None => Err(not_text(&value.into_value())),
                 }
             }
         }
@@ -426,11 +426,34 @@ fn parameters(parts: Vec<Part>) -> (Vec<Part>, Vec<Vec<Part>>) {
     (path, query)
 }
 
+/// The same of data: what stands there as it is meant needs no value.
+fn text(data: &Data) -> Option<Cow<'_, str>> {
+    match data {
+        Data::Json(raw) => match plain(raw.bytes()) {
+            Some(text) => Some(text.into()),
+            None => scalar(&raw.value()).map(Cow::Owned),
+        },
+        Data::Value(value) => scalar(value).map(Cow::Owned),
+    }
+}
+
+/// The text of a string without escapes, or of a whole number that a machine has.
+fn plain(json: &[u8]) -> Option<&str> {
+    let text = match json.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
+        Some(text) => Some(text).filter(|text| memchr::memchr(b'\\', text).is_none()),
+        None => Some(json).filter(|json| json.len() <= 18 && json.iter().all(u8::is_ascii_digit)),
+    };
+    std::str::from_utf8(text?).ok()
+}
+
 /// The text of a string, number or boolean.
 pub fn scalar(value: &Value) -> Option<String> {
     match jq::kind(value) {
         "string" => jq::as_str(value).map(str::to_owned),
-        "number" | "boolean" => Some(value.to_string()),
+        "number" | "boolean" => Some(match value::shape(value) {
+            Shape::Integer(number) => number.to_string(),
+            _ => value.to_string(),
+        }),
         _ => None,
     }
 }
@@ -464,8 +487,8 @@ mod tests {
         fn rest(&self) -> &str {
             self.0
         }
-        fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
-            Ok(filter.run_one(jq::string(self.0), &mut |_| jq::null())?.unwrap_or_else(jq::null))
+        fn evaluate(&self, filter: &Filter) -> Result<Data, Error> {
+            Ok(filter.run_one(jq::string(self.0), &mut |_| jq::null())?.unwrap_or_else(jq::null).into())
         }
     }
 

@@ -9,7 +9,7 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::http1::fields::{hop_by_hop, imitates};
 use crocodile_pear::jq::value::number;
-use crocodile_pear::jq::{self, Filter, Value};
+use crocodile_pear::jq::{self, Data, Filter};
 use crocodile_pear::limiter::LogLimiter;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
@@ -190,11 +190,11 @@ impl Source for View<'_> {
         self.scope.rest()
     }
 
-    fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
+    fn evaluate(&self, filter: &Filter) -> Result<Data, Error> {
         let mut variable = |name: &str| match name {
             "status" => number(self.status.as_str()),
             name => self.scope.variable(name, &None),
         };
-        Ok(filter.run_one(jq::null(), &mut variable)?.unwrap_or_else(jq::null))
+        Ok(filter.run_one(jq::null(), &mut variable)?.unwrap_or_else(jq::null).into())
     }
 }

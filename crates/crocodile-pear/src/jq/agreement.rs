@@ -141,7 +141,7 @@ fn agrees(filter: &Filter, source: &str, input: &str, variable: &str) -> bool {
     let Some(made) = native.run(&raw(input).into(), &mut |_| raw(variable).into()) else { return false };
     let engine = filter.run(raw(input).value(), &mut |_| raw(variable).value());
     let engine = engine.map_err(|error| error.to_string());
-    assert_eq!(Ok(vec![made.value()]), engine, "{source} on {input}, {variable}");
+    assert_eq!(Ok(vec![made.into_value()]), engine, "{source} on {input}, {variable}");
     true
 }
 

@@ -4,6 +4,8 @@
 //! over each source finds all parts, and they are copied as they were written. What does not go smoothly, an error above all,
 //! is left to the engine: whatever comes out here is what would come out there.
 
+use bytes::Bytes;
+
 use super::data::{Data, is_small};
 use super::term::{self, Missing, Part, Term};
 use crate::format::json::walk::{self, Items};
@@ -19,6 +21,17 @@ pub struct Native {
     slots: usize,
     /// Levels that the result adds to the deepest of its parts.
     levels: usize,
+    /// Whether the result is one part as it is.
+    part: Option<OnePart>,
+}
+
+/// What an expression is that makes nothing.
+#[derive(Clone, Copy)]
+enum OnePart {
+    /// `.`
+    Item,
+    /// What is found at a path.
+    Slot(usize),
 }
 
 enum Source {
@@ -68,11 +81,22 @@ impl Native {
         let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
         let make = builder.make(term, &item, 0)?;
         let Builder { frames, sources, slots, deepest, .. } = builder;
-        Some(Native { frames, sources, make, slots, levels: deepest })
+        let part = match &make {
+            Make::Take(Take { slot, slice: None }) if frames[item.frame].slots.contains(slot) => Some(OnePart::Item),
+            Make::Take(Take { slot, slice: None }) => Some(OnePart::Slot(*slot)),
+            _ => None,
+        };
+        Some(Native { frames, sources, make, slots, levels: deepest, part })
     }
 
     /// The result, unless the engine has to find it.
-    pub fn run(&self, item: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Raw> {
+    pub fn run(&self, item: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Data> {
+        if let (Some(OnePart::Item), true) = (self.part, self.sources.len() == 1) {
+            return match item {
+                Data::Value(value) if !is_small(value) => None,
+                small => Some(small.clone()),
+            };
+        }
         let mut inputs: Vec<(usize, Raw)> = Vec::with_capacity(self.sources.len());
         for (source, frame) in &self.sources {
             if self.frames[*frame].is_empty() {
@@ -92,9 +116,12 @@ impl Native {
         for (frame, raw) in &inputs {
             self.frames[*frame].fill(raw.bytes(), &mut slots)?;
         }
+        if let Some(OnePart::Slot(slot)) = self.part {
+            return Some(Raw::sound(Bytes::copy_from_slice(slots[slot]), depth as u8).into());
+        }
         let mut out = Vec::with_capacity(slots.iter().map(|slot| slot.len()).sum::<usize>().min(SIZE) + 64);
         self.put(&self.make, &mut slots, &mut out)?;
-        Some(Raw::sound(out.into(), depth as u8))
+        Some(Raw::sound(out.into(), depth as u8).into())
     }
 
     fn put(&self, make: &Make, slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<()> {

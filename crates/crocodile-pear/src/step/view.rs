@@ -6,14 +6,14 @@ use http::header::HeaderValue;
 use super::{Blame, evaluate};
 use crate::error::{Error, Kind};
 use crate::flow::Names;
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Data, Filter};
 use crate::scope::Scope;
 use crate::template::{Source, Template};
 
 /// An item, with what is known besides it.
 pub struct View<'a> {
     /// `.`
-    pub item: &'a Value,
+    pub item: &'a Data,
     /// Named results.
     pub names: &'a Names,
     /// The client's request.
@@ -43,11 +43,14 @@ impl Source for View<'_> {
     }
 
     /// The one value of an expression, null if it has none.
-    fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
-        let mut outputs = evaluate(filter, self.item.clone(), self.names, self.scope, self.blame)?;
+    fn evaluate(&self, filter: &Filter) -> Result<Data, Error> {
+        if let Some(picked) = filter.pick(self.item, &mut |name| self.scope.data(name, self.names)) {
+            return Ok(picked);
+        }
+        let mut outputs = evaluate(filter, self.item.clone().into_value(), self.names, self.scope, self.blame)?;
         match outputs.len() {
-            0 => Ok(jq::null()),
-            1 => Ok(outputs.remove(0)),
+            0 => Ok(jq::null().into()),
+            1 => Ok(outputs.remove(0).into()),
             more => {
                 Err(Error::new(Kind::Expression, format!("the expression gives {more} values where one is needed")))
             }

@@ -466,20 +466,24 @@ impl Calling {
     /// The call, or why it fails; none where `when` says so.
     fn prepared(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Prepared>> {
         if !self.evaluates {
-            return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null(), names, scope)))));
+            return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null().into(), names, scope)))));
         }
         let own = if self.reads_item { item.weight() } else { 0 };
         let weight = own + scope.weight(&self.uses, names);
-        let (calling, names, scope) = (self.clone(), names.clone(), scope.clone());
-        let prepare = move || {
-            let item = item.clone().into_value();
-            let wanted = calling.wanted(&item, &names, &scope)?;
-            Ok(wanted.then(|| calling.prepare_one(&item, &names, &scope)))
+        let here = || self.prepare_wanted(&item, names, scope);
+        let lent = || {
+            let (calling, item, names, scope) = (self.clone(), item.clone(), names.clone(), scope.clone());
+            move || calling.prepare_wanted(&item, &names, &scope)
         };
-        offload::run(weight, prepare)
+        offload::run_or(weight, here, lent)
     }
 
-    fn prepare_one(&self, item: &Value, names: &Names, scope: &Scope) -> Prepared {
+    fn prepare_wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Prepared>, Error> {
+        let wanted = self.wanted(item, names, scope)?;
+        Ok(wanted.then(|| self.prepare_one(item, names, scope)))
+    }
+
+    fn prepare_one(&self, item: &Data, names: &Names, scope: &Scope) -> Prepared {
         let call = self.prepare(item, names, scope);
         call.map_err(|error| self.blame.lay(error).of_upstream(self.upstream.name()))
     }
@@ -500,7 +504,7 @@ impl Calling {
         coming: Coming,
     ) -> Outcome {
         let mut names = names;
-        let (calling, asked, known, request) = (self.clone(), value.clone(), names.clone(), scope.clone());
+        let (calling, asked, known, request) = (self.clone(), Data::from(value.clone()), names.clone(), scope.clone());
         let wanted = move || calling.wanted(&asked, &known, &request);
         match offload::run(scope.weight(&self.uses, &names), wanted).await {
             Ok(true) => {}
@@ -544,7 +548,7 @@ impl Calling {
         Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
     }
 
-    fn wanted(&self, item: &Value, names: &Names, scope: &Scope) -> Result<bool, Error> {
+    fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
         self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
     }
 
@@ -575,7 +579,7 @@ impl Calling {
         }
     }
 
-    fn prepare(&self, item: &Value, names: &Names, scope: &Scope) -> Result<Call, Error> {
+    fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Call, Error> {
         let view = View { item, names, scope, blame: self.blame };
         let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
@@ -632,7 +636,7 @@ impl Calling {
             Sent::Nothing => Ok(None),
             Sent::Json(filter) => {
                 headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-                Ok(Some(Body::Value(view.evaluate(filter)?)))
+                Ok(Some(Body::Value(view.evaluate(filter)?.into_value())))
             }
             Sent::Clients => {
                 let Some(body) = view.scope.take_body() else { return Ok(None) };

@@ -209,7 +209,6 @@ struct Ready {
     /// Whether an expression uses `.`.
     reads: bool,
     /// Whether one does that needs it parsed.
-    parses: bool,
     blame: Blame,
     max_body: usize,
 }
@@ -256,12 +255,10 @@ impl Ready {
         let templates = headers.iter().flat_map(|(_, templates)| templates).flat_map(Template::filters);
         let filters: Vec<&Filter> = templates.chain(status_filter).chain(&body).collect();
         let reads = !first && filters.iter().any(|filter| filter.reads_item());
-        let parses =
-            reads && filters.iter().take(filters.len() - usize::from(body.is_some())).any(|filter| filter.reads_item());
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, first)).collect();
         let worst = [Blame::Upstream, Blame::Client].into_iter().find(|blame| blames.contains(blame));
         let blame = worst.unwrap_or(Blame::Operator);
-        Ready { blame, reads, parses, status, headers, body, max_body }
+        Ready { blame, reads, status, headers, body, max_body }
     }
 
     async fn answer(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
@@ -307,8 +304,7 @@ impl Ready {
 
     /// What the expressions give.
     fn make(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Made, Error> {
-        let value = if self.parses { item.clone().into_value() } else { jq::null() };
-        let view = View { item: &value, names, scope, blame: self.blame };
+        let view = View { item, names, scope, blame: self.blame };
         let status = self.status.as_ref().map(|status| status.evaluate(&view)).transpose()?;
         let outputs = match &self.body {
             Some(filter) => apply(filter, item.clone(), names, scope, self.blame)?,
@@ -348,7 +344,7 @@ impl Status {
             Status::Fixed(status) => return Ok(*status),
             Status::Jq(filter) => filter,
         };
-        let value = view.evaluate(filter)?;
+        let value = view.evaluate(filter)?.into_value();
         let number = match value::shape(&value) {
             Kinds::Integer(number) => u16::try_from(number).ok(),
             Kinds::Float(number) if number.fract() == 0.0 => Some(number as u16),

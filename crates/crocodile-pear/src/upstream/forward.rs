@@ -10,7 +10,7 @@ use serde_json::json;
 use super::UpstreamSpec;
 use crate::error::{Error, Kind};
 use crate::http1::fields::may_send;
-use crate::jq::{self, Filter, Value};
+use crate::jq::{self, Data, Filter};
 use crate::problem::Problems;
 use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node};
@@ -256,11 +256,11 @@ impl Source for Asked<'_> {
         ""
     }
 
-    fn evaluate(&self, filter: &Filter) -> Result<Value, Error> {
+    fn evaluate(&self, filter: &Filter) -> Result<Data, Error> {
         let value = filter.run_one(jq::null(), &mut |name| self.0.variable(name, &None));
         // It reads what the client sent, and nothing else.
         let value = value.map_err(|error| Error::new(Kind::BadRequest, error.detail().to_owned()))?;
-        Ok(value.unwrap_or_else(jq::null))
+        Ok(value.unwrap_or_else(jq::null).into())
     }
 }
 

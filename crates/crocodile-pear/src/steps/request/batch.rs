@@ -190,7 +190,7 @@ impl Asking {
             (None, [(_, value)]) => value.clone(),
             _ => list(),
         };
-        let call = self.calling.prepare(&item, names, scope);
+        let call = self.calling.prepare(&item.into(), names, scope);
         let mut call = call.map_err(|error| self.name(self.calling.blame.lay(error)))?;
         if let Some(name) = self.batching.as_ref().and_then(|batching| batching.repeat.as_ref()) {
             for (key, _) in values {
