@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
 use crate::error::Error;
@@ -72,16 +72,25 @@ impl Declared {
     }
 
     /// Reads a body that is here.
-    fn read(self, headers: HeaderMap, lists: Lists, bytes: Bytes) -> Work<Data> {
-        offload::run(self.weight(&bytes), move || parse(self, &headers, &lists, bytes.clone()))
+    fn read(self, headers: &HeaderMap, lists: Lists, bytes: Bytes) -> Work<Data> {
+        let here = || parse(self, headers, &lists, bytes.clone());
+        let lent = || {
+            let (headers, lists, bytes) = (headers.clone(), lists.clone(), bytes.clone());
+            move || parse(self, &headers, &lists, bytes.clone())
+        };
+        offload::run_or(self.weight(&bytes), here, lent)
     }
 }
 
 /// An answer that has no body by its status (RFC 9110, 15.3.5) is not one of JSON that is missing.
 fn declared(answer: &Answer) -> Declared {
-    match answer.status {
+    by_status(answer.status, &answer.headers)
+}
+
+fn by_status(status: StatusCode, headers: &HeaderMap) -> Declared {
+    match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => Declared::Nothing,
-        _ => by_type(&answer.headers),
+        _ => by_type(headers),
     }
 }
 
@@ -182,6 +191,34 @@ pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
     Ok((answer, data))
 }
 
+/// The same at once, where the body is a value or JSON already; else the answer as it was.
+///
+/// # Errors
+/// The answer.
+#[expect(clippy::result_large_err, reason = "it is no error, and is taken at once")]
+pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
+    if answer.headers.contains_key(CONTENT_ENCODING) {
+        return Err(answer);
+    }
+    match std::mem::replace(&mut answer.body, Body::empty()) {
+        Body::Value(value) => Ok((answer, value.into())),
+        Body::Json(raw) => Ok((answer, raw.into())),
+        body => Err(Answer { body, ..answer }),
+    }
+}
+
+/// What the bytes of an answer with this head say, at most `bound` of them.
+///
+/// # Errors
+/// As [`value`].
+pub fn document(status: StatusCode, headers: &HeaderMap, lists: Lists, bytes: Bytes, bound: usize) -> Work<Data> {
+    if headers.contains_key(CONTENT_ENCODING) {
+        let answer = Answer::new(status, headers.clone(), Body::Bytes(bytes));
+        return read(Answer { lists, ..answer }, bound);
+    }
+    by_status(status, headers).read(headers, lists, bytes)
+}
+
 /// An answer as it came, its body at hand, and what [`data`] makes of that.
 ///
 /// # Errors
@@ -218,10 +255,10 @@ fn read(answer: Answer, bound: usize) -> Work<Data> {
     match answer.body {
         Body::Value(value) => Either::Left(future::ready(Ok(value.into()))),
         Body::Json(raw) => Either::Left(future::ready(Ok(raw.into()))),
-        Body::Bytes(bytes) if bytes.len() <= bound => declared.read(answer.headers, answer.lists, bytes),
+        Body::Bytes(bytes) if bytes.len() <= bound => declared.read(&answer.headers, answer.lists, bytes),
         body => Either::Right(Box::pin(async move {
             let bytes = body.collect(bound).await?;
-            declared.read(answer.headers, answer.lists, bytes).await
+            declared.read(&answer.headers, answer.lists, bytes).await
         })),
     }
 }

@@ -51,7 +51,7 @@ impl Plan {
         let timed = has(|step| matches!(step, Written::Timer(_)));
         let asks = has(|step| matches!(step, Written::Sql(_)));
         let endless = cx.stream == StreamSpec::On || has(gives_events);
-        cx.follows = has(|step| matches!(step, Written::Follow(_)));
+        let mut follows = written.iter().filter(|step| matches!(step.value, Written::Follow(_))).count();
         cx.item = false;
         let mut readers = changes.len() + written.iter().filter(|step| reads(&step.value)).count();
         let order = |at| written[at..].iter().find_map(|step| order(&step.value)).unwrap_or(Order::Arrival);
@@ -62,6 +62,8 @@ impl Plan {
             cx.index = u16::try_from(index).unwrap_or(u16::MAX);
             let (replaces, gives) = (replaces(&written), cx.item || check::gives(&written));
             readers -= usize::from(reads(&written));
+            follows -= usize::from(matches!(written, Written::Follow(_)));
+            cx.follows = follows > 0;
             cx.reads = readers > 0;
             let fed = check::source(&written, cx);
             let step = written.compile(cx).filter(|_| fed.is_some());

@@ -1,9 +1,10 @@
 //! What was fetched for a request, so that the same is not fetched twice.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
+use futures_util::future::{BoxFuture, Either, FutureExt, Ready, Shared, WeakShared, ready};
+use hashbrown::HashMap;
 use http::{HeaderMap, StatusCode};
 
 use crate::error::Error;
@@ -41,6 +42,9 @@ pub type Fetched = Result<Arc<Document>, Error>;
 
 type Fetch = BoxFuture<'static, Fetched>;
 
+/// A document that is kept, or on its way.
+pub type Fetching = Either<Ready<Fetched>, Shared<Fetch>>;
+
 /// Which document, for whom: the upstream, the target and every header field that is sent.
 type Key = Arc<[u8]>;
 
@@ -63,24 +67,20 @@ enum Entry {
 }
 
 impl Memo {
-    /// The document of this key: kept, shared with those who wait for it, or fetched by `start`.
-    pub async fn fetch(self: &Arc<Self>, key: Vec<u8>, start: impl FnOnce() -> Fetch) -> Fetched {
-        match self.find(key, start) {
-            Ok(fetched) => fetched,
-            Err(running) => running.await,
-        }
-    }
-
-    fn find(self: &Arc<Self>, key: Vec<u8>, start: impl FnOnce() -> Fetch) -> Result<Fetched, Shared<Fetch>> {
+    /// The document of this key: kept, or coming, for those who wait for it already or fetched by `start`.
+    pub fn fetch<F>(self: &Arc<Self>, key: Vec<u8>, start: impl FnOnce() -> F) -> Fetching
+    where
+        F: Future<Output = Fetched> + Send + 'static,
+    {
         let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match documents.known.get_mut(key.as_slice()) {
             Some(Entry::Kept { fetched, asked, .. }) => {
                 *asked = true;
-                return Ok(fetched.clone());
+                return Either::Left(ready(fetched.clone()));
             }
             Some(Entry::Runs(running)) => {
                 if let Some(running) = running.upgrade() {
-                    return Err(running);
+                    return Either::Right(running);
                 }
             }
             None => {}
@@ -90,12 +90,12 @@ impl Memo {
         if let Some(weak) = running.downgrade() {
             documents.known.insert(key, Entry::Runs(weak));
         }
-        Err(running)
+        Either::Right(running)
     }
 }
 
 /// Fetches, and keeps what came. The memo holds what runs, so what runs does not hold the memo.
-async fn keep(memo: Weak<Memo>, key: Key, fetch: Fetch) -> Fetched {
+async fn keep(memo: Weak<Memo>, key: Key, fetch: impl Future<Output = Fetched>) -> Fetched {
     let fetched = fetch.await;
     if let Some(memo) = memo.upgrade() {
         memo.0.lock().unwrap_or_else(PoisonError::into_inner).keep(key, fetched.clone());

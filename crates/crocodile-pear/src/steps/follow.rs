@@ -12,7 +12,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Producer, interleave};
+use crate::flow::{Answer, Base, Flow, Named, Names, Order, Outcome, Producer, interleave};
 use crate::format::json::Raw;
 use crate::format::{self, json};
 use crate::jq::value::{self, Shape as Kinds};
@@ -21,7 +21,7 @@ use crate::offload;
 use crate::problem::Problems;
 use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
-use crate::scope::memo::{Document, Fetched};
+use crate::scope::memo::{Document, Fetched, Fetching};
 use crate::spec;
 use crate::spec::{Expression, Json, Literal, Located, Size, only};
 use crate::step::answers::Asked;
@@ -197,6 +197,7 @@ impl Spec for Follow {
             asked: cx.asked.clone(),
             noted: cx.calling("follow"),
             order: cx.order,
+            notes_base: cx.follows,
         });
         Some(match asking {
             Some(asking) => Box::new(ask::Asks::new(ready, asking)),
@@ -301,6 +302,8 @@ struct Ready {
     noted: Arc<CallingStep>,
     /// How the pages of several answers follow each other.
     order: Order,
+    /// Whether a later step follows links.
+    notes_base: bool,
 }
 
 enum Links {
@@ -350,6 +353,10 @@ impl Found {
         Found { data: Raw::sound("null".into(), 0).into(), base: None }
     }
 
+    fn document(document: &Document) -> Self {
+        Found { data: document.data.clone(), base: Some(document.base.clone()) }
+    }
+
     /// A list of what several links led to.
     fn list(found: Vec<Found>) -> Self {
         let list = Data::list(found.into_iter().map(|found| found.data).collect());
@@ -357,28 +364,53 @@ impl Found {
     }
 }
 
+/// What became of a link.
+enum Reached {
+    Document(Arc<Document>),
+    /// There is none, and this stands for it.
+    Instead(Found),
+}
+
 /// Where links are looked for.
 struct Site {
     names: Names,
     base: Option<Base>,
-    /// The documents on the way to this one.
-    trail: Arc<Vec<String>>,
+    /// The URLs of the documents on the way to this one, without its own.
+    trail: Vec<Arc<str>>,
     left: u64,
+}
+
+impl Site {
+    /// The URL of the document that the links stand in.
+    fn url(&self) -> Option<&Arc<str>> {
+        match &self.base {
+            Some(Base::At(_, url)) => Some(url),
+            _ => None,
+        }
+    }
+
+    /// Whether this document leads here.
+    fn was_at(&self, url: &str) -> bool {
+        self.trail.iter().chain(self.url()).any(|known| **known == *url)
+    }
 }
 
 impl Ready {
     async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
         let text = format::Text::of(&answer);
-        let (mut answer, item) = format::open(answer, self.max_body).await?;
+        let (mut answer, item) = match format::open_here(answer) {
+            Ok(opened) => opened,
+            // Boxed: items that are at hand would carry the room.
+            Err(answer) => Box::pin(format::open(answer, self.max_body)).await?,
+        };
         let links = self.find(&item, &answer.headers, &answer.names, &scope).await;
         let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
         let base = self.base(&answer.names);
-        let trail = match &base {
-            Some(Base::At(_, url)) => vec![url.to_string()],
-            _ => Vec::new(),
+        let site = Site { names: answer.names.clone(), base, trail: Vec::new(), left: self.depth };
+        let found = match self.limit == 1 && self.depth == 1 {
+            true => self.only(&links, &site, &scope).await?,
+            false => self.clone().descend(links, site, scope).await?,
         };
-        let site = Site { names: answer.names.clone(), base, trail: Arc::new(trail), left: self.depth };
-        let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
         answer.names = self.rebase(answer.names, found.base, item.is_object());
         answer.body = self.put(item, found.data).await?.into();
@@ -399,8 +431,13 @@ impl Ready {
             Links::Header(relation) => link::of_header(headers, relation),
             Links::Jq(_) => Vec::new(),
         };
-        let (ready, item, names, scope) = (self.clone(), item.clone(), names.clone(), scope.clone());
-        offload::run(weight, move || ready.links(&item, &links, &names, &scope)).await
+        let here = || self.links(item, &links, names, scope);
+        let lent = || {
+            let (ready, links) = (self.clone(), links.clone());
+            let (item, names, scope) = (item.clone(), names.clone(), scope.clone());
+            move || ready.links(&item, &links, &names, &scope)
+        };
+        offload::run_or(weight, here, lent).await
     }
 
     fn links(&self, item: &Data, links: &[String], names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
@@ -413,6 +450,11 @@ impl Ready {
             Links::Jq(filter) => filter,
             Links::Header(_) => return Ok(links.iter().map(|link| jq::string(link)).collect()),
         };
+        if let Some(link) = filter.pick(item, &mut |name| scope.data(name, names))
+            && !link.is_list()
+        {
+            return Ok(vec![link.into_value()]);
+        }
         let links = apply(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
         let links: Vec<Value> = links
             .into_iter()
@@ -439,8 +481,7 @@ impl Ready {
     ) -> BoxFuture<'static, Result<Found, Error>> {
         Box::pin(async move {
             if links.len() as u64 > self.limit {
-                let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
-                return Err(Error::new(Kind::Oversized, detail));
+                return Err(self.too_many(&links));
             }
             if self.limit == 1 {
                 return match links.first() {
@@ -462,38 +503,60 @@ impl Ready {
         }
     }
 
-    /// The document of a link, or what stands for it.
+    /// What the one link leads to, where nothing is followed from there.
+    async fn only(&self, links: &[Value], site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+        if links.len() > 1 {
+            return Err(self.too_many(links));
+        }
+        let Some(link) = links.first() else { return Ok(Found::nothing()) };
+        Ok(match self.document(link, site, scope).await? {
+            Reached::Document(document) => Found::document(&document),
+            Reached::Instead(found) => found,
+        })
+    }
+
+    fn too_many(&self, links: &[Value]) -> Error {
+        let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
+        Error::new(Kind::Oversized, detail)
+    }
+
+    /// The document of a link and what its own links lead to, or what stands for it.
     async fn one(self: &Arc<Self>, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
-        let instead = |data| Found { data, base: None };
-        let document = match self.reach(link, site, scope).await {
-            Ok(None) => return Ok(Found::nothing()),
-            Ok(Some(document)) => match self.rule(&document) {
-                ControlFlow::Break(ruled) => return ruled.map(instead),
-                ControlFlow::Continue(used) => used.map(|_| document),
-            },
-            Err(error) => Err(error),
+        let document = match self.document(link, site, scope).await? {
+            Reached::Document(document) => document,
+            Reached::Instead(found) => return Ok(found),
         };
-        let document = match (document, &self.otherwise) {
-            (Err(_), Some(otherwise)) => return Ok(instead(otherwise.clone())),
-            (document, _) => document?,
-        };
-        let own = Found { data: document.data.clone(), base: Some(document.base.clone()) };
+        let own = Found::document(&document);
         let links = match site.left {
             0 | 1 => return Ok(own),
             _ => self.find(&document.data, &document.headers, &site.names, scope).await?,
         };
-        let trail = match &document.base {
-            Base::At(_, url) => site.trail.iter().cloned().chain([url.to_string()]).collect(),
-            Base::Several => site.trail.to_vec(),
-        };
+        let trail = site.trail.iter().chain(site.url()).cloned().collect();
         let (names, base) = (site.names.clone(), Some(document.base.clone()));
-        let below = Site { names, base, trail: Arc::new(trail), left: site.left - 1 };
+        let below = Site { names, base, trail, left: site.left - 1 };
         let found = self.clone().descend(links, below, scope.clone()).await?;
         match (&self.name, found.data.is_null()) {
             // The chain ends with this document.
             (None, true) => Ok(own),
             (None, false) => Ok(found),
             (Some(_), _) => Ok(Found { data: self.put(own.data, found.data).await?, base: own.base }),
+        }
+    }
+
+    /// The document of a link, or what stands for it.
+    async fn document(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
+        let instead = |data| Reached::Instead(Found { data, base: None });
+        let document = match self.reach(link, site, scope).await {
+            Ok(None) => return Ok(Reached::Instead(Found::nothing())),
+            Ok(Some(document)) => match self.rule(&document) {
+                ControlFlow::Break(ruled) => return ruled.map(instead),
+                ControlFlow::Continue(used) => used.map(|_| document),
+            },
+            Err(error) => Err(error),
+        };
+        match (document, &self.otherwise) {
+            (Err(_), Some(otherwise)) => Ok(instead(otherwise.clone())),
+            (document, _) => document.map(Reached::Document),
         }
     }
 
@@ -509,7 +572,7 @@ impl Ready {
     /// `None` for no link, and for one that leads back to where it was found.
     async fn reach(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Option<Arc<Document>>, Error> {
         match self.place(link, site.base.as_ref())? {
-            Some(place) if !site.trail.contains(&place.url) => self.fetch(place, scope).await.map(Some),
+            Some(place) if !site.was_at(&place.url) => self.fetch(place, scope)?.await.map(Some),
             _ => Ok(None),
         }
     }
@@ -529,26 +592,28 @@ impl Ready {
     }
 
     /// Fetches a document, or waits with others who asked for it.
-    async fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Fetched {
+    fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Result<Fetching, Error> {
         let (mut headers, host) = (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope));
         ask_whole(&mut headers, &Method::GET);
         let key = key(&place, &headers);
         let keeping = place.upstream.keeping(scope, &headers)?;
-        let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
-        let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
-        let note = scope.record().map(|record| CallNote::new(record, &self.noted));
-        let start = move || -> BoxFuture<'static, Fetched> {
+        let start = || {
+            let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
+            let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
+            let note = scope.record().map(|record| CallNote::new(record, &self.noted));
             let (target, root) = (place.target, Root::Server);
             let call = Call { headers, timeouts, deadline, root, host, received, keeping, note, ..Call::get(target) };
-            let base = Base::At(place.upstream.name().clone(), place.url.into());
             let name = place.upstream.name().clone();
+            let base = Base::At(name, place.url.into());
             let calling = place.upstream.call(call);
-            Box::pin(async move {
-                let answer = calling.await?;
-                read(answer, base, bound).await.map_err(|error| error.of_upstream(&name))
-            })
+            async move {
+                match calling.await {
+                    Ok(answer) => read(answer, base, bound).await,
+                    Err(error) => Err(error),
+                }
+            }
         };
-        scope.memo().fetch(key, start).await
+        Ok(scope.memo().fetch(key, start))
     }
 
     /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
@@ -557,8 +622,13 @@ impl Ready {
             return Ok(found);
         }
         // Where both are bytes they are copied, but for objects that are parsed already.
-        let (ready, weight) = (self.clone(), item.weight() + found.weight());
-        offload::run(weight, move || ready.embedded(item.clone(), found.clone())).await
+        let weight = item.weight() + found.weight();
+        let here = || self.embedded(item.clone(), found.clone());
+        let lent = || {
+            let (ready, item, found) = (self.clone(), item.clone(), found.clone());
+            move || ready.embedded(item.clone(), found.clone())
+        };
+        offload::run_or(weight, here, lent).await
     }
 
     fn embedded(&self, item: Data, found: Data) -> Result<Data, Error> {
@@ -582,7 +652,7 @@ impl Ready {
 
     /// Notes where what was found came from.
     fn rebase(&self, names: Names, base: Option<Base>, object: bool) -> Names {
-        let Some(base) = base else { return names };
+        let Some(base) = base.filter(|_| self.notes_base) else { return names };
         let mut known: Named = names.as_deref().cloned().unwrap_or_default();
         match &self.name {
             Some(name) if object => known.set_base(name, base),
@@ -604,15 +674,21 @@ fn key(place: &Place, headers: &HeaderMap) -> Vec<u8> {
 }
 
 async fn read(answer: Answer, base: Base, bound: usize) -> Fetched {
-    let (status, headers) = (answer.status, answer.headers.clone());
-    let read = async {
-        let bytes = answer.body.collect(bound).await?;
-        let size = bytes.len();
-        Ok((format::data(Answer { body: Body::Bytes(bytes), ..answer }, bound).await?, size))
+    let name = |error: Error| match &base {
+        Base::At(upstream, _) => error.of_upstream(upstream),
+        Base::Several => error,
     };
-    let (data, size) = match read.await {
-        Ok(read) => read,
-        Err(error) if status.is_success() => return Err(error),
+    let Answer { status, headers, body, lists, .. } = answer;
+    let (data, size) = match body.collect(bound).await {
+        Ok(bytes) => {
+            let size = bytes.len();
+            (format::document(status, &headers, lists, bytes, bound).await, size)
+        }
+        Err(error) => (Err(error), 0),
+    };
+    let (data, size) = match data {
+        Ok(data) => (data, size),
+        Err(error) if status.is_success() => return Err(name(error)),
         // What is no document need not be readable.
         Err(_) => (jq::null().into(), 0),
     };
@@ -684,7 +760,10 @@ impl Pages {
 
     async fn fetch(&mut self, place: Place, names: Names) -> Result<Answer, Error> {
         let upstream = Some(place.upstream.name().clone());
-        let fetched = self.ready.fetch(place, &self.scope).await;
+        let fetched = match self.ready.fetch(place, &self.scope) {
+            Ok(fetching) => fetching.await,
+            Err(error) => Err(error),
+        };
         let mut names = names;
         self.ready.asked.note_document(&mut names, &fetched);
         let document = match fetched {

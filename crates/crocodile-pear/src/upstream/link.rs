@@ -91,6 +91,13 @@ pub struct Place {
 /// `Unusable` if it is not a URL, or if it leads to an origin of no configured upstream. The link is not quoted: clients
 /// learn nothing about what is behind the gateway.
 pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
+    match within(upstreams, from, base, link) {
+        Some(place) => Ok(place),
+        None => anywhere(upstreams, from, base, link),
+    }
+}
+
+fn anywhere(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
     let refuse = |reason| Error::new(Kind::Unusable, reason);
     let url = join(base, link).ok_or_else(|| refuse("a link in the answer is no URL that can be called"))?;
     let authority: Authority = url.authority.parse().map_err(|_| refuse("a link in the answer names no host"))?;
@@ -104,6 +111,25 @@ pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) 
     };
     let whole = format!("{}://{}{target}", url.scheme, url.authority);
     Ok(Place { upstream: upstream.clone(), target, url: whole })
+}
+
+/// The usual link, a path that needs no repair, in a document that came from a URL of its upstream as it is configured.
+fn within(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Option<Place> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_~=&?+,:;@!$'()*".contains(&byte);
+    let repaired = link.starts_with("//") || link.contains("/.") || !link.bytes().all(fits);
+    if link.len() > LENGTH || !link.starts_with('/') || repaired {
+        return None;
+    }
+    let (scheme, rest) = base.split_once("://")?;
+    let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
+    let upstream = upstreams.iter().find(|upstream| *upstream.name == *from)?;
+    let server = upstream.servers.iter().find(|server| *server.authority == *authority)?;
+    if *server.origin.scheme != *scheme || authority.contains(['@', '?']) {
+        return None;
+    }
+    let path = &link[..link.find('?').unwrap_or(link.len())];
+    let upstream = choose(upstreams, from, &server.origin, path)?.clone();
+    Some(Place { upstream, target: link.to_owned(), url: [scheme, "://", authority, link].concat() })
 }
 
 /// Of several upstreams at one origin the one whose base path is the longest prefix of the link's path; among equals the
@@ -378,5 +404,29 @@ mod tests {
         assert_eq!(of_header(&headers, "next"), ["/a,b;c", "d"]);
         assert_eq!(of_header(&headers, "last"), ["c"]);
         assert_eq!(of_header(&headers, "other"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_usual_link_is_resolved_as_any_other() {
+        let upstream = |name: &'static str, url: &str| {
+            Upstream::new(Settings::new(name, url.parse().expect("a URL"))).expect("an upstream")
+        };
+        let upstreams =
+            [upstream("a", "http://api:8080"), upstream("b", "http://api:8080/v1"), upstream("c", "http://c")];
+        let links =
+            ["/d/1", "/v1/x?q=/..&a=1", "/", "/v1", "/a/./b", "/a/..", "//c/x", "/a%2f", "d", "", "/.x", "/a#b", "/ä"];
+        let mut usual = 0;
+        for (from, base) in
+            [("a", "http://api:8080/list?x=/"), ("a", "http://api:8080"), ("c", "http://C/x"), ("", "none:")]
+        {
+            for link in links {
+                let Some(place) = within(&upstreams, from, base, link) else { continue };
+                let other = anywhere(&upstreams, from, base, link).expect(link);
+                assert_eq!((&place.url, &place.target), (&other.url, &other.target));
+                assert_eq!(place.upstream.name(), other.upstream.name(), "{link}");
+                usual += 1;
+            }
+        }
+        assert_eq!(usual, 6);
     }
 }

@@ -78,8 +78,7 @@ impl Raw {
     /// where it might nest too deep.
     pub(crate) fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
         let depth = self.depth().max(field.depth().saturating_add(1));
-        let mut fields = walk::Entries::of(self.bytes())?;
-        if usize::from(depth) > DEPTH || fields.any(|(key, _)| walk::is(key, name)) {
+        if !self.is_object() || usize::from(depth) > DEPTH || self.has(name) {
             return None;
         }
         let fields = self.bytes().strip_suffix(b"}")?.trim_ascii_end();
@@ -93,6 +92,17 @@ impl Raw {
         out.extend_from_slice(field.bytes());
         out.push(b'}');
         Some(Raw::sound(out.into(), depth))
+    }
+
+    /// Whether an object has a field of this name.
+    fn has(&self, name: &str) -> bool {
+        // A key that is not there as it stands could only be there with escapes.
+        let bytes = self.bytes();
+        let plain = memchr::memchr(b'\\', bytes).is_none();
+        if plain && !name.is_empty() && memchr::memmem::find(bytes, name.as_bytes()).is_none() {
+            return false;
+        }
+        walk::Entries::of(bytes).is_none_or(|mut fields| fields.any(|(key, _)| walk::is(key, name)))
     }
 
     /// A list of these, unless it might nest too deep.
