@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::eject::Ejection;
+use super::outage::Turn;
 use super::random::below;
-use super::server::{Server, StateFilter, Turn};
+use super::server::{Server, StateFilter};
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
 use crate::spec::{Located, Timeout, defaults, only};
@@ -153,8 +154,11 @@ fn gcd(a: u32, b: u32) -> u32 {
 mod tests {
     use std::sync::atomic::AtomicI64;
 
-    use super::super::server::{Trial, Went};
-    use super::super::{Location, Settings};
+    use super::super::location::Location;
+    use super::super::outage::Trial;
+    use super::super::outcome::Went;
+    use super::super::servers::Servers;
+    use super::super::settings::Settings;
     use super::*;
 
     fn servers(weights: &[u32]) -> Vec<Server> {
@@ -162,8 +166,7 @@ mod tests {
         let mut settings = Settings::new("shop", url);
         let only = settings.servers.remove(0);
         settings.servers = weights.iter().map(|weight| Location { weight: *weight, ..only.clone() }).collect();
-        let server = |location: &Location| Server::new(location, &settings).expect("a URL");
-        settings.servers.iter().map(server).collect()
+        Servers::new(&settings).expect("a URL").list.into_vec()
     }
 
     fn spread(balance: &Balance, servers: &[Server], calls: usize) -> Vec<usize> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::outage::{Outage, Pass};
-use super::server::{Change, Trial, Went};
+use super::change::Change;
+use super::outage::{Outage, Pass, Trial};
+use super::outcome::Went;
 use crate::spec;
 use crate::spec::Share;
 

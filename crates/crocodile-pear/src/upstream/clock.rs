@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Events, Timeouts};
+use super::call::Events;
+use super::timeouts::Timeouts;
 use crate::alarm::Alarm;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;

@@ -1,17 +1,18 @@
 //! New connections to a server: DNS, TCP or a Unix socket, TLS.
 
-use std::borrow::Cow;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 
+use super::dial::{LATE, connect, connect_unix};
+use super::fault::Fault;
 use super::io::Io;
+use super::location::place_of;
+use super::protocol::Offer;
 use super::resolve::{Name, Resolver};
 use super::tls::Tls;
 use crate::error::{Error, Kind};
@@ -77,27 +78,6 @@ enum Host {
     Socket(Arc<Path>),
 }
 
-/// Which versions of HTTP a connection is opened for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offer {
-    /// Those of the configuration.
-    All,
-    /// HTTP/1.1 alone.
-    Http1,
-}
-
-/// Why there is no connection: for the client, and in detail for the operator.
-pub(super) struct Fault {
-    error: Error,
-    why: String,
-}
-
-impl Fault {
-    pub(super) fn new(kind: Kind, told: impl Into<Cow<'static, str>>, why: String) -> Self {
-        Fault { error: Error::new(kind, told), why }
-    }
-}
-
 impl Connector {
     /// `host` as in a URL: a name or an address, in brackets if it is IPv6.
     pub(super) fn new(host: &str, port: u16, tls: Option<Tls>, resolver: Option<&Resolver>) -> Self {
@@ -112,7 +92,7 @@ impl Connector {
 
     /// To a Unix socket.
     pub(super) fn unix(path: &Arc<Path>, tls: Option<Tls>) -> Self {
-        Connector::to(Host::Socket(path.clone()), unix(path), tls)
+        Connector::to(Host::Socket(path.clone()), place_of(path), tls)
     }
 
     fn to(host: Host, written: Box<str>, tls: Option<Tls>) -> Self {
@@ -210,57 +190,5 @@ impl Connector {
             }
         }
         error
-    }
-}
-
-const LATE: &str = "connecting timed out";
-
-pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Fault> {
-    let stream = TcpStream::connect(address).await.map_err(|error| {
-        let (kind, told) = explain(&error);
-        Fault::new(kind, told, format!("{address}: {error}"))
-    })?;
-    // A head is written whole, so Nagle's algorithm would only delay it. Without the option the call works all the same.
-    let _ = stream.set_nodelay(true);
-    Ok(stream)
-}
-
-/// How operators read where a Unix socket is.
-pub(super) fn unix(path: &Path) -> Box<str> {
-    format!("unix:{}", path.display()).into()
-}
-
-/// The time between two attempts at a Unix socket whose queue is full.
-const QUEUED: Duration = Duration::from_millis(5);
-
-async fn connect_unix(path: &Path) -> Result<UnixStream, Fault> {
-    loop {
-        match UnixStream::connect(path).await {
-            Ok(stream) => return Ok(stream),
-            // Where TCP would wait for a place in the queue, a Unix socket refuses.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(QUEUED).await,
-            Err(error) => {
-                let (kind, told) = explain(&error);
-                return Err(Fault::new(kind, told, format!("{}: {error}", path.display())));
-            }
-        }
-    }
-}
-
-/// The cause for the client, without an address.
-fn explain(error: &io::Error) -> (Kind, &'static str) {
-    /// Too many open files, in the process and in the system: the same on Linux, macOS and the BSDs.
-    const EXHAUSTED: [i32; 2] = [24, 23];
-    if error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code)) {
-        return (Kind::Busy, "no further connection can be opened");
-    }
-    match error.kind() {
-        io::ErrorKind::TimedOut => (Kind::Timeout, LATE),
-        io::ErrorKind::AddrNotAvailable => (Kind::Busy, "no further connection can be opened"),
-        io::ErrorKind::ConnectionRefused => (Kind::Unreachable, "connection refused"),
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            (Kind::Unreachable, "no route to the upstream")
-        }
-        _ => (Kind::Unreachable, "connection failed"),
     }
 }

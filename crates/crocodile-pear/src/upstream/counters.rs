@@ -1,5 +1,6 @@
 //! Counters of an upstream: each thread has its own, a snapshot adds them up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::threads::{self, THREADS};
@@ -45,8 +46,9 @@ pub(super) enum Event {
 #[repr(align(128))]
 struct ThreadCounters([AtomicU64; 9]);
 
-/// The counters of all threads.
-pub(super) struct Counters(Box<[ThreadCounters]>);
+/// The counters of all threads; a clone counts to the same.
+#[derive(Clone)]
+pub(super) struct Counters(Arc<[ThreadCounters]>);
 
 impl Counters {
     pub(super) fn new() -> Self {

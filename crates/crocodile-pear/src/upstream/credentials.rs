@@ -12,7 +12,12 @@ use http::{HeaderValue, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
-use super::{Call, Given, Remote, TlsSpec, Upstream, chain};
+use super::call::Call;
+use super::dispatch::{chain, prepare};
+use super::given::Given;
+use super::remote::Remote;
+use super::servers::Servers;
+use super::tls::TlsSpec;
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::limiter::LogLimiter;
@@ -153,19 +158,19 @@ impl fmt::Debug for ClientCredentials {
 
 impl ClientCredentials {
     /// Makes a call with a token; answered with 401, it is made once more with a new one.
-    pub(super) async fn call(self: Arc<Self>, upstream: Arc<Upstream>, mut call: Call) -> Result<Answer, Error> {
-        let ours = |error: Error| error.of_upstream(upstream.name());
+    pub(super) async fn call(self: Arc<Self>, servers: Arc<Servers>, mut call: Call) -> Result<Answer, Error> {
+        let ours = |error: Error| error.of_upstream(&servers.name);
         let token = self.token().await.map_err(ours)?;
         let second = call.repeat();
         call.headers.insert(AUTHORIZATION, token.field.clone());
-        let answer = chain(upstream.prepare(call).map_err(ours)?).await?;
+        let answer = chain(prepare(&servers, call)?).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         let Some((new, mut call)) = self.renew(&token).await.zip(second) else { return Ok(answer) };
         drop(answer);
         call.headers.insert(AUTHORIZATION, new.field.clone());
-        let answer = chain(upstream.prepare(call).map_err(ours)?).await?;
+        let answer = chain(prepare(&servers, call)?).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             *self.futile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }

@@ -4,8 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::outage::{Outage, Pass};
-use super::server::{Change, Trial, Went};
+use super::backoff::grown;
+use super::change::Change;
+use super::outage::{Outage, Pass, Trial};
+use super::outcome::Went;
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Located, Node};
@@ -126,11 +128,6 @@ impl Eject {
         self.again.store(0, Ordering::Relaxed);
         self.outage.end().then_some(Change::Readmitted)
     }
-}
-
-/// Exponential backoff: `first`, doubled `times` times, at most `most`.
-pub(super) fn grown(first: Duration, times: u32, most: Duration) -> Duration {
-    first.saturating_mul(2_u32.saturating_pow(times)).min(most)
 }
 
 #[cfg(test)]

@@ -14,14 +14,17 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::admission::{Admission, Room, admit};
+use super::call::Events;
 use super::clock::{Clock, Expired, Phase};
-use super::h2::{self, Broken, Stream};
 use super::moments::{Ended, Moments};
-use super::pool::{Lease, OwnConnection};
+use super::outcome::{Failure, Lost, Parts, cut, malformed};
+use super::pool::{Lease, Origin, OwnConnection};
 use super::request::{Request, Sent};
 use super::server::Server;
+use super::servers::Servers;
+use super::stream::{self, Broken, Stream};
+use super::tls;
 use super::tunnel::Switched;
-use super::{Events, Lost, Upstream, tls};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage, Tunnel};
 use crate::http1::answer::{self, AnswerHead, Asked};
@@ -35,7 +38,7 @@ const DRAIN: u64 = 4 * 1024;
 
 /// A call on its way; after its head the body of its answer.
 pub(super) struct Exchange {
-    pub(super) upstream: Arc<Upstream>,
+    pub(super) servers: Arc<Servers>,
     /// Which of its servers is called.
     pub(super) at: usize,
     pub(super) admission: Option<Admission>,
@@ -47,13 +50,6 @@ pub(super) struct Exchange {
     sending: Sending,
     reading: Reading,
     reuse: Reuse,
-}
-
-/// Where a connection came from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    Kept,
-    Fresh,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,29 +80,10 @@ struct Arriving {
     ready: Bytes,
 }
 
-/// Why a connection gave no answer.
-pub(super) enum Failure {
-    /// It had been kept, was closed meanwhile, and the request may be sent again.
-    Stale,
-    /// There is no connection: nothing has been sent.
-    Unsent(Error),
-    /// The call has failed.
-    Final(Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Final(error)
-    }
-}
-
-/// Status and fields of the final answer.
-pub(super) type Parts = (StatusCode, HeaderMap);
-
 impl Exchange {
-    pub(super) fn new(upstream: Arc<Upstream>, at: usize, request: Request, clock: Clock, moments: Moments) -> Self {
+    pub(super) fn new(servers: Arc<Servers>, at: usize, request: Request, clock: Clock, moments: Moments) -> Self {
         Exchange {
-            upstream,
+            servers,
             at,
             admission: None,
             request,
@@ -121,7 +98,7 @@ impl Exchange {
     }
 
     pub(super) fn server(&self) -> &Server {
-        &self.upstream.servers[self.at]
+        &self.servers.list[self.at]
     }
 
     /// Waits until the call may be in flight.
@@ -129,9 +106,9 @@ impl Exchange {
     /// # Errors
     /// `Busy`, if the limit is still reached when the time is over.
     pub(super) async fn admit(&mut self, limit: Timeout) -> Result<(), Error> {
-        let admission = admit(&self.upstream, self.at, &mut self.clock, limit).await;
+        let admission = admit(&self.servers, self.at, &mut self.clock, limit).await;
         self.admission = Some(admission.inspect_err(|error| self.moments.fail(error.kind()))?);
-        if self.upstream.gate.is_limited() {
+        if self.servers.gate.is_limited() {
             self.moments.admit();
         }
         Ok(())
@@ -150,12 +127,12 @@ impl Exchange {
     pub(super) fn attach(&mut self, mut lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
         let opening = if let Lease::Own(own) = &mut lease { own.opening.take() } else { None };
         if let Some(waited) = self.moments.connect(now, origin == Origin::Kept, opening) {
-            self.upstream.waits.count(waited);
+            self.servers.waits.count(waited);
         }
         self.origin = origin;
         self.sending = Sending::Busy;
         self.reading = Reading::start();
-        let server = &self.upstream.servers[self.at];
+        let server = &self.servers.list[self.at];
         match lease {
             Lease::Own(mut own) => {
                 self.request.write_head(server);
@@ -186,7 +163,7 @@ impl Exchange {
                 asked: self.request.method.asked,
                 passage: &self.request.passage,
                 sent: self.sending == Sending::Done,
-                most: self.upstream.max_head,
+                most: self.servers.max_head,
             };
             let Reading::Head { partial, seen, interim } = &mut self.reading else {
                 return Poll::Ready(Err(gone().into()));
@@ -237,7 +214,7 @@ impl Exchange {
 
     /// The answer, once its head is there.
     pub(super) fn into_answer(mut self: Box<Self>, (status, headers): Parts) -> Answer {
-        let (upstream, lists) = (Some(self.upstream.name().clone()), self.upstream.lists.clone());
+        let (upstream, lists) = (Some(self.servers.name.clone()), self.servers.lists.clone());
         let body = match &mut self.reading {
             // All of it came with the head: the connection has gone back already.
             Reading::Body(Arriving { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
@@ -257,7 +234,7 @@ impl Exchange {
         let upgrade = self.request.passage.upgrade.take()?;
         // What the connection is from here on is no call.
         self.end(Ended::Whole, Instant::now);
-        let stream = Switched::new(self.own.take()?, self.admission.take(), self.upstream.clone());
+        let stream = Switched::new(self.own.take()?, self.admission.take(), self.servers.clone());
         Some(Tunnel { stream: Box::new(stream), early, idle: upgrade.idle })
     }
 
@@ -288,7 +265,7 @@ impl Exchange {
         loop {
             match ready!(self.clock.poll_expired(phase, cx)) {
                 Expired::Failed(error) => return Poll::Ready(error),
-                Expired::Trickles => match self.admission.as_mut().map(|own| own.step_aside(&self.upstream)) {
+                Expired::Trickles => match self.admission.as_mut().map(|own| own.step_aside(&self.servers)) {
                     Some(Room::Enough) => self.clock.wait_on(),
                     Some(Room::Made) | None => self.clock.accept(),
                     Some(Room::None) => return Poll::Ready(in_the_way(phase)),
@@ -410,7 +387,7 @@ impl Exchange {
     /// The call is no longer in flight.
     fn leave(&mut self) {
         if let Some(admission) = self.admission.take() {
-            admission.give_back(&self.upstream);
+            admission.give_back(&self.servers);
         }
     }
 
@@ -474,7 +451,7 @@ impl Exchange {
         if self.request.written() != before {
             self.clock.moved(self.request.written() - before);
         }
-        Ok(if let h2::Sent::Starved = sent { Starved::Yes } else { Starved::No })
+        Ok(if let stream::Sent::Starved = sent { Starved::Yes } else { Starved::No })
     }
 
     /// A stream gave no answer.
@@ -496,7 +473,7 @@ impl Exchange {
         self.leave();
         self.request.stop();
         self.reading = Reading::end();
-        error.of_upstream(&self.upstream.name)
+        error.of_upstream(&self.servers.name)
     }
 
     /// Whether so little can be left that reading it costs less than a new connection.
@@ -670,15 +647,6 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &Wanted<'
         *seen = 0;
         start += end;
     }
-}
-
-/// The answer ended too early.
-pub(super) fn cut() -> Error {
-    Error::new(Kind::Cut, "the answer ended before it was whole")
-}
-
-pub(super) fn malformed(detail: &'static str) -> Error {
-    Error::new(Kind::Malformed, detail)
 }
 
 /// The call trickles, and so do as many others as may, while calls wait.

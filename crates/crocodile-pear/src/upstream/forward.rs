@@ -7,7 +7,6 @@ use http::header::{CONNECTION, FORWARDED, HOST, HeaderMap, HeaderName, HeaderVal
 use http::uri::Authority;
 use serde_json::json;
 
-use super::UpstreamSpec;
 use crate::error::{Error, Kind};
 use crate::http1::fields::may_send;
 use crate::jq::{self, Data, Filter};
@@ -80,16 +79,24 @@ crate::choice! {
     }
 }
 
+/// What an upstream says of what its calls take along.
+pub(super) struct ForwardSettings<'a> {
+    pub(super) fields: &'a FieldsSpec,
+    pub(super) host: Option<&'a HostSpec>,
+    pub(super) forwarded: Option<ForwardedSpec>,
+    pub(super) headers: Option<&'a Entries<Located<String>>>,
+}
+
 /// What calls take along, ready.
 #[derive(Default)]
 pub struct Forward {
-    pub(super) fields: Fields,
-    pub(super) host: Host,
+    fields: Fields,
+    host: Host,
     facts: Facts,
     headers: Vec<(HeaderName, Template)>,
 }
 
-pub(super) enum Fields {
+enum Fields {
     All,
     Named(Vec<HeaderName>),
 }
@@ -102,7 +109,7 @@ impl Default for Fields {
 
 /// The `host` of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Host {
+enum Host {
     #[default]
     Server,
     Named(Box<str>),
@@ -135,22 +142,22 @@ impl fmt::Debug for Forward {
 
 impl Forward {
     /// Makes ready what an upstream says of it; every problem is noted.
-    pub(super) fn compile(spec: &UpstreamSpec, problems: &mut Problems) -> Option<Self> {
-        let fields = match &spec.forward {
+    pub(super) fn compile(spec: &ForwardSettings<'_>, problems: &mut Problems) -> Option<Self> {
+        let fields = match spec.fields {
             FieldsSpec::All => Some(Fields::All),
             FieldsSpec::Named(names) => named(names, problems).map(Fields::Named),
         };
-        let host = match &spec.host {
+        let host = match spec.host {
             None => Some(Host::Server),
             Some(HostSpec::Keep) => Some(Host::Keep),
             Some(HostSpec::Named(written)) => host(written, problems),
         };
-        let facts = match (spec.forwarded, &spec.forward) {
+        let facts = match (spec.forwarded, spec.fields) {
             (Some(ForwardedSpec::X), _) | (None, FieldsSpec::All) => Facts::X,
             (Some(ForwardedSpec::Rfc7239), _) => Facts::Rfc7239,
             (Some(ForwardedSpec::Off) | None, _) => Facts::Off,
         };
-        let headers = headers(spec.headers.as_ref(), problems);
+        let headers = headers(spec.headers, problems);
         Some(Forward { fields: fields?, host: host?, facts, headers: headers? })
     }
 }
@@ -328,12 +335,25 @@ impl Forward {
         named.into_iter().chain(asked.filter(|_| told)).any(|host| same(host, authority))
     }
 
-    /// The host that its calls name, without a port.
-    pub(super) fn host_name(&self) -> Option<&str> {
+    /// The client's header fields that it names: it asks for them because answers depend on them.
+    pub(super) fn asked_fields(&self) -> &[HeaderName] {
+        match &self.fields {
+            Fields::Named(names) => names,
+            Fields::All => &[],
+        }
+    }
+
+    /// The host that its calls name, as written.
+    pub(super) fn named_host(&self) -> Option<&str> {
         match &self.host {
-            Host::Named(host) => Some(portless(host)),
+            Host::Named(host) => Some(host),
             Host::Server | Host::Keep => None,
         }
+    }
+
+    /// The host that its calls name, without a port.
+    pub(super) fn host_name(&self) -> Option<&str> {
+        self.named_host().map(portless)
     }
 }
 

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
+use super::attempt::{Attempt, head};
 use super::clock::Clock;
-use super::exchange::{Exchange, Failure};
+use super::exchange::Exchange;
+use super::outage::{Trial, Turn};
+use super::outcome::{Failure, Outcome};
 use super::retry::Replay;
-use super::server::{Trial, Turn};
-use super::{Outcome, Timeouts, Upstream, attempt};
+use super::servers::Servers;
+use super::timeouts::Timeouts;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
@@ -29,12 +32,6 @@ struct Heard {
     elsewhere: u64,
 }
 
-/// A second exchange for the same request.
-struct Rival {
-    exchange: Box<Exchange>,
-    turn: Turn,
-}
-
 /// How long a call waits before its first check. It takes two checks to find a silent server, and a call with little time
 /// keeps half of it for another server.
 pub(super) fn step(silence: Duration, clock: &Clock) -> Duration {
@@ -43,34 +40,34 @@ pub(super) fn step(silence: Duration, clock: &Clock) -> Duration {
 
 /// Waits on after the first step, up to the time for the first byte, and checks now and then whether only other servers answer.
 pub(super) async fn wait(
-    exchange: &mut Box<Exchange>,
-    turn: &mut Turn,
+    attempt: &mut Attempt,
     mut replay: Option<&mut Replay>,
     timeouts: &Timeouts,
     mut outcome: Outcome,
 ) -> Outcome {
-    let upstream = exchange.upstream.clone();
-    let mut before = Heard::of(&upstream, exchange.at);
-    let (mut step, mut told) = (exchange.clock.step(), false);
+    let servers = attempt.exchange.servers.clone();
+    let at = attempt.exchange.at;
+    let mut before = Heard::of(&servers, at);
+    let (mut step, mut told) = (attempt.exchange.clock.step(), false);
     loop {
-        if !late(&outcome) || !exchange.clock.extend(step, timeouts.first_byte) {
+        if !late(&outcome) || !attempt.exchange.clock.extend(step, timeouts.first_byte) {
             return outcome;
         }
-        outcome = resume(exchange).await;
+        outcome = resume(&mut attempt.exchange).await;
         if late(&outcome) {
-            let doubted = turn.eject == Trial::Yes || exchange.server().is_doubted();
-            let silent = before.silent(Heard::of(&upstream, exchange.at), doubted);
+            let doubted = attempt.turn.eject == Trial::Yes || attempt.exchange.server().is_doubted();
+            let silent = before.silent(Heard::of(&servers, at), doubted);
             if silent && !told {
                 told = true;
-                let (name, server) = (upstream.name(), &exchange.server().place);
+                let (name, server) = (&servers.name, &attempt.exchange.server().place);
                 tracing::debug!(target: "crocodile_pear::upstream", upstream = &**name, server = &**server, "the server answers no call while others do: the call counts as failed");
-                upstream.note(exchange, *turn, &outcome);
-                *turn = Turn::PLAIN;
+                attempt.note(&outcome);
+                attempt.turn = Turn::PLAIN;
             }
             if (silent || doubted)
-                && let Some(rival) = rival(&upstream, exchange.at, replay.as_deref_mut()).await
+                && let Some(rival) = rival(&servers, at, replay.as_deref_mut()).await
             {
-                return race(exchange, turn, rival, timeouts.connect).await;
+                return race(attempt, rival, timeouts.connect).await;
             }
         }
         step = (step * 2).min(SELDOM);
@@ -78,9 +75,9 @@ pub(super) async fn wait(
 }
 
 impl Heard {
-    fn of(upstream: &Upstream, at: usize) -> Self {
-        let heard = |at: usize| upstream.servers[at].heard.load(Ordering::Relaxed);
-        let others = (0..upstream.servers.len()).filter(|other| *other != at);
+    fn of(servers: &Servers, at: usize) -> Self {
+        let heard = |at: usize| servers.list[at].heard.load(Ordering::Relaxed);
+        let others = (0..servers.list.len()).filter(|other| *other != at);
         Heard { here: heard(at), elsewhere: others.map(heard).sum() }
     }
 
@@ -116,24 +113,24 @@ async fn resume(exchange: &mut Exchange) -> Outcome {
 }
 
 /// The same request at another server, if it may be sent again and there is one.
-async fn rival(upstream: &Arc<Upstream>, waiting: usize, replay: Option<&mut Replay>) -> Option<Rival> {
-    let (retry, replay) = (upstream.retry.as_ref()?, replay?);
+async fn rival(servers: &Arc<Servers>, waiting: usize, replay: Option<&mut Replay>) -> Option<Attempt> {
+    let (retry, replay) = (servers.retry.as_ref()?, replay?);
     replay.tried.add(waiting);
-    let (at, turn) = upstream.balance.choose(&upstream.servers, replay.tried).ok()?;
+    let (at, turn) = servers.choose(replay.tried).ok()?;
     if at == waiting || !retry.hedges(replay) {
         return None;
     }
-    let (call, clock) = replay.next(&upstream.timeouts);
-    let mut exchange = upstream.exchange(at, call, clock).ok()?;
-    exchange.admit(Timeout::After(Duration::ZERO)).await.ok()?;
-    Some(Rival { exchange, turn })
+    let (call, clock) = replay.next(&servers.timeouts);
+    let mut rival = Attempt::start(servers, (at, turn), call, clock).ok()?;
+    rival.exchange.admit(Timeout::After(Duration::ZERO)).await.ok()?;
+    Some(rival)
 }
 
-/// The first answer of the two; `exchange` becomes the one that has it.
-async fn race(exchange: &mut Box<Exchange>, turn: &mut Turn, mut rival: Rival, connect: Timeout) -> Outcome {
+/// The first answer of the two; `attempt` becomes the one that has it.
+async fn race(attempt: &mut Attempt, mut rival: Attempt, connect: Timeout) -> Outcome {
     let (outcome, won) = {
-        let first = pin!(resume(exchange));
-        let second = pin!(attempt(&mut rival.exchange, connect));
+        let first = pin!(resume(&mut attempt.exchange));
+        let second = pin!(head(&mut rival.exchange, connect));
         match select(first, second).await {
             Either::Left((Ok(parts), _)) => (Ok(parts), false),
             Either::Left((Err(_), second)) => (second.await, true),
@@ -142,8 +139,7 @@ async fn race(exchange: &mut Box<Exchange>, turn: &mut Turn, mut rival: Rival, c
         }
     };
     if won {
-        *exchange = rival.exchange;
-        *turn = rival.turn;
+        *attempt = rival;
     }
     outcome
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::LINK;
-use http::uri::{Authority, Uri};
+use http::uri::Authority;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use super::Upstream;
+use super::origin::Origin;
+use super::ready::Upstream;
 use super::server::Server;
 use crate::error::{Error, Kind};
 
@@ -17,40 +18,6 @@ const LENGTH: usize = 8 << 10;
 /// What must not stand in a URL as it is (RFC 3986, 2), but is found there all the same.
 const UNFIT: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
-
-/// Scheme, host and port (RFC 6454, 4).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    scheme: Box<str>,
-    host: Box<str>,
-    port: u16,
-}
-
-impl Origin {
-    /// The origin of an absolute http or https URL.
-    pub fn of(url: &Uri) -> Option<Self> {
-        Self::new(url.scheme_str()?, url.authority()?)
-    }
-
-    fn new(scheme: &str, authority: &Authority) -> Option<Self> {
-        let scheme = scheme.to_ascii_lowercase();
-        let usual = match scheme.as_str() {
-            "http" => 80,
-            "https" => 443,
-            _ => return None,
-        };
-        // A port that is not a number is kept: it makes the URL invalid.
-        let written = authority.as_str().len() > authority.host().len();
-        let port = if written { authority.port_u16()? } else { usual };
-        let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
-        (!host.is_empty()).then(|| Origin { scheme: scheme.into(), host: host.into(), port })
-    }
-
-    /// `http` or `https`.
-    pub fn scheme(&self) -> &str {
-        &self.scheme
-    }
-}
 
 impl Upstream {
     /// The paths of its servers, as far as a URL of this scheme and authority leads to them; all of them for a URL without.
@@ -66,12 +33,12 @@ impl Upstream {
         let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
         let origin = move |usual: &str| Origin::new(scheme.unwrap_or(usual), authority.as_ref()?);
         let leads = move |server: &&Server| all || origin(server.origin.scheme()).as_ref() == Some(&server.origin);
-        self.servers.iter().filter(leads).map(|server| &*server.base)
+        self.list().iter().filter(leads).map(|server| &*server.base)
     }
 
     /// The hosts that it is reached by, and the one that its calls name.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.servers.iter().map(|server| &*server.origin.host).chain(self.forward.host_name())
+        self.list().iter().map(|server| &*server.origin.host).chain(self.forward.host_name())
     }
 }
 
@@ -122,9 +89,9 @@ fn within(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Op
     }
     let (scheme, rest) = base.split_once("://")?;
     let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
-    let upstream = upstreams.iter().find(|upstream| *upstream.name == *from)?;
-    let server = upstream.servers.iter().find(|server| *server.authority == *authority)?;
-    if *server.origin.scheme != *scheme || authority.contains(['@', '?']) {
+    let upstream = upstreams.iter().find(|upstream| **upstream.name() == *from)?;
+    let server = upstream.list().iter().find(|server| *server.authority == *authority)?;
+    if *server.origin.scheme() != *scheme || authority.contains(['@', '?']) {
         return None;
     }
     let path = &link[..link.find('?').unwrap_or(link.len())];
@@ -140,11 +107,11 @@ fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path:
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) { 1 + base.len() } else { 0 }
     };
     let there = |upstream: &Arc<Upstream>| {
-        let servers = upstream.servers.iter().filter(|server| server.origin == *origin);
+        let servers = upstream.list().iter().filter(|server| server.origin == *origin);
         servers.map(|server| below(&server.base)).max()
     };
     let found = upstreams.iter().filter_map(|upstream| Some((there(upstream)?, upstream)));
-    found.max_by_key(|(below, upstream)| (*below, *upstream.name == *from)).map(|(_, upstream)| upstream)
+    found.max_by_key(|(below, upstream)| (*below, **upstream.name() == *from)).map(|(_, upstream)| upstream)
 }
 
 /// The parts of a URL.

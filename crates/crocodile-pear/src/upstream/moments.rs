@@ -5,9 +5,8 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use tokio::time::Instant;
 
-use super::Upstream;
 use crate::error::Kind;
-use crate::record::{CacheResult, CallKind, CallNote, CallRecord, Entry, Opening, Place, Record};
+use crate::record::{CacheResult, CallNote, CallRecord, Entry, Opening, Place, Record};
 
 /// The moments of one exchange. They are written to the record when its head is there and when it ends.
 pub(super) struct Moments {
@@ -81,10 +80,7 @@ impl Moments {
     }
 
     /// Keeps them in a record.
-    pub(super) fn note(&mut self, note: CallNote, upstream: &Upstream, at: usize, said: Said) {
-        let server = &upstream.servers[at];
-        let (kind, tls) = (CallKind::Http, server.connector.has_tls());
-        let place = Place { kind, upstream: &upstream.name, server: Some(&server.address), tls };
+    pub(super) fn note(&mut self, note: CallNote, place: Place<'_>, said: Said) {
         let Said { method, target, span } = said;
         self.entry = Some(note.begin(place, &method, target, self.began, span));
     }

@@ -23,6 +23,24 @@ pub(super) enum Pass {
     Closed,
 }
 
+/// Whether a call is the trial call of an ejection or of a breaker.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) eject: Trial,
+    pub(super) breaker: Trial,
+}
+
+/// Whether a call is a trial call, which tests if a server has recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trial {
+    Yes,
+    No,
+}
+
+impl Turn {
+    pub(super) const PLAIN: Turn = Turn { eject: Trial::No, breaker: Trial::No };
+}
+
 impl Outage {
     pub(super) fn none() -> Self {
         Outage { born: Instant::now(), until: AtomicU64::new(0) }
@@ -72,6 +90,15 @@ impl Outage {
     /// Whether there is one.
     pub(super) fn lasts(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// What a pass makes of a call; nothing, where the server must not be called.
+pub(super) fn trial(pass: Pass) -> Option<Trial> {
+    match pass {
+        Pass::Free => Some(Trial::No),
+        Pass::Trial => Some(Trial::Yes),
+        Pass::Closed => None,
     }
 }
 

@@ -7,8 +7,14 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::spec::{Given, TlsSpec, url};
-use super::{Call, Settings, Timeouts, TlsSettings, Upstream};
+use super::call::Call;
+use super::dispatch::{chain, prepare};
+use super::given::Given;
+use super::servers::Servers;
+use super::settings::Settings;
+use super::timeouts::Timeouts;
+use super::tls::{TlsSettings, TlsSpec};
+use super::url::url;
 use crate::error::Error;
 use crate::flow::Body;
 use crate::problem::Problems;
@@ -19,7 +25,7 @@ const LARGEST: usize = 1 << 20;
 
 /// A URL, ready to be called from any core.
 pub struct Remote {
-    upstream: Arc<Upstream>,
+    servers: Arc<Servers>,
     target: String,
 }
 
@@ -55,10 +61,10 @@ impl Remote {
         let Ok(origin) = origin.parse() else { return problems.error(written.span, "this is not a URL", "") };
         let timeouts = Timeouts { call: Timeout::After(timeout), ..Timeouts::default() };
         let settings = Settings { tls, timeouts, resolver: given.resolver.clone(), ..Settings::new(name, origin) };
-        match Upstream::new(settings) {
-            Ok(upstream) => {
+        match Servers::new(&settings) {
+            Ok(servers) => {
                 let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
-                Some(Remote { upstream, target })
+                Some(Remote { servers: Arc::new(servers), target })
             }
             Err(error) => problems.error(written.span, error.detail().to_owned(), ""),
         }
@@ -67,7 +73,7 @@ impl Remote {
     /// Gets a JSON document.
     ///
     /// # Errors
-    /// As [`Upstream::call`], and `Oversized`.
+    /// As [`Upstream::call`](super::Upstream::call), and `Oversized`.
     pub async fn get(&self) -> Result<(StatusCode, Bytes), Error> {
         self.call(Call::get(self.target.clone())).await
     }
@@ -75,7 +81,7 @@ impl Remote {
     /// Posts a form, which is answered with JSON. `authorization` is sent as it is.
     ///
     /// # Errors
-    /// As [`Upstream::call`], and `Oversized`.
+    /// As [`Upstream::call`](super::Upstream::call), and `Oversized`.
     pub async fn post(&self, form: String, authorization: Option<HeaderValue>) -> Result<(StatusCode, Bytes), Error> {
         let mut call = Call::get(self.target.clone());
         call.method = Method::POST;
@@ -88,24 +94,24 @@ impl Remote {
     /// Posts bytes of this media type, with these header fields; only the status of the answer counts.
     ///
     /// # Errors
-    /// As [`Upstream::call`], and `Oversized`.
+    /// As [`Upstream::call`](super::Upstream::call), and `Oversized`.
     pub async fn send(&self, media: &'static str, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, Error> {
         let mut call = Call::get(self.target.clone());
         call.method = Method::POST;
         call.headers = headers.clone();
         call.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
         call.body = Some(Body::Bytes(body));
-        let answer = self.upstream.call(call).await?;
+        let answer = chain(prepare(&self.servers, call)?).await?;
         // Read, so that the connection is kept.
-        answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(self.upstream.name()))?;
+        answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(&self.servers.name))?;
         Ok(answer.status)
     }
 
     async fn call(&self, mut call: Call) -> Result<(StatusCode, Bytes), Error> {
         let accept: &mut HeaderMap = &mut call.headers;
         accept.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let answer = self.upstream.call(call).await?;
-        let body = answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(self.upstream.name()))?;
+        let answer = chain(prepare(&self.servers, call)?).await?;
+        let body = answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(&self.servers.name))?;
         Ok((answer.status, body))
     }
 }

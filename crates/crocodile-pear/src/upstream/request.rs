@@ -11,9 +11,9 @@ use http::uri::Authority;
 use http::{HeaderValue, Method, Uri, Version};
 use http_body::Frame;
 
+use super::call::{Call, Events, Root};
 use super::io::Io;
 use super::server::Server;
-use super::{Call, Events, Root};
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Passage, Pulled, Upgrade};
 use crate::format::json;
@@ -188,7 +188,7 @@ impl Request {
             begun: false,
             written: 0,
         };
-        match server.shares() {
+        match server.pool.shares() {
             // Where there is no choice, the head is bytes from the start: they are smaller.
             false => {
                 request.head = parts.write_traced(server, noted.trace);
@@ -395,7 +395,7 @@ impl Parts {
         if let Some(Some(length)) = self.length {
             headers.insert(CONTENT_LENGTH, length.into());
         }
-        Some(super::h2::head(self.method.clone(), uri.build().ok()?, headers))
+        Some(shared_head(self.method.clone(), uri.build().ok()?, headers))
     }
 }
 
@@ -596,4 +596,14 @@ fn write_length(out: &mut Vec<u8>, length: Option<Option<u64>>) {
 
 fn uneven(how: &str) -> Error {
     Error::new(Kind::BadRequest, format!("the request's body is {how} than announced"))
+}
+
+/// The fields of a request, without those that only an HTTP/1.1 connection has.
+fn shared_head(method: Method, uri: http::Uri, headers: HeaderMap) -> http::Request<()> {
+    let mut head = http::Request::new(());
+    *head.method_mut() = method;
+    *head.uri_mut() = uri;
+    *head.version_mut() = http::Version::HTTP_2;
+    *head.headers_mut() = headers;
+    head
 }

@@ -17,7 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::connect::{Fault, connect};
+use super::dial::connect;
+use super::fault::Fault;
 use crate::error::Kind;
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Node};

@@ -8,11 +8,13 @@ use http::StatusCode;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::backoff::{BackoffSpec, grown};
 use super::balance::Tried;
+use super::call::Call;
 use super::clock::Clock;
-use super::eject::grown;
+use super::outcome::Outcome;
 use super::random::below;
-use super::{Call, Outcome, Timeouts};
+use super::timeouts::Timeouts;
 use crate::error::Kind;
 use crate::limiter::LogLimiter;
 use crate::problem::Problems;
@@ -35,16 +37,6 @@ spec! {
         /// The retry budget: at most this share of the upstream's calls is retried, over time. When it is exhausted, failures are
         /// not retried.
         pub budget: Share = Share(0.2),
-    }
-}
-
-spec! {
-    /// The wait before a retry: a random time below `first`, below twice that for the next retry, and so on up to `most`.
-    pub struct BackoffSpec {
-        /// The bound of the first wait.
-        pub first: Duration = Duration::from_millis(25),
-        /// The bound of every wait.
-        pub most: Duration = Duration::from_secs(1),
     }
 }
 
@@ -247,7 +239,7 @@ fn cause(outcome: &Outcome) -> Option<Cause> {
 mod tests {
     use http::{HeaderMap, Method};
 
-    use super::super::Lost;
+    use super::super::outcome::Lost;
     use super::*;
     use crate::error::Error;
 
@@ -306,11 +298,5 @@ mod tests {
         late.deadline = Some(Instant::now());
         let mut replay = retry.replay(&late, &Timeouts::default()).expect("no stream");
         assert!(retry.pause(&mut replay, &lost(Kind::Reset, false), "shop").is_none());
-    }
-
-    #[test]
-    fn the_wait_grows_to_its_bound() {
-        let (first, most) = (Duration::from_millis(25), Duration::from_secs(1));
-        assert_eq!([0, 1, 5, 6, 60].map(|times| grown(first, times, most).as_millis()), [25, 50, 800, 1_000, 1_000]);
     }
 }

@@ -4,27 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
-use http::StatusCode;
-
 use super::breaker::Breaker;
-use super::connect::{Connector, unix};
+use super::change::Change;
+use super::connect::Connector;
+use super::counters::Counters;
 use super::eject::Eject;
-use super::forward::Host;
 use super::health::Health;
-use super::io::Io;
-use super::link::Origin;
+use super::location::{Location, place_of};
 use super::moments::CallEnd;
-use super::outage::Pass;
-use super::pool::Pool;
-use super::tls::Tls;
-use super::{Location, Outcome, Protocol, Settings};
-use crate::error::{Error, Kind};
+use super::origin::Origin;
+use super::outage::{Trial, Turn, trial};
+use super::outcome::Went;
+use super::pool::{Bounds, Pool};
+use super::protocol::Protocol;
+use super::resolve::Resolver;
+use super::standing::{Rules, Standing};
+use super::tls::{Tls, TlsSettings};
 use crate::histogram::{self, Histograms};
 
 /// One server of an upstream.
 pub(super) struct Server {
-    pub(super) connector: Connector,
-    protocol: Protocol,
     /// Scheme, host and port, which links to it begin with.
     pub(super) origin: Origin,
     /// Host and port, as in the URL.
@@ -49,45 +48,6 @@ pub(super) struct Server {
     pub(super) standing: Option<Box<Standing>>,
 }
 
-/// What decides whether a server takes calls.
-pub(super) struct Standing {
-    pub(super) health: Option<Health>,
-    pub(super) eject: Option<Eject>,
-    pub(super) breaker: Option<Breaker>,
-}
-
-/// Whether a call is the trial call of an ejection or of a breaker.
-#[derive(Clone, Copy)]
-pub(super) struct Turn {
-    pub(super) eject: Trial,
-    pub(super) breaker: Trial,
-}
-
-/// Whether a call is a trial call, which tests if a server has recovered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trial {
-    Yes,
-    No,
-}
-
-/// What the outcome of a call says about its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Went {
-    Well,
-    Badly,
-}
-
-/// A change of a server's state, for the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    Opened,
-    Closed,
-    Ejected,
-    Readmitted,
-    Down,
-    Up,
-}
-
 /// Which states are respected when a server is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StateFilter {
@@ -97,14 +57,22 @@ pub(super) enum StateFilter {
     Breaker,
 }
 
-impl Turn {
-    pub(super) const PLAIN: Turn = Turn { eject: Trial::No, breaker: Trial::No };
+/// What the servers of an upstream have in common.
+pub(super) struct Common<'a> {
+    pub(super) tls: &'a TlsSettings,
+    pub(super) protocol: Protocol,
+    pub(super) resolver: Option<&'a Resolver>,
+    /// The `host` of their calls, instead of that of the URL.
+    pub(super) host: Option<&'a str>,
+    pub(super) bounds: Bounds,
+    pub(super) rules: Rules<'a>,
+    pub(super) counters: &'a Counters,
 }
 
 impl Server {
     /// # Errors
     /// What is wrong with the URL.
-    pub(super) fn new(location: &Location, settings: &Settings) -> Result<Self, String> {
+    pub(super) fn new(location: &Location, common: &Common<'_>) -> Result<Self, String> {
         let Location { url, weight, socket } = location;
         let nowhere = || "the URL of an upstream needs a host".to_owned();
         let authority = url.authority().ok_or_else(nowhere)?;
@@ -117,7 +85,7 @@ impl Server {
         let (tls, port) = match url.scheme_str() {
             Some("http") => (None, 80),
             Some("https") => {
-                let tls = Tls::new(&settings.tls, authority.host(), settings.protocol.offers());
+                let tls = Tls::new(common.tls, authority.host(), common.protocol.offers());
                 (Some(tls.map_err(|unfit| unfit.message)?), 443)
             }
             _ => return Err("the URL of an upstream must begin with http:// or https://".to_owned()),
@@ -125,65 +93,24 @@ impl Server {
         let port = authority.port_u16().unwrap_or(port);
         let connector = match socket {
             Some(path) => Connector::unix(path, tls),
-            None => Connector::new(authority.host(), port, tls, settings.resolver.as_ref()),
+            None => Connector::new(authority.host(), port, tls, common.resolver),
         };
-        let place = socket.as_deref().map_or_else(|| authority.as_str().into(), unix);
+        let place = socket.as_deref().map_or_else(|| authority.as_str().into(), place_of);
         let base: Box<str> = url.path().trim_end_matches('/').into();
         Ok(Server {
-            pool: Arc::new(Pool::new(settings.connections.clone(), connector.name().cloned())),
-            connector,
-            protocol: settings.protocol,
+            pool: Arc::new(Pool::new(connector, common.protocol, common.bounds.clone(), common.counters.clone())),
             origin: Origin::of(url).ok_or_else(nowhere)?,
             authority: authority.as_str().into(),
             address: format!("{place}{base}").into(),
             place,
-            host: match &settings.forward.host {
-                Host::Named(host) => host.clone(),
-                Host::Server | Host::Keep => authority.as_str().into(),
-            },
+            host: common.host.unwrap_or(authority.as_str()).into(),
             base,
             load: AtomicI64::new(0),
             times: Histograms::new(histogram::HTTP),
             heard: AtomicU64::new(0),
             weight: (*weight).max(1),
-            standing: Standing::new(settings).map(Box::new),
+            standing: Standing::new(&common.rules).map(Box::new),
         })
-    }
-
-    /// Whether calls may share connections, over HTTP/2.
-    pub(super) fn shares(&self) -> bool {
-        match self.protocol {
-            Protocol::Auto => self.connector.has_tls(),
-            Protocol::Http1 => false,
-            Protocol::Http2 => true,
-        }
-    }
-
-    /// Whether the server may be spoken to in HTTP/1.1, which an upgrade needs.
-    ///
-    /// # Errors
-    /// `Unusable`, if the configuration says HTTP/2 only.
-    pub(super) fn check_http1(&self) -> Result<(), Error> {
-        match self.protocol {
-            Protocol::Auto | Protocol::Http1 => Ok(()),
-            Protocol::Http2 => {
-                Err(Error::new(Kind::Unusable, "the upstream speaks HTTP/2 alone, which has no `Upgrade`"))
-            }
-        }
-    }
-
-    /// Whether a new connection speaks HTTP/2.
-    ///
-    /// # Errors
-    /// `Unreachable`, if HTTP/2 is required and the server did not choose it.
-    pub(super) fn speaks_h2(&self, io: &Io) -> Result<bool, Error> {
-        let prior_knowledge = self.protocol == Protocol::Http2 && !self.connector.has_tls();
-        match prior_knowledge || io.chose_h2() {
-            false if self.protocol == Protocol::Http2 => {
-                Err(Error::new(Kind::Unreachable, "the upstream does not speak HTTP/2"))
-            }
-            speaks => Ok(speaks),
-        }
     }
 
     /// Asks whether a call may go there; `None` if not.
@@ -223,57 +150,5 @@ impl Server {
         let down = standing.health.as_ref().is_some_and(Health::is_down);
         let out = standing.eject.as_ref().is_some_and(Eject::is_out);
         !(down || out || standing.breaker.as_ref().is_some_and(Breaker::is_open))
-    }
-}
-
-fn trial(pass: Pass) -> Option<Trial> {
-    match pass {
-        Pass::Free => Some(Trial::No),
-        Pass::Trial => Some(Trial::Yes),
-        Pass::Closed => None,
-    }
-}
-
-impl Standing {
-    fn new(settings: &Settings) -> Option<Self> {
-        let standing = Standing {
-            health: settings.health.as_ref().map(|_| Health::default()),
-            eject: settings.ejection().map(Eject::new),
-            breaker: settings.breaker.clone().map(Breaker::new),
-        };
-        let nothing = standing.health.is_none() && standing.eject.is_none() && standing.breaker.is_none();
-        Some(standing).filter(|_| !nothing)
-    }
-}
-
-/// What an outcome says about the server; `None` if the failure was not the server's fault.
-pub(super) fn judge(outcome: &Outcome) -> Option<Went> {
-    match outcome {
-        Ok((status, _)) => Some(if failed(*status) { Went::Badly } else { Went::Well }),
-        Err(lost) => match lost.error.kind() {
-            Kind::Unreachable | Kind::Reset | Kind::Cut | Kind::Malformed | Kind::Timeout => Some(Went::Badly),
-            _ => None,
-        },
-    }
-}
-
-/// Statuses that mean the server has failed. 501 and 505 are about the request.
-fn failed(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 500 | 502..=504)
-}
-
-impl Change {
-    /// Writes it to the log.
-    pub(super) fn log(self, upstream: &str, server: &str) {
-        let good = |text| tracing::info!(target: "crocodile_pear::upstream", upstream, server, "{text}");
-        let bad = |text| tracing::warn!(target: "crocodile_pear::upstream", upstream, server, "{text}");
-        match self {
-            Change::Opened => bad("circuit breaker opened"),
-            Change::Closed => good("circuit breaker closed"),
-            Change::Ejected => bad("server ejected: calls to it fail"),
-            Change::Readmitted => good("server readmitted after ejection"),
-            Change::Down => bad("server down: health checks fail"),
-            Change::Up => good("server up: health checks succeed"),
-        }
     }
 }

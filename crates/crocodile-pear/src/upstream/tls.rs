@@ -18,9 +18,14 @@ use tokio_rustls::client::TlsStream;
 
 use self::trust::{Trust, UnknownIssuer};
 pub use self::verifier::{Judge, Shown, Verifier};
-use super::connect::{Fault, Offer};
+use super::fault::Fault;
+use super::given::Files;
+use super::protocol::Offer;
 use crate::error::{Error, Kind};
+use crate::problem::Problems;
 use crate::socket::Socket;
+use crate::spec;
+use crate::spec::Located;
 
 /// Tickets kept for session resumption: each is used once, and a burst of new connections needs several.
 const TICKETS: usize = 32;
@@ -42,6 +47,22 @@ pub struct TlsSettings {
     pub versions: Vec<TlsVersion>,
 }
 
+spec! {
+    /// TLS to an upstream. Paths are relative to the configuration file.
+    pub struct TlsSpec {
+        /// A PEM file with the authorities to trust, instead of those that Mozilla trusts.
+        pub ca: Option<Located<String>>,
+        /// A PEM file with the client certificate and its chain.
+        pub certificate: Option<Located<String>>,
+        /// A PEM file with the key of that certificate.
+        pub key: Option<Located<String>>,
+        /// The name for SNI and for the check of the certificate, instead of the host of the URL.
+        pub server_name: Option<Located<String>>,
+        /// The versions to offer; by default 1.2 and 1.3.
+        pub versions: Vec<TlsVersion> = Vec::new(),
+    }
+}
+
 crate::choice! {
     /// A version of TLS.
     pub enum TlsVersion {
@@ -49,6 +70,38 @@ crate::choice! {
         Tls12 = "1.2",
         /// RFC 8446.
         Tls13 = "1.3",
+    }
+}
+
+impl TlsSpec {
+    pub(super) fn compile(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
+        let mut sound = true;
+        let mut read = |written: &Option<Located<String>>| match files(written.as_ref()?) {
+            Ok(bytes) => Some(bytes),
+            Err(reason) => {
+                sound = false;
+                let written = written.as_ref()?;
+                problems.error(written.span, format!("cannot read `{written}`: {reason}"), "")
+            }
+        };
+        let settings = TlsSettings {
+            ca: read(&self.ca),
+            certificate: read(&self.certificate),
+            key: read(&self.key),
+            server_name: self.server_name.as_ref().map(|name| name.value.clone()),
+            versions: self.versions.clone(),
+        };
+        if !sound {
+            return None;
+        }
+        let Err(unfit) = Tls::new(&settings, host, &[]) else { return Some(settings) };
+        let written = match unfit.part {
+            Part::Ca => &self.ca,
+            Part::Certificate => &self.certificate,
+            Part::Key => &self.key,
+            Part::Name => &self.server_name,
+        };
+        problems.error(written.as_ref().map(|written| written.span).unwrap_or_default(), unfit.message, "")
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Upstream;
 use super::admission::Admission;
 use super::pool::OwnConnection;
+use super::servers::Servers;
 use crate::alarm::Alarm;
 
 /// A peer that is gone without a FIN is noticed after a few of these.
@@ -21,15 +21,15 @@ const PROBE: Duration = Duration::from_secs(60);
 pub(super) struct Switched {
     own: OwnConnection,
     admission: Option<Admission>,
-    upstream: Arc<Upstream>,
+    servers: Arc<Servers>,
     shut: bool,
 }
 
 impl Switched {
-    pub(super) fn new(mut own: OwnConnection, admission: Option<Admission>, upstream: Arc<Upstream>) -> Self {
+    pub(super) fn new(mut own: OwnConnection, admission: Option<Admission>, servers: Arc<Servers>) -> Self {
         own.wire.alarm = Alarm::default();
         own.wire.io.probe(PROBE);
-        Switched { own, admission, upstream, shut: false }
+        Switched { own, admission, servers, shut: false }
     }
 }
 
@@ -39,7 +39,7 @@ impl Drop for Switched {
             self.own.wire.io.break_off();
         }
         if let Some(admission) = self.admission.take() {
-            admission.give_back(&self.upstream);
+            admission.give_back(&self.servers);
         }
     }
 }

@@ -1,0 +1,173 @@
+//! One attempt of a call, at the server that was chosen for it: a kept connection or a new one, then the exchange.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Context;
+
+use tokio::time::Instant;
+
+use super::call::Call;
+use super::clock::Clock;
+use super::counters::Event;
+use super::exchange::Exchange;
+use super::moments::{Ended, Moments, Said};
+use super::open;
+use super::outage::Turn;
+use super::outcome::{Failure, Outcome, Parts, judge};
+use super::pool::{Lease, Origin};
+use super::request::{Noted, Request};
+use super::servers::Servers;
+use crate::error::{Error, Kind};
+use crate::record::{CallKind, CallNote, Place};
+use crate::spec::Timeout;
+
+/// The most attempts while the server provably has not processed the request.
+const ATTEMPTS: usize = 4;
+
+/// An attempt, and what it is to the server that was chosen for it.
+pub(super) struct Attempt {
+    pub(super) exchange: Box<Exchange>,
+    pub(super) turn: Turn,
+}
+
+impl Attempt {
+    /// Prepares the exchange; nothing is sent yet.
+    ///
+    /// # Errors
+    /// `BadRequest` for what cannot be said in HTTP.
+    pub(super) fn start(
+        servers: &Arc<Servers>,
+        (at, turn): (usize, Turn),
+        mut call: Call,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let mut moments = Moments::begin();
+        let note = call.note.take();
+        let span = note.as_ref().and_then(CallNote::span);
+        let noted = Noted { trace: span, target: note.is_some() };
+        let server = &servers.list[at];
+        let request = Request::new(server, &mut call, noted);
+        let span = span.map_or(0, |(_, span)| span);
+        if let Some(note) = note {
+            let (kind, tls) = (CallKind::Http, server.pool.connector.has_tls());
+            let place = Place { kind, upstream: &servers.name, server: Some(&server.address), tls };
+            moments.note(note, place, Said { method: call.method, target: call.target, span });
+        }
+        match request {
+            Ok(request) => {
+                let exchange = Box::new(Exchange::new(servers.clone(), at, request, clock, moments));
+                Ok(Attempt { exchange, turn })
+            }
+            Err(error) => {
+                let _ = moments.end(Ended::Failed(error.kind()), Instant::now);
+                Err(error)
+            }
+        }
+    }
+
+    /// One that checks the health of a server, whatever its state: it is no call, and is not counted as one.
+    ///
+    /// # Errors
+    /// As [`Attempt::start`].
+    pub(super) fn of_check(servers: &Arc<Servers>, at: usize, mut call: Call, clock: Clock) -> Result<Self, Error> {
+        let request = Request::new(&servers.list[at], &mut call, Noted::default())?;
+        let exchange = Exchange::new(servers.clone(), at, request, clock, Moments::of_check());
+        Ok(Attempt { exchange: Box::new(exchange), turn: Turn::PLAIN })
+    }
+
+    /// Reports its outcome to breaker and ejection.
+    pub(super) fn note(&self, outcome: &Outcome) {
+        let (exchange, servers) = (&self.exchange, &self.exchange.servers);
+        let server = exchange.server();
+        if servers.silence.is_some() && outcome.is_ok() {
+            server.heard.fetch_add(1, Ordering::Relaxed);
+        }
+        // A call past its deadline says nothing about the server's health.
+        if server.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
+            return;
+        }
+        let Some(went) = judge(outcome) else { return };
+        let last = || servers.list.iter().enumerate().all(|(at, other)| at == exchange.at || !other.is_in());
+        for change in server.note(went, self.turn, last).into_iter().flatten() {
+            change.log(&servers.name, &server.address);
+        }
+    }
+}
+
+/// Sends the request to its server and waits for the head of the answer. A request that the server provably has not
+/// processed is sent again here, outside the retry budget.
+pub(super) async fn head(exchange: &mut Exchange, connect: Timeout) -> Outcome {
+    let mut from = Origin::Kept;
+    for _ in 0..ATTEMPTS {
+        match run(exchange, from, connect).await {
+            Ok(parts) => return Ok(parts),
+            Err(Failure::Unsent(error)) => return Err(exchange.lose(error, true)),
+            Err(Failure::Final(error)) => return Err(exchange.lose(error, false)),
+            Err(Failure::Stale) => exchange.servers.counters.count(Event::Retried),
+        }
+        // A second kept connection may have been closed with the first one; a new one was not.
+        from = Origin::Fresh;
+    }
+    // Requests that are not idempotent get here only if nothing was sent.
+    let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
+    Err(exchange.lose(error, true))
+}
+
+/// pool → connect → exchange.
+async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<Parts, Failure> {
+    let kept = match from {
+        // A connection that is to change its protocol is not shared with other calls, before or after.
+        _ if exchange.request.upgrades() => None,
+        // The connection is never held across an await, which keeps the future of every call small.
+        Origin::Kept => poll_fn(|cx| reuse(exchange, cx).into()).await.transpose()?,
+        Origin::Fresh => None,
+    };
+    if kept.is_none() {
+        connect_new(exchange, connect).await?;
+    }
+    poll_fn(|cx| exchange.poll_head(cx)).await
+}
+
+/// Puts the exchange on a kept connection, if there is one for it.
+fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Failure>> {
+    let now = exchange.moments.admitted();
+    let lease = exchange.server().pool.take(cx, now).filter(|lease| usable(lease, exchange))?;
+    exchange.clock.begin(now);
+    Some(attach(exchange, lease, Origin::Kept, now))
+}
+
+/// Puts the exchange on a new connection, or on one that it waited for.
+async fn connect_new(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
+    let since = Instant::now();
+    let pool = exchange.server().pool.clone();
+    let limit = exchange.clock.within(limit);
+    // Boxed, so that a call that waits for its answer does not keep the memory that connecting needed.
+    let opened = match exchange.request.upgrades() {
+        false => Box::pin(open::open(&pool, limit)).await,
+        true => Box::pin(open::open_alone(&pool, limit)).await,
+    };
+    let (lease, origin) = opened.map_err(Failure::Unsent)?;
+    let now = Instant::now();
+    exchange.clock.charge(now - since);
+    if origin == Origin::Kept && !usable(&lease, exchange) {
+        return Err(Failure::Stale);
+    }
+    attach(exchange, lease, origin, now)
+}
+
+/// Whether the request may go out on a kept connection that seems to be at rest.
+fn usable(lease: &Lease, exchange: &Exchange) -> bool {
+    match lease {
+        // A request that cannot be repeated is worth the system call that makes sure.
+        Lease::Own(own) => exchange.request.method.idempotent || own.wire.io.surely_at_rest(),
+        Lease::Shared(_) => true,
+    }
+}
+
+fn attach(exchange: &mut Exchange, lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
+    if origin == Origin::Kept {
+        exchange.servers.counters.count(Event::Reused);
+    }
+    exchange.attach(lease, origin, now)
+}

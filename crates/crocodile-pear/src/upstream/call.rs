@@ -1,0 +1,109 @@
+//! One call to an upstream, before it is made.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, Version};
+use tokio::time::Instant;
+
+use super::keeping::Keeping;
+use super::timeouts::Timeouts;
+use crate::flow::{Body, Passage};
+use crate::record::CallNote;
+
+/// One call to make.
+pub struct Call {
+    /// The method.
+    pub method: Method,
+    /// Path and query, percent-encoded, without the upstream's own base path; it begins with `/` unless the path is empty.
+    pub target: String,
+    /// End-to-end header fields to send; hop-by-hop and framing fields are left out.
+    pub headers: http::HeaderMap,
+    /// The body, if one is sent.
+    pub body: Option<Body>,
+    /// Instead of the upstream's own.
+    pub timeouts: Option<Arc<Timeouts>>,
+    /// When the client's whole request is over.
+    pub deadline: Option<Instant>,
+    /// Where the target begins.
+    pub root: Root,
+    /// What the client takes beside the answer.
+    pub passage: Passage,
+    /// What a stream of events is used for.
+    pub events: Events,
+    /// The `host`, instead of the upstream's or its server's own.
+    pub host: Option<HeaderValue>,
+    /// The version of HTTP in which the client's request came; `via` says it.
+    pub received: Version,
+    /// For whom it is made, where its answer may be kept.
+    pub keeping: Option<Box<Keeping>>,
+    /// Where it is noted, if somebody wants to know.
+    pub note: Option<CallNote>,
+}
+
+/// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
+/// do not limit it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Events {
+    /// For an answer of its own, which has the deadline of the client's request.
+    #[default]
+    Read,
+    /// It is handed on as it is, and that deadline is for its head only.
+    HandedOn,
+}
+
+/// Where the target of a call begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Root {
+    /// Below the upstream's own path.
+    #[default]
+    Upstream,
+    /// At the server's root, as a link has it.
+    Server,
+}
+
+impl Call {
+    /// A GET with nothing to add.
+    pub fn get(target: String) -> Self {
+        Call {
+            method: Method::GET,
+            target,
+            headers: http::HeaderMap::new(),
+            body: None,
+            timeouts: None,
+            deadline: None,
+            root: Root::Upstream,
+            passage: Passage::default(),
+            events: Events::Read,
+            host: None,
+            received: Version::HTTP_11,
+            keeping: None,
+            note: None,
+        }
+    }
+
+    /// The same call once more, unless its body is a stream.
+    pub(super) fn repeat(&self) -> Option<Self> {
+        let body = match &self.body {
+            None => None,
+            Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
+            Some(Body::Value(value)) => Some(Body::Value(value.clone())),
+            Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
+            Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
+        };
+        Some(Call {
+            method: self.method.clone(),
+            target: self.target.clone(),
+            headers: self.headers.clone(),
+            body,
+            timeouts: self.timeouts.clone(),
+            deadline: self.deadline,
+            root: self.root,
+            passage: self.passage.clone(),
+            events: self.events,
+            host: self.host.clone(),
+            received: self.received,
+            keeping: self.keeping.clone(),
+            note: self.note.clone(),
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Active health checks: a GET at an interval tells whether a server is up.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio::time::MissedTickBehavior;
+
+use super::attempt::{Attempt, head};
+use super::call::Call;
+use super::change::Change;
+use super::clock::Clock;
+use super::health::HealthSpec;
+use super::servers::Servers;
+use super::timeouts::Timeouts;
+use crate::spec::Timeout;
+
+/// Checks all servers for as long as it is polled.
+pub(super) async fn watch(servers: Arc<Servers>, rules: Arc<HealthSpec>) {
+    let watches: Vec<_> = (0..servers.list.len()).map(|at| watch_one(servers.clone(), at, rules.clone())).collect();
+    drop(join_all(watches).await);
+}
+
+async fn watch_one(servers: Arc<Servers>, at: usize, rules: Arc<HealthSpec>) {
+    let mut ticks = tokio::time::interval(rules.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut in_a_row = 0;
+    loop {
+        ticks.tick().await;
+        let good = check(&servers, at, &rules).await;
+        let Some(health) = servers.list[at].standing.as_ref().and_then(|standing| standing.health.as_ref()) else {
+            return;
+        };
+        health.count(good);
+        // Only checks that differ from the present state count.
+        in_a_row = if good == health.is_down() { in_a_row + 1 } else { 0 };
+        let enough = if good { rules.healthy } else { rules.unhealthy };
+        if in_a_row >= enough.get() {
+            in_a_row = 0;
+            health.set_down(!good);
+            let change = if good { Change::Up } else { Change::Down };
+            change.log(&servers.name, &servers.list[at].address);
+        }
+    }
+}
+
+async fn check(servers: &Arc<Servers>, at: usize, rules: &HealthSpec) -> bool {
+    let limit = Timeout::After(rules.timeout);
+    let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
+    let call = Call::get(rules.path.value.clone());
+    let Ok(mut attempt) = Attempt::of_check(servers, at, call, Clock::new(&timeouts, None)) else { return false };
+    // The body is dropped. Unless it is short, the connection is closed with it.
+    head(&mut attempt.exchange, limit).await.is_ok_and(|(status, _)| status.as_u16() < 400)
+}

@@ -1,0 +1,124 @@
+//! One call: an attempt, and further ones if it fails and they may succeed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attempt::{Attempt, head};
+use super::balance::Tried;
+use super::call::Call;
+use super::clock::Clock;
+use super::counters::Event;
+use super::hedge::{self, late};
+use super::outcome::Outcome;
+use super::retry::Replay;
+use super::servers::Servers;
+use super::timeouts::Timeouts;
+use crate::error::Error;
+use crate::flow::Answer;
+use crate::spec::Timeout;
+
+/// A call whose server is chosen.
+pub(super) struct Ready {
+    attempt: Attempt,
+    /// What a retry needs; `None` if the call cannot be retried.
+    replay: Option<Box<Replay>>,
+    /// Instead of the upstream's own.
+    timeouts: Option<Arc<Timeouts>>,
+}
+
+/// Chooses the server of the first attempt, and prepares that.
+///
+/// # Errors
+/// `BadRequest` or `Busy`, naming the upstream.
+pub(super) fn prepare(servers: &Arc<Servers>, call: Call) -> Result<Ready, Error> {
+    begin(servers, call).map_err(|error| error.of_upstream(&servers.name))
+}
+
+fn begin(servers: &Arc<Servers>, call: Call) -> Result<Ready, Error> {
+    servers.counters.count(Event::Call);
+    let chosen = servers.choose(Tried::default()).inspect_err(|_| servers.counters.count(Event::Refused))?;
+    let (own, deadline) = (call.timeouts.clone(), call.deadline);
+    let timeouts = own.as_deref().unwrap_or(&servers.timeouts);
+    let replay = servers.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
+    let mut clock = Clock::new(timeouts, deadline);
+    if let Some(silence) = servers.silence {
+        clock.hurry(hedge::step(silence, &clock));
+    }
+    let attempt = Attempt::start(servers, chosen, call, clock)?;
+    Ok(Ready { attempt, replay, timeouts: own })
+}
+
+/// What happens to a call, in order: retry → hedge → attempt → pool → connect → exchange.
+///
+/// # Errors
+/// As [`Upstream::call`](super::ready::Upstream::call).
+pub(super) async fn chain(ready: Ready) -> Result<Answer, Error> {
+    // Breaker and balance have chosen the server of the first attempt.
+    let Ready { mut attempt, mut replay, timeouts } = ready;
+    // Before a connection is taken, so that a waiting call holds none.
+    let connect = timeouts.as_deref().unwrap_or(&attempt.exchange.servers.timeouts).connect;
+    if let Err(error) = attempt.exchange.admit(connect).await {
+        return Err(attempt.exchange.servers.turn_away(error));
+    }
+    // Only the first attempt may be hedged.
+    let mut first = attempt.exchange.servers.silence.is_some();
+    loop {
+        // If the call can be sent elsewhere, half of its time is kept for that.
+        let within = if first && replay.is_some() { attempt.exchange.clock.half() } else { Timeout::Never };
+        let mut outcome = head(&mut attempt.exchange, connect.min(within)).await;
+        if std::mem::take(&mut first) && late(&outcome) {
+            let servers = attempt.exchange.servers.clone();
+            let timeouts = timeouts.as_deref().unwrap_or(&servers.timeouts);
+            // Boxed: few calls wait this long.
+            outcome = Box::pin(hedge::wait(&mut attempt, replay.as_deref_mut(), timeouts, outcome)).await;
+        }
+        attempt.note(&outcome);
+        // Outside breaker and balance, so that a failed call may still go to another server.
+        let wait = replay.as_deref_mut().and_then(|replay| pause(&attempt, replay, &outcome));
+        attempt = match wait {
+            // Boxed, so that the futures of calls without a retry stay small.
+            Some(wait) => match Box::pin(again(&mut attempt, replay.as_deref_mut(), wait, connect)).await {
+                Some(next) => next,
+                None => return settle(attempt, outcome),
+            },
+            None => return settle(attempt, outcome),
+        };
+    }
+}
+
+fn settle(attempt: Attempt, outcome: Outcome) -> Result<Answer, Error> {
+    match outcome {
+        Ok(parts) => Ok(attempt.exchange.into_answer(parts)),
+        Err(lost) => Err(attempt.exchange.servers.turn_away(lost.error)),
+    }
+}
+
+/// How long to wait before a retry, if there is one.
+fn pause(attempt: &Attempt, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
+    let (servers, at) = (&attempt.exchange.servers, attempt.exchange.at);
+    replay.tried.add(at);
+    servers.retry.as_ref()?.pause(replay, outcome, &servers.name)
+}
+
+/// Waits, chooses a server and prepares the next attempt; `None` if no server can be called.
+async fn again(
+    attempt: &mut Attempt,
+    replay: Option<&mut Replay>,
+    wait: Duration,
+    connect: Timeout,
+) -> Option<Attempt> {
+    let (servers, replay) = (attempt.exchange.servers.clone(), replay?);
+    tokio::time::sleep(wait).await;
+    let (at, turn) = servers.choose(replay.tried).ok()?;
+    let (call, clock) = replay.next(&servers.timeouts);
+    let mut next = Attempt::start(&servers, (at, turn), call, clock).ok()?;
+    match attempt.exchange.admission.take() {
+        Some(mut admission) => {
+            admission.move_to(at, &servers);
+            next.exchange.admission = Some(admission);
+        }
+        // The whole answer came with its head, so the admission was given back.
+        None => next.exchange.admit(connect).await.ok()?,
+    }
+    Some(next)
+}

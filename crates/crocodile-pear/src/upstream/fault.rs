@@ -1,0 +1,17 @@
+//! Why there is no connection to a server.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Kind};
+
+/// Why there is no connection: for the client, and in detail for the operator.
+pub(super) struct Fault {
+    pub(super) error: Error,
+    pub(super) why: String,
+}
+
+impl Fault {
+    pub(super) fn new(kind: Kind, told: impl Into<Cow<'static, str>>, why: String) -> Self {
+        Fault { error: Error::new(kind, told), why }
+    }
+}

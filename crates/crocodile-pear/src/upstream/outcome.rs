@@ -1,0 +1,67 @@
+//! What a call to a server comes to: the head of an answer, or why there is none.
+
+use http::{HeaderMap, StatusCode};
+
+use crate::error::{Error, Kind};
+
+/// Why a connection gave no answer.
+pub(super) enum Failure {
+    /// It had been kept, was closed meanwhile, and the request may be sent again.
+    Stale,
+    /// There is no connection: nothing has been sent.
+    Unsent(Error),
+    /// The call has failed.
+    Final(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Final(error)
+    }
+}
+
+/// Status and fields of the final answer.
+pub(super) type Parts = (StatusCode, HeaderMap);
+
+/// The head of an answer, or why there is none.
+pub(super) type Outcome = Result<Parts, Lost>;
+
+/// A call without an answer.
+pub(super) struct Lost {
+    pub(super) error: Error,
+    /// Whether the server provably has not processed the request.
+    pub(super) unsent: bool,
+}
+
+/// What the outcome of a call says about its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    Well,
+    Badly,
+}
+
+/// What an outcome says about the server; `None` if the failure was not the server's fault.
+pub(super) fn judge(outcome: &Outcome) -> Option<Went> {
+    match outcome {
+        Ok((status, _)) => Some(if failed(*status) { Went::Badly } else { Went::Well }),
+        Err(lost) => match lost.error.kind() {
+            Kind::Unreachable | Kind::Reset | Kind::Cut | Kind::Malformed | Kind::Timeout => Some(Went::Badly),
+            _ => None,
+        },
+    }
+}
+
+/// Statuses that mean the server has failed. 501 and 505 are about the request.
+fn failed(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502..=504)
+}
+
+/// The answer ended too early.
+pub(super) fn cut() -> Error {
+    Error::new(Kind::Cut, "the answer ended before it was whole")
+}
+
+/// The answer is none that HTTP knows.
+pub(super) fn malformed(detail: &'static str) -> Error {
+    Error::new(Kind::Malformed, detail)
+}

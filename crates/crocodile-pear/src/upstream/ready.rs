@@ -1,0 +1,185 @@
+//! An upstream, ready: what steps call, and what operators are told of it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{HeaderMap, HeaderValue};
+
+use super::cached::{self, Cached};
+use super::call::Call;
+use super::caller::Caller;
+use super::check;
+use super::counters::CounterSnapshot;
+use super::credentials::ClientCredentials;
+use super::forward::{Forward, Likeness};
+use super::health::HealthSpec;
+use super::keeping::Keeping;
+use super::moments::CallEnd;
+use super::open::check_http1;
+use super::rewrite::RewriteSpec;
+use super::server::Server;
+use super::servers::Servers;
+use super::settings::Settings;
+use super::state::ServerState;
+use super::timeouts::Timeouts;
+use crate::error::Error;
+use crate::flow::Answer;
+use crate::histogram::Snapshot;
+use crate::scope::Scope;
+
+/// A configured upstream, ready to be called from any core.
+pub struct Upstream {
+    pub(super) caller: Caller,
+    pub(super) forward: Arc<Forward>,
+    rewrite: RewriteSpec,
+    health: Option<Arc<HealthSpec>>,
+    cached: Option<Arc<Cached>>,
+    outline: Vec<String>,
+}
+
+/// What stands around the calls of an upstream.
+#[derive(Default)]
+pub(super) struct Around {
+    /// What they prove themselves with.
+    pub(super) credentials: Option<Arc<ClientCredentials>>,
+    /// Where their answers are kept.
+    pub(super) cached: Option<Arc<Cached>>,
+}
+
+impl Upstream {
+    /// # Errors
+    /// `Internal`, saying what is wrong with the URL.
+    pub fn new(settings: Settings) -> Result<Arc<Self>, Error> {
+        Self::within(settings, Around::default())
+    }
+
+    /// # Errors
+    /// As [`Upstream::new`].
+    pub(super) fn within(settings: Settings, around: Around) -> Result<Arc<Self>, Error> {
+        let Around { credentials, cached } = around;
+        let mut outline = settings.outline();
+        outline.extend(cached.as_ref().map(|cached| cached.outline().to_owned()));
+        let token = || "calls carry an access token (OAuth 2.0 client credentials)".to_owned();
+        outline.extend(credentials.as_ref().map(|_| token()));
+        Ok(Arc::new(Upstream {
+            caller: Caller { servers: Arc::new(Servers::new(&settings)?), credentials },
+            forward: settings.forward,
+            rewrite: settings.rewrite,
+            health: settings.health.map(Arc::new),
+            cached,
+            outline,
+        }))
+    }
+
+    /// Its servers.
+    pub(super) fn list(&self) -> &[Server] {
+        &self.caller.servers.list
+    }
+
+    /// Its name in the configuration.
+    pub fn name(&self) -> &Arc<str> {
+        &self.caller.servers.name
+    }
+
+    /// The header fields that a call takes along of the client's request, and those that every call has.
+    ///
+    /// # Errors
+    /// `BadRequest` where a value that is made of the client's cannot stand in a header.
+    pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
+        self.forward.fields(scope, likeness)
+    }
+
+    /// Whether header fields of its answers that point into it point to the gateway instead, unless a call says otherwise.
+    pub fn rewrite(&self) -> RewriteSpec {
+        self.rewrite
+    }
+
+    /// The client's host, where its calls keep it.
+    pub fn host(&self, scope: &Scope) -> Option<HeaderValue> {
+        self.forward.host(scope)
+    }
+
+    /// How long each phase of a call may take.
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.caller.servers.timeouts
+    }
+
+    /// The whole URL of a call's target.
+    pub fn url(&self, target: &str) -> String {
+        let first = &self.list()[0];
+        [first.origin.scheme(), "://", &first.authority, &first.base, target].concat()
+    }
+
+    /// Whether its connections may change their protocol: HTTP/2 has no `Upgrade`.
+    pub fn takes_upgrades(&self) -> bool {
+        self.list().iter().all(|server| check_http1(&server.pool).is_ok())
+    }
+
+    /// The counters, summed over all threads.
+    pub fn counters(&self) -> CounterSnapshot {
+        self.caller.servers.counters.snapshot()
+    }
+
+    /// Retries, and retries that the exhausted budget prevented.
+    pub fn retries(&self) -> (u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        self.caller.servers.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
+    }
+
+    /// The state of each server.
+    pub fn servers(&self) -> impl Iterator<Item = ServerState> {
+        self.list().iter().map(ServerState::of)
+    }
+
+    /// How long the calls to each server took, by how they ended; nothing, for the ends that are counted together.
+    pub fn times(&self) -> impl Iterator<Item = (&Arc<str>, Option<CallEnd>, Snapshot)> {
+        self.list().iter().flat_map(|server| {
+            let own = server.times.snapshots();
+            own.map(|(end, times)| (&server.address, end, times))
+        })
+    }
+
+    /// How long those calls waited that had to: for their turn, or until a connection was open.
+    pub fn waits(&self) -> Snapshot {
+        self.caller.servers.waits.snapshot()
+    }
+
+    /// What `explain` prints about its calls; empty for an upstream without options.
+    pub fn outline(&self) -> &[String] {
+        &self.outline
+    }
+
+    /// For whom a call with these header fields is made; nothing, where nothing is kept of its answer.
+    ///
+    /// # Errors
+    /// `BadRequest` where the expression of a key fails.
+    pub fn keeping(&self, scope: &Scope, headers: &HeaderMap) -> Result<Option<Box<Keeping>>, Error> {
+        cached::keeping(self.cached.as_deref(), self.forward.asked_fields(), scope, headers)
+    }
+
+    /// The variables that the header fields of its calls use.
+    pub fn uses(&self) -> impl Iterator<Item = &String> {
+        self.forward.uses()
+    }
+
+    /// Makes the call; the answer's body is pulled from the connection.
+    ///
+    /// # Errors
+    /// `BadRequest`, `Unreachable`, `Reset`, `Cut`, `Malformed`, `Timeout` or `Busy`, naming the upstream; the same from
+    /// the answer's body.
+    pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
+        // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
+        let begun = match &call.keeping {
+            None => self.caller.begin(call),
+            Some(_) => cached::begin(self.cached.clone(), self.caller.clone(), call),
+        };
+        begun.finish()
+    }
+
+    /// Checks the servers for as long as it is polled; `None` without `health`. Poll it on a thread that serves no requests:
+    /// its connections are used by checks alone.
+    pub fn watch(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
+        Some(check::watch(self.caller.servers.clone(), self.health.clone()?))
+    }
+}

@@ -1,0 +1,11 @@
+//! Whether answers that point into an upstream point to the gateway instead.
+
+crate::choice! {
+    /// Whether header fields that point into the upstream point to the gateway instead.
+    pub enum RewriteSpec {
+        /// They are, if the endpoint has a path for the target.
+        On = "on",
+        /// They are handed on unchanged.
+        Off = "off",
+    }
+}

@@ -1,0 +1,104 @@
+//! The servers of an upstream, and what all calls to them share: bounds, the budget of retries, counters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::balance::{Balance, Tried};
+use super::counters::{Counters, Event};
+use super::gate::Gate;
+use super::location::Location;
+use super::outage::Turn;
+use super::pool::Bounds;
+use super::retry::Retry;
+use super::server::{Common, Server};
+use super::settings::Settings;
+use super::standing::Rules;
+use super::timeouts::Timeouts;
+use crate::error::{Error, Kind};
+use crate::format::xml::Lists;
+use crate::histogram::{self, Histogram};
+use crate::limiter::LogLimiter;
+
+/// The servers of an upstream. Every call holds them as long as it lasts.
+pub(super) struct Servers {
+    /// The upstream's name.
+    pub(super) name: Arc<str>,
+    pub(super) list: Box<[Server]>,
+    balance: Balance,
+    pub(super) gate: Gate,
+    pub(super) retry: Option<Retry>,
+    /// How long a server may answer no call while others answer; `None` with a single server.
+    pub(super) silence: Option<Duration>,
+    pub(super) timeouts: Timeouts,
+    pub(super) max_head: usize,
+    /// The elements that are lists, in answers that are XML.
+    pub(super) lists: Lists,
+    pub(super) counters: Counters,
+    /// How long calls waited for their turn and for a connection.
+    pub(super) waits: Histogram,
+    log_limiter: LogLimiter,
+}
+
+impl Servers {
+    /// # Errors
+    /// `Internal`, saying what is wrong with the URL.
+    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
+        let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
+        let counters = Counters::new();
+        let common = Common {
+            tls: &settings.tls,
+            protocol: settings.protocol,
+            resolver: settings.resolver.as_ref(),
+            host: settings.forward.named_host(),
+            bounds: Bounds {
+                connections: settings.connections.clone(),
+                connect: settings.timeouts.connect,
+                max_head: settings.max_head,
+            },
+            rules: Rules {
+                checked: settings.health.is_some(),
+                eject: settings.ejection(),
+                breaker: settings.breaker.as_ref(),
+            },
+            counters: &counters,
+        };
+        let server = |location: &Location| Server::new(location, &common);
+        let list = settings.servers.iter().map(server).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
+        if list.is_empty() {
+            return Err(wrong("an upstream needs a URL".to_owned()));
+        }
+        Ok(Servers {
+            name: settings.name.clone(),
+            balance: Balance::new(settings.balance.by, &list),
+            gate: Gate::new(settings.in_flight),
+            retry: settings.retries().and_then(Retry::new),
+            silence: settings.balance.silence.duration().filter(|_| list.len() > 1),
+            timeouts: settings.timeouts.clone(),
+            max_head: settings.max_head,
+            lists: settings.lists.clone(),
+            counters,
+            waits: Histogram::new(histogram::HTTP),
+            log_limiter: LogLimiter::default(),
+            list,
+        })
+    }
+
+    /// Chooses a server, if possible one that the call was not sent to.
+    ///
+    /// # Errors
+    /// `Busy`, if all breakers are open.
+    pub(super) fn choose(&self, tried: Tried) -> Result<(usize, Turn), Error> {
+        self.balance.choose(&self.list, tried)
+    }
+
+    /// The error, with the upstream's name. Calls rejected because a limit was reached are counted and logged.
+    pub(super) fn turn_away(&self, error: Error) -> Error {
+        if error.kind() == Kind::Busy {
+            self.counters.count(Event::TurnedAway);
+            if self.log_limiter.allows() {
+                tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "rejecting calls: {error}");
+            }
+        }
+        error.of_upstream(&self.name)
+    }
+}

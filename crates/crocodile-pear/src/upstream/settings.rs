@@ -1,0 +1,121 @@
+//! The configuration of an upstream, checked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+
+use super::balance::BalanceSpec;
+use super::breaker::BreakerSpec;
+use super::connections::Connections;
+use super::eject::{EjectSpec, Ejection};
+use super::forward::Forward;
+use super::health::HealthSpec;
+use super::location::Location;
+use super::protocol::Protocol;
+use super::resolve::Resolver;
+use super::retry::RetrySpec;
+use super::rewrite::RewriteSpec;
+use super::timeouts::Timeouts;
+use super::tls::TlsSettings;
+use crate::format::xml::Lists;
+use crate::spec;
+
+/// The configuration of an upstream.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name in the configuration; the only thing about it that clients may learn.
+    pub name: Arc<str>,
+    /// Its servers, at least one.
+    pub servers: Vec<Location>,
+    /// Which versions of HTTP are used.
+    pub protocol: Protocol,
+    /// TLS settings for `https`.
+    pub tls: TlsSettings,
+    /// The DNS resolver; the system's unless set.
+    pub resolver: Option<Resolver>,
+    /// How long each phase of a call may take.
+    pub timeouts: Timeouts,
+    /// What its calls take along of the client's request.
+    pub forward: Arc<Forward>,
+    /// Whether header fields of its answers that point into it point to the gateway instead.
+    pub rewrite: RewriteSpec,
+    /// The elements that are lists, in answers that are XML.
+    pub lists: Lists,
+    /// The most calls in flight, over all cores.
+    pub in_flight: Option<usize>,
+    /// Limits of the connection pool.
+    pub connections: Connections,
+    /// The largest head of an answer, in bytes.
+    pub max_head: usize,
+    /// Retries. Unless set, an upstream with several servers has the defaults of the spec, and one with a single server
+    /// has no retries.
+    pub retry: Option<RetrySpec>,
+    /// Circuit breaker of each server.
+    pub breaker: Option<BreakerSpec>,
+    /// Load balancing over several servers.
+    pub balance: BalanceSpec,
+    /// Active health checks; they run while [`Upstream::watch`](super::Upstream::watch) is polled.
+    pub health: Option<HealthSpec>,
+}
+
+impl Settings {
+    /// The defaults for an upstream at `url`.
+    pub fn new(name: impl Into<Arc<str>>, url: Uri) -> Self {
+        Settings {
+            name: name.into(),
+            servers: vec![Location { url, weight: 1, socket: None }],
+            protocol: Protocol::Auto,
+            tls: TlsSettings::default(),
+            resolver: None,
+            timeouts: Timeouts::default(),
+            forward: Arc::default(),
+            rewrite: RewriteSpec::On,
+            lists: Lists::default(),
+            in_flight: None,
+            connections: Connections::default(),
+            max_head: 64 * 1024,
+            retry: None,
+            breaker: None,
+            balance: spec::defaults(),
+            health: None,
+        }
+    }
+
+    /// When a request is retried: where one of several servers fails, another can answer.
+    pub(super) fn retries(&self) -> Option<RetrySpec> {
+        self.retry.clone().or_else(|| (self.servers.len() > 1).then(spec::defaults))
+    }
+
+    /// When a server is ejected; a single one never is.
+    pub(super) fn ejection(&self) -> Option<&EjectSpec> {
+        match &self.balance.eject {
+            Ejection::After(rules) if self.servers.len() > 1 => Some(rules),
+            _ => None,
+        }
+    }
+
+    /// What these settings do to a call, as `explain` prints it.
+    pub(super) fn outline(&self) -> Vec<String> {
+        let several = |count: usize| format!("{count} servers, {}", self.balance.by.word().replace('_', " "));
+        let eject = |rules: &EjectSpec| {
+            let EjectSpec { failures, first, most } = rules;
+            format!("a server is ejected after {failures} failures in a row, for {first:?} up to {most:?}")
+        };
+        let silence = |silence: Duration| {
+            format!("a server that answers no call for {silence:?} while others answer counts as failed")
+        };
+        let alone = self.servers.len() == 1;
+        let parts = [
+            Some(self.servers.len()).filter(|_| !alone).map(several),
+            self.balance.silence.duration().filter(|_| !alone).map(silence),
+            self.in_flight.map(|most| format!("at most {most} calls in flight")),
+            self.connections.open.map(|most| format!("at most {most} connections to a server from each core")),
+            self.retries().as_ref().map(RetrySpec::explain),
+            self.breaker.as_ref().map(BreakerSpec::explain),
+            self.ejection().map(eject),
+            self.health.as_ref().map(HealthSpec::explain),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}

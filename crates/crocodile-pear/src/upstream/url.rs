@@ -1,0 +1,73 @@
+//! The URL of an upstream, as it is written.
+
+use http::Uri;
+
+use crate::problem::Problems;
+use crate::spec::Located;
+
+/// What to write instead of a Unix socket in a URL, as others have it: `http://unix:/run/app.sock:/api`, `unix//run/app.sock`.
+fn habit(text: &str) -> Option<String> {
+    const FORMS: [&str; 3] = ["unix//", "unix://", "unix:"];
+    let (scheme, rest) = text.split_once("://unix:").map_or(("http", text), |(scheme, _)| (scheme, text));
+    let rest = rest.strip_prefix("http://").or_else(|| rest.strip_prefix("https://")).unwrap_or(rest);
+    let rest = FORMS.iter().find_map(|form| rest.strip_prefix(form))?;
+    let (socket, path) = rest.split_once(':').unwrap_or((rest, ""));
+    let socket = socket.trim_matches('/');
+    Some(format!("write `url: {scheme}://localhost{path}` and `socket: /{socket}`"))
+}
+
+/// Reads it; what is wrong is noted.
+pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
+    let wrong = |message: &str, remedy: &str, problems: &mut Problems| {
+        problems.error(written.span, message.to_owned(), remedy.to_owned())
+    };
+    if problems.found_within(written.span) {
+        return None;
+    }
+    if let Some(remedy) = habit(written.as_str()) {
+        return wrong("a URL has no Unix socket in it", &remedy, problems);
+    }
+    let remedy = remedy(written.as_str());
+    let remedy = remedy.as_str();
+    let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is not a URL", remedy, problems) };
+    match uri.scheme_str() {
+        Some("http" | "https") => {}
+        Some(_) => return wrong("only http and https URLs can be called", remedy, problems),
+        None => return wrong("the URL has no scheme", remedy, problems),
+    }
+    match uri.authority() {
+        Some(authority) if authority.as_str().contains('@') => {
+            wrong("a URL must not contain credentials", "send them as a header of the call", problems)
+        }
+        Some(authority) if authority.host().is_empty() => wrong("the URL has no host", remedy, problems),
+        Some(authority) if authority.as_str().contains('$') => {
+            wrong("a variable is written with braces", remedy, problems)
+        }
+        Some(authority) if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() => {
+            wrong("the port must be a number up to 65535", remedy, problems)
+        }
+        _ if uri.query().is_some() => {
+            wrong("an upstream's URL must not have a query", "write it in the path of the call", problems)
+        }
+        Some(_) => Some(uri),
+        None => wrong("the URL has no host", remedy, problems),
+    }
+}
+
+/// What to write instead of a text that is not the URL of an upstream.
+fn remedy(text: &str) -> String {
+    const FORM: &str = "write it as `http://host:port/path`";
+    if text.contains("${") {
+        return "a variable has capitals, digits and `_`: `${HOST}`".to_owned();
+    }
+    if let Some((_, rest)) = text.split_once('$') {
+        let name = &rest[..rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len())];
+        return format!("write `${{{}}}`", name.to_uppercase());
+    }
+    let place = text.split_once("//").map_or(text, |(_, place)| place);
+    let named = place.contains(['.', ':']) || place.starts_with("localhost");
+    match named && !text.contains("://") && format!("http://{place}").parse::<Uri>().is_ok() {
+        true => format!("write `http://{place}`"),
+        false => FORM.to_owned(),
+    }
+}
