@@ -2,14 +2,13 @@
 
 mod include;
 mod report;
-mod variable;
-mod yaml;
 
 use std::path::{Path, PathBuf};
 
 use crocodile_pear::{
     problem::{Problems, Span},
     spec::{Located, Node},
+    yaml,
 };
 
 pub use report::{Colour, Format, report};
@@ -90,7 +89,7 @@ mod tests {
         spec::{Decode, Entries, Expression, Located, Node},
     };
 
-    use super::{Colour, Format, Source, Sources, load, report, yaml};
+    use super::{Colour, Format, Source, Sources, load, report};
 
     spec! {
         /// A pipeline's worth of fields.
@@ -107,9 +106,9 @@ mod tests {
     /// Reads a text as pipelines by name, and reports what is wrong, with `wrong` taken for a fault of each expression.
     fn told(text: &str, wrong: &str) -> String {
         let mut problems = Problems::default();
-        let node = yaml::read(0, text, &|_| None, &mut problems);
+        let node = crocodile_pear::yaml::read(0, text, &|_| None, &mut problems);
         let read = node.and_then(|node| Entries::<Pipeline>::decode(&node, &mut problems));
-        for Expression(text) in read.iter().flatten().filter_map(|(_, (_, pipeline))| pipeline.transform.as_ref()) {
+        for Expression(text, _) in read.iter().flatten().filter_map(|(_, (_, pipeline))| pipeline.transform.as_ref()) {
             let offset = text.value.find(wrong).expect("the wrong part");
             problems.error::<()>(text.at(offset, wrong.len()), "jq: unexpected token", "");
         }

@@ -1,18 +1,25 @@
-//! The library's example, over the example upstreams.
+//! The library's examples, over the example upstreams.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../crocodile-pear/examples/dashboard.rs"]
+mod dashboard;
+#[path = "../../crocodile-pear/examples/inbox.rs"]
+mod inbox;
 #[path = "../../crocodile-pear/examples/weather.rs"]
 mod weather;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crocodile_pear::Client;
 use crocodile_pear_gateway::demo::{self, Demo};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 async fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -46,4 +53,83 @@ async fn several_cities_are_one_answer() {
 async fn a_city_cannot_add_to_the_call() {
     let list = temperatures("Lund,SE%26latency=soon").await;
     assert_eq!(list, [json!({"cod": "404", "message": "city not found"})]);
+}
+
+/// Hands every connection on to `to`, and counts the requests that pass.
+async fn count(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
+    let (listener, address) = listen().await;
+    let counted = Arc::new(AtomicUsize::new(0));
+    let counter = counted.clone();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let counter = counter.clone();
+            tokio::spawn(async move {
+                let (mut asks, mut answered) = client.into_split();
+                let (mut answers, mut server) = TcpStream::connect(to).await.unwrap().into_split();
+                tokio::spawn(async move { tokio::io::copy(&mut answers, &mut answered).await });
+                let mut piece = vec![0; 16 << 10];
+                while let Ok(length @ 1..) = asks.read(&mut piece).await {
+                    counter.fetch_add(memchr::memmem::find_iter(&piece[..length], b"GET /").count(), Ordering::Relaxed);
+                    server.write_all(&piece[..length]).await.unwrap();
+                }
+            });
+        }
+    });
+    (address, counted)
+}
+
+/// The inbox as a configuration has it.
+const INBOX: &str = r#"
+- request: streamflow /cases/inbox
+- each: .cases[]
+- follow: { link: .href, as: case }
+- follow: { link: '.case.resources[] | select(.rel == "general").href', as: general }
+- follow: { link: .general.priority.href, as: levels }
+- transform: '{id, text, due: .general.dueOn[:10], note: .general.note,
+               priority: (.general.priority.id as $p | [.levels.priorities[]? | select(.id == $p).text][0])}'
+- concatenate: { as: ndjson, body_only: true }
+"#;
+
+fn sorted(lines: &[u8]) -> Vec<&str> {
+    let mut lines: Vec<&str> = std::str::from_utf8(lines).unwrap().lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[tokio::test]
+async fn the_inbox_of_a_program_is_that_of_a_configuration() {
+    let (upstreams, api) = listen().await;
+    tokio::spawn(demo::upstreams(upstreams, Demo::default()));
+    let (counting, counted) = count(api).await;
+    let api = format!("http://{counting}/streamflow/api");
+
+    let mut program = Vec::new();
+    inbox::print(&api, &mut program).await.unwrap();
+    let by_program = counted.swap(0, Ordering::Relaxed);
+
+    let client = Client::new();
+    client.upstream("streamflow", &api).unwrap();
+    let prepared = client.read(INBOX).unwrap();
+    let request = http::Request::new(http_body_util::Empty::<bytes::Bytes>::new());
+    let configured = prepared.answer(request, &[]).await.into_body().collect().await.unwrap().to_bytes();
+
+    assert_eq!((by_program, counted.load(Ordering::Relaxed)), (314, 314));
+    assert_eq!(sorted(&program).len(), 156);
+    assert_eq!(sorted(&program), sorted(&configured));
+}
+
+#[tokio::test]
+async fn a_pipeline_that_is_read_serves_behind_any_server() {
+    let (upstreams, api) = listen().await;
+    let (front, address) = listen().await;
+    tokio::spawn(demo::upstreams(upstreams, Demo::default()));
+    let prepared = Arc::new(dashboard::dashboard(&format!("http://{api}")).unwrap());
+    tokio::spawn(dashboard::serve(front, prepared));
+    let get = async |user: &str| {
+        let answer = Client::new().request([format!("http://{address}/{user}")]).into_response().await;
+        let status = answer.status().as_u16();
+        (status, serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap())
+    };
+    assert_eq!(get("7").await, (200, json!({"name": "Joe Lund", "temperature": 279.32, "news": []})));
+    assert_eq!(get("7000").await.0, 404);
 }

@@ -6,6 +6,7 @@
 //! Source becomes tokens (`lex`), a term (`parse`), code with its names resolved (`resolve`), and that is run (`run`).
 
 mod budget;
+mod closure;
 mod code;
 mod compile;
 mod data;
@@ -24,13 +25,16 @@ mod taken;
 mod term;
 pub mod value;
 
+use std::sync::Arc;
+
 use crate::error::{Error, Kind};
-use code::{Function, Node};
+use code::{Code, Function, Node};
 use fault::Stop;
 use item::Item;
 use native::Native;
 use run::{Current, Machine};
 
+pub use closure::Closure;
 pub use data::Data;
 pub(crate) use habit::assignment;
 pub use value::{Value, as_str, kind, list, null, object, string};
@@ -41,16 +45,19 @@ const OUTPUTS: usize = 1_000_000;
 /// What an error quotes of the expression's own message.
 const QUOTE: usize = 300;
 
-/// An expression, compiled once.
+/// An expression, compiled once. Cheap to clone.
+#[derive(Clone)]
 pub struct Filter {
-    program: Box<Program>,
-    native: Option<Native>,
+    program: Arc<Program>,
+    native: Option<Arc<Native>>,
     uses: Vec<String>,
     reads_item: bool,
     /// The keys of the item that it takes, if these are all.
     takes: Option<Box<[String]>>,
     /// Units of work for one evaluation.
     work: u64,
+    /// What runs in its place.
+    closure: Option<Closure>,
 }
 
 /// What runs: a step, and the definitions that it calls.
@@ -87,6 +94,29 @@ impl Filter {
         habit::hidden(source).map_or(Ok(filter), |fault| Err(vec![fault]))
     }
 
+    /// A closure of a Rust program in the place of an expression.
+    pub fn of_closure(closure: Closure) -> Self {
+        let main = Node { code: Code::Id, single: true };
+        Filter {
+            program: Arc::new(Program { main, functions: Vec::new() }),
+            native: None,
+            uses: Vec::new(),
+            reads_item: true,
+            takes: None,
+            work: budget::WORK,
+            closure: Some(closure),
+        }
+    }
+
+    /// The same over named results, for a closure that is given one object of them instead of the item.
+    #[must_use]
+    pub fn over(self, names: &[String]) -> Self {
+        if self.closure.as_ref().is_none_or(|closure| !closure.takes_names()) || names.is_empty() {
+            return self;
+        }
+        Filter { uses: names.to_vec(), reads_item: false, ..self }
+    }
+
     /// The variables that the expression uses, without `$`.
     pub fn uses(&self) -> &[String] {
         &self.uses
@@ -112,6 +142,9 @@ impl Filter {
     /// # Errors
     /// As `run`.
     pub fn apply(&self, input: Data, lookup: &mut dyn FnMut(&str) -> Data) -> Result<Vec<Data>, Error> {
+        if let Some(closure) = &self.closure {
+            return closure.run(input, &self.uses, lookup);
+        }
         if let Some(made) = self.pick(&input, lookup) {
             return Ok(vec![made]);
         }
@@ -130,6 +163,10 @@ impl Filter {
     /// # Errors
     /// `Kind::Expression` when the expression fails or exceeds its budget.
     pub fn run(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Vec<Value>, Error> {
+        if let Some(closure) = &self.closure {
+            let outputs = closure.run(input.into(), &self.uses, &mut |name| lookup(name).into())?;
+            return Ok(outputs.into_iter().map(Data::into_value).collect());
+        }
         self.evaluate(input, lookup, self.work)
     }
 

@@ -26,5 +26,8 @@ pub mod timeline;
 pub mod trace;
 pub mod upstream;
 pub mod via;
+pub mod yaml;
 
-pub use client::{Client, MAX_BODY, Parts, Pipeline, Request, Whole};
+pub use client::{
+    Client, Code, Faults, IntoExpression, IntoItems, Jq, MAX_BODY, Parts, Pipeline, Prepared, Request, Whole, jq,
+};

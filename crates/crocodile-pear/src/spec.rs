@@ -28,7 +28,7 @@ use record::beside;
 pub use record::{Field, Fields, Group, Property, only};
 #[doc(hidden)]
 pub use record::{absent, object, plain, unquoted};
-pub use scalar::Expression;
+pub use scalar::{Expression, Ready};
 pub use schema::{Definitions, schema};
 pub use secret::Secret;
 #[doc(hidden)]

@@ -242,16 +242,12 @@ impl Compile<'_> {
     /// Compiles an expression.
     pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
         let written = &expression.0;
+        if let Some(brought) = expression.1.as_ref().and_then(|ready| ready.downcast_ref::<Filter>()) {
+            return self.brought(brought.clone(), written);
+        }
         let names: Vec<&str> = VARIABLES.iter().copied().chain(self.names.iter().map(String::as_str)).collect();
         match Filter::compile(&written.value, &names) {
-            Ok(filter) => {
-                self.used.extend(filter.uses().iter().cloned());
-                self.unused.retain(|(key, _)| !filter.may_take(key));
-                self.reads_body |= filter.uses().iter().any(|name| name == "body");
-                self.check_item(written, &filter);
-                self.check_answers(written, &filter)?;
-                Some(filter)
-            }
+            Ok(filter) => self.note_filter(filter, written),
             Err(faults) => {
                 for fault in faults {
                     let place = written.at(fault.offset, fault.length);
@@ -269,6 +265,26 @@ impl Compile<'_> {
                 None
             }
         }
+    }
+
+    fn note_filter(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
+        self.used.extend(filter.uses().iter().cloned());
+        self.unused.retain(|(key, _)| !filter.may_take(key));
+        self.reads_body |= filter.uses().iter().any(|name| name == "body");
+        self.check_item(written, &filter);
+        self.check_answers(written, &filter)?;
+        Some(filter)
+    }
+
+    /// What a Rust program compiled before it knew where it would stand.
+    fn brought(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
+        let filter = filter.over(&self.answers);
+        let known = |name: &&String| VARIABLES.contains(&name.as_str()) || self.names.contains(name);
+        if let Some(unknown) = filter.uses().iter().find(|name| !known(name)) {
+            let message = format!("no variable is named `${unknown}` here");
+            return self.problems.error(written.span, message, "");
+        }
+        self.note_filter(filter, written)
     }
 
     /// Notes, once for a step, that `.` is nothing yet.

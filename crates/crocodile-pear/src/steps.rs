@@ -1,5 +1,7 @@
 //! The steps: one file each, and one line here.
 
+pub mod own;
+
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Node, OneKey, one_key};
 use crate::step::{Compile, Spec, Step};
@@ -14,7 +16,15 @@ macro_rules! steps {
         #[allow(clippy::large_enum_variant, reason = "there are as many as steps are written, at start")]
         pub enum Written {
             $(#[doc = concat!("`", stringify!($name), "`")] $spec($name::$spec),)*
+            /// One that a Rust program brings.
+            Own(own::Own),
         }
+
+        $(impl From<$name::$spec> for Written {
+            fn from(spec: $name::$spec) -> Self {
+                Written::$spec(spec)
+            }
+        })*
 
         /// The names of all steps.
         pub const NAMES: &[&str] = &[$(stringify!($name)),*];
@@ -35,10 +45,17 @@ macro_rules! steps {
             pub fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
                 match self {
                     $(Written::$spec(spec) => spec.compile(cx),)*
+                    Written::Own(own) => own.compile(cx),
                 }
             }
         }
     };
+}
+
+impl From<own::Own> for Written {
+    fn from(own: own::Own) -> Self {
+        Written::Own(own)
+    }
 }
 
 steps! {

@@ -11,6 +11,7 @@ const LIBRARY: &[&str] = &[
     "error",
     "problem",
     "spec",
+    "yaml",
     "socket",
     "timeline",
     "trace",

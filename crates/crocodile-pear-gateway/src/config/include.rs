@@ -10,9 +10,10 @@ use std::{
 use crocodile_pear::{
     problem::{Problems, Span},
     spec::{Decode, Located, Node, NodeKind},
+    yaml,
 };
 
-use super::{Sources, variable::Environment, yaml};
+use super::Sources;
 
 /// The key that names the files to add.
 const INCLUDE: &str = "include";
@@ -27,7 +28,7 @@ const MOST_FILES: usize = 256;
 const LONGEST: u64 = 16 << 20;
 
 /// Reads a file and all that it includes.
-pub fn load(path: &Path, environment: &Environment<'_>) -> (Option<Node>, Sources, Problems) {
+pub fn load(path: &Path, environment: &yaml::Environment<'_>) -> (Option<Node>, Sources, Problems) {
     let mut loader = Loader {
         environment,
         sources: Sources::default(),
@@ -42,7 +43,7 @@ pub fn load(path: &Path, environment: &Environment<'_>) -> (Option<Node>, Source
 }
 
 struct Loader<'a> {
-    environment: &'a Environment<'a>,
+    environment: &'a yaml::Environment<'a>,
     sources: Sources,
     problems: Problems,
     loaded: HashSet<PathBuf>,

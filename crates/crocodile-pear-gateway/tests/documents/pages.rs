@@ -153,8 +153,13 @@ fn reader_s(line: &str) -> Result<(), String> {
 }
 
 /// Files that the tests compile; a `rust` block is a part of one of them.
-const COMPILED: [&str; 3] =
-    ["crates/crocodile-pear/examples/weather.rs", "docs/steps/first.rs", "docs/layers/maintenance.rs"];
+const COMPILED: [&str; 5] = [
+    "crates/crocodile-pear/examples/weather.rs",
+    "crates/crocodile-pear/examples/inbox.rs",
+    "crates/crocodile-pear/examples/dashboard.rs",
+    "docs/steps/first.rs",
+    "docs/layers/maintenance.rs",
+];
 
 fn compiled(text: &str) -> Result<(), String> {
     let whole = |file: &&str| fs::read_to_string(root().join(file)).unwrap().contains(text);

@@ -1,5 +1,6 @@
 //! From source to a filter, or to every fault of it.
 
+use std::sync::Arc;
 use std::thread;
 
 use super::lex::fault;
@@ -46,12 +47,13 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     }
     let functions = resolver.functions();
     Ok(Filter {
-        program: Box::new(Program { main, functions }),
-        native: Native::of(&term),
+        program: Arc::new(Program { main, functions }),
+        native: Native::of(&term).map(Arc::new),
         uses: resolver.uses,
         reads_item: term::reads(&term),
         takes: taken::keys(&term),
         work: budget::WORK,
+        closure: None,
     })
 }
 

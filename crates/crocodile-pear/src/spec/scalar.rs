@@ -1,6 +1,8 @@
 //! Bools, numbers, texts and expressions.
 
+use std::any::Any;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -121,12 +123,24 @@ const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML r
 
 /// A jq expression, as written.
 #[derive(Clone, Debug)]
-pub struct Expression(pub Located<String>);
+pub struct Expression(
+    pub Located<String>,
+    /// What stands for it already, where a Rust program brings it: a compiled expression, or a closure.
+    pub Option<Ready>,
+);
+
+/// Something that only those know who run expressions.
+pub type Ready = Arc<dyn Any + Send + Sync>;
 
 impl Expression {
+    /// The expression that a text is, as it stands.
+    pub fn plain(text: Located<String>) -> Self {
+        Self(text, None)
+    }
+
     /// The expression that a text is; a variable's value in it stays a value.
     pub fn of(text: Located<String>, problems: &mut Problems) -> Option<Self> {
-        insert::guard(text, problems).map(Self)
+        insert::guard(text, problems).map(Self::plain)
     }
 }
 

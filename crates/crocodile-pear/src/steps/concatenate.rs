@@ -90,6 +90,12 @@ choice! {
     }
 }
 
+impl Default for Concatenate {
+    fn default() -> Self {
+        crate::spec::defaults()
+    }
+}
+
 impl Spec for Concatenate {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         cx.shape = Shape::One;

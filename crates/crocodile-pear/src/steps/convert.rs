@@ -17,12 +17,13 @@ use crate::flow::{Answer, Body, Flow, Outcome, of_whole, undescribe};
 use crate::format;
 use crate::format::list::{List, Next, Opened, open};
 use crate::offload;
-use crate::problem::Problems;
+use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Located, Node, Size};
 use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
-use form::{Form, Writer};
+pub use form::Form;
+use form::Writer;
 
 /// What is sent at a time where much is at hand.
 const PIECE: usize = 32 << 10;
@@ -49,6 +50,12 @@ spec! {
 }
 
 impl Convert {
+    /// Converts every answer to this format.
+    pub fn to(form: Form) -> Self {
+        let to = Forms(Located::new(vec![form], Span::default()));
+        Convert(ConvertSpec { to, columns: Vec::new(), max_body: MAX_BODY })
+    }
+
     /// Whether its answers are server-sent events, whatever the client accepts.
     pub(crate) fn gives_events(&self) -> bool {
         matches!(self.0.to.0.value.as_slice(), [Form::Sse])

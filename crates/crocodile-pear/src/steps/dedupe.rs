@@ -29,7 +29,7 @@ spec! {
         /// Which item is kept.
         pub keep: Keep = Keep::Arrival,
         /// The most different keys, of at most 1 KiB each. An item with one more key fails.
-        pub limit: usize = 10_000,
+        pub limit: usize = KEYS,
         /// The most bytes of an item's body.
         pub max_body: Size = MAX_BODY,
     }
@@ -47,11 +47,21 @@ choice! {
     }
 }
 
+/// Different keys, unless it is set.
+const KEYS: usize = 10_000;
+
 /// Bytes of a key: an identity is shorter.
 const KEY: usize = 1 << 10;
 
 fn short(text: Located<String>, problems: &mut Problems) -> Option<Dedupe> {
     only([("by", text)], problems)
+}
+
+impl Dedupe {
+    /// One item for each key that this expression gives.
+    pub fn of(by: Expression) -> Self {
+        Dedupe { by, keep: Keep::Arrival, limit: KEYS, max_body: MAX_BODY }
+    }
 }
 
 impl Spec for Dedupe {

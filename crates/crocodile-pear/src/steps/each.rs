@@ -94,6 +94,13 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Each> {
     only([("in", text)], problems)
 }
 
+impl Each {
+    /// Items by this expression.
+    pub fn of(items: Expression) -> Self {
+        Each { items, limit: None, concurrency: AT_ONCE, max_body: MAX_BODY }
+    }
+}
+
 impl Spec for Each {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let written = &self.items.0;

@@ -112,13 +112,21 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Follow> {
 }
 
 impl Follow {
+    /// Follows the links that this expression gives; what they lead to takes the item's place.
+    pub fn of(link: Expression) -> Self {
+        let follow: Option<Follow> = short(link.0.clone(), &mut Problems::default());
+        Follow { link: Some(link), ..follow.expect("any text is a link") }
+    }
+
     /// The links as they are written: the expression, or the relation in a header field.
     fn links(&self, cx: &mut Compile<'_>) -> Option<(Written, Located<String>)> {
         let written: Vec<(Written, &Located<String>)> = [
-            self.link.as_ref().map(|link| (Written::Jq(link.0.clone()), &link.0)),
-            self.next.as_ref().map(|next| (Written::Jq(next.0.clone()), &next.0)),
-            self.hal.as_ref().map(|relation| (Written::Jq(self.recipe(relation, HAL)), relation)),
-            self.json_api.as_ref().map(|relation| (Written::Jq(self.recipe(relation, JSON_API)), relation)),
+            self.link.as_ref().map(|link| (Written::Jq(link.clone()), &link.0)),
+            self.next.as_ref().map(|next| (Written::Jq(next.clone()), &next.0)),
+            self.hal.as_ref().map(|relation| (Written::Jq(Expression::plain(self.recipe(relation, HAL))), relation)),
+            self.json_api
+                .as_ref()
+                .map(|relation| (Written::Jq(Expression::plain(self.recipe(relation, JSON_API))), relation)),
             self.link_header.as_ref().map(|relation| (Written::Header(relation.value.as_str().into()), relation)),
         ]
         .into_iter()
@@ -151,7 +159,7 @@ const JSON_API: &str = "first((.links[REL]?, .relationships[REL]?.links.related?
     | if type == \"object\" then .href else . end | select(. != null)) // null";
 
 enum Written {
-    Jq(Located<String>),
+    Jq(Expression),
     Header(Arc<str>),
 }
 
@@ -166,7 +174,7 @@ impl Spec for Follow {
         let otherwise = cx.literal(self.otherwise.as_ref());
         let rules = self.on_status.take().map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let (links, text) = match links? {
-            (Written::Jq(written), text) => (Links::Jq(cx.filter(&Expression(written))?), text),
+            (Written::Jq(written), text) => (Links::Jq(cx.filter(&written)?), text),
             (Written::Header(relation), text) => (Links::Header(relation), text),
         };
         let when = when.map_or(Some(None), |filter| filter.map(Some))?;
@@ -211,7 +219,7 @@ impl Follow {
     fn part(&self, links: Option<&(Written, Located<String>)>, cx: &mut Compile<'_>) -> Option<String> {
         let Some(base) = &self.base else {
             let written = links.map(|(links, _)| match links {
-                Written::Jq(written) => part(written.as_str()),
+                Written::Jq(written) => part(written.0.as_str()),
                 Written::Header(_) => "",
             });
             return Some(written.unwrap_or_default().to_owned());

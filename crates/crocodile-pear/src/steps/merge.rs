@@ -38,6 +38,13 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Merge> {
     only([("jq", text)], problems)
 }
 
+impl Merge {
+    /// The value that this expression makes of all answers.
+    pub fn of(jq: Expression) -> Self {
+        Merge { jq, max_body: MAX_BODY }
+    }
+}
+
 impl Spec for Merge {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let named = std::mem::take(&mut cx.pending);

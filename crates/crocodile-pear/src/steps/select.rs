@@ -105,7 +105,7 @@ impl Spec for Select {
         if !sound {
             return None;
         }
-        let written = |source| Expression(Located::new(source, self.0.span));
+        let written = |source| Expression::plain(Located::new(source, self.0.span));
         let one = source(&self.0.value, "");
         let each = cx.apart(|cx| cx.filter(&written(format!("map({one})"))))?;
         let one = cx.filter(&written(one))?;

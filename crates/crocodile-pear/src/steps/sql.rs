@@ -12,10 +12,11 @@ use crate::format;
 use crate::jq::value;
 use crate::jq::{self, Data, Filter};
 use crate::offload::{self, Work};
+use crate::problem::{Problems, Span};
 use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Expression, Literal, Located, Size, Timeout, suggest};
+use crate::spec::{Expression, Literal, Located, Size, Timeout, only, suggest};
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds};
 
 spec! {
@@ -64,6 +65,15 @@ spec! {
         pub values: Vec<Expression> = Vec::new(),
         /// Whether one row is wanted.
         pub one: bool = false,
+    }
+}
+
+impl Sql {
+    /// Runs this statement in the database of this name.
+    pub fn of(database: &str, query: &str) -> Self {
+        let text = |text: &str| Located::new(text.to_owned(), Span::default());
+        let sql = only([("to", text(database)), ("query", text(query))], &mut Problems::default());
+        sql.expect("any text is a name or a statement")
     }
 }
 

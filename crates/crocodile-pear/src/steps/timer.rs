@@ -9,7 +9,7 @@ use http_body::Frame;
 
 use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Outcome, Pulled};
-use crate::problem::Problems;
+use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec::{Decode, Definitions, Json, Located, Node};
 use crate::step::{Compile, Spec, Step};
@@ -18,6 +18,13 @@ use crate::timeline::Message;
 /// A timer, by its label.
 #[derive(Clone, Debug)]
 pub struct Timer(Located<String>);
+
+impl Timer {
+    /// A timer with this label.
+    pub fn new(label: &str) -> Self {
+        Timer(Located::new(label.to_owned(), Span::default()))
+    }
+}
 
 impl Decode for Timer {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {

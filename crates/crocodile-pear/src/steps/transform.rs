@@ -30,6 +30,13 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Transform> {
     only([("jq", text)], problems)
 }
 
+impl Transform {
+    /// The body that this expression makes of each item.
+    pub fn of(jq: Expression) -> Self {
+        Transform { jq, max_body: MAX_BODY }
+    }
+}
+
 impl Spec for Transform {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let filter = cx.filter(&self.jq)?;

@@ -58,7 +58,7 @@ const RESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'[').remove(b']');
 
 fn plain(source: &str) -> Expression {
-    Expression(Located::new(source.to_owned(), Span::default()))
+    Expression::plain(Located::new(source.to_owned(), Span::default()))
 }
 
 /// Calls for values, ready: each alone, or in batches.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::{problem::Span, spec::Run};
+use crate::{problem::Span, spec::Run};
 use saphyr_parser::ScalarStyle;
 
 /// A place in a file: characters before it, line from 1, column from 0.

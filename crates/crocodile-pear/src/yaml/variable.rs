@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use crocodile_pear::{
+use crate::{
     problem::{Problems, Span},
     spec::{Located, Run},
 };
@@ -177,7 +177,7 @@ impl Filled<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::{
+    use crate::{
         problem::{Problems, Span},
         spec::Located,
     };

@@ -2,17 +2,18 @@
 
 mod align;
 mod cause;
+mod variable;
 mod words;
 
 use std::{collections::HashMap, mem};
 
-use crocodile_pear::{
+use crate::{
     problem::{Problems, Span},
     spec::{Located, Node, NodeKind, Runs},
 };
 use saphyr_parser::{Event, Parser, ScalarStyle, Span as Range, Tag};
 
-use super::variable::{self, Environment};
+pub use variable::Environment;
 
 /// How deep maps and lists may lie in each other. What is read is walked recursively, and nobody writes deeper.
 const DEEPEST: usize = 64;
@@ -300,7 +301,7 @@ fn weigh(node: &Node) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::{
+    use crate::{
         problem::Problems,
         spec::{Located, Node, NodeKind},
     };
@@ -311,7 +312,7 @@ mod tests {
         let mut problems = Problems::default();
         let environment = |name: &str| (name == "PORT").then(|| "8080".to_owned());
         let node = read(0, text, &environment, &mut problems);
-        let told = |problem: crocodile_pear::problem::Problem| {
+        let told = |problem: crate::problem::Problem| {
             format!("{}:{}+{} {}", problem.span.line, problem.span.column, problem.span.length, problem.message)
         };
         (node, problems.into_sorted().into_iter().map(told).collect())

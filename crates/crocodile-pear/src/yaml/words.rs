@@ -1,6 +1,6 @@
 //! The reader's faults in plain words.
 
-use crocodile_pear::problem::{Problems, Span};
+use crate::problem::{Problems, Span};
 use saphyr_parser::{Marker, ScanError};
 
 use super::cause::{self, Cause};

@@ -1,6 +1,6 @@
 //! Why a file is no YAML: the mistakes that people make, told apart by the text around the place where the parser stopped.
 
-use crocodile_pear::problem::Span;
+use crate::problem::Span;
 use saphyr_parser::ScanError;
 
 /// What was probably meant to be otherwise.

@@ -1,0 +1,122 @@
+//! What a Rust program writes where a configuration has an expression: a closure, or jq.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Kind};
+use crate::jq::{Closure, Fault, Filter};
+use crate::problem::Span;
+use crate::spec::{Expression, Located};
+
+/// An expression in jq, compiled once: keep it and clone it where a pipeline is put together for each request.
+///
+/// ```
+/// let open = crocodile_pear::jq(".cases[] | select(.open)")?;
+/// assert!(crocodile_pear::jq(".cases[").is_err());
+/// # Ok::<(), crocodile_pear::error::Error>(())
+/// ```
+///
+/// # Errors
+/// `Expression`, with everything that is wrong in it.
+pub fn jq(source: &str) -> Result<Expression, Error> {
+    let filter = Filter::compile(source, &variables(source)).map_err(|faults| unfit(&faults))?;
+    Ok(Expression(written(source), Some(Arc::new(filter))))
+}
+
+/// Every name behind a `$`: which of them are known is seen where the expression is used.
+fn variables(source: &str) -> Vec<&str> {
+    let word = |rest: &'_ str| rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let names = source.match_indices('$').map(|(at, _)| {
+        let rest = &source[at + 1..];
+        &rest[..word(rest)]
+    });
+    let mut names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "__loc__" && *name != "ENV").collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn unfit(faults: &[Fault]) -> Error {
+    let told = |fault: &Fault| match fault.remedy.as_str() {
+        "" => fault.message.clone(),
+        remedy => format!("{}: {remedy}", fault.message),
+    };
+    Error::new(Kind::Expression, faults.iter().map(told).collect::<Vec<_>>().join("; "))
+}
+
+fn written(text: &str) -> Located<String> {
+    Located::new(text.to_owned(), Span::default())
+}
+
+/// What stands in problems and plans for a closure.
+const CLOSURE: &str = "a closure";
+
+/// A closure or [`jq`], where one value is made of an item. A closure `Fn(In) -> Out` is given the item's JSON as any
+/// type that serde can read, and gives any type that serde can write.
+pub trait IntoExpression<Kind> {
+    /// The expression.
+    fn into_expression(self) -> Expression;
+}
+
+/// A closure or [`jq`], where several values are made of an item: a closure gives them as a list or another iterator.
+pub trait IntoItems<Kind> {
+    /// The expression.
+    fn into_items(self) -> Expression;
+}
+
+/// Marks what is an expression already.
+pub struct Jq(());
+
+/// Marks a closure from `In` to `Out`.
+pub struct Code<In, Out>(PhantomData<fn(In) -> Out>);
+
+impl IntoExpression<Jq> for Expression {
+    fn into_expression(self) -> Expression {
+        self
+    }
+}
+
+impl IntoItems<Jq> for Expression {
+    fn into_items(self) -> Expression {
+        self
+    }
+}
+
+impl<F, In, Out> IntoExpression<Code<In, Out>> for F
+where
+    F: Fn(In) -> Out + Send + Sync + 'static,
+    In: DeserializeOwned,
+    Out: Serialize,
+{
+    fn into_expression(self) -> Expression {
+        of(Closure::new(move |item| Ok(vec![write(&self(read(item)?))?])).taking_names())
+    }
+}
+
+impl<F, In, Out> IntoItems<Code<In, Out>> for F
+where
+    F: Fn(In) -> Out + Send + Sync + 'static,
+    In: DeserializeOwned,
+    Out: IntoIterator,
+    Out::Item: Serialize,
+{
+    fn into_items(self) -> Expression {
+        of(Closure::new(move |item| self(read(item)?).into_iter().map(|output| write(&output)).collect()))
+    }
+}
+
+fn of(closure: Closure) -> Expression {
+    Expression(written(CLOSURE), Some(Arc::new(Filter::of_closure(closure))))
+}
+
+/// An item as the type that a closure takes.
+pub(super) fn read<In: DeserializeOwned>(item: &[u8]) -> Result<In, String> {
+    serde_json::from_slice(item).map_err(|error| format!("the item is not what the closure takes: {error}"))
+}
+
+fn write<Out: Serialize>(output: &Out) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(output).map_err(|error| format!("what the closure gives cannot be JSON: {error}"))
+}

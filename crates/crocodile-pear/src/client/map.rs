@@ -1,0 +1,44 @@
+//! Whole answers changed by a closure.
+
+use std::sync::Arc;
+
+use super::whole::Whole;
+use crate::error::Error;
+use crate::flow::{Answer, Body, Flow, Outcome};
+use crate::scope::Scope;
+use crate::step::{MAX_BODY, Step};
+use crate::steps::own::Own;
+
+/// From an answer to another one, or to a failure.
+pub type Transform = dyn Fn(Whole) -> Result<Whole, Error> + Send + Sync;
+
+/// A step that maps status, headers and body.
+pub fn whole(transform: Arc<Transform>) -> Own {
+    Own::new(move |cx| {
+        cx.explain("a closure over each answer", Some("an item's body is read whole"), 0);
+        Box::new(Mapping(transform.clone()))
+    })
+}
+
+struct Mapping(Arc<Transform>);
+
+impl Step for Mapping {
+    fn run(&self, flow: Flow, _: &Arc<Scope>) -> Flow {
+        let transform = self.0.clone();
+        flow.map(move |producer| {
+            let transform = transform.clone();
+            producer.then(async move |outcome| apply(outcome?, transform).await)
+        })
+    }
+}
+
+async fn apply(outcome: Result<Answer, Error>, transform: Arc<Transform>) -> Outcome {
+    let transformed = async {
+        let answer = outcome?;
+        let (status, headers) = (answer.status, answer.headers.clone());
+        let (names, upstream) = (answer.names, answer.upstream);
+        let whole = transform(Whole { status, headers, body: answer.body.collect(MAX_BODY.bytes()).await? })?;
+        Ok(Answer { names, upstream, ..Answer::new(whole.status, whole.headers, Body::Bytes(whole.body)) })
+    };
+    Some(transformed.await)
+}
