@@ -17,6 +17,8 @@ mod rows;
 #[allow(dead_code, reason = "the events use the rest")]
 #[path = "events/scene.rs"]
 mod scene;
+#[path = "databases/shared.rs"]
+mod shared;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "stage/stage.rs"]
 mod stage;

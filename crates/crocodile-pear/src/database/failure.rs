@@ -50,6 +50,11 @@ pub(super) fn slow() -> Error {
     Error::new(Kind::Timeout, "the database took too long")
 }
 
+/// Those before it on a shared connection take too long: it is run elsewhere.
+pub(super) fn stuck() -> Error {
+    Error::new(Kind::Timeout, "other statements before it took too long")
+}
+
 /// The server sent what nobody can read.
 pub(super) fn garbled() -> Error {
     Error::new(Kind::Malformed, "the database sent a value that cannot be read")
@@ -63,6 +68,11 @@ impl Failure {
     /// It would fail once more.
     pub(super) fn lasting(error: Error) -> Self {
         Failure { error, again: Again::Never, broken: false }
+    }
+
+    /// It has changed nothing, and may succeed elsewhere.
+    pub(super) fn again(error: Error) -> Self {
+        Failure { error, again: Again::Always, broken: false }
     }
 
     /// What an error of the client library means. What is the operator's to mend is logged.
@@ -84,7 +94,7 @@ impl Failure {
 
     fn of_code(code: &SqlState) -> Self {
         let lasting = Failure::lasting;
-        let again = |error| Failure { error, again: Again::Always, broken: false };
+        let again = Failure::again;
         let broken = |again| {
             let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
             Failure { error, again, broken: true }

@@ -2,6 +2,7 @@
 //! next. A connection lives on the core that opened it; another core uses it when it has none of its own and may open none.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub(super) struct Pool {
     pub(super) shown: Arc<str>,
     bounds: Bounds,
     state: Mutex<State>,
+    /// How many wait, and how many of these cannot share a connection: read without the lock.
+    waiting: AtomicUsize,
+    waiting_alone: AtomicUsize,
     logged: LogLimiter,
 }
 
@@ -51,7 +55,7 @@ pub(super) struct Pool {
 struct State {
     /// Those that nobody uses, by the core that opened them; the last used is used next.
     idle: [Vec<Link>; THREADS],
-    /// How many connections each core has opened.
+    /// How many connections each core has, with those that it opens.
     owned: [usize; THREADS],
     /// All of them.
     live: usize,
@@ -59,7 +63,9 @@ struct State {
     open: usize,
     /// Who waits, by the core.
     queues: [VecDeque<Waiter>; THREADS],
-    waiting: usize,
+    /// The cores of which somebody waits, and those with connections that nobody uses: a bit each.
+    queued: u64,
+    resting: u64,
     /// When a connection may be tried again.
     pause: Option<Instant>,
 }
@@ -70,20 +76,18 @@ struct Waiter {
 }
 
 /// A connection.
-pub(super) struct Link {
-    pub(super) client: Client,
+struct Link {
+    client: Client,
     core: usize,
     prepared: Vec<Option<Arc<Prepared>>>,
 }
 
 impl Link {
-    /// What it knows of a statement.
-    pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
+    fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
         self.prepared.get(query.index).cloned().flatten()
     }
 
-    /// Keeps what was prepared.
-    pub(super) fn keep(&mut self, query: &Query, prepared: Arc<Prepared>) {
+    fn keep(&mut self, query: &Query, prepared: Arc<Prepared>) {
         if self.prepared.len() <= query.index {
             self.prepared.resize(query.index + 1, None);
         }
@@ -97,6 +101,8 @@ pub(super) struct Lease {
     pool: Option<Arc<Pool>>,
     /// Nothing while it is still to be opened.
     link: Option<Link>,
+    /// The core that has opened it, or will.
+    core: usize,
 }
 
 impl Pool {
@@ -107,12 +113,22 @@ impl Pool {
             live: 0,
             open: 0,
             queues: [const { VecDeque::new() }; THREADS],
-            waiting: 0,
+            queued: 0,
+            resting: 0,
             pause: None,
         };
         let shown = address.to_string();
         let shown = shown.strip_prefix("postgres://").unwrap_or(&shown).into();
-        Pool { name, address, shown, bounds, state: Mutex::new(state), logged: LogLimiter::default() }
+        Pool {
+            name,
+            address,
+            shown,
+            bounds,
+            state: Mutex::new(state),
+            waiting: AtomicUsize::new(0),
+            waiting_alone: AtomicUsize::new(0),
+            logged: LogLimiter::default(),
+        }
     }
 
     /// A connection for one statement.
@@ -120,10 +136,45 @@ impl Pool {
     /// # Errors
     /// `Busy`, if none is free in time; `Unavailable`, if none can be opened.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Error> {
+        self.lease_for(Need::Alone).await
+    }
+
+    /// The same for a read that may also get a place beside others. Nobody gives up a shared connection for it, unless its statement is
+    /// not known there, or this core has less than its part.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) async fn lease_for_read(self: &Arc<Self>, known: bool) -> Result<Lease, Error> {
+        let shares = known && self.lock().has_part(threads::index(), self.bounds.most);
+        self.lease_for(if shares { Need::Read } else { Need::Alone }).await
+    }
+
+    /// A connection, if there is one without a wait.
+    ///
+    /// # Errors
+    /// `Unavailable`, if there is none at all and none can be opened.
+    pub(super) async fn spare(self: &Arc<Self>) -> Result<Option<Lease>, Error> {
+        match self.take(threads::index(), Patience::None)? {
+            Taken::Now(lease) if lease.link.is_some() => Ok(Some(lease)),
+            Taken::Now(right) => match Box::pin(self.open(right)).await {
+                Err(_) if self.lock().live > 0 => Ok(None),
+                opened => opened.map(Some),
+            },
+            Taken::Later(_) | Taken::Not => Ok(None),
+        }
+    }
+
+    /// Whether a statement waits that cannot share a connection.
+    pub(super) fn somebody_waits_alone(&self) -> bool {
+        self.waiting_alone.load(Relaxed) > 0
+    }
+
+    async fn lease_for(self: &Arc<Self>, need: Need) -> Result<Lease, Error> {
         loop {
-            let lease = match self.take(threads::index())? {
+            let lease = match self.take(threads::index(), Patience::Queue)? {
                 Taken::Now(lease) => lease,
-                Taken::Later(receiver) => Box::pin(self.wait(receiver)).await?,
+                Taken::Later(receiver) => self.moved(Box::pin(self.wait(receiver, need)).await?),
+                Taken::Not => return Err(busy()),
             };
             if lease.link.is_some() {
                 return Ok(lease);
@@ -137,8 +188,22 @@ impl Pool {
         }
     }
 
-    async fn wait(&self, receiver: oneshot::Receiver<Lease>) -> Result<Lease, Error> {
-        let _waiting = Waiting(self);
+    /// What another core gave is opened anew here, if this core has too few.
+    fn moved(&self, mut lease: Lease) -> Lease {
+        let core = threads::index();
+        let Some(link) = lease.link.take_if(|link| link.core != core) else { return lease };
+        let mut state = self.lock();
+        if state.is_needed(core, &link) {
+            state.move_to(core, &link);
+            lease.core = core;
+        } else {
+            lease.link = Some(link);
+        }
+        lease
+    }
+
+    async fn wait(&self, receiver: oneshot::Receiver<Lease>, need: Need) -> Result<Lease, Error> {
+        let _waiting = Waiting::begin(self, need);
         match tokio::time::timeout(self.bounds.wait, receiver).await {
             Ok(Ok(lease)) => Ok(lease),
             Ok(Err(_)) => Err(away()),
@@ -146,37 +211,37 @@ impl Pool {
         }
     }
 
-    fn take(self: &Arc<Self>, core: usize) -> Result<Taken, Error> {
+    fn take(self: &Arc<Self>, core: usize, patience: Patience) -> Result<Taken, Error> {
         let mut dead = Vec::new();
         let mut state = self.lock();
         let taken = loop {
             match state.find(core, self.bounds.most) {
                 Found::Link(link) if link.client.is_closed() => {
-                    state.lose(link.core);
+                    state.live -= 1;
+                    state.owned[link.core] -= 1;
                     state.open -= 1;
                     dead.push(link);
                 }
-                Found::Link(link) if link.core != core && state.owned[link.core] > state.owned[core] + 1 => {
-                    // It is opened anew where it is needed.
-                    state.lose(link.core);
+                Found::Link(link) if state.is_needed(core, &link) => {
+                    state.move_to(core, &link);
                     dead.push(link);
-                    break Taken::Now(self.right());
+                    break Taken::Now(self.leased(core, None));
                 }
-                Found::Link(link) => break Taken::Now(Lease { pool: Some(self.clone()), link: Some(link) }),
+                Found::Link(link) => break Taken::Now(self.leased(link.core, Some(link))),
                 Found::Room if state.live == 0 && state.pauses() => return Err(away()),
+                Found::Room if patience == Patience::None && state.has_part(core, self.bounds.most) => {
+                    break Taken::Not;
+                }
                 Found::Room if !state.pauses() => {
                     state.open += 1;
-                    break Taken::Now(self.right());
+                    state.owned[core] += 1;
+                    break Taken::Now(self.leased(core, None));
                 }
-                _ if state.waiting >= self.bounds.waiting => return Err(busy()),
+                _ if patience == Patience::None => break Taken::Not,
+                _ if self.waiting.load(Relaxed) >= self.bounds.waiting => return Err(busy()),
                 _ => {
                     let (sender, receiver) = oneshot::channel();
-                    // Who waited in vain stands at the front.
-                    while state.queues[core].front().is_some_and(|waiter| waiter.sender.is_closed()) {
-                        state.queues[core].pop_front();
-                    }
-                    state.waiting += 1;
-                    state.queues[core].push_back(Waiter { since: Instant::now(), sender });
+                    state.enqueue(core, Waiter { since: Instant::now(), sender });
                     break Taken::Later(receiver);
                 }
             }
@@ -189,12 +254,11 @@ impl Pool {
     pub(super) fn counts(&self) -> (usize, usize, usize) {
         let state = self.lock();
         let idle: usize = state.idle.iter().map(Vec::len).sum();
-        (state.live.saturating_sub(idle), idle, state.waiting)
+        (state.live.saturating_sub(idle), idle, self.waiting.load(Relaxed))
     }
 
-    /// The right to open a connection.
-    fn right(self: &Arc<Self>) -> Lease {
-        Lease { pool: Some(self.clone()), link: None }
+    fn leased(self: &Arc<Self>, core: usize, link: Option<Link>) -> Lease {
+        Lease { pool: Some(self.clone()), link, core }
     }
 
     async fn open(self: &Arc<Self>, mut lease: Lease) -> Result<Lease, Error> {
@@ -205,13 +269,11 @@ impl Pool {
                     // Why it ended, the statements on it are told.
                     let _ = connection.await;
                 });
-                let core = threads::index();
                 let mut state = self.lock();
-                state.owned[core] += 1;
                 state.live += 1;
                 state.pause = None;
                 drop(state);
-                lease.link = Some(Link { client, core, prepared: Vec::new() });
+                lease.link = Some(Link { client, core: lease.core, prepared: Vec::new() });
                 return Ok(lease);
             }
             Ok(Err(error)) => told(&error),
@@ -222,6 +284,7 @@ impl Pool {
         // Nobody will give them one.
         if state.live == 0 {
             state.queues.iter_mut().for_each(VecDeque::clear);
+            state.queued = 0;
         }
         drop(state);
         if self.logged.allows() {
@@ -231,22 +294,30 @@ impl Pool {
     }
 
     /// Gives a connection, or the right to open one, to who waits for it; else it is kept.
-    fn give(self: &Arc<Self>, link: Option<Link>) {
-        let mut lease = Lease { pool: Some(self.clone()), link };
+    fn give(self: &Arc<Self>, link: Option<Link>, core: usize) {
+        let mut lease = self.leased(core, link);
         loop {
             let mut state = self.lock();
-            let core = lease.link.as_ref().map_or_else(threads::index, |link| link.core);
             // While no connection may be tried, the right to open one is of no use.
             let waiter = if lease.link.is_none() && state.pauses() { None } else { state.next(core) };
-            let Some(waiter) = waiter else {
+            let Some((at, waiter)) = waiter else {
                 match lease.link.take() {
-                    Some(link) => state.idle[link.core].push(link),
-                    None => state.open -= 1,
+                    Some(link) => state.rest(link),
+                    None => {
+                        state.owned[lease.core] -= 1;
+                        state.open -= 1;
+                    }
                 }
                 // There is nothing to give back any more.
                 lease.pool = None;
                 return;
             };
+            if lease.link.is_none() {
+                // Who has the right opens it.
+                state.owned[lease.core] -= 1;
+                state.owned[at] += 1;
+                lease.core = at;
+            }
             drop(state);
             match waiter.sender.send(lease) {
                 Ok(()) => return,
@@ -264,6 +335,21 @@ impl Pool {
 enum Taken {
     Now(Lease),
     Later(oneshot::Receiver<Lease>),
+    Not,
+}
+
+/// Whether a statement waits if no connection is free.
+#[derive(Clone, Copy, PartialEq)]
+enum Patience {
+    None,
+    Queue,
+}
+
+/// For what a connection is wanted.
+#[derive(Clone, Copy, PartialEq)]
+enum Need {
+    Alone,
+    Read,
 }
 
 enum Found {
@@ -275,20 +361,50 @@ enum Found {
 impl State {
     /// One of this core's own, room for another, or one of another core's.
     fn find(&mut self, core: usize, most: usize) -> Found {
-        if let Some(link) = self.idle[core].pop() {
+        if let Some(link) = self.wake(core) {
             return Found::Link(link);
         }
         if self.open < most {
             return Found::Room;
         }
-        let other = (0..THREADS).filter(|at| !self.idle[*at].is_empty()).max_by_key(|at| self.owned[*at]);
-        other.and_then(|at| self.idle[at].pop()).map_or(Found::Nothing, Found::Link)
+        let other = cores(self.resting).max_by_key(|at| self.owned[*at]);
+        other.and_then(|at| self.wake(at)).map_or(Found::Nothing, Found::Link)
     }
 
-    /// A connection is gone.
-    fn lose(&mut self, core: usize) {
-        self.owned[core] -= 1;
+    /// Keeps a connection that nobody uses.
+    fn rest(&mut self, link: Link) {
+        self.resting |= 1 << link.core;
+        self.idle[link.core].push(link);
+    }
+
+    fn wake(&mut self, core: usize) -> Option<Link> {
+        let link = self.idle[core].pop();
+        if self.idle[core].is_empty() {
+            self.resting &= !(1 << core);
+        }
+        link
+    }
+
+    fn enqueue(&mut self, core: usize, waiter: Waiter) {
+        self.forget_left(core);
+        let queue = &mut self.queues[core];
+        if queue.len() == queue.capacity() {
+            queue.retain(|waiter| !waiter.sender.is_closed());
+        }
+        queue.push_back(waiter);
+        self.queued |= 1 << core;
+    }
+
+    /// Whether a connection is to be opened anew on this core: it has fewer than the one that opened it.
+    fn is_needed(&self, core: usize, link: &Link) -> bool {
+        link.core != core && self.owned[link.core] > self.owned[core] + 1
+    }
+
+    /// Another core opens a connection instead of this one.
+    fn move_to(&mut self, core: usize, link: &Link) {
         self.live -= 1;
+        self.owned[link.core] -= 1;
+        self.owned[core] += 1;
     }
 
     /// Whether no connection may be tried yet.
@@ -296,13 +412,28 @@ impl State {
         self.pause.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Who is served next by a connection of this core: the first of its own, unless another has waited much longer.
-    fn next(&mut self, core: usize) -> Option<Waiter> {
-        if self.waiting == 0 {
-            return None;
+    /// Whether this core has its part of the connections, among the cores that have some.
+    fn has_part(&self, core: usize, most: usize) -> bool {
+        let others = self.owned.iter().enumerate().filter(|(at, owned)| *at != core && **owned > 0).count();
+        self.owned[core] >= most.div_ceil(others + 1)
+    }
+
+    /// Takes those from the front of a queue who waited in vain, or were served elsewhere.
+    fn forget_left(&mut self, core: usize) {
+        let queue = &mut self.queues[core];
+        while queue.front().is_some_and(|waiter| waiter.sender.is_closed()) {
+            queue.pop_front();
         }
+        if queue.is_empty() {
+            self.queued &= !(1 << core);
+        }
+    }
+
+    /// Who is served next by a connection of this core: the first of its own, unless another has waited much longer.
+    fn next(&mut self, core: usize) -> Option<(usize, Waiter)> {
+        cores(self.queued).for_each(|at| self.forget_left(at));
         let first = |at: usize| self.queues[at].front().map(|waiter| waiter.since);
-        let other = (0..THREADS).filter(|at| *at != core).filter_map(|at| Some((first(at)?, at))).min();
+        let other = cores(self.queued & !(1 << core)).filter_map(|at| Some((first(at)?, at))).min();
         let unfair = |own: Instant, since: Instant| own > since && since.elapsed() > 2 * own.elapsed() + UNFAIR;
         let at = match (first(core), other) {
             (Some(own), Some((since, at))) if unfair(own, since) => at,
@@ -310,28 +441,69 @@ impl State {
             (None, Some((_, at))) => at,
             (None, None) => return None,
         };
-        self.queues[at].pop_front()
+        let waiter = self.queues[at].pop_front().map(|waiter| (at, waiter));
+        if self.queues[at].is_empty() {
+            self.queued &= !(1 << at);
+        }
+        waiter
     }
 }
 
+/// The cores whose bits are set.
+fn cores(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = bits.checked_ilog2()? as usize;
+        bits &= !(1 << at);
+        Some(at)
+    })
+}
+
 /// Counts a statement that waits, for as long as it does.
-struct Waiting<'a>(&'a Pool);
+struct Waiting<'a>(&'a Pool, Need);
+
+impl<'a> Waiting<'a> {
+    fn begin(pool: &'a Pool, need: Need) -> Self {
+        pool.waiting.fetch_add(1, Relaxed);
+        pool.waiting_alone.fetch_add(usize::from(need == Need::Alone), Relaxed);
+        Waiting(pool, need)
+    }
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
+        self.0.waiting.fetch_sub(1, Relaxed);
+        self.0.waiting_alone.fetch_sub(usize::from(self.1 == Need::Alone), Relaxed);
     }
 }
 
 impl Lease {
-    /// The connection.
-    pub(super) fn link(&mut self) -> &mut Link {
-        self.link.as_mut().expect("it is open since it was leased")
+    fn link(&self) -> &Link {
+        self.link.as_ref().expect("it is open since it was leased")
     }
 
-    /// Where it connects.
-    pub(super) fn address(&self) -> Option<&Address> {
-        self.pool.as_ref().map(|pool| &pool.address)
+    /// The connection.
+    pub(super) fn client(&self) -> &Client {
+        &self.link().client
+    }
+
+    /// Whether it was opened by this core.
+    pub(super) fn is_of(&self, core: usize) -> bool {
+        self.link().core == core
+    }
+
+    /// What it knows of a statement.
+    pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
+        self.link().prepared(query)
+    }
+
+    /// Keeps what was prepared.
+    pub(super) fn keep(&mut self, query: &Query, prepared: Arc<Prepared>) {
+        self.link.iter_mut().for_each(|link| link.keep(query, prepared.clone()));
+    }
+
+    /// Among which it is.
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        self.pool.as_ref().expect("it has not been given back")
     }
 
     /// The connection is of no use any more.
@@ -339,9 +511,10 @@ impl Lease {
         self.lose();
     }
 
+    /// What is left is the right to open another.
     fn lose(&mut self) {
-        if let (Some(link), Some(pool)) = (self.link.take(), &self.pool) {
-            pool.lock().lose(link.core);
+        if let (Some(_), Some(pool)) = (self.link.take(), &self.pool) {
+            pool.lock().live -= 1;
         }
     }
 }
@@ -352,7 +525,7 @@ impl Drop for Lease {
             self.lose();
         }
         if let Some(pool) = self.pool.take() {
-            pool.give(self.link.take());
+            pool.give(self.link.take(), self.core);
         }
     }
 }

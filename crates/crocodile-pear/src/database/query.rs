@@ -1,6 +1,8 @@
 //! A statement as it is written, and what each connection knows of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error as Failed, Row, Statement};
@@ -24,8 +26,13 @@ pub struct Query {
     pub(super) reads: bool,
     /// The SQL on one line, for operators.
     shown: Box<str>,
+    /// How many microseconds it takes in the server, lately; 0 if nobody knows.
+    usual: AtomicU32,
     logged: LogLimiter,
 }
+
+/// A statement that usually takes longer does not share a connection with others.
+const SHORT: u32 = 10_000;
 
 /// As much of a statement as is shown.
 const SHOWN: usize = 200;
@@ -38,7 +45,8 @@ impl Query {
             Some((at, _)) => format!("{}…", &line[..at]).into(),
             None => line.into(),
         };
-        Query { database, text, shown, index, values, reads, logged: LogLimiter::default() }
+        let usual = AtomicU32::new(0);
+        Query { database, text, shown, index, values, reads, usual, logged: LogLimiter::default() }
     }
 
     /// Whether it is this text, with so many values.
@@ -54,6 +62,28 @@ impl Query {
     /// Whether it certainly changes nothing, as far as its words say.
     pub fn only_reads(&self) -> bool {
         self.reads
+    }
+
+    /// Notes how long it took where nothing was before it.
+    pub(super) fn took(&self, time: Duration) {
+        let took = u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
+        let next = match self.usual.load(Relaxed) {
+            0 => took,
+            // Rather the short ones: on a busy machine, what is short waits for its turn.
+            usual if took < usual => usual.midpoint(took),
+            usual => usual + (took - usual) / 64,
+        };
+        self.usual.store(next.max(1), Relaxed);
+    }
+
+    /// Whether it usually takes long.
+    pub(super) fn is_long(&self) -> bool {
+        self.usual.load(Relaxed) > SHORT
+    }
+
+    /// Whether it is known to be short.
+    pub(super) fn is_short(&self) -> bool {
+        (1..=SHORT).contains(&self.usual.load(Relaxed))
     }
 
     /// The line on which it is written.

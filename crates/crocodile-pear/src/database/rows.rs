@@ -4,7 +4,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -14,8 +13,8 @@ use tokio_postgres::RowStream;
 
 use super::failure::{Failure, garbled, slow};
 use super::note::{Noted, StatementEnd};
-use super::pool::Lease;
 use super::query::{Prepared, Query};
+use super::running::Running;
 use crate::alarm::Alarm;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
@@ -25,9 +24,6 @@ const PIECE: usize = 16 << 10;
 
 /// What changes something is answered when it is done, unless it gives more than this.
 const HOLD: usize = 1 << 20;
-
-/// How long a server may take to stop, before its connection is given up.
-const STOP: Duration = Duration::from_secs(1);
 
 /// The rows of a statement that runs.
 pub(super) struct Rows {
@@ -99,67 +95,6 @@ impl Rows {
     /// How many rows the statement has read or changed, once it is done.
     pub(super) fn affected(&self) -> u64 {
         self.stream.rows_affected().unwrap_or(0)
-    }
-}
-
-/// A connection on which something runs.
-pub(super) struct Running {
-    lease: Option<Lease>,
-    /// Whether a transaction is open: the connection is not used again if it is left before its end.
-    transaction: bool,
-}
-
-impl Running {
-    pub(super) fn new(lease: Lease) -> Self {
-        Running { lease: Some(lease), transaction: false }
-    }
-
-    pub(super) fn in_transaction(lease: Lease) -> Self {
-        Running { lease: Some(lease), transaction: true }
-    }
-
-    /// The connection.
-    pub(super) fn lease(&mut self) -> Option<&mut Lease> {
-        self.lease.as_mut()
-    }
-
-    /// The connection, on which nothing runs any more.
-    pub(super) fn take(&mut self) -> Option<Lease> {
-        self.lease.take()
-    }
-
-    /// Nothing runs any more.
-    pub(super) fn end(&mut self, broken: bool) {
-        match self.lease.take() {
-            Some(lease) if broken => lease.discard(),
-            lease => drop(lease),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let Some(lease) = self.lease.take() else { return };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(stop(lease, self.transaction))),
-            // Without a thread that could ask the server, it notices when it writes.
-            Err(_) => lease.discard(),
-        }
-    }
-}
-
-/// Has the server stop what runs, and gives the connection back when it has.
-async fn stop(mut lease: Lease, transaction: bool) {
-    let token = lease.link().client.cancel_token();
-    let Some(address) = lease.address().cloned() else { return };
-    let stopped = async {
-        address.cancel(&token).await?;
-        // Answered when everything before it is.
-        lease.link().client.check_connection().await
-    };
-    match tokio::time::timeout(STOP, stopped).await {
-        Ok(Ok(())) if !transaction => drop(lease),
-        _ => lease.discard(),
     }
 }
 

@@ -7,12 +7,14 @@ use futures_util::TryStreamExt;
 use http::StatusCode;
 use tokio_postgres::Client;
 
+use super::answer::{json, missing, several};
 use super::failure::{Again, Failure, garbled};
 use super::note::{Noted, StatementEnd};
 use super::pool::Lease;
 use super::query::{Prepared, Query};
-use super::rows::Running;
-use super::{Run, Wanted, json, missing, parameters, prepare, several};
+use super::run::{Run, Wanted};
+use super::running::Running;
+use super::start::{parameters, prepare};
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::jq::Data;
@@ -24,7 +26,7 @@ const HOLD: usize = 16 << 20;
 pub(super) async fn run(mut lease: Lease, run: &Run, mut noted: Noted) -> Result<Answer, Failure> {
     let mut plans = Vec::with_capacity(run.before.len() + 1);
     for query in run.before.iter().map(|before| &before.query).chain([&run.query]) {
-        let known = lease.link().prepared(query);
+        let known = lease.prepared(query);
         let plan = match known {
             Some(plan) => plan,
             None => {
@@ -37,12 +39,12 @@ pub(super) async fn run(mut lease: Lease, run: &Run, mut noted: Noted) -> Result
     }
     // Dropped before its end, the connection goes, and what was done with it.
     let mut running = Running::in_transaction(lease);
-    let Some(lease) = running.lease() else { return Err(Failure::lasting(garbled())) };
-    let done = all(&lease.link().client, run, &plans).await;
+    let Some(client) = running.client() else { return Err(Failure::lasting(garbled())) };
+    let done = all(client, run, &plans).await;
     let clean = match &done {
         Ok(_) => true,
         Err(failure) if failure.broken => false,
-        Err(_) => lease.link().client.batch_execute("rollback").await.is_ok(),
+        Err(_) => client.batch_execute("rollback").await.is_ok(),
     };
     running.end(!clean);
     noted.head(done.as_ref().map_or_else(|failure| failure.error.status(), |_| StatusCode::OK));

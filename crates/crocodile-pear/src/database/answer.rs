@@ -1,0 +1,76 @@
+//! The answer that rows make.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+
+use super::failure::Failure;
+use super::rows::{ListBody, Progress, Rows};
+use super::run::Wanted;
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Body};
+use crate::format::json::Raw;
+use crate::spec::Timeout;
+
+/// How deep a row nests whose columns hold no JSON: a list has at most six dimensions.
+const ROW_DEPTH: u8 = 8;
+
+/// The answer that rows make.
+pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer, Failure> {
+    if !rows.has_rows() {
+        return changed(rows, wanted).await;
+    }
+    let deep = rows.is_deep();
+    if wanted == Wanted::One {
+        let mut row = Vec::with_capacity(256);
+        if !rows.row(&mut row).await? {
+            return Err(Failure::lasting(missing()));
+        }
+        rows.noted().head(StatusCode::OK);
+        rows.noted().bytes(row.len());
+        // To its end: before, what it changed is not there to stay.
+        if rows.row(&mut Vec::new()).await? {
+            return Err(Failure::lasting(several()));
+        }
+        return json(row.into(), deep);
+    }
+    rows.noted().head(StatusCode::OK);
+    let mut list = ListBody::new(rows, idle);
+    match list.begin().await? {
+        Progress::Whole(list) => json(list, deep),
+        Progress::Begun => {
+            let media = HeaderValue::from_static("application/json");
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, media)]);
+            Ok(Answer::new(StatusCode::OK, headers, Body::Pulled(Box::pin(list))))
+        }
+    }
+}
+
+/// The answer of a statement without rows: how many it has changed.
+async fn changed(mut rows: Rows, wanted: Wanted) -> Result<Answer, Failure> {
+    while rows.row(&mut Vec::new()).await? {}
+    rows.noted().head(StatusCode::OK);
+    match (wanted, rows.affected()) {
+        (Wanted::One, 0) => Err(Failure::lasting(missing())),
+        (_, affected) => json(format!("{{\"rows\":{affected}}}").into(), false),
+    }
+}
+
+/// Several rows came where one is wanted.
+pub(super) fn several() -> Error {
+    Error::new(Kind::Internal, "the statement gives several rows where one is wanted")
+}
+
+/// No row came, or none was changed.
+pub(super) fn missing() -> Error {
+    Error::new(Kind::Refused(StatusCode::NOT_FOUND), "there is no such row")
+}
+
+/// JSON as an answer; where it may nest deeply, it is checked.
+pub(super) fn json(bytes: Bytes, deep: bool) -> Result<Answer, Failure> {
+    let raw = match deep {
+        true => Raw::check(&bytes).map_err(Failure::lasting)?,
+        false => Raw::sound(bytes, ROW_DEPTH),
+    };
+    Ok(Answer::of_value(raw))
+}

@@ -1,0 +1,61 @@
+//! What is to be run: a statement with its values, or several in one transaction.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::query::Query;
+use crate::jq::Data;
+use crate::record::CallNote;
+use crate::spec::Timeout;
+
+/// What is wanted of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The one row that there is.
+    One,
+    /// A list of all rows.
+    List,
+}
+
+/// One run of a statement.
+pub struct Run {
+    /// The statement.
+    pub query: Arc<Query>,
+    /// Its values.
+    pub values: Vec<Data>,
+    /// What each value is called towards the client.
+    pub names: Arc<[Box<str>]>,
+    /// What is wanted.
+    pub wanted: Wanted,
+    /// The statements before it in one transaction; with none it is one of its own.
+    pub before: Vec<Before>,
+    /// How long it may take, if not as long as others.
+    pub timeout: Option<Timeout>,
+    /// When the client's time is over.
+    pub deadline: Option<Instant>,
+    /// Where it is noted, if somebody looks.
+    pub note: Option<CallNote>,
+    /// Whether it may be run again when what became of it is not known.
+    pub repeatable: bool,
+}
+
+/// A statement before another in one transaction. What it gives is looked at, and not answered.
+#[derive(Clone)]
+pub struct Before {
+    /// The statement.
+    pub query: Arc<Query>,
+    /// Its values.
+    pub values: Vec<Data>,
+    /// What each value is called towards the client.
+    pub names: Arc<[Box<str>]>,
+    /// What is wanted.
+    pub wanted: Wanted,
+}
+
+impl Run {
+    /// Whether it may share a connection: it can be run again elsewhere, and all that it gives is taken at once.
+    pub(super) fn may_share(&self) -> bool {
+        self.repeatable && self.wanted == Wanted::One && self.before.is_empty()
+    }
+}

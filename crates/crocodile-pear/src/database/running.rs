@@ -1,0 +1,86 @@
+//! A connection on which something runs, alone or beside others. Who leaves before the end has the server stop.
+
+use std::sync::Arc;
+
+use tokio_postgres::Client;
+
+use super::line::{Place, Seat};
+use super::pool::Lease;
+use super::query::{Prepared, Query};
+use super::stop;
+
+/// A connection on which something runs.
+pub(super) struct Running {
+    /// Nothing once it has ended.
+    place: Option<Place>,
+    /// Whether a transaction is open: the connection is not used again if it is left before its end.
+    transaction: bool,
+}
+
+impl Running {
+    pub(super) fn new(place: Place) -> Self {
+        Running { place: Some(place), transaction: false }
+    }
+
+    pub(super) fn in_transaction(lease: Lease) -> Self {
+        Running { place: Some(Place::Alone(lease)), transaction: true }
+    }
+
+    /// The connection.
+    pub(super) fn client(&self) -> Option<&Client> {
+        self.place.as_ref().map(|place| match place {
+            Place::Alone(lease) => lease.client(),
+            Place::Shared(seat) => seat.client(),
+        })
+    }
+
+    /// Its place beside others, if it has one.
+    pub(super) fn seat(&mut self) -> Option<&mut Seat> {
+        match &mut self.place {
+            Some(Place::Shared(seat)) => Some(seat),
+            _ => None,
+        }
+    }
+
+    /// The same, to look at.
+    pub(super) fn shared(&self) -> Option<&Seat> {
+        match &self.place {
+            Some(Place::Shared(seat)) => Some(seat),
+            _ => None,
+        }
+    }
+
+    /// What was prepared is kept, and the connection given on: nothing runs on it any more.
+    pub(super) fn prepared(mut self, query: &Query, prepared: &Arc<Prepared>) -> Option<Lease> {
+        match self.place.take() {
+            Some(Place::Alone(mut lease)) => {
+                lease.keep(query, prepared.clone());
+                Some(lease)
+            }
+            other => {
+                self.place = other;
+                None
+            }
+        }
+    }
+
+    /// Nothing runs any more.
+    pub(super) fn end(&mut self, broken: bool) {
+        match self.place.take() {
+            Some(Place::Alone(lease)) if broken => lease.discard(),
+            Some(Place::Shared(seat)) => seat.end(broken),
+            Some(Place::Alone(_)) | None => {}
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        match self.place.take() {
+            Some(Place::Alone(lease)) => stop::begin(lease, self.transaction),
+            // It goes, and others may still be there.
+            Some(Place::Shared(seat)) => drop(seat),
+            None => {}
+        }
+    }
+}

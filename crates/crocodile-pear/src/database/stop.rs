@@ -1,0 +1,31 @@
+//! What runs in the server and nobody waits for any more: it is asked to stop it.
+
+use std::time::Duration;
+
+use super::pool::Lease;
+
+/// How long a server may take to stop, before its connection is given up.
+const STOP: Duration = Duration::from_secs(1);
+
+/// Begins to stop what runs on a connection. It is used again when nothing runs any more, but not where a transaction is open.
+pub(super) fn begin(lease: Lease, transaction: bool) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(stop(lease, transaction))),
+        // Without a thread that could ask the server, it notices when it writes.
+        Err(_) => lease.discard(),
+    }
+}
+
+async fn stop(lease: Lease, transaction: bool) {
+    let token = lease.client().cancel_token();
+    let address = lease.pool().address.clone();
+    let stopped = async {
+        address.cancel(&token).await?;
+        // Answered when everything before it is.
+        lease.client().check_connection().await
+    };
+    match tokio::time::timeout(STOP, stopped).await {
+        Ok(Ok(())) if !transaction => drop(lease),
+        _ => lease.discard(),
+    }
+}
