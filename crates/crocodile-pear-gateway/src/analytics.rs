@@ -15,10 +15,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+pub use self::consumers::OTHER;
 pub use self::counts::{Counts, Finished};
 pub use self::report::{Form, Query, csv, json};
 pub use self::row::Span;
-pub use self::table::{OTHER, Subject};
+pub use self::table::Subject;
 
 use self::archive::Archive;
 use self::consumers::Consumers;

@@ -6,6 +6,7 @@ mod encoder;
 mod fast;
 mod gzip;
 mod held;
+mod levels;
 mod media;
 mod negotiate;
 mod pool;
@@ -29,6 +30,7 @@ use recorded::Recorded;
 
 use crate::respond::untold;
 
+pub use levels::{LARGE, Levels, SMALL};
 pub use media::{Media, usual};
 pub use negotiate::Coding;
 
@@ -40,25 +42,8 @@ struct Wanted {
     asked: bool,
 }
 
-/// How hard each coding tries.
-#[derive(Clone, Copy, Debug)]
-pub struct Levels {
-    /// Of gzip and deflate.
-    pub gzip: u32,
-    /// Of br.
-    pub br: u32,
-    /// Of zstd.
-    pub zstd: u32,
-}
-
 /// A body of this size is compressed within two milliseconds at the levels for small ones.
 const FEW: u64 = 128 << 10;
-
-/// What makes small bodies small.
-pub const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
-
-/// For bodies that are larger, or of unknown length: speed before size.
-pub const LARGE: Levels = Levels { gzip: 1, br: 1, zstd: 1 };
 
 /// What compresses the answers of an endpoint.
 #[derive(Debug)]

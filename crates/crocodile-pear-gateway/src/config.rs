@@ -1,65 +1,19 @@
 //! The configuration as text: read from its files into one tree, with every problem told.
 
 mod include;
+mod read;
 mod report;
+mod sources;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crocodile_pear::{
-    problem::{Problems, Span},
-    spec::{Located, Node},
-    yaml,
-};
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::Node;
+use crocodile_pear::yaml;
 
+pub use read::read;
 pub use report::{Colour, Format, report};
-
-/// A file that was read.
-#[derive(Debug)]
-pub struct Source {
-    /// Its path, as the operator would write it.
-    pub path: PathBuf,
-    /// What it holds.
-    pub text: String,
-}
-
-/// The files that were read; a `Span` names its file by its place here.
-#[derive(Debug, Default)]
-pub struct Sources(pub Vec<Source>);
-
-impl Sources {
-    /// `file:line:column`; only the file, where nothing more is known.
-    pub fn place(&self, span: Span) -> String {
-        let path = self.file(span.file).map_or_else(String::new, |source| source.path.display().to_string());
-        if span.line == 0 { path } else { format!("{path}:{}:{}", span.line, span.column) }
-    }
-
-    /// The file of a span.
-    pub fn file(&self, file: u32) -> Option<&Source> {
-        self.0.get(usize::try_from(file).ok()?)
-    }
-
-    /// Reads a file that is named in one of these, from the folder of that one; or says why it cannot be read.
-    pub fn beside(&self, written: &Located<String>) -> Result<Vec<u8>, String> {
-        read(&self.path(written))
-    }
-
-    /// Where a file is that is named in one of these: relative to the folder of that one.
-    pub fn path(&self, written: &Located<String>) -> PathBuf {
-        let folder = self.file(written.span.file).and_then(|source| source.path.parent());
-        folder.unwrap_or(Path::new("")).join(&written.value)
-    }
-
-    /// Adds a file; answers the number that its spans carry.
-    fn add(&mut self, path: PathBuf, text: String) -> u32 {
-        self.0.push(Source { path, text });
-        u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
-    }
-}
-
-/// Reads a file that a configuration names, or says why it cannot be read.
-pub fn read(path: &Path) -> Result<Vec<u8>, String> {
-    include::bytes(path).map_err(|fault| include::reason(&fault))
-}
+pub use sources::{Source, Sources};
 
 /// Reads a configuration with all that it includes, and the environment's variables put in. There is no tree if a
 /// file cannot be read or is no YAML; a tree may come with problems that stop it from running.

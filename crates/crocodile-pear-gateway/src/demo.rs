@@ -5,6 +5,7 @@ mod picture;
 pub mod postgres;
 mod press;
 mod prose;
+mod query;
 mod reply;
 mod streamflow;
 mod thumbnails;
@@ -24,6 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use query::parameter;
 use reply::Reply;
 use streamflow::Streamflow;
 use thumbnails::Thumbnails;
@@ -126,13 +128,6 @@ impl Apis {
             Some(ms) => ms.parse().ok().map(Duration::from_millis),
         }
     }
-}
-
-/// The decoded value of the first query parameter of that name.
-fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    let pair = query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?;
-    let spaced = pair.1.replace('+', " ");
-    Some(percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The whole configuration as written: the sum of the specs.
 
+mod endpoint;
 mod group;
 mod versions;
 
@@ -9,14 +10,11 @@ use std::time::Duration;
 use crocodile_pear::database::DatabaseSpec;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, misplaced, suggest};
-use crocodile_pear::step::StreamSpec;
-use crocodile_pear::steps::Written;
-use crocodile_pear::steps::request::Request;
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Node, Size, misplaced, suggest};
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::events::EventSourceSpec;
-use crate::layers::{AtDocument, AtEndpoint, Layers};
+use crate::layers::{AtDocument, Layers};
 use crate::listen::ListenSpec;
 use crate::network::Network;
 use crate::operators::AdminSpec;
@@ -24,7 +22,7 @@ use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
 use crate::store::StoreSpec;
 use crate::traces::TracesSpec;
-use crate::upgrade::Upgrades;
+pub use endpoint::EndpointSpec;
 pub use group::GroupSpec;
 pub use versions::{AdaptSpec, Api, Placed, plain};
 
@@ -163,42 +161,6 @@ impl Decode for Included {
     fn schema(_: &mut Definitions) -> Json {
         serde_json::json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
     }
-}
-
-/// The most bytes of a client's body that are read whole, unless it is written.
-const MAX_BODY: Size = Size(1 << 20);
-
-spec! {
-    /// One endpoint. Written short as `UPSTREAM /path`: a proxy, which makes one call with the client's method and body
-    /// and hands the answer on as it arrives.
-    pub struct EndpointSpec {
-        /// The steps, in order.
-        pub pipeline: Vec<Located<Written>>,
-        /// The most bytes of a client's body; a larger one is answered with 413. Where an expression uses `$body`, the body is read
-        /// whole, and 1 MiB is the bound unless set. A body that is handed on has the bound that is written here, or the one of the document.
-        pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
-        /// The protocols that clients may switch to, like `websocket`. Only for a proxy.
-        pub upgrade: Option<Upgrades>,
-        /// Whether the answer may be silent for a long time and never end, like the log of a build. Server-sent events
-        /// always may.
-        pub stream: StreamSpec = StreamSpec::Off,
-    }
-    group(layers: Layers<AtEndpoint>)
-    list(pipeline)
-    short(proxy)
-}
-
-fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec> {
-    let place = text.span;
-    let request = Request::short(text, problems)?;
-    let call = Located::new(Written::Request(request), place);
-    Some(EndpointSpec {
-        pipeline: vec![call],
-        max_body: Located::new(MAX_BODY, Default::default()),
-        upgrade: None,
-        stream: StreamSpec::Off,
-        layers: Layers::default(),
-    })
 }
 
 spec! {

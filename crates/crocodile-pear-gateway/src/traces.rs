@@ -1,23 +1,25 @@
 //! `traces`: what happened to requests, as spans, to a collector (OTLP over HTTP).
 
+mod answer;
+mod counters;
 mod export;
 mod otlp;
 mod span;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::error::ErrorType;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Entries, Located, Secret, Share, Timeout, only};
 use crocodile_pear::trace::{Given as GivenTrace, Trace};
 use crocodile_pear::upstream::{Given, Remote, TlsSpec};
 use crocodile_pear::{choice, spec};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::server::{End, Ending};
+use crate::server::End;
+pub use answer::Answer;
+pub use counters::SpanCounters;
 use export::{Exporter, Queue};
 use span::Finished;
 
@@ -60,32 +62,6 @@ choice! {
     }
 }
 
-/// What became of spans.
-#[derive(Debug, Default)]
-pub struct SpanCounters {
-    sent: AtomicU64,
-    dropped: AtomicU64,
-    /// The memory of what waits to be sent.
-    waiting: AtomicUsize,
-}
-
-impl SpanCounters {
-    /// Spans that the collector has taken.
-    pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
-    }
-
-    /// Spans that it has not: too many at once, or it was away for too long.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
-    /// The memory of requests whose spans wait to be sent, about.
-    pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-}
-
 /// Traces, ready.
 pub struct Traces {
     accept: Accept,
@@ -95,26 +71,6 @@ pub struct Traces {
     queue: Queue,
     /// Until it begins.
     exporter: Mutex<Option<Exporter>>,
-}
-
-/// The head of an answer; nothing, if the client left before there was one.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// Its status.
-    pub status: Option<StatusCode>,
-    /// Why it failed, if it did.
-    pub error: Option<ErrorType>,
-    /// When it was ready, since the request began.
-    pub head: Option<Duration>,
-    /// When the answer ended, since the request began.
-    pub total: Duration,
-}
-
-impl Answer {
-    /// Whether the request failed, as servers count it.
-    fn failed(self, end: &End) -> bool {
-        matches!(end.how, Ending::Failed(_)) || self.status.is_some_and(|status| status.is_server_error())
-    }
 }
 
 /// All traces.

@@ -1,7 +1,7 @@
 //! What moves through a pipeline: producers with a head and a lazily pulled body, of bytes or of a value.
 
 mod interleave;
-
+mod order;
 mod passage;
 
 use std::future::poll_fn;
@@ -21,6 +21,7 @@ use crate::format::json::Raw;
 use crate::format::xml::Lists;
 use crate::jq::{Data, Value};
 pub use interleave::{Interleave, interleave};
+pub use order::Order;
 
 pub use self::passage::{Duplex, Interim, Passage, Tunnel, Upgrade};
 
@@ -239,15 +240,6 @@ impl Flow {
         };
         Flow { source, at_once: self.at_once }
     }
-}
-
-/// In which order the outcomes of a flow are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// As they are ready.
-    Arrival,
-    /// As they were asked for; what is ready early waits, and counts as one of those that run side by side.
-    Request,
 }
 
 /// Drives the producers of a flow side by side, as many as it allows, each through `take`. Nothing moves unless this

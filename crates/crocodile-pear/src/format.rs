@@ -2,6 +2,7 @@
 
 pub mod charset;
 pub mod csv;
+mod declared;
 mod decode;
 pub mod form;
 pub mod json;
@@ -21,7 +22,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, StatusCode};
 
 use crate::error::Error;
@@ -31,46 +32,11 @@ use crate::offload::{self, Work};
 use json::Raw;
 use xml::Lists;
 
+use declared::{Declared, by_status, by_type, declared};
 pub use decode::plain;
 pub use text::{Text, explain};
 
-/// What a content type says of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Declared {
-    /// JSON: anything else in it is a fault.
-    Json,
-    /// XML, but for pictures and pages.
-    Xml,
-    /// Lines of JSON.
-    Ndjson,
-    /// Server-sent events.
-    Sse,
-    /// MessagePack.
-    Msgpack,
-    /// Rows with commas between their fields.
-    Csv,
-    /// YAML.
-    Yaml,
-    /// Names and values of a form.
-    Form,
-    /// Another type.
-    Other,
-    /// Nothing: JSON if it is, text if not.
-    Nothing,
-}
-
 impl Declared {
-    /// How long it takes to read so much, as bytes of an ordinary format.
-    fn weight(self, bytes: &Bytes) -> usize {
-        match self {
-            // It is checked, and not yet parsed.
-            Declared::Json | Declared::Nothing => bytes.len() / 8,
-            // Its parser is slow, and an alias may stand for much.
-            Declared::Yaml => bytes.len() * 8,
-            _ => bytes.len(),
-        }
-    }
-
     /// Reads a body that is here.
     fn read(self, headers: &HeaderMap, lists: Lists, bytes: Bytes) -> Work<Data> {
         let here = || parse(self, headers, &lists, bytes.clone());
@@ -79,42 +45,6 @@ impl Declared {
             move || parse(self, &headers, &lists, bytes.clone())
         };
         offload::run_or(self.weight(&bytes), here, lent)
-    }
-}
-
-/// An answer that has no body by its status (RFC 9110, 15.3.5) is not one of JSON that is missing.
-fn declared(answer: &Answer) -> Declared {
-    by_status(answer.status, &answer.headers)
-}
-
-fn by_status(status: StatusCode, headers: &HeaderMap) -> Declared {
-    match status {
-        StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => Declared::Nothing,
-        _ => by_type(headers),
-    }
-}
-
-fn by_type(headers: &HeaderMap) -> Declared {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return Declared::Nothing };
-    let essence = value.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    // Most answers, without a copy.
-    if essence.eq_ignore_ascii_case(b"application/json") {
-        return Declared::Json;
-    }
-    let essence = essence.to_ascii_lowercase();
-    let at = essence.iter().position(|&byte| byte == b'/').map_or(0, |at| at + 1);
-    let (kind, subtype) = essence.split_at(at);
-    let suffix = subtype.rsplit(|&byte| byte == b'+').next().unwrap_or_default();
-    match suffix {
-        b"json" => Declared::Json,
-        b"xml" if kind != b"image/" && subtype != b"xhtml+xml" => Declared::Xml,
-        b"x-ndjson" | b"ndjson" | b"jsonl" | b"x-jsonlines" => Declared::Ndjson,
-        b"event-stream" => Declared::Sse,
-        b"csv" => Declared::Csv,
-        b"yaml" | b"x-yaml" | b"vnd.yaml" => Declared::Yaml,
-        b"x-www-form-urlencoded" => Declared::Form,
-        b"msgpack" | b"x-msgpack" | b"vnd.msgpack" => Declared::Msgpack,
-        _ => Declared::Other,
     }
 }
 
@@ -401,6 +331,7 @@ impl Lines {
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use http::header::CONTENT_TYPE;
 
     /// The head of a body of this type.
     pub fn of(content_type: &'static str) -> HeaderMap {

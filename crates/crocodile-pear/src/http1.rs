@@ -3,6 +3,7 @@
 //! Strict where two implementations could read a message in two ways: such a message is refused, never guessed at.
 
 pub mod answer;
+mod broken;
 pub mod chunk;
 pub mod fields;
 pub mod framing;
@@ -13,8 +14,7 @@ pub mod request;
 pub mod scratch;
 pub mod write;
 
-use crate::error::{Error, Kind};
-
+pub use self::broken::Broken;
 pub use self::framing::{Decoder, Framing};
 pub use self::headers::Headers;
 
@@ -25,17 +25,6 @@ pub enum Reuse {
     Keep,
     /// It ends.
     Close,
-}
-
-/// A message breaks HTTP/1.1; in words of ours, never with bytes of the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken(pub &'static str);
-
-impl Broken {
-    /// The error of a call whose answer it was.
-    pub fn of_answer(self) -> Error {
-        Error::new(Kind::Malformed, self.0)
-    }
 }
 
 /// Where the head in `bytes` ends, if it does; the bytes before `seen` were looked at before.

@@ -2,10 +2,11 @@
 
 pub use serde_json::Value as Json;
 
-use crate::problem::Problems;
-
 mod choice;
+mod decode;
+mod definitions;
 mod duration;
+mod field;
 mod insert;
 mod node;
 mod one;
@@ -21,15 +22,17 @@ mod suggest;
 
 #[doc(hidden)]
 pub use choice::{choices, choose};
+pub use decode::{Decode, defaults};
+pub use definitions::Definitions;
 pub use duration::Timeout;
+pub use field::Field;
 pub use node::{Located, Node, NodeKind, Run, Runs};
 pub use one::{OneKey, one_key};
-use record::beside;
-pub use record::{Field, Fields, Group, Property, only};
+pub use record::{Fields, Group, Property, only};
 #[doc(hidden)]
 pub use record::{absent, object, plain, unquoted};
 pub use scalar::{Expression, Ready};
-pub use schema::{Definitions, schema};
+pub use schema::schema;
 pub use secret::Secret;
 #[doc(hidden)]
 pub use several::misplaced;
@@ -37,41 +40,3 @@ pub use several::{Entries, Literal, Texts};
 pub use share::Share;
 pub use size::Size;
 pub use suggest::suggest;
-
-/// What can be written in a configuration.
-pub trait Decode: Sized {
-    /// Reads it from a node; notes every problem and answers `None` if there was an error.
-    fn decode(node: &Node, problems: &mut Problems) -> Option<Self>;
-
-    /// Its JSON Schema (draft 2020-12); what has a name goes into the definitions, once.
-    fn schema(definitions: &mut Definitions) -> Json;
-
-    /// What it is when its field is left out; `None` for what may not be left out.
-    fn absent() -> Option<Self> {
-        None
-    }
-
-    /// Whether a written `null` is a value of it.
-    fn takes_null() -> bool {
-        false
-    }
-
-    /// The keys that it knows where it is written as a map.
-    fn fields() -> Vec<Field> {
-        Vec::new()
-    }
-
-    /// How this value would be written, to show a default in the schema; `None` where that would not help.
-    fn written(&self) -> Option<Json> {
-        None
-    }
-}
-
-/// A spec of which nothing is written.
-///
-/// # Panics
-/// If it has a field that may not be left out.
-pub fn defaults<T: Decode>() -> T {
-    let empty = Node::from_json(&serde_json::json!({}));
-    T::decode(&empty, &mut Problems::default()).expect("every field may be left out")
-}

@@ -1,16 +1,18 @@
 //! `/status`: how the gateway is now, as one JSON document, for the page and for `top`.
 
 mod calls;
+mod number;
 mod servers;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::upstream::{ServerState, Upstream};
 use serde_json::{Value, json};
 
 use self::calls::Seen;
+use self::number::rounded;
 use self::servers::Figures;
 pub use self::servers::ServerTimes;
 use crate::gateway::Gateway;
@@ -96,10 +98,6 @@ fn chart(history: &History, (span, step): (u64, u64)) -> Value {
 /// A quantile in milliseconds.
 fn ms(figures: &Second, share: f64) -> Option<f64> {
     figures.latency.quantile(share).map(|seconds| rounded(seconds * 1e3))
-}
-
-fn rounded(number: f64) -> f64 {
-    (number * 1e3).round() / 1e3
 }
 
 fn seconds(time: SystemTime) -> f64 {
@@ -221,9 +219,4 @@ fn tell_failure(history: &History, failure: &Failure) -> Value {
         "cause": error.kind().name(),
         "step": error.step(), "upstream": error.upstream(), "detail": error.detail(),
     })
-}
-
-/// Time since then, for what is told in seconds.
-pub fn ago(history: &History, at: Duration) -> f64 {
-    rounded(history.now().saturating_sub(at).as_secs_f64())
 }

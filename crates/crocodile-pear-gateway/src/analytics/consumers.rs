@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::counts::Counts;
-use super::table::OTHER;
+
+/// What consumers are called that have no row of their own.
+pub const OTHER: &str = "other";
 
 /// How often those with the most requests are chosen anew, in seconds.
 const TERM: u64 = 3600;

@@ -5,12 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crocodile_pear::threads::THREADS;
 
-use super::consumers::Consumers;
+use super::consumers::{Consumers, OTHER};
 use super::counts::{Counts, Finished};
 use super::row::Row;
-
-/// What consumers are called that have no row of their own.
-pub const OTHER: &str = "other";
 
 /// The consumers that a core tells apart between two looks; further ones are counted together.
 const CONSUMERS: usize = 4096;

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::{File, print};
+use super::file::File;
+use super::print::print;
 use crate::config::{Colour, Format};
 
 #[derive(Args)]

@@ -12,7 +12,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use crocodile_pear::spec::Node;
 
-use super::{compile, run};
+use super::file::compile;
+use super::run;
 use crate::address::Address;
 use crate::config;
 use crate::demo;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::print;
+use super::print::print;
 use crate::events::trigger::Trigger;
 
 #[derive(Args)]

@@ -8,7 +8,8 @@ use crocodile_pear::spec::suggest;
 use crocodile_pear::step::Outline;
 use crocodile_pear::upstream::Upstream;
 
-use super::{File, print};
+use super::file::File;
+use super::print::print;
 use crate::gateway::Endpoint;
 use crate::stack::Stack;
 

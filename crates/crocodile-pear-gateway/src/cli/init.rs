@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{File, print};
+use super::file::File;
+use super::print::print;
 
 const FIRST: &str = include_str!("../../../../examples/first.yaml");
 
@@ -24,7 +25,7 @@ impl Init {
         match write(file) {
             Ok(()) => {
                 // Without a name, commands take this file.
-                let argument = if name.to_string() == super::CONFIG { String::new() } else { format!(" {name}") };
+                let argument = if name.to_string() == super::file::CONFIG { String::new() } else { format!(" {name}") };
                 print(&format!(
                     "wrote {name}. With `crocodile-pear demo` in another terminal:\n
   crocodile-pear run{argument}

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Decode, Node};
 use futures_util::future::join_all;
@@ -38,7 +38,7 @@ use self::target::{Scheme, Target};
 use self::trouble::Trouble;
 use self::trust::{Files, Trust, Verify};
 use self::way::{Http, Way};
-use super::{Cli, print};
+use super::print::print;
 
 #[derive(Args)]
 pub struct Probe {
@@ -109,12 +109,13 @@ fn share(begun: Instant, limit: Duration, part: f64) -> Instant {
 }
 
 impl Probe {
-    pub fn execute(self) -> ExitCode {
+    /// Runs it; `command` tells how it is used.
+    pub fn execute(self, mut command: clap::Command) -> ExitCode {
         let trust = match self.trust() {
             Ok(trust) => trust,
             Err(message) => {
                 // Where usage cannot be printed, its exit code still tells.
-                let _ = Cli::command().error(clap::error::ErrorKind::ValueValidation, message).print();
+                let _ = command.error(clap::error::ErrorKind::ValueValidation, message).print();
                 return ExitCode::from(2);
             }
         };

@@ -13,7 +13,7 @@ use crocodile_pear::spec::{Entries, Located};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::File;
+use super::file::File;
 use crate::acme::Renewals;
 use crate::address::{self, Address};
 use crate::admin;

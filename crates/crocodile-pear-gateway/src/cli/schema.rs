@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::print;
+use super::print::print;
 use crate::document::Document;
 
 pub fn execute() -> ExitCode {

@@ -42,7 +42,7 @@ impl Top {
         loop {
             match look(&address, token.as_deref()) {
                 Ok(text) if again => show(&format!("{CLEAR}{text}")),
-                Ok(text) => return super::print(&text),
+                Ok(text) => return super::print::print(&text),
                 Err(told) if again => show(&format!("{CLEAR}{told}\n")),
                 Err(told) => {
                     eprintln!("error: {told}");

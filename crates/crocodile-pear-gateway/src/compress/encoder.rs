@@ -8,10 +8,10 @@ use flate2::{Compress, Compression, FlushCompress};
 use zstd::stream::raw::{CParameter, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe::ParamSwitch;
 
-use super::Levels;
 use super::deflate::{ROOM, deflate, failed};
 use super::fast::Fast;
 use super::gzip::Gzip;
+use super::levels::Levels;
 use super::negotiate::Coding;
 
 /// What brotli takes at once: at its fast levels it looks for repetitions within this only.

@@ -6,23 +6,19 @@
 mod code;
 mod find;
 mod head;
+mod writer;
 
 use std::cell::RefCell;
 
 use code::{Bits, codes, lengths};
 use find::{Finder, Run};
+use writer::{DISTANCES, LITERALS, Writer};
 
 /// The most that one block takes: what finds repetitions counts places in 16 bits.
 pub const BLOCK: usize = 64 << 10;
 
-/// Literals, the end, and lengths (RFC 1951, 3.2.5).
-const LITERALS: usize = 286;
-
 /// The symbol that ends a block.
 const END: usize = 256;
-
-/// Distances (RFC 1951, 3.2.5).
-const DISTANCES: usize = 30;
 
 /// The most bits of a literal's code. The standard allows one more; like this, four literals always find room in a word.
 const LONG: usize = 14;
@@ -204,41 +200,6 @@ fn distance(distance: u16) -> (usize, Bits) {
     let count = (above | 2).ilog2() - 1;
     let symbol = 2 * count + (above >> count);
     (symbol as usize, Bits { bits: above & ((1 << count) - 1), count })
-}
-
-/// Puts bits into bytes.
-struct Writer<'a> {
-    room: &'a mut [u8],
-    at: usize,
-    held: u64,
-    count: u32,
-}
-
-impl Writer<'_> {
-    /// At most 57 bits find room before they are spilled.
-    #[inline]
-    fn put(&mut self, bits: Bits) {
-        self.held |= u64::from(bits.bits) << self.count;
-        self.count += bits.count;
-    }
-
-    /// Writes the whole bytes of what is held.
-    #[inline]
-    fn spill(&mut self) {
-        self.room[self.at..self.at + 8].copy_from_slice(&self.held.to_le_bytes());
-        self.at += (self.count / 8) as usize;
-        self.held >>= self.count & !7;
-        self.count %= 8;
-    }
-
-    /// An empty stored block, which ends at a whole byte (RFC 1951, 3.2.4). How many bytes there are.
-    fn mark(&mut self) -> usize {
-        self.put(Bits { bits: 0, count: 3 });
-        self.count = self.count.next_multiple_of(8);
-        self.put(Bits { bits: 0xffff_0000, count: 32 });
-        self.spill();
-        self.at
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, File},
-    io::{self, Read},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,8 @@ use crocodile_pear::{
     yaml,
 };
 
-use super::Sources;
+use super::read::{bytes, reason};
+use super::sources::Sources;
 
 /// The key that names the files to add.
 const INCLUDE: &str = "include";
@@ -23,9 +23,6 @@ const SHARED: [&str; 4] = ["upstreams", "databases", "endpoints", "groups"];
 
 /// A configuration of more files is a mistake.
 const MOST_FILES: usize = 256;
-
-/// So is a longer file: ten thousand endpoints fit well.
-const LONGEST: u64 = 16 << 20;
 
 /// Reads a file and all that it includes.
 pub fn load(path: &Path, environment: &yaml::Environment<'_>) -> (Option<Node>, Sources, Problems) {
@@ -160,26 +157,6 @@ fn text(path: &Path) -> io::Result<String> {
     // YAML takes all three for the end of a line (1.2.2, 5.4); with one of them, lines are counted alike everywhere.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
-}
-
-/// What a file holds, within the bound.
-pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let length = File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if length as u64 > LONGEST {
-        return Err(io::Error::other("it is longer than 16 MiB"));
-    }
-    Ok(bytes)
-}
-
-pub fn reason(fault: &io::Error) -> String {
-    match fault.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "this user may not".to_owned(),
-        io::ErrorKind::InvalidData => "it is not UTF-8".to_owned(),
-        io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
-        _ => fault.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{fmt::Write, io::IsTerminal};
 use crocodile_pear::problem::{Problem, Severity};
 use serde_json::json;
 
-use super::Sources;
+use super::sources::Sources;
 
 /// How problems are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Users, in the sizes of the thesis: 286 bytes each, 55,205 bytes for a list of fifty.
 
-use super::parameter;
 use super::prose::{choose, fill, mix};
+use super::query::parameter;
 use super::reply::{self, Reply};
 
 const USERS: u64 = 1_000;

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::parameter;
+use super::query::parameter;
 use super::reply::{self, Reply};
 
 struct City {

@@ -4,7 +4,7 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Entries, Located, Texts};
 
-use super::EndpointSpec;
+use super::endpoint::EndpointSpec;
 use super::versions::VersionsSpec;
 use crate::layers::{AtGroup, Layers};
 use crate::route::HostPattern;

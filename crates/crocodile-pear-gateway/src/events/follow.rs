@@ -12,8 +12,8 @@ use tokio::time::sleep;
 
 use super::backoff::Backoff;
 use super::reaction::Reaction;
+use super::source::{Identity, Source};
 use super::trust::Trust;
-use super::{Identity, Source};
 use crate::metrics::{EventCounters, Metrics};
 
 /// The sources of the gateway that serves. One thread listens to all of them.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::CHANNEL;
 use super::postgres::quote;
+use super::source::CHANNEL;
 
 /// The longest name that PostgreSQL has for anything.
 const NAME: usize = 63;

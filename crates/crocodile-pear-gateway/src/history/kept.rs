@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Finish, RouteNumber, Served};
+use super::served::{Finish, RouteNumber, Served};
 
 /// The slowest are those of this time.
 pub const SPAN: Duration = Duration::from_secs(3_600);

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::Destination;
+use super::destination::Destination;
 use super::syslog::Syslog;
 
 /// So often one is opened that could not be.

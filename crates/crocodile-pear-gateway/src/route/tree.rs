@@ -8,7 +8,7 @@ use crocodile_pear::scope::Params;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::Route;
+use super::written::Route;
 
 /// All endpoints, ready to be found.
 pub struct Routes<T> {

@@ -10,8 +10,9 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
+use super::connection::AGAIN;
 use super::shared::{LOG, PURGES, eval, parse};
-use super::{AGAIN, outbox, scripts};
+use super::{outbox, scripts};
 use crate::ledger::{self, Heard, Ledger};
 
 /// So long the store waits for a purge before it says that there was none.

@@ -9,8 +9,9 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use super::connection::AGAIN;
+use super::scripts;
 use super::shared::{Job, LOG, PURGES, eval, parse};
-use super::{AGAIN, scripts};
 use crate::ledger::{self, Ledger, count};
 
 /// For one command: nobody waits for it.

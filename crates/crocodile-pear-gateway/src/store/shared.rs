@@ -12,7 +12,8 @@ use redis::Cmd;
 use ring::digest;
 use tokio::sync::mpsc;
 
-use super::{Store, scripts};
+use super::connection::Store;
+use super::scripts;
 use crate::ledger::{Ledger, count};
 
 /// The second tier.

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::{Instant, sleep};
 
-use super::SpanCounters;
+use super::counters::SpanCounters;
 use super::otlp::{self, Span};
 use super::span::Finished;
 

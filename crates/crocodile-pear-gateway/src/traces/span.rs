@@ -10,7 +10,7 @@ use crocodile_pear::trace::{Trace, span_id};
 use http::Method;
 use http::header::USER_AGENT;
 
-use super::Answer;
+use super::answer::Answer;
 use super::otlp::{Span, SpanKind, Value};
 use crate::server::{End, Ending};
 

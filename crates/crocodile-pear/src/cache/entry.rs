@@ -7,8 +7,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::SharedBody;
 use super::copies::Copies;
+use super::name::Name;
 use super::policy::Terms;
-use super::purge::Name;
+use super::vary::Selector;
 
 /// One kept answer, immutable but for a body that still arrives.
 pub struct Entry {
@@ -27,9 +28,6 @@ pub struct Entry {
     /// The same body in codings.
     pub copies: Copies,
 }
-
-/// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
-pub type Selector = Box<[(HeaderName, Option<Box<[u8]>>)]>;
 
 /// What an answer depends on. A purge finds it by these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

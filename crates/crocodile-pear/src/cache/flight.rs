@@ -7,9 +7,10 @@ use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue};
 use tokio::sync::oneshot;
 
-use super::entry::{Entry, Selector};
+use super::entry::Entry;
 use super::key::Key;
 use super::policy::Reason;
+use super::vary::Selector;
 use crate::error::Error;
 use crate::flow::Answer;
 

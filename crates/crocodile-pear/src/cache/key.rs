@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
 
-use super::purge::Name;
+use super::name::Name;
 
 /// The key of an answer: its URL, and whatever else tells it from other answers (method, version, identity).
 /// A clone shares its text.

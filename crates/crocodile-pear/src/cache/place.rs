@@ -1,34 +1,28 @@
-//! A place where answers are kept: an upstream, or an endpoint. What happens to a request there.
+//! A place where answers are kept: an upstream, or an endpoint. What it is asked, and what it gets.
 
-use std::cell::RefCell;
-use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use http::header::{CONTENT_LOCATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RANGE};
-use http::{Method, StatusCode};
-use tokio::sync::oneshot;
-use tokio::time::Instant;
+use http::Method;
+use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, LOCATION};
 
+use super::body::SharedBody;
 use super::control::RequestControl;
-use super::date::Moment;
-use super::entry::{Entry, Selector, Tags};
-use super::flight::{Flights, Joined, Landed, Landing, Leading, Origin, Which};
+use super::entry::{Entry, Tags};
+use super::flight::Flights;
 use super::kept::Kept;
 use super::key::Key;
 use super::methods::Methods;
 use super::parts::Parts;
-use super::policy::{self, Lifetimes, Personal, Reason, Use};
+use super::policy::{self, Lifetimes, Personal};
 use super::purge::{Purge, PurgeMode};
-use super::status::{Forward, Happened};
+use super::status::Forward;
 use super::store::Store;
-use super::traffic::{Outcome, Standpoint, Traffic};
-use super::trip::Trip;
+use super::traffic::{Standpoint, Traffic};
 use super::unkept::Unkept;
-use super::vary::{self, Vary};
-use super::{SharedBody, reuse, status};
-use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body};
+use super::vary::Selector;
+use crate::error::Error;
+use crate::flow::Answer;
 
 /// What the configuration says of a place.
 #[derive(Clone, Debug, Default)]
@@ -46,12 +40,12 @@ pub struct Rules {
 /// A place where answers are kept.
 pub struct Cache {
     /// What `Cache-Status` calls it.
-    name: &'static str,
-    store: Arc<Store>,
-    rules: Rules,
-    flights: Arc<Flights>,
-    unkept: Unkept,
-    traffic: Arc<Traffic>,
+    pub(super) name: &'static str,
+    pub(super) store: Arc<Store>,
+    pub(super) rules: Rules,
+    pub(super) flights: Arc<Flights>,
+    pub(super) unkept: Unkept,
+    pub(super) traffic: Arc<Traffic>,
 }
 
 /// Gets an answer from where it comes.
@@ -106,9 +100,6 @@ pub enum Reply {
     Fetch(Box<Errand>),
 }
 
-/// So often a request waits for a fetch of others, where purges make what they got too old for it.
-const ROUNDS: usize = 3;
-
 /// What a fetch gives: the answer, and what is kept of it.
 pub type Fetching = Result<(Answer, Option<Arc<Entry>>), Error>;
 
@@ -120,9 +111,9 @@ pub struct Errand {
     /// What is kept, and stale.
     pub(super) stale: Option<Arc<Entry>>,
     /// Which requests count as the same.
-    selector: Selector,
-    why: Forward,
-    way: Way,
+    pub(super) selector: Selector,
+    pub(super) why: Forward,
+    pub(super) way: Way,
     /// Given to the client already: this is a fetch behind it.
     pub(super) behind: bool,
     pub(super) private: bool,
@@ -130,7 +121,7 @@ pub struct Errand {
 
 /// How a request goes further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     /// With others.
     Together,
     /// Alone, and its answer may be kept.
@@ -164,256 +155,7 @@ impl Cache {
         &self.unkept
     }
 
-    /// Looks what is kept for a request. Where that may be given stale, what is behind it is given to `behind`.
-    pub fn look(&self, question: Question<'_>) -> (Reply, Option<Box<Errand>>) {
-        let Question { method, key, headers, private } = question;
-        let control = RequestControl::of(headers);
-        let errand = |why, way| {
-            let (stale, selector, behind) = (None, Box::default(), false);
-            Box::new(Errand {
-                method: method.clone(),
-                key: key.clone(),
-                control,
-                stale,
-                selector,
-                why,
-                way,
-                behind,
-                private,
-            })
-        };
-        if *method != Method::GET && *method != Method::HEAD {
-            // An answer to POST may be one to GET (RFC 9110, 9.3.3).
-            let way = if *method == Method::POST { Way::Alone } else { Way::Past };
-            return (Reply::Fetch(errand(Forward::Method, way)), None);
-        }
-        if control.no_store || reuse::is_bound(headers) {
-            return (Reply::Fetch(errand(Forward::Request, Way::Past)), None);
-        }
-        let now = Moment::now();
-        let other = RefCell::new(None);
-        let found = self.store.find(&key, |entry| {
-            let matches = vary::matches(&entry.selector, headers, &entry.headers);
-            let holds = matches && reuse::holds(entry, headers);
-            if !holds && (other.borrow().is_none() || matches) {
-                let names: Vec<HeaderName> = entry.selector.iter().map(|(name, _)| name.clone()).collect();
-                *other.borrow_mut() = Some((names, matches));
-            }
-            holds
-        });
-        let Some(found) = found else {
-            if control.only_if_cached {
-                self.traffic.count(Outcome::Miss);
-                return (Reply::Answer(self.nothing(), None), None);
-            }
-            let (why, names) = match other.into_inner() {
-                None => (Forward::UriMiss, Vec::new()),
-                Some((names, true)) => (Forward::Partial, names),
-                Some((names, false)) => (Forward::VaryMiss, names),
-            };
-            let together = !control.no_cache && *method == Method::GET && !self.unkept.has(&key, now);
-            let mut errand = errand(why, if together { Way::Together } else { Way::Alone });
-            errand.selector = self.select(&names, headers);
-            return (Reply::Fetch(errand), None);
-        };
-        let entry = found.entry;
-        let used = entry.terms.decide(&control, found.stale, now);
-        if used == Use::Validate {
-            if control.only_if_cached {
-                self.traffic.count(Outcome::Miss);
-                return (Reply::Answer(self.nothing(), None), None);
-            }
-            let why = if control.no_cache || !found.stale && entry.terms.is_fresh(now) {
-                Forward::Request
-            } else {
-                Forward::Stale
-            };
-            // What a request demands to be validated now is not what another one has had validated before.
-            let alone = control.no_cache || control.max_age.is_some() || control.min_fresh.is_some();
-            let together = !alone && *method == Method::GET && !self.unkept.has(&key, now);
-            let mut errand = errand(why, if together { Way::Together } else { Way::Alone });
-            errand.selector = entry.selector.clone();
-            errand.stale = Some(entry);
-            return (Reply::Fetch(errand), None);
-        }
-        self.traffic.count(if used == Use::Fresh { Outcome::Hit } else { Outcome::Stale });
-        let behind = (used == Use::Revalidate).then(|| {
-            let mut errand = errand(Forward::Stale, Way::Together);
-            (errand.selector, errand.stale, errand.behind) = (entry.selector.clone(), Some(entry.clone()), true);
-            errand.method = Method::GET;
-            errand
-        });
-        (Reply::Answer(self.hit(&entry, method, headers, now), Some(entry)), behind)
-    }
-
-    /// What the request says in the fields that its answer may depend on.
-    fn select(&self, names: &[HeaderName], headers: &HeaderMap) -> Selector {
-        let Vary::On(names) = Vary::On(self.rules.vary.clone()).and(names) else { return Box::default() };
-        let names: Vec<HeaderName> = names.into_iter().filter(|name| *name != RANGE).collect();
-        vary::select(&names, headers)
-    }
-
-    fn hit(&self, entry: &Entry, method: &Method, headers: &HeaderMap, now: Moment) -> Answer {
-        let mut answer = reuse::answer(entry, method, headers, now, |bytes| read(&entry.body, bytes));
-        status::tell(&mut answer.headers, self.name, Happened::Hit, Some(&entry.terms), now);
-        answer
-    }
-
-    /// RFC 9111, 5.2.1.7
-    fn nothing(&self) -> Answer {
-        let mut headers = HeaderMap::new();
-        let document = br#"{"title":"Gateway Timeout","status":504,"detail":"nothing is kept that may be used, and the request does not want it to be fetched"}"#;
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        let happened = Happened::Forwarded { why: Forward::Request, status: None, stored: Err(None), collapsed: false };
-        status::tell(&mut headers, self.name, happened, None, Moment::now());
-        Answer::new(StatusCode::GATEWAY_TIMEOUT, headers, Body::Bytes(document[..].into()))
-    }
-
-    /// Fetches anew what was given stale; nobody waits for it.
-    pub fn refresh(self: &Arc<Self>, errand: Box<Errand>, headers: HeaderMap, fetch: Box<dyn Fetch>) {
-        let which =
-            Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
-        if let Joined::Leads(leading) = self.join(which, self.store.purges()) {
-            let (leader, _) = oneshot::channel();
-            tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading: Some(leading) }.fly(leader));
-        }
-    }
-
-    /// Fetches the answer of a request, with others who ask for the same.
-    ///
-    /// # Errors
-    /// Those of the fetch, and `Timeout` where it takes longer than until the deadline.
-    pub async fn fetch(
-        self: &Arc<Self>,
-        errand: Box<Errand>,
-        headers: HeaderMap,
-        deadline: Option<Instant>,
-        fetch: Box<dyn Fetch>,
-    ) -> Fetching {
-        if errand.way == Way::Past {
-            return self.pass(&errand, headers, fetch).await;
-        }
-        let asked =
-            Asked { method: errand.method.clone(), control: errand.control, why: errand.why, headers: headers.clone() };
-        let which =
-            Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
-        let purges = self.store.purges();
-        for _ in 0..ROUNDS {
-            if errand.way != Way::Together {
-                break;
-            }
-            let landing = match self.join(which.clone(), purges) {
-                Joined::Landed(landed) => Landing::Shared(landed),
-                Joined::Leads(leading) => {
-                    return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
-                }
-                Joined::Waits(receiver, begun) => match within(deadline, receiver).await?.unwrap_or(Landing::Alone) {
-                    // The fetch began before a purge that this request came after.
-                    Landing::Shared(landed) if self.is_before(&which.key, &landed, begun, purges) => continue,
-                    landing => landing,
-                },
-            };
-            match landing {
-                Landing::Shared(landed) if asked.may_have(&landed) => return Ok(self.give(landed, &asked, true)),
-                Landing::Failed(error) => {
-                    self.traffic.count(Outcome::Collapsed);
-                    return Err(error);
-                }
-                _ => break,
-            }
-        }
-        // What another one got is not for this request: it asks itself, beside all others who do.
-        self.lead(errand, headers, None, &asked, deadline, fetch).await
-    }
-
-    /// Takes part in a flight, unless what it has brought was purged since.
-    fn join(&self, which: Which, purges: u64) -> Joined {
-        let key = which.key.clone();
-        self.flights.join(which, purges, |landed, begun| !self.is_before(&key, landed, begun, purges))
-    }
-
-    /// Whether an answer was purged between the beginning of its fetch and a request, each after so many purges.
-    fn is_before(&self, key: &Key, landed: &Landed, begun: u64, request: u64) -> bool {
-        request > begun && self.store.is_outdated(begun, key, &landed.entry)
-    }
-
-    /// Fetches it; others may wait for that.
-    async fn lead(
-        self: &Arc<Self>,
-        errand: Box<Errand>,
-        headers: HeaderMap,
-        leading: Option<Leading>,
-        asked: &Asked,
-        deadline: Option<Instant>,
-        fetch: Box<dyn Fetch>,
-    ) -> Fetching {
-        let (leader, receiver) = oneshot::channel();
-        // A task of its own: a client that leaves harms nobody who waits.
-        tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader));
-        match within(deadline, receiver).await? {
-            Ok(Landing::Shared(landed)) => Ok(self.give(landed, asked, false)),
-            Ok(Landing::Own(answer, reason)) => Ok((self.hand_on(*answer, asked, reason), None)),
-            Ok(Landing::Failed(error)) => {
-                self.traffic.count(asked.fetched());
-                Err(error)
-            }
-            Ok(Landing::Alone) | Err(_) => Err(Error::new(Kind::Internal, "the gateway is stopping")),
-        }
-    }
-
-    /// An answer that several may have, for one of them.
-    fn give(&self, landed: Landed, asked: &Asked, collapsed: bool) -> (Answer, Option<Arc<Entry>>) {
-        let (now, entry) = (Moment::now(), &landed.entry);
-        let mut answer = reuse::answer(entry, &asked.method, &asked.headers, now, |bytes| read(&entry.body, bytes));
-        for (name, value) in &landed.own {
-            answer.headers.append(name, value.clone());
-        }
-        // An age is told where there is one: of what has just been made there is none.
-        if !entry.headers.contains_key(http::header::AGE) && entry.terms.age(now).as_secs() == 0 {
-            answer.headers.remove(http::header::AGE);
-        }
-        let (why, status, stored) = (asked.why, landed.status, landed.stored);
-        self.traffic.count(match (landed.origin, status) {
-            _ if collapsed => Outcome::Collapsed,
-            (Origin::Shared, _) => Outcome::Hit,
-            (Origin::Fetched, Some(StatusCode::NOT_MODIFIED)) => Outcome::Revalidated,
-            (Origin::Fetched, Some(_)) => Outcome::Stale,
-            (Origin::Fetched, None) => asked.fetched(),
-        });
-        let happened = match landed.origin {
-            Origin::Fetched => Happened::Forwarded { why, status, stored, collapsed },
-            Origin::Shared => Happened::Hit,
-        };
-        status::tell(&mut answer.headers, self.name, happened, Some(&entry.terms), now);
-        (answer, (stored.is_ok() || status.is_some()).then_some(landed.entry))
-    }
-
-    /// An answer that is for nobody else. The client's conditions were not sent along, so they are looked at here.
-    fn hand_on(&self, mut answer: Answer, asked: &Asked, reason: Reason) -> Answer {
-        self.traffic.count(asked.fetched());
-        let status = (asked.method == Method::GET).then_some(answer.status);
-        if asked.method == Method::GET
-            && asked.is_conditional()
-            && reuse::has_it(answer.status, &answer.headers, &asked.headers)
-        {
-            answer = Answer { names: answer.names, upstream: answer.upstream, ..reuse::not_modified(answer.headers) };
-        }
-        let status = status.filter(|status| *status != answer.status);
-        let happened = Happened::Forwarded { why: asked.why, status, stored: Err(Some(reason)), collapsed: false };
-        status::tell(&mut answer.headers, self.name, happened, None, Moment::now());
-        answer
-    }
-
-    /// A request that this cache does not serve. One that is not safe makes invalid what is kept (RFC 9111, 4.4).
-    async fn pass(&self, errand: &Errand, headers: HeaderMap, fetch: Box<dyn Fetch>) -> Fetching {
-        self.traffic.count(Outcome::Bypass);
-        let mut answer = fetch.fetch(headers, Standing::Client).await?.answer;
-        self.invalidate(&errand.method, &errand.key, &answer);
-        let happened = Happened::Forwarded { why: errand.why, status: None, stored: Err(None), collapsed: false };
-        status::tell(&mut answer.headers, self.name, happened, None, Moment::now());
-        Ok((answer, None))
-    }
-
+    /// Purges what an answer makes invalid.
     pub(super) fn invalidate(&self, method: &Method, key: &Key, answer: &Answer) {
         if !policy::invalidates(method, answer.status) {
             return;
@@ -424,24 +166,6 @@ impl Cache {
             if let Some(url) = named.and_then(|named| resolve(key.url(), named)).filter(|url| *url != key.url()) {
                 self.store.purge(&Purge::Url(url), PurgeMode::Hard);
             }
-        }
-    }
-}
-
-/// The bytes of a body, or all of it.
-fn read(body: &SharedBody, bytes: Option<Range<u64>>) -> Body {
-    match bytes {
-        None => body.read(),
-        Some(bytes) => body.read_range(bytes.start, bytes.end),
-    }
-}
-
-async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Result<T, Error> {
-    match deadline {
-        None => Ok(future.await),
-        Some(deadline) => {
-            let late = |_| Error::new(Kind::Timeout, "the answer was not there in time");
-            tokio::time::timeout_at(deadline, future).await.map_err(late)
         }
     }
 }
@@ -493,121 +217,4 @@ fn dotless(path: &str) -> String {
         }
     }
     format!("{}{query}", kept.join("/"))
-}
-
-/// The request, as far as its answer depends on it.
-struct Asked {
-    method: Method,
-    control: RequestControl,
-    why: Forward,
-    headers: HeaderMap,
-}
-
-impl Asked {
-    /// What became of it, if it was fetched for itself.
-    fn fetched(&self) -> Outcome {
-        if self.why == Forward::Method { Outcome::Bypass } else { Outcome::Miss }
-    }
-
-    fn is_conditional(&self) -> bool {
-        reuse::CONDITIONS.iter().any(|name| self.headers.contains_key(name))
-    }
-
-    /// Whether it may have what another one got.
-    fn may_have(&self, landed: &Landed) -> bool {
-        let entry = &landed.entry;
-        let fits = vary::matches(&entry.selector, &self.headers, &entry.headers) && reuse::holds(entry, &self.headers);
-        let shared = landed.stored.is_err() || landed.status.is_some();
-        let used = entry.terms.decide(&self.control, false, Moment::now());
-        fits && (shared || used != Use::Validate)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use http::header::CACHE_CONTROL;
-    use tokio::sync::Semaphore;
-
-    use super::*;
-
-    /// Answers with the number of the call, when it may.
-    #[derive(Clone)]
-    struct Numbers(Arc<(AtomicUsize, Semaphore)>);
-
-    impl Numbers {
-        fn new() -> Self {
-            Numbers(Arc::new((AtomicUsize::new(0), Semaphore::new(0))))
-        }
-
-        fn calls(&self) -> usize {
-            self.0.0.load(Ordering::SeqCst)
-        }
-    }
-
-    impl Fetch for Numbers {
-        fn fetch(&self, _: HeaderMap, _: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
-            let (number, own) = (self.0.0.fetch_add(1, Ordering::SeqCst) + 1, self.clone());
-            Box::pin(async move {
-                own.0.1.acquire().await.expect("never closed").forget();
-                let headers = HeaderMap::from_iter([
-                    (CACHE_CONTROL, HeaderValue::from_static("max-age=60")),
-                    (HeaderName::from_static("cache-tag"), HeaderValue::from_static("item")),
-                ]);
-                let answer = Answer::new(StatusCode::OK, headers, Body::Bytes(number.to_string().into()));
-                Ok(Gained { answer, personal: Personal::default(), parts: None })
-            })
-        }
-    }
-
-    /// What a request gets.
-    async fn ask(cache: Arc<Cache>, numbers: Numbers) -> Vec<u8> {
-        let headers = HeaderMap::new();
-        let key = Key::new("http://a/item", b"");
-        let answer = match cache.look(Question { method: &Method::GET, key, headers: &headers, private: false }) {
-            (Reply::Answer(answer, _), _) => answer,
-            (Reply::Fetch(errand), _) => {
-                cache.fetch(errand, headers, None, Box::new(numbers)).await.expect("an answer").0
-            }
-        };
-        answer.body.collect(100).await.expect("a body").to_vec()
-    }
-
-    /// Lets all tasks go as far as they can.
-    async fn settle() {
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    async fn purged_meanwhile(purge: Purge) -> [Vec<u8>; 4] {
-        let (here, store) = (Standpoint::Upstream("test".to_owned()), Arc::new(Store::new(1 << 20)));
-        let cache = Cache::new("test", &here, store, Rules { max_size: 1 << 20, ..Rules::default() });
-        let numbers = Numbers::new();
-        let early = [(); 2].map(|()| tokio::spawn(ask(cache.clone(), numbers.clone())));
-        settle().await;
-        cache.store().purge(&purge, PurgeMode::Soft);
-        let late = [(); 2].map(|()| tokio::spawn(ask(cache.clone(), numbers.clone())));
-        settle().await;
-        assert_eq!(numbers.calls(), 1);
-        numbers.0.1.add_permits(2);
-        let mut bodies = Vec::new();
-        for asked in early.into_iter().chain(late) {
-            bodies.push(asked.await.expect("it ends"));
-        }
-        bodies.try_into().expect("four")
-    }
-
-    #[tokio::test]
-    async fn a_request_after_a_purge_does_not_get_what_was_fetched_before_it() {
-        let bodies = purged_meanwhile(Purge::Tag("item".to_owned())).await;
-        assert_eq!(bodies, [b"1", b"1", b"2", b"2"].map(|body| body.to_vec()));
-    }
-
-    #[tokio::test]
-    async fn a_purge_of_something_else_keeps_nobody_apart() {
-        let bodies = purged_meanwhile(Purge::Tag("other".to_owned())).await;
-        assert_eq!(bodies, [b"1"; 4].map(|body| body.to_vec()));
-    }
 }

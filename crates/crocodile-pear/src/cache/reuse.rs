@@ -6,6 +6,7 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 
+use super::body::SharedBody;
 use super::date::{self, Moment};
 use super::entry::Entry;
 use super::policy::opaque;
@@ -141,7 +142,7 @@ pub fn validators(kept: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderV
 }
 
 /// Gives an answer an entity tag of its own, made of its body, unless it has one.
-pub fn describe(headers: &mut HeaderMap, body: &super::SharedBody) {
+pub fn describe(headers: &mut HeaderMap, body: &SharedBody) {
     let Some(pieces) = body.pieces().filter(|_| !headers.contains_key(ETAG)) else { return };
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     pieces.iter().for_each(|piece| digest.update(piece));

@@ -11,8 +11,10 @@ use self::shard::{Held, Shard};
 use super::copies::Copy;
 use super::entry::Entry;
 use super::key::Key;
-use super::purge::{Mark, Name, Purge, PurgeMode, Purges, Subject, Verdict};
-use super::tier::{Stamp, Tier};
+use super::name::Name;
+use super::purge::{Mark, Purge, PurgeMode, Purges, Subject, Verdict};
+use super::stamp::Stamp;
+use super::tier::Tier;
 use super::traffic::Traffics;
 
 /// The entries of all caches of a process.

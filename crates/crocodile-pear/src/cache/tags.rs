@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
 
-use super::SharedBody;
+use super::body::SharedBody;
 use super::entry::Tags;
 use crate::flow::Answer;
 use crate::jq::{self, Data, Filter, Value};

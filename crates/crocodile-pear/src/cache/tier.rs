@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use super::entry::Entry;
 use super::key::Key;
 use super::purge::{Purge, PurgeMode};
+use super::stamp::Stamp;
 
 /// A second tier. It is asked with a deadline of its own, and never a reason to fail.
 pub trait Tier: Send + Sync {
@@ -24,15 +25,6 @@ pub trait Tier: Send + Sync {
 
     /// Purges in the tier and in all gateways that share it, in the background, and for certain.
     fn purge(&self, purge: &Purge, mode: PurgeMode);
-}
-
-/// A number among the purges of a tier, and the life of the tier in which it counts. 0 and 0 before the tier was heard of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
-    /// Another one after the tier has lost what it knew.
-    pub life: u64,
-    /// How many purges there were.
-    pub number: u64,
 }
 
 /// An entry of a tier.

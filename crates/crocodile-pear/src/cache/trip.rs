@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 use http_body::Body as _;
 use tokio::sync::oneshot;
 
+use super::body::{SharedBody, Writer};
 use super::copies::Copies;
 use super::date::Moment;
 use super::entry::{Entry, MOST_TAGS, Tags, compact};
@@ -19,7 +20,7 @@ use super::policy::{self, Failure, Fetched, Lifetimes, Personal, Reason, Terms, 
 use super::purge::Mark;
 use super::store::Store;
 use super::vary::{self, Vary};
-use super::{SharedBody, Writer, range, reuse, tags};
+use super::{range, reuse, tags};
 use crate::error::{Error, Fault};
 use crate::flow::{Answer, Body, Pulled};
 

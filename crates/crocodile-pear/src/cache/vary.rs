@@ -2,7 +2,8 @@
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_LANGUAGE, HeaderMap, HeaderName, RANGE, VARY};
 
-use super::entry::Selector;
+/// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
+pub type Selector = Box<[(HeaderName, Option<Box<[u8]>>)]>;
 
 /// What an answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]

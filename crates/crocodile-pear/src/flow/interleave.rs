@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, Fuse, SelectAll, Stream};
 
-use super::Order;
+use super::order::Order;
 
 /// The items of lists that become known one after another. Nothing is read unless this is polled.
 pub struct Interleave<S: Stream, T> {

@@ -8,74 +8,21 @@ mod number;
 mod raw;
 mod read;
 pub(crate) mod scan;
+mod text;
 pub(crate) mod walk;
 mod write;
 
 pub use check::{Checker, check};
 pub use raw::Raw;
 pub use read::read;
+pub use text::{DEPTH, compact, trim};
 pub(crate) use write::{SIZE, write_within};
-pub use write::{write, write_string};
-
-use crate::error::Error;
-use crate::jq::value::Value;
-use bytes::Bytes;
-use memchr::memchr2;
-
-/// How deep lists and objects may nest: serde_json's bound, far above what APIs send.
-pub const DEPTH: usize = 128;
-
-/// A value as a document.
-///
-/// # Errors
-/// As [`write()`].
-pub fn to_bytes(value: &Value) -> Result<Bytes, Error> {
-    let mut out = Vec::with_capacity(256);
-    write(value, &mut out)?;
-    Ok(out.into())
-}
-
-/// The document without whitespace around it; shares the bytes.
-pub fn trim(bytes: &Bytes) -> Bytes {
-    let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
-    let end = bytes.iter().rposition(|byte| !is_space(*byte)).map_or(start, |last| last + 1);
-    bytes.slice(start..end)
-}
-
-/// Appends a checked document without insignificant whitespace: it is one line then.
-pub fn compact(mut bytes: &[u8], out: &mut Vec<u8>) {
-    while let Some(first) = bytes.first() {
-        let length = match first {
-            b'"' => quoted(bytes),
-            b if is_space(*b) => {
-                bytes = &bytes[1..];
-                continue;
-            }
-            _ => bytes.iter().position(|b| *b == b'"' || is_space(*b)).unwrap_or(bytes.len()),
-        };
-        out.extend_from_slice(&bytes[..length]);
-        bytes = &bytes[length..];
-    }
-}
-
-/// The length of the string that begins here, with its quotes.
-fn quoted(bytes: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        if bytes[at + found] == b'"' {
-            return at + found + 1;
-        }
-        at += found + 2;
-    }
-    bytes.len()
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-}
+pub use write::{to_bytes, write, write_string};
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[test]

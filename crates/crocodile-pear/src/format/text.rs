@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 
-use super::{Declared, declared};
+use super::declared::{Declared, declared};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 

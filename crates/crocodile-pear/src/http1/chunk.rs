@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Broken;
+use super::broken::Broken;
 use super::line::is_token;
 
 /// Bytes of extensions that one body may have: they mean nothing to anyone.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::Broken;
+use super::broken::Broken;
 use super::chunk::{self, Chunked};
 use super::fields::{hop_by_hop, imitates};
 

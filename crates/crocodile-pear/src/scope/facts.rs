@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, Version};
 
-use super::Credentials;
+use super::credentials::Credentials;
 use crate::jq::value::number;
 use crate::jq::{self, Value};
 use crate::trace::hex;

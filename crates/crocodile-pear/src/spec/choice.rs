@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Definitions, Node, NodeKind, record, suggest};
+use super::definitions::Definitions;
+use super::field::Field;
+use super::node::{Node, NodeKind};
+use super::record;
+use super::suggest::suggest;
 use crate::problem::Problems;
 
 /// Declares what is written as one of a few words.
@@ -65,7 +69,7 @@ macro_rules! choice {
 }
 
 /// The choice whose word is written.
-pub fn choose<T: Copy>(node: &Node, choices: &[(T, record::Field)], problems: &mut Problems) -> Option<T> {
+pub fn choose<T: Copy>(node: &Node, choices: &[(T, Field)], problems: &mut Problems) -> Option<T> {
     let words: Vec<&str> = choices.iter().map(|(_, field)| field.name).collect();
     let wanted = format!("one of {}", record::list(&words));
     // YAML reads the bare word as nothing; where it is a choice, it was meant.
@@ -84,14 +88,9 @@ pub fn choose<T: Copy>(node: &Node, choices: &[(T, record::Field)], problems: &m
 }
 
 /// The schema of a choice.
-pub fn choices<T>(
-    identity: &'static str,
-    doc: &str,
-    choices: &[(T, record::Field)],
-    definitions: &mut Definitions,
-) -> Value {
+pub fn choices<T>(identity: &'static str, doc: &str, choices: &[(T, Field)], definitions: &mut Definitions) -> Value {
     definitions.define(identity, |definitions| {
-        let word = |(_, field): &(T, record::Field)| {
+        let word = |(_, field): &(T, Field)| {
             let mut word = match field.name {
                 "null" => json!({"enum": ["null", null]}),
                 name => json!({"const": name}),

@@ -4,7 +4,9 @@ use std::{str::FromStr, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Decode, Definitions, Node};
+use super::decode::Decode;
+use super::definitions::Definitions;
+use super::node::Node;
 use crate::problem::Problems;
 
 const UNITS: [(&str, u64); 6] = [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Located, Run};
+use super::node::{Located, Run};
 use crate::problem::Problems;
 
 /// Makes the inserted values of an expression safe: within a string they are text, and elsewhere only a number, `true`,

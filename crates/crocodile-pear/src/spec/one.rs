@@ -1,6 +1,10 @@
 //! A map with one key, its name: the places of everything in it survive that way.
 
-use super::{Json, Located, Node, NodeKind, beside, suggest};
+use serde_json::Value as Json;
+
+use super::node::{Located, Node, NodeKind};
+use super::record::beside;
+use super::suggest::suggest;
 use crate::problem::Problems;
 
 /// What is written as a map with one key, its name.

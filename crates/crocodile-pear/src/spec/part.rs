@@ -1,6 +1,6 @@
 //! A part of a text, with its own place.
 
-use super::{Located, Run};
+use super::node::{Located, Run};
 
 impl Located<String> {
     /// The part of the text, `len` bytes from `offset` on, as a text of its own.

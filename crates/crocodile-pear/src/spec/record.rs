@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::decode::Decode;
+use super::definitions::Definitions;
+use super::field::Field;
+use super::node::{Located, Node, NodeKind};
 use super::suggest::{self, suggest};
-use super::{Decode, Definitions, Located, Node, NodeKind};
 use crate::problem::{Problems, Span};
 
 /// Declares what can be written as a map with known keys.
@@ -194,24 +197,6 @@ pub(crate) fn beside(outer: &Located<String>, inner: &[&Located<String>], proble
     let names: Vec<&str> = inner.iter().map(|key| key.as_str()).collect();
     let remedy = format!("indent {} further than `{outer}`", list(&names));
     problems.error::<()>(first.span, format!("`{first}` stands beside `{outer}`, not in it"), remedy);
-}
-
-/// A field of a spec.
-#[derive(Clone, Copy, Debug)]
-pub struct Field {
-    /// The key as written.
-    pub name: &'static str,
-    /// What it means.
-    pub doc: &'static str,
-    /// The key that it had before.
-    pub was: Option<&'static str>,
-}
-
-impl Field {
-    /// A field that has always had this key.
-    pub const fn new(name: &'static str, doc: &'static str) -> Self {
-        Field { name, doc, was: None }
-    }
 }
 
 /// What the schema says of a field.

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Decode, Definitions, Located, Node, NodeKind, insert};
+use super::decode::Decode;
+use super::definitions::Definitions;
+use super::insert;
+use super::node::{Located, Node, NodeKind};
 use crate::problem::Problems;
 
 impl Decode for bool {

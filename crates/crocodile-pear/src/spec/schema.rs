@@ -1,48 +1,9 @@
 //! The JSON Schema of a whole configuration, for editors.
 
-use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::Decode;
-
-/// The named parts of a schema, each said once.
-#[derive(Debug, Default)]
-pub struct Definitions(IndexMap<&'static str, (String, Value)>);
-
-impl Definitions {
-    /// A reference to the definition of a type, which is built if it is not there yet; types may contain themselves.
-    pub fn define(&mut self, identity: &'static str, build: impl FnOnce(&mut Self) -> Value) -> Value {
-        if !self.0.contains_key(identity) {
-            let name = self.name(identity);
-            self.0.insert(identity, (name, Value::Null));
-            let schema = build(self);
-            self.0[identity].1 = schema;
-        }
-        json!({"$ref": format!("#/$defs/{}", self.0[identity].0)})
-    }
-
-    /// What may also be written as a variable of the environment, and so as a text.
-    pub fn or_variable(&mut self, schema: Value) -> Value {
-        let variable = self.define("Variable", |_| {
-            json!({
-                "type": "string",
-                "pattern": r"\$\{[A-Z_][A-Z0-9_]*(:-[^}]*)?\}",
-                "description": "A variable of the environment: `${NAME}`, or `${NAME:-default}`.",
-            })
-        });
-        json!({"anyOf": [schema, variable]})
-    }
-
-    /// The last word of the type's path, with as many words before it as make it the only one.
-    fn name(&self, identity: &str) -> String {
-        let words: Vec<&str> = identity.split("::").collect();
-        (0..words.len())
-            .rev()
-            .map(|from| words[from..].join("."))
-            .find(|name| !self.0.values().any(|(taken, _)| taken == name))
-            .unwrap_or_else(|| identity.to_owned())
-    }
-}
+use super::decode::Decode;
+use super::definitions::Definitions;
 
 /// The schema of a configuration as a whole document (draft 2020-12).
 pub fn schema<T: Decode>(title: &str) -> Value {

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Decode, Definitions, Node};
+use super::decode::Decode;
+use super::definitions::Definitions;
+use super::node::Node;
 use crate::problem::Problems;
 
 /// A secret text. It is printed as `***`.

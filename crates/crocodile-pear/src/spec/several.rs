@@ -3,8 +3,11 @@
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use super::decode::Decode;
+use super::definitions::Definitions;
+use super::field::Field;
+use super::node::{Located, Node, NodeKind};
 use super::record::beside;
-use super::{Decode, Definitions, Field, Located, Node, NodeKind};
 use crate::problem::{Problems, Span};
 
 /// A map whose keys the operator chooses, in the order written, each with the place of its key.

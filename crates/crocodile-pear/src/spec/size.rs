@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Decode, Definitions, Node};
+use super::decode::Decode;
+use super::definitions::Definitions;
+use super::node::Node;
 use crate::problem::Problems;
 
 /// A number of bytes; written as a number, or with a unit (`64KiB`, `10MB`).

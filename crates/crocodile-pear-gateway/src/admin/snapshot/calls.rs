@@ -8,7 +8,7 @@ use crocodile_pear::record::CallRecord;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::ago;
+use super::number::ago;
 use crate::history::{History, Served};
 
 /// The most requests and calls that one snapshot reads, so that it takes less than a millisecond.

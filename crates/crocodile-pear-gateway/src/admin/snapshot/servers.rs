@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crocodile_pear::histogram::{HTTP, time_quantile};
 use crocodile_pear::upstream::CallEnd;
 
-use super::rounded;
+use super::number::rounded;
 use crate::gateway::Gateway;
 
 /// The time that is told.

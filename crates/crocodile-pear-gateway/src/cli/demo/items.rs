@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::address::Address;
-use crate::cli::{compile, run};
+use crate::cli::file::compile;
+use crate::cli::run;
 use crate::config;
 use crate::demo::postgres::{Failure, Postgres};
 use crate::events::trigger::Trigger;

@@ -12,7 +12,7 @@ use super::measure::Connection;
 use super::trouble::{Cause, Trouble, milliseconds, span};
 use super::trust::Files;
 use super::way::{Http, Way};
-use crate::cli::compile;
+use crate::cli::file::compile;
 use crate::config;
 
 /// Slower by less is what another run would find the other way round.

@@ -1,7 +1,7 @@
 //! The head of a block: its two codes, themselves in code (RFC 1951, 3.2.7).
 
 use super::code::{Bits, codes, lengths};
-use super::{DISTANCES, LITERALS, Writer};
+use super::writer::{DISTANCES, LITERALS, Writer};
 
 /// The order in which the lengths of the codes of lengths are written.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];

@@ -3,7 +3,7 @@
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Located, suggest};
 
-use super::VersionsSpec;
+use super::spec::VersionsSpec;
 use crate::version::fold;
 
 /// Checks names, their order and dates.

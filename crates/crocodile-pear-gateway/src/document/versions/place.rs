@@ -8,8 +8,8 @@ use http::HeaderValue;
 use indexmap::IndexMap;
 
 use super::check::check;
-use super::{AdaptSpec, Differing, OlderSpec, VersionsSpec};
-use crate::document::EndpointSpec;
+use super::spec::{AdaptSpec, Differing, OlderSpec, VersionsSpec};
+use crate::document::endpoint::EndpointSpec;
 use crate::version::{Chooser, Successor, Version, Versioned};
 
 /// An endpoint at one of the places where it is served.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
-use super::Identity;
+use super::identity::Identity;
 
 /// The certificate for one name, as it is now. Listeners share it.
 #[derive(Debug)]

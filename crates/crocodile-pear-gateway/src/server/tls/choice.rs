@@ -7,7 +7,8 @@ use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::{Acquired, Identity};
+use super::acquired::Acquired;
+use super::identity::Identity;
 
 /// The certificates of a listener by name.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A slow model of RFC 9111, written from its text, on strings: the policy decides as it does.
 
 use super::*;
-use crate::cache::entry::Selector;
+use crate::cache::vary::Selector;
 use crate::cache::vary::{matches, select};
 
 const NOW: Moment = Moment(1_700_000_000_000);

@@ -11,7 +11,7 @@ use super::ghost::Ghost;
 use super::queue::{Queue, Slots};
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
-use crate::cache::purge::Name;
+use crate::cache::name::Name;
 
 /// An entry with what the store knows about it.
 pub struct Held {

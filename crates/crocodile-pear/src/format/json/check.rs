@@ -1,7 +1,7 @@
 //! Whether bytes are one JSON value (RFC 8259), told piece by piece and without recursion.
 
-use super::DEPTH;
 use super::look::look;
+use super::text::DEPTH;
 use crate::error::{Error, Kind};
 
 /// Checks one JSON value that arrives in pieces; whitespace may surround it.

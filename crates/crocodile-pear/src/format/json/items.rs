@@ -7,9 +7,13 @@ use bytes::Bytes;
 use memchr::{memchr, memchr2};
 
 use super::super::charset::unmarked;
+use super::check::{Checker, check};
 use super::look::look;
+use super::raw::Raw;
+use super::read::read;
 use super::scan;
-use super::{Checker, DEPTH, Raw, check, is_space, read, trim, walk};
+use super::text::{DEPTH, is_space, trim};
+use super::walk;
 use crate::error::{Error, Kind};
 use crate::jq::value;
 

@@ -5,9 +5,9 @@
 
 use fearless_simd::{Level, Simd, dispatch, u8x64};
 
-use super::DEPTH;
 use super::block::{Block, Carry, WIDTH, is, load, up_to, without_case};
 use super::number::Numbers;
+use super::text::DEPTH;
 
 /// What is seen of a document on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

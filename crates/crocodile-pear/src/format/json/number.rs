@@ -3,7 +3,7 @@
 use fearless_simd::{Simd, u8x64};
 
 use super::block::{WIDTH, is, up_to, without_case};
-use super::is_space;
+use super::text::is_space;
 
 /// A longer number is refused: reading it as an integer costs the square of its length.
 pub const DIGITS: usize = 1000;

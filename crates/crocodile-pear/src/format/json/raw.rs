@@ -5,8 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::check::{check, unclear};
 use super::look::look;
-use super::{DEPTH, check, read, trim, walk, write_string};
+use super::read::read;
+use super::text::{DEPTH, trim};
+use super::walk;
+use super::write::write_string;
 use crate::error::Error;
 use crate::jq::value::{self, Value};
 use crate::offload;
@@ -33,7 +37,7 @@ impl Raw {
         match look(bytes) {
             Some(seen) if !seen.endless => Ok(Raw::sound(trim(bytes), seen.depth)),
             Some(_) => read(bytes).map(|value| Raw::of(bytes.clone(), u8::MAX, OnceLock::new()).with_value(value)),
-            None => Err(check(bytes).err().unwrap_or_else(super::check::unclear)),
+            None => Err(check(bytes).err().unwrap_or_else(unclear)),
         }
     }
 

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use memchr::memchr;
 
+use super::check::check;
 use super::number::DIGITS;
-use super::{check, quoted};
+use super::text::{is_space, quoted};
 use crate::error::{Error, Kind};
 use crate::jq::value::{self, Value};
 use crate::offload;
@@ -121,7 +122,7 @@ impl Reader<'_> {
     /// The next byte that is not whitespace, not stepped over.
     fn peek(&mut self) -> u8 {
         while let Some(byte) = self.bytes.get(self.at) {
-            if !super::is_space(*byte) {
+            if !is_space(*byte) {
                 return *byte;
             }
             self.at += 1;

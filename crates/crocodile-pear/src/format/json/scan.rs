@@ -3,7 +3,7 @@
 use fearless_simd::{Level, Simd, dispatch};
 
 use super::block::{Block, Carry, WIDTH, is, load, without_case};
-use super::is_space;
+use super::text::{is_space, quoted};
 
 /// The next byte from `at` that is not whitespace.
 #[inline]
@@ -31,7 +31,7 @@ pub fn end(bytes: &[u8], at: usize) -> usize {
 /// Where a checked string ends that begins at `at`; behind its last quote.
 #[inline]
 pub fn text_end(bytes: &[u8], at: usize) -> usize {
-    at + super::quoted(bytes.get(at..).unwrap_or_default())
+    at + quoted(bytes.get(at..).unwrap_or_default())
 }
 
 fn nested_end(bytes: &[u8], start: usize) -> usize {

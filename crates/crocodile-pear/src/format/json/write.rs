@@ -3,7 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::DEPTH;
+use bytes::Bytes;
+
+use super::text::DEPTH;
 use crate::error::{Error, Kind};
 use crate::jq::value::{self, Shape, Value};
 
@@ -164,6 +166,16 @@ fn escape(byte: u8, out: &mut Vec<u8>) {
 
 fn refuse(reason: &'static str) -> Error {
     Error::new(Kind::Expression, reason)
+}
+
+/// A value as a document.
+///
+/// # Errors
+/// As [`write()`].
+pub fn to_bytes(value: &Value) -> Result<Bytes, Error> {
+    let mut out = Vec::with_capacity(256);
+    write(value, &mut out)?;
+    Ok(out.into())
 }
 
 #[cfg(test)]

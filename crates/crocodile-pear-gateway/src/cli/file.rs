@@ -1,0 +1,102 @@
+//! The configuration of a command: read and compiled, with what was found.
+
+use std::path::PathBuf;
+
+use crocodile_pear::problem::{Problem, Problems, Severity};
+use crocodile_pear::spec::Decode;
+
+use crate::config::{self, Colour, Format, Sources};
+use crate::document::{self, Document, Unread};
+use crate::gateway::{Gateway, Surroundings};
+use crate::lasting::Lasting;
+
+/// The configuration that commands take if none is named.
+pub(super) const CONFIG: &str = "crocodile-pear.yaml";
+
+/// Where the configuration is.
+#[derive(clap::Args)]
+pub(super) struct File {
+    /// The configuration.
+    #[arg(default_value = CONFIG)]
+    pub(super) file: PathBuf,
+}
+
+/// A configuration that was read, with what was found.
+pub(super) struct Loaded {
+    pub(super) document: Option<Document>,
+    pub(super) gateway: Option<Gateway>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) sources: Sources,
+}
+
+impl File {
+    /// Reads and compiles it: the same way for `run`, `check`, `explain` and a reload.
+    pub(super) fn load(&self) -> Loaded {
+        self.reload(&Lasting::default())
+    }
+
+    /// The same for a gateway that goes on with what the one before it has.
+    pub(super) fn reload(&self, lasting: &Lasting) -> Loaded {
+        let (node, sources, problems) = config::load(&self.file);
+        compile(node.as_ref(), sources, lasting, problems)
+    }
+}
+
+pub(super) fn compile(
+    node: Option<&crocodile_pear::spec::Node>,
+    sources: Sources,
+    lasting: &Lasting,
+    mut problems: Problems,
+) -> Loaded {
+    node.into_iter().for_each(|node| document::check_served(node, &mut problems));
+    let document = node.and_then(|node| Document::decode(node, &mut problems));
+    let files = |written: &_| sources.beside(written);
+    let paths = |written: &_| sources.path(written);
+    let unread = Unread::default();
+    let given = Surroundings { unread: &unread, files: &files, paths: &paths, lasting };
+    let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
+    if let (None, Some(node)) = (&document, node) {
+        let (readable, broken) = Document::partial(node);
+        let given = Surroundings { unread: &broken, ..given };
+        drop(Gateway::compile(&readable, given, &mut problems));
+    }
+    let gateway = gateway.filter(|_| !problems.fatal());
+    Loaded { document, gateway, problems: problems.into_sorted(), sources }
+}
+
+impl Loaded {
+    /// The report on the problems, empty when there are none.
+    pub(super) fn report(&self, format: Format) -> String {
+        config::report(&self.problems, &self.sources, format)
+    }
+
+    /// The problems, each as one line.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |problem: &Problem| format!("{}: {}", self.sources.place(problem.span), problem.message);
+        self.problems.iter().map(line).collect()
+    }
+
+    /// Writes the problems to the log, each as one line.
+    pub(super) fn log(&self) {
+        for problem in &self.problems {
+            let at = self.sources.place(problem.span);
+            let remedy = problem.remedy.as_deref().unwrap_or_default();
+            match problem.severity {
+                Severity::Error => tracing::error!(at, remedy, "{}", problem.message),
+                Severity::Warning => tracing::warn!(at, remedy, "{}", problem.message),
+            }
+        }
+    }
+
+    /// Tells the problems; the gateway and its document if it can run, and where they were read from.
+    pub(super) fn usable(self) -> Option<(Document, Gateway, Sources)> {
+        if !self.problems.is_empty() {
+            eprint!("{}", self.report(Format::Text(Colour::on(&std::io::stderr()))));
+        }
+        Some((self.document?, self.gateway?, self.sources))
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+}

@@ -1,0 +1,51 @@
+//! The files that were read.
+
+use std::path::{Path, PathBuf};
+
+use crocodile_pear::problem::Span;
+use crocodile_pear::spec::Located;
+
+use super::read::read;
+
+/// A file that was read.
+#[derive(Debug)]
+pub struct Source {
+    /// Its path, as the operator would write it.
+    pub path: PathBuf,
+    /// What it holds.
+    pub text: String,
+}
+
+/// The files that were read; a `Span` names its file by its place here.
+#[derive(Debug, Default)]
+pub struct Sources(pub Vec<Source>);
+
+impl Sources {
+    /// `file:line:column`; only the file, where nothing more is known.
+    pub fn place(&self, span: Span) -> String {
+        let path = self.file(span.file).map_or_else(String::new, |source| source.path.display().to_string());
+        if span.line == 0 { path } else { format!("{path}:{}:{}", span.line, span.column) }
+    }
+
+    /// The file of a span.
+    pub fn file(&self, file: u32) -> Option<&Source> {
+        self.0.get(usize::try_from(file).ok()?)
+    }
+
+    /// Reads a file that is named in one of these, from the folder of that one; or says why it cannot be read.
+    pub fn beside(&self, written: &Located<String>) -> Result<Vec<u8>, String> {
+        read(&self.path(written))
+    }
+
+    /// Where a file is that is named in one of these: relative to the folder of that one.
+    pub fn path(&self, written: &Located<String>) -> PathBuf {
+        let folder = self.file(written.span.file).and_then(|source| source.path.parent());
+        folder.unwrap_or(Path::new("")).join(&written.value)
+    }
+
+    /// Adds a file; answers the number that its spans carry.
+    pub(super) fn add(&mut self, path: PathBuf, text: String) -> u32 {
+        self.0.push(Source { path, text });
+        u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
+    }
+}

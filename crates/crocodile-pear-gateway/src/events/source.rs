@@ -1,0 +1,191 @@
+//! A source of events: as it is written, and ready.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crocodile_pear::database;
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec;
+use crocodile_pear::spec::{Expression, Located, Secret};
+use crocodile_pear::upstream::Files;
+
+use super::reaction::Reaction;
+use super::{postgres, redis};
+use crate::purge::ModeSpec;
+
+spec! {
+    /// Where messages come from that say what has changed, and what of the cache each of them means. Needs `postgres` or `redis`.
+    pub struct EventSourceSpec {
+        /// A PostgreSQL database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, whose `NOTIFY` is listened to. `?sslmode=` may be
+        /// `disable`, `prefer`, `require` or `verify-full`, as for `psql`. A pooler in between must not hand on transactions one by one.
+        pub postgres: Option<Located<Secret>>,
+        /// A Redis server, `redis://HOST:PORT`, with `redis://USER:PASSWORD@HOST:PORT` where it asks for them; what is published there is
+        /// listened to.
+        pub redis: Option<Located<Secret>>,
+        /// The channel.
+        pub channel: Located<String>,
+        /// A jq expression: which tags are purged. `.` is the message: its value if it is JSON, otherwise its text. Each output is a tag,
+        /// or a map as `POST /cache/purge` of `admin` takes it, as `{url: "…"}` or `{all: true}`. Where the expression fails, everything
+        /// with tags is stale.
+        pub purge: Expression,
+        /// What becomes of what is purged.
+        pub mode: ModeSpec = ModeSpec::Soft,
+        /// How long what has tags is given out as before while the connection is lost. By default it is stale at once.
+        pub trust: Duration = Duration::ZERO,
+        /// How often the connection is checked. A check has as much time, so that a connection that died in silence is noticed after
+        /// twice this time at most.
+        pub heartbeat: Located<Duration> = Located::new(Duration::from_secs(2), Default::default()),
+        /// A file with the authorities to trust, as PEM, for `sslmode=require` and `verify-full`, instead of the public ones.
+        pub ca: Option<Located<String>>,
+    }
+}
+
+/// The longest name that PostgreSQL has for a channel.
+pub(super) const CHANNEL: usize = 63;
+
+/// A source of events, ready.
+pub struct Source {
+    pub(super) identity: Identity,
+    pub(super) reaction: Arc<Reaction>,
+}
+
+/// A reload keeps the connection if these have not changed.
+#[derive(Clone, PartialEq)]
+pub(super) struct Identity {
+    pub(super) address: Address,
+    pub(super) channel: String,
+    pub(super) trust: Duration,
+    pub(super) heartbeat: Duration,
+}
+
+/// Where it connects.
+#[derive(Clone, PartialEq)]
+pub(super) enum Address {
+    Postgres(Box<database::Address>),
+    Redis(redis::Server),
+}
+
+/// Checks the sources.
+pub fn compile(written: &[EventSourceSpec], files: Files<'_>, problems: &mut Problems) -> Option<Vec<Source>> {
+    let mut sources: Vec<Source> = Vec::new();
+    let mut sound = true;
+    for spec in written {
+        let Some(source) = spec.compile(files, problems) else {
+            sound = false;
+            continue;
+        };
+        if sources.iter().any(|other| other.identity.names() == source.identity.names()) {
+            let message = format!("the channel `{}` of {} is there twice", spec.channel.value, source.identity);
+            let remedy = "write one entry, with a comma between the two expressions of `purge`";
+            sound = problems.error(spec.channel.span, message, remedy).unwrap_or_default();
+            continue;
+        }
+        sources.push(source);
+    }
+    sound.then_some(sources)
+}
+
+impl EventSourceSpec {
+    /// Checks it.
+    fn compile(&self, files: Files<'_>, problems: &mut Problems) -> Option<Source> {
+        let address = self.address(files, problems);
+        let channel = self.channel(problems);
+        let heartbeat = self.heartbeat(problems);
+        let reaction = Reaction::compile(&self.purge, self.mode, problems);
+        let identity = Identity { address: address?, channel: channel?, trust: self.trust, heartbeat: heartbeat? };
+        Some(Source { identity, reaction: Arc::new(reaction?) })
+    }
+
+    fn address(&self, files: Files<'_>, problems: &mut Problems) -> Option<Address> {
+        match (&self.postgres, &self.redis) {
+            (Some(url), None) => {
+                let ca = self.ca.as_ref();
+                database::Address::compile(url, ca, files, problems).map(|address| Address::Postgres(Box::new(address)))
+            }
+            (None, Some(url)) => {
+                if let Some(ca) = &self.ca {
+                    return problems.error(ca.span, "`ca` is for `postgres`", "leave it out: there is no TLS to Redis");
+                }
+                redis::Server::compile(url, problems).map(Address::Redis)
+            }
+            (None, None) => {
+                let remedy = "write `postgres: 'postgres://…'` or `redis: 'redis://…'` beside it";
+                problems.error(self.channel.span, "this channel is nowhere", remedy)
+            }
+            (Some(_), Some(url)) => problems.error(
+                url.span,
+                "a source is `postgres` or `redis`, not both",
+                "make it two entries of the list",
+            ),
+        }
+    }
+
+    fn channel(&self, problems: &mut Problems) -> Option<String> {
+        let written = &self.channel;
+        if written.value.is_empty() || written.value.contains('\0') {
+            return problems.error(written.span, "a channel has a name", "write the name that `NOTIFY` has");
+        }
+        if self.postgres.is_some() && written.value.len() > CHANNEL {
+            let message = format!("PostgreSQL has no channel whose name is longer than {CHANNEL} bytes");
+            return problems.error(written.span, message, "");
+        }
+        Some(written.value.clone())
+    }
+
+    fn heartbeat(&self, problems: &mut Problems) -> Option<Duration> {
+        match self.heartbeat.value < Duration::from_millis(10) {
+            true => problems.error(self.heartbeat.span, "a check needs some time", "write `heartbeat: 2s`"),
+            false => Some(self.heartbeat.value),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    /// Without a password: for logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.address {
+            Address::Postgres(database) => database.fmt(f),
+            Address::Redis(server) => server.fmt(f),
+        }
+    }
+}
+
+/// A connection that listens.
+pub(super) enum Listener {
+    Postgres(Box<postgres::Listener>),
+    Redis(Box<redis::Listener>),
+}
+
+impl Identity {
+    /// As logs and metrics name it.
+    pub(super) fn names(&self) -> (String, &str) {
+        (self.to_string(), &self.channel)
+    }
+
+    /// Connects and listens: every message from here on is given out.
+    ///
+    /// # Errors
+    /// Why that cannot be, without secrets.
+    pub(super) async fn listen(&self) -> Result<Listener, String> {
+        Ok(match &self.address {
+            Address::Postgres(address) => {
+                Listener::Postgres(Box::new(postgres::listen(address, &self.channel, self.heartbeat).await?))
+            }
+            Address::Redis(server) => Listener::Redis(Box::new(server.listen(&self.channel, self.heartbeat).await?)),
+        })
+    }
+}
+
+impl Listener {
+    /// The next message.
+    ///
+    /// # Errors
+    /// Why there is none any more.
+    pub(super) async fn next(&mut self) -> Result<Vec<u8>, String> {
+        match self {
+            Listener::Postgres(listener) => listener.next().await,
+            Listener::Redis(listener) => listener.next().await,
+        }
+    }
+}

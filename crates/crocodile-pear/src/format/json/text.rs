@@ -1,0 +1,47 @@
+//! The text of JSON: how deep it may nest, its whitespace, where its strings end.
+
+use bytes::Bytes;
+use memchr::memchr2;
+
+/// How deep lists and objects may nest: serde_json's bound, far above what APIs send.
+pub const DEPTH: usize = 128;
+
+/// The document without whitespace around it; shares the bytes.
+pub fn trim(bytes: &Bytes) -> Bytes {
+    let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|byte| !is_space(*byte)).map_or(start, |last| last + 1);
+    bytes.slice(start..end)
+}
+
+/// Appends a checked document without insignificant whitespace: it is one line then.
+pub fn compact(mut bytes: &[u8], out: &mut Vec<u8>) {
+    while let Some(first) = bytes.first() {
+        let length = match first {
+            b'"' => quoted(bytes),
+            b if is_space(*b) => {
+                bytes = &bytes[1..];
+                continue;
+            }
+            _ => bytes.iter().position(|b| *b == b'"' || is_space(*b)).unwrap_or(bytes.len()),
+        };
+        out.extend_from_slice(&bytes[..length]);
+        bytes = &bytes[length..];
+    }
+}
+
+/// The length of the string that begins here, with its quotes.
+pub(super) fn quoted(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        if bytes[at + found] == b'"' {
+            return at + found + 1;
+        }
+        at += found + 2;
+    }
+    bytes.len()
+}
+
+/// Whether it is whitespace.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}

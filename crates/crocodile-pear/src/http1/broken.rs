@@ -1,0 +1,14 @@
+//! What breaks HTTP/1.1.
+
+use crate::error::{Error, Kind};
+
+/// A message breaks HTTP/1.1; in words of ours, never with bytes of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken(pub &'static str);
+
+impl Broken {
+    /// The error of a call whose answer it was.
+    pub fn of_answer(self) -> Error {
+        Error::new(Kind::Malformed, self.0)
+    }
+}
