@@ -1,5 +1,6 @@
 //! From a document to a gateway, and the whole life of a request.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -265,24 +266,24 @@ impl Gateway {
         problems: &mut Problems,
     ) -> Option<()> {
         // An endpoint has its layers once, in however many versions it is served: a limit is for all of them.
-        let mut layers: Vec<(&EndpointSpec, Shared)> = Vec::new();
+        let mut layers: HashMap<*const EndpointSpec, Shared> = HashMap::with_capacity(placed.len());
         let mut sound = Some(());
         for placed in placed {
             let behind = |route: Route| route.below(&placed.prefix);
             let route = Route::parse(&placed.written, problems).map(behind).map_err(behind);
             let known = route.as_ref().unwrap_or_else(|readable| readable);
             let name = scenery.name(placed, known);
-            let at = layers.iter().position(|(spec, _)| std::ptr::eq(*spec, placed.spec)).unwrap_or_else(|| {
+            let own = layers.entry(placed.spec).or_insert_with(|| {
                 let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
                 (cx.resolver, cx.store) = (self.resolver.clone(), self.store.clone());
                 (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
                 cx.place = &name;
-                layers.push((placed.spec, scenery.layers.within(&placed.spec.layers, &mut cx)));
+                let own = scenery.layers.within(&placed.spec.layers, &mut cx);
                 self.keep(cx.tasks);
-                layers.len() - 1
+                own
             });
-            sound = self.add(placed, (route, name), &layers[at].1, scenery, broken, problems).and(sound);
+            sound = self.add(placed, (route, name), own, scenery, broken, problems).and(sound);
         }
         sound
     }

@@ -184,10 +184,12 @@ impl RouteCounters {
 impl Metrics {
     /// What counts the requests for a route; none, for requests that no endpoint serves. A reload counts on.
     pub fn route(&self, name: Option<&str>) -> Arc<RouteCounters> {
-        let name = name.map(template).unwrap_or_default();
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that no configuration has any more.
-        routes.retain(|_, counters| Arc::strong_count(counters) > 1);
+        // Those that no configuration has any more are looked for once a configuration, not at each of its routes.
+        if name.is_none() {
+            routes.retain(|_, counters| Arc::strong_count(counters) > 1);
+        }
+        let name = name.map(template).unwrap_or_default();
         routes.entry(name.into()).or_default().clone()
     }
 
@@ -269,6 +271,8 @@ mod tests {
         drop(metrics.route(Some("GET /gone")));
         let again = metrics.route(Some("POST /kept"));
         assert!(Arc::ptr_eq(&kept, &again));
-        assert_eq!(metrics.routes().len(), 1);
+        let _unserved = metrics.route(None);
+        let known: Vec<String> = metrics.routes().into_iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(known, ["/kept", ""]);
     }
 }

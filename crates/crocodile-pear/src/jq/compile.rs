@@ -19,11 +19,29 @@ const NESTING: usize = 400;
 /// The parser recurses; this suffices for `SOURCE` brackets. It is reserved, not used.
 const STACK: usize = 256 << 20;
 
-/// Compiles on a thread of its own, for its stack.
+/// Words and signs of an expression that nests no deeper than the stack of any thread allows, at `STACK / SOURCE` bytes for each. Most
+/// have fewer, and to start a thread takes longer than to compile them.
+const FEW: usize = 40;
+
+/// How many words and signs there are at most: no expression nests deeper than it has these.
+fn nesting(source: &str) -> usize {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    let mut inside = false;
+    let begins = source.bytes().filter(|byte| {
+        let goes_on = std::mem::replace(&mut inside, is_word(*byte)) && inside;
+        !goes_on && !byte.is_ascii_whitespace()
+    });
+    begins.count()
+}
+
+/// Compiles a long expression on a thread of its own, for its stack.
 pub fn compile(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     if source.len() > SOURCE {
         let message = format!("the expression is longer than {SOURCE} bytes");
         return Err(vec![fault(source, source, message, "split it into several steps")]);
+    }
+    if nesting(source) <= FEW {
+        return translate(source, known);
     }
     thread::scope(|scope| {
         let worker = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || translate(source, known));
@@ -153,4 +171,42 @@ fn edits(left: &str, right: &str) -> usize {
         }
     }
     row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::{FEW, compile, nesting};
+
+    #[test]
+    fn words_and_signs_are_counted() {
+        for (source, number) in [("", 0), (".", 1), ("{id, name}", 5), ("if .a then 1 else 2 end", 8), ("\"é x\"", 4)]
+        {
+            assert_eq!(nesting(source), number, "{source}");
+        }
+    }
+
+    /// As deep as an expression gets that is compiled where it is asked for.
+    #[test]
+    fn what_is_compiled_at_once_needs_little_stack() {
+        let around = |open: &str, close: &str, times: usize| format!("{}.{}", open.repeat(times), close.repeat(times));
+        let deep = [
+            around("(", ")", FEW / 2 - 1),
+            around("[", "]", FEW / 2 - 1),
+            around("-", "", FEW - 1),
+            around("try ", "", FEW - 1),
+            around("{a:", "}", FEW / 4 - 1),
+            around(".+", "", FEW / 2 - 1),
+            around(".|", "", FEW / 2 - 1),
+            around("reduce . as $x(", ";.)", FEW / 10),
+            around("if ", " then . end", FEW / 4 - 1),
+        ];
+        for source in deep {
+            assert!(nesting(&source) <= FEW, "{source}");
+            let stack = thread::Builder::new().stack_size(1 << 20);
+            let compiled = stack.spawn(move || drop(compile(&source, &[]))).expect("a thread");
+            compiled.join().expect("within the stack");
+        }
+    }
 }
