@@ -51,11 +51,11 @@ mod tests {
     use http::{HeaderMap, Method};
 
     use super::*;
-    use crate::flow::{Body, Producer};
+    use crate::flow::{Awaited, Body, Producer};
 
     #[tokio::test]
     async fn what_is_not_kept_is_not_called() {
-        let never = |id| Producer { id, name: None, outcome: Box::pin(async { panic!("a call was made") }) };
+        let never = |id| Producer { id, name: None, outcome: Awaited::later(async { panic!("a call was made") }) };
         let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()));
         let two = First(NonZeroUsize::new(2).expect("more than none"));
         let kept: Vec<Producer> = two.run(Flow::of((0..5).map(never).collect()), &scope).collect().await;

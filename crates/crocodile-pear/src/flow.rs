@@ -4,13 +4,13 @@ mod interleave;
 mod order;
 mod passage;
 
-use std::future::poll_fn;
+use std::future::{Ready, poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either};
 use futures_util::stream::{BoxStream, FuturesOrdered, FuturesUnordered, Stream};
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName};
 use http::{HeaderMap, StatusCode};
@@ -75,6 +75,9 @@ pub const OF_BYTES: [HeaderName; 6] = [
 
 /// Drops the fields that describe a body: another one takes its place.
 pub fn undescribe(headers: &mut HeaderMap) {
+    if headers.is_empty() {
+        return;
+    }
     headers.remove(CONTENT_RANGE);
     for name in OF_BYTES.iter().chain(&[CONTENT_TYPE, ETAG]) {
         headers.remove(name);
@@ -140,7 +143,33 @@ pub struct Producer {
     /// The name that `requests` gave it.
     pub name: Option<Arc<str>>,
     /// Resolves when the head is there.
-    pub outcome: BoxFuture<'static, Outcome>,
+    pub outcome: Awaited,
+}
+
+/// The outcome of a producer. What is at hand needs no box.
+pub enum Awaited {
+    /// At hand; nothing, once it was taken.
+    Here(Outcome),
+    /// To come.
+    Later(BoxFuture<'static, Outcome>),
+}
+
+impl Awaited {
+    /// One to come.
+    pub fn later(outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
+        Awaited::Later(Box::pin(outcome))
+    }
+}
+
+impl Future for Awaited {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        match &mut *self {
+            Awaited::Here(outcome) => Poll::Ready(outcome.take()),
+            Awaited::Later(outcome) => outcome.as_mut().poll(cx),
+        }
+    }
 }
 
 /// The producers between two steps. They start when a consumer first asks, as many at once as the flow says.
@@ -151,9 +180,32 @@ pub struct Flow {
 
 enum Source {
     /// The usual flow, without a list's allocation.
-    One(Option<Producer>),
+    One(Option<Sole>),
     List(std::vec::IntoIter<Producer>),
     Stream(BoxStream<'static, Producer>),
+}
+
+/// A producer that always has to be waited for: a flow of one stays a few words.
+struct Sole {
+    id: u32,
+    name: Option<Arc<str>>,
+    outcome: BoxFuture<'static, Outcome>,
+}
+
+impl From<Producer> for Sole {
+    fn from(Producer { id, name, outcome }: Producer) -> Self {
+        let outcome = match outcome {
+            Awaited::Here(outcome) => Box::pin(ready(outcome)),
+            Awaited::Later(outcome) => outcome,
+        };
+        Sole { id, name, outcome }
+    }
+}
+
+impl From<Sole> for Producer {
+    fn from(Sole { id, name, outcome }: Sole) -> Self {
+        Producer { id, name, outcome: Awaited::Later(outcome) }
+    }
 }
 
 impl Answer {
@@ -186,10 +238,18 @@ impl Producer {
     #[must_use]
     pub fn then<F>(self, map: impl FnOnce(Outcome) -> F + Send + 'static) -> Self
     where
-        F: Future<Output = Outcome> + Send,
+        F: Future<Output = Outcome> + Send + 'static,
     {
-        let outcome = self.outcome;
-        Producer { outcome: Box::pin(async move { map(outcome.await).await }), ..self }
+        let outcome = match self.outcome {
+            Awaited::Here(outcome) => Awaited::later(map(outcome)),
+            Awaited::Later(outcome) => Awaited::later(async move { map(outcome.await).await }),
+        };
+        Producer { outcome, ..self }
+    }
+
+    /// A producer whose outcome is at hand.
+    pub fn here(id: u32, outcome: Outcome) -> Self {
+        Producer { id, name: None, outcome: Awaited::Here(outcome) }
     }
 }
 
@@ -201,7 +261,7 @@ impl Flow {
 
     /// A flow of one producer.
     pub fn one(id: u32, outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
-        let producer = Producer { id, name: None, outcome: Box::pin(outcome) };
+        let producer = Sole { id, name: None, outcome: Box::pin(outcome) };
         Flow { source: Source::One(Some(producer)), at_once: 1 }
     }
 
@@ -213,7 +273,7 @@ impl Flow {
     /// The one producer of a flow that has just one; otherwise the flow again.
     pub fn only(mut self) -> Result<Producer, Self> {
         match &mut self.source {
-            Source::One(producer) => producer.take().ok_or(self),
+            Source::One(producer) => producer.take().map(Producer::from).ok_or(self),
             Source::List(list) if list.len() == 1 => list.next().ok_or(self),
             _ => Err(self),
         }
@@ -232,14 +292,22 @@ impl Flow {
 
     /// Maps every producer, when it becomes known.
     #[must_use]
-    pub fn map(self, map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
+    pub fn map(self, mut map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
         let source = match self.source {
-            Source::One(producer) => Source::One(producer.map(map)),
+            Source::One(producer) => Source::One(producer.map(|producer| map(producer.into()).into())),
             Source::List(list) => Source::List(list.map(map).collect::<Vec<_>>().into_iter()),
             Source::Stream(stream) => Source::Stream(Box::pin(futures_util::StreamExt::map(stream, map))),
         };
         Flow { source, at_once: self.at_once }
     }
+}
+
+/// What a consumer makes of a producer: at once, or side by side with others.
+pub enum Taken<F: Future> {
+    /// It is made.
+    Here(F::Output),
+    /// It has to be waited for.
+    Later(F),
 }
 
 /// Drives the producers of a flow side by side, as many as it allows, each through `take`. Nothing moves unless this
@@ -249,11 +317,13 @@ pub struct SideBySide<M, F: Future> {
     at_once: usize,
     take: M,
     running: Running<F>,
+    /// Whether those that are waited for come first: the last was made at once.
+    turn: bool,
 }
 
 enum Running<F: Future> {
     Arrival(FuturesUnordered<F>),
-    Request(FuturesOrdered<F>),
+    Request(FuturesOrdered<Either<Ready<F::Output>, F>>),
 }
 
 impl<F: Future> Running<F> {
@@ -264,11 +334,16 @@ impl<F: Future> Running<F> {
         }
     }
 
-    fn push(&mut self, future: F) {
-        match self {
-            Running::Arrival(running) => running.push(future),
-            Running::Request(running) => running.push_back(future),
+    /// Adds one, unless it may go out at once.
+    fn add(&mut self, taken: Taken<F>) -> Option<F::Output> {
+        match (self, taken) {
+            (Running::Arrival(_), Taken::Here(made)) => return Some(made),
+            (Running::Arrival(running), Taken::Later(future)) => running.push(future),
+            (Running::Request(running), Taken::Here(made)) if running.is_empty() => return Some(made),
+            (Running::Request(running), Taken::Here(made)) => running.push_back(Either::Left(ready(made))),
+            (Running::Request(running), Taken::Later(future)) => running.push_back(Either::Right(future)),
         }
+        None
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
@@ -281,32 +356,52 @@ impl<F: Future> Running<F> {
 
 impl Flow {
     /// Drives the producers side by side; `take` consumes each.
-    pub fn drive<M, F>(self, order: Order, take: M) -> SideBySide<M, F>
+    pub fn drive<M, F>(self, order: Order, mut take: M) -> SideBySide<impl FnMut(Producer) -> Taken<F> + Unpin, F>
     where
-        M: FnMut(Producer) -> F,
+        M: FnMut(Producer) -> F + Unpin,
+        F: Future,
+    {
+        self.drive_at_once(order, move |producer| Taken::Later(take(producer)))
+    }
+
+    /// The same for a consumer that is done at once with some.
+    pub fn drive_at_once<M, F>(self, order: Order, take: M) -> SideBySide<M, F>
+    where
+        M: FnMut(Producer) -> Taken<F>,
         F: Future,
     {
         let running = match order {
             Order::Arrival => Running::Arrival(FuturesUnordered::new()),
             Order::Request => Running::Request(FuturesOrdered::new()),
         };
-        SideBySide { at_once: self.at_once, flow: Some(self), take, running }
+        SideBySide { at_once: self.at_once, flow: Some(self), take, running, turn: false }
     }
 }
 
 impl<M, F> Stream for SideBySide<M, F>
 where
-    M: FnMut(Producer) -> F + Unpin,
+    M: FnMut(Producer) -> Taken<F> + Unpin,
     F: Future,
 {
     type Item = F::Output;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
         let this = &mut *self;
+        if std::mem::take(&mut this.turn)
+            && this.running.len() > 0
+            && let Poll::Ready(Some(made)) = this.running.poll(cx)
+        {
+            return Poll::Ready(Some(made));
+        }
         while this.running.len() < this.at_once {
             let Some(flow) = &mut this.flow else { break };
             match Pin::new(flow).poll_next(cx) {
-                Poll::Ready(Some(producer)) => this.running.push((this.take)(producer)),
+                Poll::Ready(Some(producer)) => {
+                    if let Some(made) = this.running.add((this.take)(producer)) {
+                        this.turn = true;
+                        return Poll::Ready(Some(made));
+                    }
+                }
                 Poll::Ready(None) => this.flow = None,
                 Poll::Pending => break,
             }
@@ -323,7 +418,7 @@ impl Stream for Flow {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
         match &mut self.source {
-            Source::One(producer) => Poll::Ready(producer.take()),
+            Source::One(producer) => Poll::Ready(producer.take().map(Producer::from)),
             Source::List(list) => Poll::Ready(list.next()),
             Source::Stream(stream) => stream.as_mut().poll_next(cx),
         }
@@ -449,15 +544,21 @@ fn oversized(bound: usize) -> Error {
 
 /// The next data of a body, without its trailers.
 pub async fn data(body: &mut Pulled) -> Option<Result<Bytes, Error>> {
+    poll_fn(|cx| poll_data(body, cx)).await
+}
+
+/// The same, polled.
+pub fn poll_data(body: &mut Pulled, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
     loop {
         if body.is_end_stream() {
-            return None;
+            return Poll::Ready(None);
         }
-        match poll_fn(|cx| body.as_mut().poll_frame(cx)).await? {
-            Err(error) => return Some(Err(error)),
-            Ok(frame) => {
+        match std::task::ready!(body.as_mut().poll_frame(cx)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Some(Ok(frame)) => {
                 if let Ok(bytes) = frame.into_data() {
-                    return Some(Ok(bytes));
+                    return Poll::Ready(Some(Ok(bytes)));
                 }
             }
         }

@@ -246,6 +246,14 @@ pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> 
     }
 }
 
+/// The same at once, where the body is at hand, not coded, and small.
+pub fn splice_here(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
+    if answer.headers.contains_key(CONTENT_ENCODING) {
+        return None;
+    }
+    append_now(answer, bound, lines, out)
+}
+
 /// An answer's body on its way into text.
 pub type Splicing<'a> = Either<Ready<Result<(), Error>>, BoxFuture<'a, Result<(), Error>>>;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::request::Request;
 use super::servers::{self, Servers};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Flow, Named, Outcome, Producer};
+use crate::flow::{Answer, Awaited, Base, Flow, Named, Outcome, Producer};
 use crate::format;
 use crate::jq::Data;
 use crate::scope::Scope;
@@ -46,7 +46,7 @@ impl Step for Begin {
         let calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner));
         let notes_base = self.notes_base;
         let producers = calls.into_iter().map(|(name, aim, request)| {
-            let outcome = Box::pin(async move { Some(call(aim, request, notes_base).await) });
+            let outcome = Awaited::later(async move { Some(call(aim, request, notes_base).await) });
             Producer { id: scope.next_producer(), name, outcome }
         });
         Flow::of(producers.collect())

@@ -17,9 +17,43 @@ pub struct Interleave<S: Stream, T> {
 /// The lists that are read.
 enum Open<T> {
     /// As many at once: whichever has an item gives it.
-    Arrival(SelectAll<BoxStream<'static, T>>, usize),
+    Arrival(SideBySide<T>, usize),
     /// One after the other; the next list is asked for while one is read.
     Request(Option<BoxStream<'static, T>>, Option<BoxStream<'static, T>>),
+}
+
+/// Mostly there is one list: it is asked without a queue.
+struct SideBySide<T> {
+    only: Option<BoxStream<'static, T>>,
+    more: SelectAll<BoxStream<'static, T>>,
+}
+
+impl<T> SideBySide<T> {
+    fn new() -> Self {
+        SideBySide { only: None, more: SelectAll::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.more.len() + usize::from(self.only.is_some())
+    }
+
+    fn push(&mut self, list: BoxStream<'static, T>) {
+        if self.len() == 0 {
+            self.only = Some(list);
+            return;
+        }
+        self.more.extend(self.only.take());
+        self.more.push(list);
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let Some(only) = &mut self.only else { return self.more.poll_next_unpin(cx) };
+        let polled = only.poll_next_unpin(cx);
+        if let Poll::Ready(None) = polled {
+            self.only = None;
+        }
+        polled
+    }
 }
 
 /// The items in this order. By arrival, at most so many lists are read side by side.
@@ -28,7 +62,7 @@ where
     S: Stream<Item = BoxStream<'static, T>>,
 {
     let open = match order {
-        Order::Arrival => Open::Arrival(SelectAll::new(), at_once.max(1)),
+        Order::Arrival => Open::Arrival(SideBySide::new(), at_once.max(1)),
         Order::Request => Open::Request(None, None),
     };
     Interleave { lists: lists.fuse(), open }
@@ -51,7 +85,7 @@ where
 
 fn by_arrival<S, T>(
     lists: &mut Fuse<S>,
-    open: &mut SelectAll<BoxStream<'static, T>>,
+    open: &mut SideBySide<T>,
     at_once: usize,
     cx: &mut Context<'_>,
 ) -> Poll<Option<T>>
@@ -66,7 +100,7 @@ where
                 Poll::Ready(None) | Poll::Pending => more = false,
             }
         }
-        match open.poll_next_unpin(cx) {
+        match open.poll_next(cx) {
             Poll::Ready(Some(item)) => return Poll::Ready(Some(item)),
             // A list that ended has made room for another one.
             _ if more && open.len() < at_once => {}

@@ -117,6 +117,11 @@ impl OnStatus {
 }
 
 impl Rules {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What becomes of an answer: it goes on, or a rule says what stands for it.
     pub async fn judge(&self, mut answer: Answer) -> ControlFlow<Result<Answer, Error>, Answer> {
         match self.find(answer.status) {

@@ -1,5 +1,6 @@
 //! `concatenate`: one answer of many, item by item, streamed as they come.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -13,7 +14,7 @@ use http_body::Frame;
 
 use crate::choice;
 use crate::error::Error;
-use crate::flow::{Answer, Body, Flow, Order, Outcome, Producer};
+use crate::flow::{Answer, Awaited, Body, Flow, Order, Outcome, Producer, Taken};
 use crate::format::{self, Lines, json, sse};
 use crate::jq;
 use crate::offload::{self, Work};
@@ -117,6 +118,9 @@ impl Step for Concatenating {
     }
 }
 
+/// Room that is made at once for an item.
+const SIZE: usize = 64 << 10;
+
 /// The most bytes of failed items that wait for one that did not fail.
 const HELD: usize = 64 << 10;
 
@@ -124,8 +128,8 @@ const HELD: usize = 64 << 10;
 pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let order = spec.order.into();
     let form = spec.clone();
-    let take: Take = Box::new(move |producer| Box::pin(item(producer, form.clone())));
-    let mut items = flow.drive(order, take);
+    let take: Take = Box::new(move |producer| take(producer, &form));
+    let mut items = flow.drive_at_once(order, take);
     let (mut held, mut size, mut failed) = (Vec::new(), 0, None);
     let failure = loop {
         match items.next().await {
@@ -200,7 +204,48 @@ impl Concatenate {
     }
 }
 
-type Take = Box<dyn FnMut(Producer) -> BoxFuture<'static, Item> + Send>;
+type Take = Box<dyn FnMut(Producer) -> Taken<BoxFuture<'static, Item>> + Send>;
+
+/// What is at hand is written at once.
+fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static, Item>> {
+    let id = producer.id;
+    match producer.outcome {
+        Awaited::Here(outcome) => match item_here(id, outcome, spec) {
+            ControlFlow::Break(item) => Taken::Here(item),
+            ControlFlow::Continue(outcome) => Taken::Later(Box::pin(item(id, outcome, spec.clone()))),
+        },
+        Awaited::Later(outcome) => Taken::Later(Box::pin(item_later(id, outcome, spec.clone()))),
+    }
+}
+
+async fn item_later(id: u32, outcome: BoxFuture<'static, Outcome>, spec: Arc<Concatenate>) -> Item {
+    match item_here(id, outcome.await, &spec) {
+        ControlFlow::Break(item) => item,
+        // Boxed: items that are at hand would carry the room.
+        ControlFlow::Continue(outcome) => Box::pin(item(id, outcome, spec)).await,
+    }
+}
+
+/// The usual item, a small body of JSON that is at hand; another one as it was.
+fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Item, Outcome> {
+    if !spec.body_only || spec.form == As::Sse {
+        return ControlFlow::Continue(outcome);
+    }
+    let answer = match outcome {
+        Some(Ok(answer)) => answer,
+        other => return ControlFlow::Continue(other),
+    };
+    let length = answer.body.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(64);
+    let mut text = Vec::with_capacity(length.min(SIZE) + 1);
+    text.extend_from_slice(spec.opening());
+    match format::splice_here(&answer, spec.max_body.bytes(), spec.lines(), &mut text) {
+        Some(Ok(())) => {
+            let refused = refusal(&answer);
+            ControlFlow::Break(Item { id, text: Some(spec.close(text)), refused, failure: None })
+        }
+        Some(Err(_)) | None => ControlFlow::Continue(Some(Ok(answer))),
+    }
+}
 
 /// One item, ready to be sent. Without a text, it is left out.
 struct Item {
@@ -219,10 +264,10 @@ impl Item {
     }
 }
 
-/// Reads one producer to its end.
-async fn item(producer: Producer, spec: Arc<Concatenate>) -> Item {
-    let (id, mut text, mut refused) = (producer.id, spec.opening().to_vec(), None);
-    let written = match producer.outcome.await {
+/// Reads one answer to its end.
+async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> Item {
+    let (mut text, mut refused) = (spec.opening().to_vec(), None);
+    let written = match outcome {
         None => return Item { id, text: None, refused, failure: None },
         Some(Ok(answer)) => {
             refused = refusal(&answer);

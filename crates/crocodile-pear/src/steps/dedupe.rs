@@ -111,7 +111,7 @@ fn in_order(kept: Arc<Ready>, flow: Flow, scope: Arc<Scope>, seen: Arc<Seen>) ->
     };
     let items = flow.drive(Order::Request, take).filter_map(move |(id, item)| {
         let outcome = seen.admit(item, limit);
-        ready(outcome.map(|outcome| Producer { id, name: None, outcome: Box::pin(ready(Some(outcome))) }))
+        ready(outcome.map(|outcome| Producer::here(id, Some(outcome))))
     });
     Flow::stream(items, at_once)
 }

@@ -4,9 +4,10 @@ use std::future::ready;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Context, Poll};
 
 use bytes::Bytes;
-use futures_util::stream::{self, BoxStream, StreamExt};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use crate::error::{Error, Kind};
@@ -167,10 +168,7 @@ type List = BoxStream<'static, Producer>;
 impl Ready {
     /// The items of one producer's list.
     async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>) -> List {
-        let alone = |id, outcome| {
-            let outcome = Box::pin(ready(Some(outcome)));
-            stream::once(ready(Producer { id, name: None, outcome })).boxed()
-        };
+        let alone = |id, outcome| stream::once(ready(Producer::here(id, Some(outcome)))).boxed();
         let id = producer.id;
         match producer.outcome.await {
             None => stream::empty().boxed(),
@@ -186,7 +184,7 @@ impl Ready {
                 self.stream(json::items::Items::at(path.clone(), self.max_body), answer, source)
             }
             Some(path) if path.is_root() => match list::open(answer, self.max_body).await {
-                Ok(Opened::List(list)) => self.deal(Items::List(Box::new(list)), source),
+                Ok(Opened::List(list)) => self.deal(list, source),
                 Ok(Opened::Whole(answer)) => self.clone().whole(answer, source).await,
                 Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
             },
@@ -210,17 +208,20 @@ impl Ready {
     fn stream(&self, items: json::items::Items, answer: Answer, source: Source) -> List {
         let recoder = Recoder::new(&answer.headers);
         match recoder.and_then(|recoder| Ok((recoder, answer.body.into_pulled()?))) {
-            Ok((recoder, body)) => self.deal(Items::Document(Box::new(items), recoder, body), source),
+            Ok((recoder, body)) => {
+                let document = Some(Document { items, recoder, body });
+                Dealing { document, bound: Bound::new(self.limit.unwrap_or(LIMIT)), source }.boxed()
+            }
             Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
         }
     }
 
-    fn deal(&self, items: Items, source: Source) -> List {
-        let limit = match (&items, self.limit) {
-            (Items::List(list), None) if list.is_stream() => Limit::None,
-            (_, limit) => limit.unwrap_or(LIMIT),
+    fn deal(&self, list: list::List, source: Source) -> List {
+        let limit = match self.limit {
+            None if list.is_stream() => Limit::None,
+            limit => limit.unwrap_or(LIMIT),
         };
-        let reading = Reading { items: Some(items), left: limit.most(), limit: limit.most() };
+        let reading = Reading { list: Some(Box::new(list)), bound: Bound::new(limit) };
         let items = stream::unfold(reading, Reading::next);
         items.map(move |item| source.producer(item)).boxed()
     }
@@ -265,7 +266,7 @@ impl Source {
             Ok(body) => Ok(self.answer(body)),
             Err(error) => Err(self.name(error).at_step("each")),
         };
-        Producer { id: self.scope.next_producer(), name: None, outcome: Box::pin(ready(Some(outcome))) }
+        Producer::here(self.scope.next_producer(), Some(outcome))
     }
 
     fn answer(&self, body: Body) -> Answer {
@@ -286,32 +287,48 @@ impl Source {
     }
 }
 
-/// Where items come from while they arrive.
-enum Items {
-    /// The list at a path of a JSON document.
-    Document(Box<json::items::Items>, Recoder, Pulled),
-    /// A body that is a list itself, in any format.
-    List(Box<list::List>),
+/// The list at a path of a JSON document, while it arrives.
+struct Document {
+    items: json::items::Items,
+    recoder: Recoder,
+    body: Pulled,
 }
 
-impl Items {
-    async fn next(&mut self) -> Result<Option<Body>, Error> {
-        let (items, recoder, body) = match self {
-            Items::Document(items, recoder, body) => (items, recoder, body),
-            Items::List(list) => return list.item().await.map(|item| item.map(Body::Bytes)),
-        };
+impl Document {
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Body>, Error>> {
         loop {
-            if let Some(item) = items.next()? {
-                return Ok(Some(sound(item, items.depth())));
+            if let Some(item) = self.items.next()? {
+                return Poll::Ready(Ok(Some(sound(item, self.items.depth()))));
             }
-            match flow::data(body).await {
-                Some(chunk) => items.push(recoder.push(chunk?)?),
+            match task::ready!(flow::poll_data(&mut self.body, cx)) {
+                Some(chunk) => self.items.push(self.recoder.push(chunk?)?),
                 None => {
-                    recoder.finish()?;
-                    return Ok(items.finish()?.map(Body::Bytes));
+                    self.recoder.finish()?;
+                    return Poll::Ready(Ok(self.items.finish()?.map(Body::Bytes)));
                 }
             }
         }
+    }
+}
+
+/// Its items, each a producer.
+struct Dealing {
+    /// Given up with the first fault, and at the end.
+    document: Option<Document>,
+    bound: Bound,
+    source: Source,
+}
+
+impl Stream for Dealing {
+    type Item = Producer;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
+        let Some(document) = &mut self.document else { return Poll::Ready(None) };
+        let item = task::ready!(document.poll_item(cx)).transpose().map(|item| self.bound.admit(item));
+        if !matches!(item, Some(Ok(_))) {
+            self.document = None;
+        }
+        Poll::Ready(item.map(|item| self.source.producer(item)))
     }
 }
 
@@ -323,24 +340,40 @@ fn sound(item: Bytes, depth: Option<u8>) -> Body {
     }
 }
 
-/// A list while it arrives. Nothing is read before the items at hand were asked for.
-struct Reading {
-    /// Given up with the first fault.
-    items: Option<Items>,
+/// How many items may come.
+struct Bound {
     left: u64,
     limit: u64,
 }
 
-impl Reading {
-    async fn next(mut self) -> Option<(Result<Body, Error>, Self)> {
-        let item = self.items.as_mut()?.next().await.transpose()?;
+impl Bound {
+    fn new(limit: Limit) -> Self {
+        Bound { left: limit.most(), limit: limit.most() }
+    }
+
+    fn admit(&mut self, item: Result<Body, Error>) -> Result<Body, Error> {
         let item = match item {
             Ok(_) if self.left == 0 => Err(too_many(self.limit)),
             item => item,
         };
         self.left = self.left.saturating_sub(1);
+        item
+    }
+}
+
+/// A body that is a list itself, in any format, while it arrives. Nothing is read before the items at hand were asked for.
+struct Reading {
+    /// Given up with the first fault.
+    list: Option<Box<list::List>>,
+    bound: Bound,
+}
+
+impl Reading {
+    async fn next(mut self) -> Option<(Result<Body, Error>, Self)> {
+        let item = self.list.as_mut()?.item().await.map(|item| item.map(Body::Bytes)).transpose()?;
+        let item = self.bound.admit(item);
         if item.is_err() {
-            self.items = None;
+            self.list = None;
         }
         Some((item, self))
     }

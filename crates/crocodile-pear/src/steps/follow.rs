@@ -2,22 +2,22 @@
 
 mod ask;
 
-use std::future::ready;
+use std::future::{self, ready};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, Either, join_all};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Flow, Named, Names, Order, Outcome, Producer, interleave};
+use crate::flow::{Answer, Awaited, Base, Flow, Named, Names, Order, Outcome, Producer, interleave};
 use crate::format::json::Raw;
 use crate::format::{self, json};
 use crate::jq::value::{self, Shape as Kinds};
 use crate::jq::{self, Data, Filter, Value};
-use crate::offload;
+use crate::offload::{self, Work};
 use crate::problem::Problems;
 use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
@@ -335,10 +335,42 @@ impl Step for Following {
             return turn(ready, flow, scope);
         }
         flow.map(move |producer| {
-            let (ready, scope) = (ready.clone(), scope.clone());
-            producer.then(move |outcome| follow(ready, outcome, scope))
+            let outcome = match producer.outcome {
+                Awaited::Here(outcome) => match ready.begin(outcome, &scope) {
+                    Begun::Over(outcome) => Awaited::Here(outcome),
+                    Begun::Fetching(item) => Awaited::later(ready.clone().end(item)),
+                    Begun::Other(outcome) => Awaited::later(follow(ready.clone(), outcome, scope.clone())),
+                },
+                Awaited::Later(outcome) => Awaited::later(follow_later(ready.clone(), outcome, scope.clone())),
+            };
+            Producer { outcome, ..producer }
         })
     }
+}
+
+async fn follow_later(ready: Arc<Ready>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
+    match ready.begin(outcome.await, &scope) {
+        Begun::Over(outcome) => outcome,
+        Begun::Fetching(item) => ready.end(item).await,
+        // Boxed: items that are at hand would carry the room.
+        Begun::Other(outcome) => Box::pin(follow(ready, outcome, scope)).await,
+    }
+}
+
+/// How far an item is when its link is found.
+enum Begun {
+    Fetching(Item),
+    /// It has to be read, or has several links, or links of links.
+    Other(Outcome),
+    /// There is nothing to wait for.
+    Over(Outcome),
+}
+
+/// An item that waits for the document of its one link.
+struct Item {
+    answer: Answer,
+    data: Data,
+    fetching: Fetching,
 }
 
 async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
@@ -404,6 +436,70 @@ impl Site {
 }
 
 impl Ready {
+    /// Starts to fetch what the usual item needs: one that is at hand, with one link.
+    fn begin(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> Begun {
+        let answer = match outcome {
+            Some(Ok(answer)) if answer.is_usable() => answer,
+            other => return Begun::Over(other),
+        };
+        let Links::Jq(links) = &self.links else { return Begun::Other(Some(Ok(answer))) };
+        if self.limit > 1 || self.depth > 1 {
+            return Begun::Other(Some(Ok(answer)));
+        }
+        let (answer, data) = match format::open_here(answer) {
+            Ok(opened) => opened,
+            Err(answer) => return Begun::Other(Some(Ok(answer))),
+        };
+        let weight = self.when.iter().chain([links]).map(|filter| weigh(filter, &data, &answer.names, scope)).sum();
+        let site = Site { names: None, base: self.base(&answer.names), trail: Vec::new(), left: 1 };
+        let found = offload::attempt(weight, || self.links(&data, &[], &answer.names, scope));
+        let reached = match found {
+            None => return Begun::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
+            Some(Err(error)) => return Begun::Over(Some(Err(error.at_step("follow")))),
+            Some(Ok(links)) if links.len() > 1 => {
+                return Begun::Over(Some(Err(self.too_many(&links).at_step("follow"))));
+            }
+            Some(Ok(links)) => links.first().map(|link| self.reach(link, &site, scope)).transpose(),
+        };
+        let fetched = match reached.map(Option::flatten) {
+            Ok(Some(fetching)) => return Begun::Fetching(Item { answer, data, fetching }),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match self.settle(answer, data.clone(), fetched) {
+            Ok((answer, Either::Left(made))) => Begun::Over(finish(answer, made.into_inner())),
+            // A large item without a document is put together on a helper thread.
+            Ok((answer, Either::Right(_))) => Begun::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
+            Err(error) => Begun::Over(Some(Err(error.at_step("follow")))),
+        }
+    }
+
+    async fn end(self: Arc<Self>, item: Item) -> Outcome {
+        let Item { answer, data, fetching } = item;
+        let fetched = fetching.await.map(Some);
+        match self.settle(answer, data, fetched) {
+            Ok((answer, Either::Left(made))) => finish(answer, made.into_inner()),
+            Ok((answer, Either::Right(made))) => finish(answer, made.await),
+            Err(error) => Some(Err(error.at_step("follow"))),
+        }
+    }
+
+    /// The item, with what was fetched for it.
+    fn settle(
+        self: &Arc<Self>,
+        mut answer: Answer,
+        item: Data,
+        fetched: Result<Option<Arc<Document>>, Error>,
+    ) -> Result<(Answer, Work<Data>), Error> {
+        let found = match self.judge(fetched)? {
+            Reached::Document(document) => Found::document(&document),
+            Reached::Instead(found) => found,
+        };
+        answer.redescribe();
+        answer.names = self.rebase(answer.names, found.base, item.is_object());
+        Ok((answer, self.put(item, found.data)))
+    }
+
     async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
         let text = format::Text::of(&answer);
         let (mut answer, item) = match format::open_here(answer) {
@@ -415,10 +511,7 @@ impl Ready {
         let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
         let base = self.base(&answer.names);
         let site = Site { names: answer.names.clone(), base, trail: Vec::new(), left: self.depth };
-        let found = match self.limit == 1 && self.depth == 1 {
-            true => self.only(&links, &site, &scope).await?,
-            false => self.clone().descend(links, site, scope).await?,
-        };
+        let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
         answer.names = self.rebase(answer.names, found.base, item.is_object());
         answer.body = self.put(item, found.data).await?.into();
@@ -511,18 +604,6 @@ impl Ready {
         }
     }
 
-    /// What the one link leads to, where nothing is followed from there.
-    async fn only(&self, links: &[Value], site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
-        if links.len() > 1 {
-            return Err(self.too_many(links));
-        }
-        let Some(link) = links.first() else { return Ok(Found::nothing()) };
-        Ok(match self.document(link, site, scope).await? {
-            Reached::Document(document) => Found::document(&document),
-            Reached::Instead(found) => found,
-        })
-    }
-
     fn too_many(&self, links: &[Value]) -> Error {
         let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
         Error::new(Kind::Oversized, detail)
@@ -553,8 +634,17 @@ impl Ready {
 
     /// The document of a link, or what stands for it.
     async fn document(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
+        let fetched = match self.reach(link, site, scope) {
+            Ok(Some(fetching)) => fetching.await.map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        self.judge(fetched)
+    }
+
+    fn judge(&self, fetched: Result<Option<Arc<Document>>, Error>) -> Result<Reached, Error> {
         let instead = |data| Reached::Instead(Found { data, base: None });
-        let document = match self.reach(link, site, scope).await {
+        let document = match fetched {
             Ok(None) => return Ok(Reached::Instead(Found::nothing())),
             Ok(Some(document)) => match self.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(instead),
@@ -578,9 +668,9 @@ impl Ready {
     }
 
     /// `None` for no link, and for one that leads back to where it was found.
-    async fn reach(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Option<Arc<Document>>, Error> {
+    fn reach(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Option<Fetching>, Error> {
         match self.place(link, site.base.as_ref())? {
-            Some(place) if !site.was_at(&place.url) => self.fetch(place, scope)?.await.map(Some),
+            Some(place) if !site.was_at(&place.url) => self.fetch(place, scope).map(Some),
             _ => Ok(None),
         }
     }
@@ -625,9 +715,9 @@ impl Ready {
     }
 
     /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
-    async fn put(self: &Arc<Self>, item: Data, found: Data) -> Result<Data, Error> {
+    fn put(self: &Arc<Self>, item: Data, found: Data) -> Work<Data> {
         if self.name.is_none() {
-            return Ok(found);
+            return Either::Left(future::ready(Ok(found)));
         }
         // Where both are bytes they are copied, but for objects that are parsed already.
         let weight = item.weight() + found.weight();
@@ -636,7 +726,7 @@ impl Ready {
             let (ready, item, found) = (self.clone(), item.clone(), found.clone());
             move || ready.embedded(item.clone(), found.clone())
         };
-        offload::run_or(weight, here, lent).await
+        offload::run_or(weight, here, lent)
     }
 
     fn embedded(&self, item: Data, found: Data) -> Result<Data, Error> {
@@ -668,6 +758,13 @@ impl Ready {
         }
         Some(Arc::new(known))
     }
+}
+
+fn finish(answer: Answer, made: Result<Data, Error>) -> Outcome {
+    Some(match made {
+        Ok(data) => Ok(Answer { body: data.into(), ..answer }),
+        Err(error) => Err(error.at_step("follow")),
+    })
 }
 
 /// Whom a document is for is part of what it is.
@@ -763,7 +860,7 @@ impl Pages {
             other => other,
         };
         let outcome = outcome.map_err(|error| error.at_step("follow"));
-        Some((Producer { id, name: None, outcome: Box::pin(ready(Some(outcome))) }, self))
+        Some((Producer::here(id, Some(outcome)), self))
     }
 
     async fn fetch(&mut self, place: Place, names: Names) -> Result<Answer, Error> {

@@ -19,7 +19,7 @@ use self::batch::{Asking, Batch};
 use self::collect::{Collector, Coming, seated};
 use self::rewrite::Rewrite;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Flow, Named, Names, Order, Outcome, Passage, Producer};
+use crate::flow::{Answer, Awaited, Base, Body, Flow, Named, Names, Order, Outcome, Passage, Producer};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::offload::{self, Work};
@@ -149,6 +149,23 @@ pub(crate) struct Calling {
 
 /// A call, or why there is none.
 type Prepared = Result<Call, Error>;
+
+/// How far a call is when it is begun.
+enum Begun<C> {
+    Calling(C, Names),
+    Failed(Error, Names),
+    /// There is no call.
+    Over(Outcome),
+}
+
+/// What a call is made for.
+enum Given {
+    Item(Data, Names),
+    /// It has to be read.
+    Other(Outcome),
+    /// There is no call.
+    Over(Outcome),
+}
 
 /// The method of a call.
 enum Verb {
@@ -438,29 +455,62 @@ impl Calling {
 
     /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
-        let mut names = names;
-        let prepared = match self.prepared(item, &names, &scope) {
-            Either::Left(here) => here.into_inner(),
-            Either::Right(lent) => lent.await,
+        let begun = match self.prepared(item, &names, &scope) {
+            Either::Left(here) => self.begin(here.into_inner(), names),
+            Either::Right(lent) => self.begin(lent.await, names),
         };
-        let call = match prepared {
-            Ok(Some(call)) => call,
-            Ok(None) => return Some(Ok(self.unmade(names))),
-            Err(error) => return Some(Err(error.at_step(self.step.clone()))),
-        };
-        let mut called = match call {
-            Ok(call) => {
-                self.note(&call, &mut names);
-                self.upstream.call(call).await
-            }
-            Err(error) => Err(error),
+        let (called, mut names) = match begun {
+            Begun::Over(outcome) => return outcome,
+            Begun::Failed(error, names) => (Err(error), names),
+            Begun::Calling(calling, names) => (calling.await, names),
         };
         self.asked.note(&mut names, &called);
-        if let (Some(rewrite), Ok(answer)) = (&self.rewrite, &mut called) {
-            rewrite.apply(&mut answer.headers, &self.upstream, &scope);
+        let called = called.map(|answer| self.rewritten(answer, &scope));
+        let answer = match self.on_status.is_empty() && self.otherwise.is_none() {
+            true => called,
+            // Boxed: calls without these would carry the room.
+            false => Box::pin(self.settle(called)).await,
+        };
+        Some(match answer {
+            Ok(answer) => Ok(Answer { names, ..answer }),
+            Err(error) => Err(error.at_step(self.step.clone())),
+        })
+    }
+
+    /// Starts the call, if there is one.
+    fn begin(
+        &self,
+        prepared: Result<Option<Prepared>, Error>,
+        mut names: Names,
+    ) -> Begun<impl Future<Output = Result<Answer, Error>> + Send + use<>> {
+        match prepared {
+            Ok(Some(Ok(call))) => {
+                self.note(&call, &mut names);
+                Begun::Calling(self.upstream.call(call), names)
+            }
+            Ok(Some(Err(error))) => Begun::Failed(error, names),
+            Ok(None) => Begun::Over(Some(Ok(self.unmade(names)))),
+            Err(error) => Begun::Over(Some(Err(error.at_step(self.step.clone())))),
         }
-        let answer = self.settle(called).await.map_err(|error| error.at_step(self.step.clone()));
-        Some(answer.map(|answer| Answer { names, ..answer }))
+    }
+
+    /// The answer with its fields as clients may see them.
+    fn rewritten(&self, mut answer: Answer, scope: &Scope) -> Answer {
+        if let Some(rewrite) = &self.rewrite {
+            rewrite.apply(&mut answer.headers, &self.upstream, scope);
+        }
+        answer
+    }
+
+    /// What the call is made for, and what is known of it, where it is at hand.
+    fn item_here(&self, outcome: Outcome) -> Given {
+        match outcome {
+            Some(Ok(answer)) if answer.is_usable() => match format::open_here(answer) {
+                Ok((answer, item)) => Given::Item(item, answer.names),
+                Err(answer) => Given::Other(Some(Ok(answer))),
+            },
+            other => Given::Over(other),
+        }
     }
 
     /// The call, or why it fails; none where `when` says so.
@@ -752,11 +802,29 @@ impl Step for Calls {
                 let (calling, scope) = (self.calling.clone(), scope.clone());
                 flow.map(move |producer| {
                     let (calling, scope) = (calling.clone(), scope.clone());
-                    producer.then(move |outcome| follow(calling, outcome, scope))
+                    let outcome = match producer.outcome {
+                        Awaited::Here(outcome) => match calling.item_here(outcome) {
+                            Given::Item(item, names) => Awaited::later(calling.make(item, names, scope)),
+                            Given::Other(outcome) => Awaited::later(follow(calling, outcome, scope)),
+                            Given::Over(outcome) => Awaited::Here(outcome),
+                        },
+                        Awaited::Later(outcome) => Awaited::later(follow_later(calling, outcome, scope)),
+                    };
+                    Producer { outcome, ..producer }
                 })
             }
             Some(each) => self.spread(each, flow, scope),
         }
+    }
+}
+
+/// Calls for the item that comes.
+async fn follow_later(calling: Arc<Calling>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
+    match calling.item_here(outcome.await) {
+        Given::Item(item, names) => calling.make(item, names, scope).await,
+        // Boxed: items that are at hand would carry the room.
+        Given::Other(outcome) => Box::pin(follow(calling, outcome, scope)).await,
+        Given::Over(outcome) => outcome,
     }
 }
 
@@ -801,7 +869,8 @@ impl Calls {
                 Some(collector) => Box::pin(calling.ask(item, names, scope, collector.clone(), collector.expect())),
             }
         };
-        let producer = |item| Producer { id: scope.next_producer(), name: None, outcome: outcome(item) };
+        let producer =
+            |item| Producer { id: scope.next_producer(), name: None, outcome: Awaited::Later(outcome(item)) };
         values.into_iter().map(producer).collect()
     }
 
@@ -837,7 +906,7 @@ impl Calls {
         scope: Arc<Scope>,
         batches: Option<(Arc<Collector>, Coming)>,
     ) -> Vec<Producer> {
-        let alone = |outcome| vec![Producer { id: producer.id, name: None, outcome: Box::pin(ready(Some(outcome))) }];
+        let alone = |outcome| vec![Producer::here(producer.id, Some(outcome))];
         let answer = match producer.outcome.await {
             None => return Vec::new(),
             Some(Ok(answer)) if answer.is_usable() => answer,

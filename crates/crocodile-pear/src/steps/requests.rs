@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 
 use crate::error::Error;
-use crate::flow::{Answer, Flow, Named, Names, Outcome, Producer};
+use crate::flow::{Answer, Awaited, Flow, Named, Names, Outcome, Producer};
 use crate::format;
 use crate::jq::{self, Data};
 use crate::problem::{Problems, Span};
@@ -320,7 +320,11 @@ impl Step for Calls {
         }
         let named = self.calls.iter().zip(outcomes);
         let producer = |(call, outcome): (&Call, Option<BoxFuture<'static, Outcome>>)| {
-            Some(Producer { id: scope.next_producer(), name: Some(call.name.clone()), outcome: outcome? })
+            Some(Producer {
+                id: scope.next_producer(),
+                name: Some(call.name.clone()),
+                outcome: Awaited::Later(outcome?),
+            })
         };
         Flow::of(named.filter_map(producer).collect())
     }
