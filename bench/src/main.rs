@@ -1,6 +1,7 @@
 //! Measures the gateway beside its peers, in one run and on the same upstream.
 
 mod asked;
+mod calls;
 mod client;
 mod compression;
 mod details;
@@ -49,6 +50,8 @@ enum Bench {
     Streamflow(streamflow::Options),
     /// What checking, selecting and merging cost on the bytes and by the expression engine
     Shape(shape::Options),
+    /// What a call costs, and an item, in requests that nginx proxies, beside the bound of each
+    Calls(calls::Options),
     /// What a list and a hundred followed links cost: CPU of the gateway for one request of a client
     Details(details::Options),
     /// Time, size, CPU and memory of a large streamed answer, without compression and with each
@@ -99,6 +102,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Wire(options) => wire::run(options).await,
         Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Shape(options) => shape::run(&options),
+        Bench::Calls(options) => calls::run(options).await,
         Bench::Details(options) => details::run(options).await,
         Bench::Compression(options) => compression::run(options).await,
         Bench::Thumbnails(options) => thumbnails::run(options).await,

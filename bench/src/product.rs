@@ -111,6 +111,50 @@ endpoints:
     )
 }
 
+/// What `calls` measures: one call, several, and what may be done with the hundred items of a list.
+pub fn calls(listen: SocketAddr, upstream: SocketAddr) -> String {
+    let list = |name: &str, steps: &str| {
+        let end = "{concatenate: {as: json, body_only: true}}";
+        format!("  GET /{name}: {{ pipeline: [ {{request: up /list}}, {{each: '.items[]'}}, {steps}{end} ] }}\n")
+    };
+    let follow = "{follow: {link: .href, as: d}}, ";
+    let lists = [
+        list("each", ""),
+        list("transformed", "{transform: '{id, name}'}, "),
+        list("called", "{request: {to: up, path: '/d/{.id}'}}, "),
+        list("embedded", follow),
+        list("flat", &format!("{follow}{{transform: '{{id, name, text: .d.text}}'}}, ")),
+        list("nested", &format!("{follow}{{transform: '{{id, name, d: {{text: .d.text, value: .d.value}}}}'}}, ")),
+    ]
+    .concat();
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  up: {{ url: 'http://{upstream}' }}
+endpoints:
+  GET /proxy: up /item
+  GET /rows: up /list
+  GET /pick:
+    pipeline:
+      - request: up /list
+      - transform: '{{a: .items[0].id, b: .items[1].name}}'
+  GET /merge:
+    pipeline:
+      - requests: {{ a: up /d/1, b: up /d/2, c: up /d/3 }}
+      - merge: '{{a: $a.id, b: $b.text, c: $c}}'
+  GET /ten:
+    pipeline:
+      - request: {{ to: up, path: '/d/{{.}}', for_each: 'range(1; 11)' }}
+      - concatenate: {{ as: json, body_only: true }}
+  GET /bare:
+    pipeline:
+      - request: {{ to: up, path: '/d/{{.}}', for_each: 'range(1; 101)' }}
+      - concatenate: {{ as: json, body_only: true }}
+{lists}"
+    )
+}
+
 /// What is measured on the wire: users one by one, and as many as the query names.
 pub fn users(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(
