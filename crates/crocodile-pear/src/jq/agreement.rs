@@ -55,7 +55,7 @@ impl Chance {
         if deep > 3 {
             return self.of(&[".", ".a", "$x", "1", "null", "\"t\""]).to_owned();
         }
-        match self.below(20) {
+        match self.below(26) {
             0..5 => self.path(".", deep),
             5 | 6 => self.path("$x", deep),
             7 => {
@@ -75,6 +75,16 @@ impl Chance {
             16 => format!("map({})", self.term(deep + 1)),
             17 => format!("({} | map({}))", self.path(".", deep), self.term(deep + 1)),
             18 => self.of(&[".", "..", ".a // 1", ".a + 1", "length?", "keys?", "(.a, .b)", ".a?//$x"]).to_owned(),
+            19 => format!("({} // {})", self.term(deep + 1), self.term(deep + 1)),
+            20 => format!("\"é\\n\\({})x\\({})\"", self.term(deep + 1), self.path("$x", deep)),
+            21 => {
+                let literal =
+                    self.of(&["1", "0", "\"a\"", "\"\\u0061\"", "null", "true", "\"\"", "12345678901234567890", "1.0"]);
+                format!("({} {} {literal})", self.term(deep + 1), self.of(&["==", "!="]))
+            }
+            22 => format!("map(select({}))", self.term(deep + 1)),
+            23 => format!("[{}[] | select({}) | {}]", self.path(".", deep), self.term(deep + 1), self.term(deep + 1)),
+            24 => format!("({} | length)", self.path(".", deep)),
             _ => format!("[{}[].b]", self.path(".", deep)),
         }
     }

@@ -1,13 +1,14 @@
 //! Expressions that only take parts and put them together, run on the bytes of JSON.
 //!
-//! Paths, slices, objects and lists of them, literals, and the same for each item of a list (`[.items[] | {id}]`). One walk
+//! Paths, slices, objects and lists of them, literals, texts with values in them, `//`, comparison with a literal, `length`,
+//! and the same for each item of a list that is wanted (`[.items[] | select(.open) | {id}]`). One walk
 //! over each source finds all parts, and they are copied as they were written. What does not go smoothly, an error above all,
 //! is left to the engine: whatever comes out here is what would come out there.
 
 use bytes::Bytes;
 
 use super::data::{Data, is_small};
-use super::term::{self, Missing, Part, Term};
+use super::term::{self, Compare, Missing, Operator, Part, Term};
 use crate::format::json::walk::{self, Items};
 use crate::format::json::{DEPTH, Raw, SIZE, to_bytes, write_string};
 
@@ -53,12 +54,40 @@ enum Make {
     Take(Take),
     Object(Vec<(Key, Make)>),
     List(Vec<Make>),
-    /// A list with one result for each item of a list.
+    /// A list with one result for each item of a list that is wanted.
     Each {
         list: usize,
         frame: usize,
+        wanted: Option<Box<Make>>,
         make: Box<Make>,
     },
+    /// `x // y`
+    Either(Box<Make>, Box<Make>),
+    /// A string with values in it.
+    Text(Vec<Piece>),
+    /// `x == "word"`
+    Equals {
+        value: Box<Make>,
+        literal: Literal,
+        /// Whether it is `==`, and not `!=`.
+        same: bool,
+    },
+    /// `length`
+    Length(usize),
+}
+
+enum Piece {
+    /// As it stands in JSON, without quotes.
+    Plain(Vec<u8>),
+    Made(Make),
+}
+
+/// What a value is compared with.
+enum Literal {
+    Text(String),
+    /// A whole number without a sign, as it is written.
+    Whole(Vec<u8>),
+    Word(Vec<u8>),
 }
 
 struct Take {
@@ -140,18 +169,79 @@ impl Native {
                 }
                 out.push(b']');
             }
-            Make::Each { list, frame, make } => {
+            Make::Each { list, frame, wanted, make } => {
                 out.push(b'[');
                 let frame = &self.frames[*frame];
-                for (index, item) in Items::of(slots[*list])?.enumerate() {
-                    comma(index, out);
+                let mut count = 0;
+                for item in Items::of(slots[*list])? {
                     frame.clear(slots);
                     frame.fill(item, slots)?;
+                    if let Some(wanted) = wanted
+                        && !self.holds(wanted, slots, out)?
+                    {
+                        continue;
+                    }
+                    comma(count, out);
                     self.put(make, slots, out)?;
+                    count += 1;
                 }
                 out.push(b']');
             }
+            Make::Either(first, other) => {
+                let start = out.len();
+                self.put(first, slots, out)?;
+                if !is_true(&out[start..]) {
+                    out.truncate(start);
+                    self.put(other, slots, out)?;
+                }
+            }
+            Make::Text(pieces) => self.text(pieces, slots, out)?,
+            Make::Equals { value, literal, same } => {
+                let start = out.len();
+                self.put(value, slots, out)?;
+                let equal = literal.equals(&out[start..])?;
+                out.truncate(start);
+                out.extend_from_slice(if equal == *same { b"true" } else { b"false" });
+            }
+            Make::Length(slot) => out.extend_from_slice(length(slots[*slot])?.to_string().as_bytes()),
         }
+        Some(())
+    }
+
+    /// Whether a condition holds.
+    fn holds(&self, condition: &Make, slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<bool> {
+        let start = out.len();
+        self.put(condition, slots, out)?;
+        let holds = is_true(&out[start..]);
+        out.truncate(start);
+        Some(holds)
+    }
+
+    fn text(&self, pieces: &[Piece], slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<()> {
+        out.push(b'"');
+        for piece in pieces {
+            let make = match piece {
+                Piece::Plain(plain) => {
+                    out.extend_from_slice(plain);
+                    continue;
+                }
+                Piece::Made(make) => make,
+            };
+            let start = out.len();
+            self.put(make, slots, out)?;
+            match out[start] {
+                // Two halves of one character may meet here.
+                b'"' if memchr::memmem::find(&out[start..], b"\\u").is_some() => return None,
+                b'"' => {
+                    out.pop();
+                    out.remove(start);
+                }
+                b'n' | b't' | b'f' => {}
+                _ if is_whole(&out[start..]) => {}
+                _ => return None,
+            }
+        }
+        out.push(b'"');
         Some(())
     }
 
@@ -181,6 +271,51 @@ impl Native {
         }
         out.push(b'}');
         Some(())
+    }
+}
+
+impl Literal {
+    /// What a value may be compared with, if a term is that.
+    fn of(term: &Term<'_>) -> Option<Self> {
+        match term {
+            Term::Text(..) => term.text().map(Literal::Text),
+            Term::Number(digits) if is_whole(digits.as_bytes()) => Some(Literal::Whole(digits.as_bytes().to_vec())),
+            Term::Call("null" | "true" | "false", _) => literal(term).map(Literal::Word),
+            _ => None,
+        }
+    }
+
+    /// Whether it is this value.
+    fn equals(&self, value: &[u8]) -> Option<bool> {
+        let number = value.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
+        match self {
+            Literal::Text(text) => Some(walk::text(value).is_some_and(|value| *value == *text.as_bytes())),
+            Literal::Word(word) => Some(value == word.as_slice()),
+            Literal::Whole(digits) if is_whole(value) => Some(value == digits.as_slice()),
+            // 1.0 is 1.
+            Literal::Whole(_) => (!number).then_some(false),
+        }
+    }
+}
+
+/// Whether it counts as true: it is neither false nor null.
+fn is_true(value: &[u8]) -> bool {
+    value != b"null" && value != b"false"
+}
+
+/// Whether it is a whole number that a machine has and that is written in one way.
+fn is_whole(value: &[u8]) -> bool {
+    let plain = value == b"0" || value.first().is_some_and(|byte| (b'1'..=b'9').contains(byte));
+    plain && value.len() <= 15 && value.iter().all(u8::is_ascii_digit)
+}
+
+/// The length of null, a text or a list. Of an object, keys that come twice would have to be found.
+fn length(value: &[u8]) -> Option<usize> {
+    match value.first()? {
+        b'n' => Some(0),
+        b'[' => Some(Items::of(value)?.count()),
+        b'"' => std::str::from_utf8(&walk::text(value)?).ok().map(|text| text.chars().count()),
+        _ => None,
     }
 }
 
@@ -386,6 +521,19 @@ impl Builder {
             return Some(Make::Take(take));
         }
         Some(match term {
+            Term::Text(None, pieces) if pieces.iter().any(|piece| matches!(piece, term::Piece::Term(_))) => {
+                Make::Text(pieces.iter().map(|piece| self.piece(piece, base, level)).collect::<Option<_>>()?)
+            }
+            Term::Binary(first, Operator::Alternative, other) => {
+                let first = Box::new(self.make(first, base, level)?);
+                Make::Either(first, Box::new(self.make(other, base, level)?))
+            }
+            Term::Binary(value, Operator::Compare(compare @ (Compare::Equal | Compare::Unequal)), literal) => {
+                let literal = Literal::of(literal)?;
+                let value = Box::new(self.make(value, base, level)?);
+                Make::Equals { value, literal, same: matches!(compare, Compare::Equal) }
+            }
+            Term::Call("length", arguments) if arguments.is_empty() => Make::Length(self.slot(base)),
             Term::Number(_) | Term::Negate(_) | Term::Text(..) | Term::List(None) => {
                 self.deepest = self.deepest.max(level + 1);
                 Make::Literal(literal(term)?)
@@ -406,6 +554,19 @@ impl Builder {
             Term::Object(entries) => Make::Object(self.object(entries, base, level + 1)?),
             Term::List(Some(inner)) => self.list(inner, base, level + 1)?,
             _ => return None,
+        })
+    }
+
+    fn piece(&mut self, piece: &term::Piece<'_>, base: &Place, level: usize) -> Option<Piece> {
+        let plain = |text: &str| {
+            let mut written = Vec::new();
+            write_string(text, &mut written);
+            Piece::Plain(written[1..written.len() - 1].to_vec())
+        };
+        Some(match piece {
+            term::Piece::Plain(text) => plain(text),
+            term::Piece::Escaped(character) => plain(&character.to_string()),
+            term::Piece::Term(term) => Piece::Made(self.make(term, base, level)?),
         })
     }
 
@@ -485,9 +646,26 @@ impl Builder {
         let list = self.slot(&list);
         let frame = self.frame();
         let outer = self.innermost.replace(frame);
-        let make = self.make(body, &Place { frame, steps: Vec::new() }, level.max(1));
+        let made = self.chosen(body, &Place { frame, steps: Vec::new() }, level.max(1));
         self.innermost = outer;
-        Some(Make::Each { list, frame, make: Box::new(make?) })
+        let (wanted, make) = made?;
+        Some(Make::Each { list, frame, wanted: wanted.map(Box::new), make: Box::new(make) })
+    }
+
+    /// What is made of an item, and of which.
+    fn chosen(&mut self, body: &Term<'_>, item: &Place, level: usize) -> Option<(Option<Make>, Make)> {
+        let (condition, rest) = match body {
+            Term::Pipe(first, rest) if matches!(**first, Term::Id) => return self.chosen(rest, item, level),
+            Term::Pipe(first, rest) => match &**first {
+                Term::Call("select", condition) => (condition, &**rest),
+                _ => return Some((None, self.make(body, item, level)?)),
+            },
+            Term::Call("select", condition) => (condition, &Term::Id),
+            _ => return Some((None, self.make(body, item, level)?)),
+        };
+        let [condition] = condition.as_slice() else { return None };
+        let wanted = self.make(condition, item, level)?;
+        Some((Some(wanted), self.make(rest, item, level)?))
     }
 
     /// `PATH[] REST | BODY`: the list, and what is made of each item.
@@ -550,7 +728,8 @@ impl Builder {
 
 fn step((part, missing): &(Part<'_>, Missing)) -> Option<Step> {
     match (part, missing) {
-        (Part::Index(index), Missing::Fails) => {
+        // What does not fit is left to the engine, whether it fails or is skipped.
+        (Part::Index(index), Missing::Fails | Missing::Skipped) => {
             index.text().map(Step::Field).or_else(|| index.integer().map(Step::Item))
         }
         _ => None,
