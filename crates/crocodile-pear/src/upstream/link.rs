@@ -83,7 +83,8 @@ fn anywhere(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> 
 /// The usual link, a path that needs no repair, in a document that came from a URL of its upstream as it is configured.
 fn within(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Option<Place> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_~=&?+,:;@!$'()*".contains(&byte);
-    let repaired = link.starts_with("//") || link.contains("/.") || !link.bytes().all(fits);
+    let dots = link.as_bytes().windows(2).any(|two| two == b"/.");
+    let repaired = dots || link.starts_with("//") || !link.bytes().all(fits);
     if link.len() > LENGTH || !link.starts_with('/') || repaired {
         return None;
     }

@@ -82,7 +82,9 @@ impl Raw {
     /// where it might nest too deep.
     pub(crate) fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
         let depth = self.depth().max(field.depth().saturating_add(1));
-        if !self.is_object() || usize::from(depth) > DEPTH || self.has(name) {
+        let mut key = Vec::with_capacity(name.len() + 2);
+        write_string(name, &mut key);
+        if !self.is_object() || usize::from(depth) > DEPTH || self.has(name, &key) {
             return None;
         }
         let fields = self.bytes().strip_suffix(b"}")?.trim_ascii_end();
@@ -91,19 +93,19 @@ impl Raw {
         if fields.len() > 1 {
             out.push(b',');
         }
-        write_string(name, &mut out);
+        out.extend_from_slice(&key);
         out.push(b':');
         out.extend_from_slice(field.bytes());
         out.push(b'}');
         Some(Raw::sound(out.into(), depth))
     }
 
-    /// Whether an object has a field of this name.
-    fn has(&self, name: &str) -> bool {
-        // A key that is not there as it stands could only be there with escapes.
+    /// Whether an object has a field of this name, which is written like this.
+    fn has(&self, name: &str, key: &[u8]) -> bool {
         let bytes = self.bytes();
-        let plain = memchr::memchr(b'\\', bytes).is_none();
-        if plain && !name.is_empty() && memchr::memmem::find(bytes, name.as_bytes()).is_none() {
+        // Without escapes a key that is not there as it is written is not there.
+        let escapes = memchr::memchr(b'\\', bytes).is_some() || memchr::memchr(b'\\', key).is_some();
+        if !escapes && memchr::memmem::find(bytes, key).is_none() {
             return false;
         }
         walk::Entries::of(bytes).is_none_or(|mut fields| fields.any(|(key, _)| walk::is(key, name)))
@@ -124,10 +126,16 @@ impl Raw {
         (usize::from(depth) <= DEPTH).then(|| Raw::sound(out.into(), depth))
     }
 
+    /// The value of a string without escapes: it is what stands there.
+    fn text(&self) -> Option<Value> {
+        let text = self.bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        memchr::memchr(b'\\', text).is_none().then(|| value::text(self.bytes().slice_ref(text)))
+    }
+
     /// The same, parsed. The values of a large document are kept only while a helper thread works with them: they take
     /// many times its bytes, and long to free.
     pub fn value(&self) -> Value {
-        let parse = || read(&self.0.bytes).unwrap_or_else(|_| value::null());
+        let parse = || self.text().unwrap_or_else(|| read(&self.0.bytes).unwrap_or_else(|_| value::null()));
         if self.0.bytes.len() <= offload::SMALL || self.is_parsed() {
             return self.0.value.get_or_init(parse).clone();
         }

@@ -29,8 +29,24 @@ pub fn compact(mut bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Bytes of a string that are looked at one by one.
+const SHORT: usize = 14;
+
 /// The length of the string that begins here, with its quotes.
+#[inline]
 pub(super) fn quoted(bytes: &[u8]) -> usize {
+    // Keys are short: what looks for the end of a long text has begun when these are over.
+    for (at, byte) in bytes.iter().enumerate().take(SHORT).skip(1) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => break,
+            _ => {}
+        }
+    }
+    quoted_long(bytes)
+}
+
+fn quoted_long(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         if bytes[at + found] == b'"' {
@@ -42,6 +58,7 @@ pub(super) fn quoted(bytes: &[u8]) -> usize {
 }
 
 /// Whether it is whitespace.
+#[inline]
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
