@@ -1,6 +1,6 @@
 //! Expressions that only take parts and put them together, run on the bytes of JSON.
 //!
-//! Paths, slices, objects and lists of them, literals, texts with values in them, `//`, comparison with a literal, `length`,
+//! Paths, slices, objects and lists of them, literals, texts with values in them, `//`, comparison with a literal,
 //! and the same for each item of a list that is wanted (`[.items[] | select(.open) | {id}]`). One walk
 //! over each source finds all parts, and they are copied as they were written. What does not go smoothly, an error above all,
 //! is left to the engine: whatever comes out here is what would come out there.
@@ -72,8 +72,6 @@ enum Make {
         /// Whether it is `==`, and not `!=`.
         same: bool,
     },
-    /// `length`
-    Length(usize),
 }
 
 enum Piece {
@@ -203,7 +201,6 @@ impl Native {
                 out.truncate(start);
                 out.extend_from_slice(if equal == *same { b"true" } else { b"false" });
             }
-            Make::Length(slot) => out.extend_from_slice(length(slots[*slot])?.to_string().as_bytes()),
         }
         Some(())
     }
@@ -307,16 +304,6 @@ fn is_true(value: &[u8]) -> bool {
 fn is_whole(value: &[u8]) -> bool {
     let plain = value == b"0" || value.first().is_some_and(|byte| (b'1'..=b'9').contains(byte));
     plain && value.len() <= 15 && value.iter().all(u8::is_ascii_digit)
-}
-
-/// The length of null, a text or a list. Of an object, keys that come twice would have to be found.
-fn length(value: &[u8]) -> Option<usize> {
-    match value.first()? {
-        b'n' => Some(0),
-        b'[' => Some(Items::of(value)?.count()),
-        b'"' => std::str::from_utf8(&walk::text(value)?).ok().map(|text| text.chars().count()),
-        _ => None,
-    }
 }
 
 fn comma(index: usize, out: &mut Vec<u8>) {
@@ -533,7 +520,6 @@ impl Builder {
                 let value = Box::new(self.make(value, base, level)?);
                 Make::Equals { value, literal, same: matches!(compare, Compare::Equal) }
             }
-            Term::Call("length", arguments) if arguments.is_empty() => Make::Length(self.slot(base)),
             Term::Number(_) | Term::Negate(_) | Term::Text(..) | Term::List(None) => {
                 self.deepest = self.deepest.max(level + 1);
                 Make::Literal(literal(term)?)
