@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tokio::task::LocalSet;
 
-use self::cases::{ALL, Case};
+use self::cases::{ALL, Case, TOKEN};
 use crate::Result;
 use crate::client::Connection;
 use crate::process::{Folder, Process, free_address};
@@ -38,9 +38,6 @@ pub struct Options {
     #[arg(long)]
     markdown: bool,
 }
-
-/// What the environment gives to one of the fifteen.
-const TOKEN: &str = "t{0}k";
 
 /// An answer later than this is lost.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,8 +1,10 @@
 //! Source E's experiment: a REST API on PostgreSQL under ever more clients, watched by Prometheus, beside what people pick instead.
 
 mod cached;
+mod cases;
 mod database;
 mod drive;
+mod figures;
 mod pgbench;
 mod picture;
 mod prometheus;
@@ -11,114 +13,17 @@ mod tables;
 mod watch;
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
-
-use crate::report::{median, say};
+use crate::report::say;
 use crate::{Result, product};
+use cases::{CASES, COMPARED, OPEN, PARTS, PATH, PAUSE, ROUNDS};
 use database::Database;
-use drive::{Drive, Outcome, Pacing, Work};
+use drive::{Drive, Pacing, Work};
+pub use figures::Options;
+use figures::{Closed, Figures, Limit, Open, Report};
 use servers::{Running, Server};
-use watch::{Seen, Watch};
-
-/// Source E's cases: clients and rounds, with its requests/s and mean milliseconds.
-const CASES: [Case; 5] = [
-    Case { name: "A", clients: 10, rounds: 20, source: (240.0, 42.0) },
-    Case { name: "B", clients: 100, rounds: 20, source: (240.0, 210.0) },
-    Case { name: "C", clients: 1_000, rounds: 20, source: (220.0, 250.0) },
-    Case { name: "D", clients: 20, rounds: 100, source: (250.0, 80.0) },
-    Case { name: "E", clients: 20, rounds: 1_000, source: (230.0, 90.0) },
-];
-
-/// Clients of the open loop.
-const OPEN: [u32; 3] = [10, 100, 1_000];
-/// Parts of the saturated rate at which it runs.
-const PARTS: [f64; 3] = [0.25, 0.5, 0.75];
-/// Clients where statements are compared.
-const COMPARED: u32 = 100;
-/// Between two cases, so that they are apart in what Prometheus has seen.
-const PAUSE: Duration = Duration::from_secs(3);
-/// Where the items are.
-const PATH: &str = "/api/items";
-/// Rounds of that comparison, of which the median counts.
-const ROUNDS: usize = 3;
-
-#[derive(Args)]
-pub struct Options {
-    /// The folder for the table and the pictures; made if it is not there
-    #[arg(long)]
-    out: PathBuf,
-    /// Connections to PostgreSQL that each server may have
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=24))]
-    connections: u32,
-    /// Seconds for each row at a fixed rate and each comparison
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
-    seconds: u64,
-    /// A tenth of the rounds, to try it
-    #[arg(long)]
-    quick: bool,
-    /// Only these servers
-    #[arg(long = "server", value_enum)]
-    servers: Vec<Server>,
-    /// The gateway's binary, if not the one built beside this bench
-    #[arg(long)]
-    binary: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy)]
-pub struct Case {
-    name: &'static str,
-    clients: u32,
-    rounds: u32,
-    source: (f64, f64),
-}
-
-/// A row of cases A to E.
-pub struct Closed {
-    case: Case,
-    outcome: Outcome,
-    seen: Seen,
-    /// Microseconds of CPU for a request: of the server, of PostgreSQL.
-    cpu: (f64, f64),
-    /// When it ran, for the picture of the series.
-    span: (SystemTime, SystemTime),
-}
-
-/// A row at a fixed rate.
-pub struct Open {
-    clients: u32,
-    part: f64,
-    rate: f64,
-    outcome: Outcome,
-}
-
-/// What one server did.
-pub struct Figures {
-    server: Server,
-    closed: Vec<Closed>,
-    open: Vec<Open>,
-    /// `get` alone: requests/s, and microseconds of CPU for a request, a round each.
-    get: Vec<(f64, f64)>,
-    /// Bytes of memory, at the most.
-    peak: u64,
-}
-
-/// `pgbench`, a round each: requests/s of the five statements, and of `get` alone.
-pub struct Limit {
-    five: Vec<f64>,
-    get: Vec<f64>,
-}
-
-/// Everything that was measured.
-pub struct Report {
-    figures: Vec<Figures>,
-    limit: Option<Limit>,
-    cached: Option<cached::Cached>,
-    left_out: Vec<String>,
-    notes: Vec<String>,
-}
+use watch::Watch;
 
 pub async fn run(options: Options) -> Result<()> {
     fs::create_dir_all(&options.out)?;
@@ -250,11 +155,4 @@ async fn compare(
         }
     }
     Ok(limit)
-}
-
-impl Figures {
-    /// The median of its rounds.
-    fn get(&self) -> (f64, f64) {
-        (median(self.get.iter().map(|round| round.0).collect()), median(self.get.iter().map(|round| round.1).collect()))
-    }
 }

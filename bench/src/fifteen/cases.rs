@@ -3,6 +3,9 @@
 use super::upstream::{ITEMS, field, item, text};
 use crate::client::Answer;
 
+/// What the environment gives to one of the fifteen.
+pub const TOKEN: &str = "t{0}k";
+
 /// Which of the fifteen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
@@ -103,7 +106,7 @@ impl Case {
                     && has("cache-control", "no-store".into())
                     && is(200, format!(r#"{{"static":{n}}}"#))
             }
-            Case::Files => is(200, format!(r#"{{"token":"{}","n":{n}}}"#, super::TOKEN)),
+            Case::Files => is(200, format!(r#"{{"token":"{TOKEN}","n":{n}}}"#)),
             Case::Conditional => {
                 let more = if n.is_multiple_of(2) { n.to_string() } else { "null".to_owned() };
                 is(200, format!(r#"{{"n":{n},"more":{more}}}"#))

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::cases::{COMPARED, PATH};
 use super::database::Database;
 use super::drive;
 use crate::client::Connection;
@@ -38,7 +39,7 @@ pub async fn measure(binary: &Path, database: &Database, connections: u32, secon
         product::start(binary, "cached", |listen| product::cached(listen, admin, &database.url(), connections))?;
     listens(admin).await?;
     let seconds = Duration::from_secs(seconds);
-    let own = kept(&gateway, super::PATH, seconds).await?;
+    let own = kept(&gateway, PATH, seconds).await?;
     let hit = kept(&gateway, "/hit", seconds).await?;
     let mut connection = Connection::open(gateway.address).await?;
     let (mut delays, mut old) = (Vec::new(), 0);
@@ -66,9 +67,9 @@ pub async fn measure(binary: &Path, database: &Database, connections: u32, secon
 /// Requests/s and microseconds of CPU for one, where all answers are kept.
 async fn kept(gateway: &Process, path: &'static str, seconds: Duration) -> Result<(f64, f64)> {
     // Every row once.
-    drive::gets(gateway.address, path, super::COMPARED, Duration::from_secs(1)).await?;
+    drive::gets(gateway.address, path, COMPARED, Duration::from_secs(1)).await?;
     let before = gateway.cpu()?;
-    let outcome = drive::gets(gateway.address, path, super::COMPARED, seconds).await?;
+    let outcome = drive::gets(gateway.address, path, COMPARED, seconds).await?;
     if let Some(why) = outcome.why {
         return Err(why.into());
     }

@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use super::figures::{Closed, Report};
 use super::picture::{Band, Panel, series};
 use super::servers::{Running, Server};
-use super::{Closed, Report};
 use crate::Result;
 use crate::client::Connection;
 use crate::process::{Folder, Process, free_address};

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use super::cases::{CASES, COMPARED, PARTS, ROUNDS};
+use super::figures::{Closed, Figures, Options, Report};
 use super::picture::{Chart, Line};
 use super::servers::Server;
-use super::{CASES, COMPARED, Figures, Options, PARTS, ROUNDS, Report};
 use crate::Result;
 use crate::report::{Sheet, Style, median};
 
@@ -220,12 +221,12 @@ fn half(figures: &Figures, clients: u32) -> f64 {
 }
 
 /// The mean against what the law of Little gives for these clients at this throughput.
-fn little(row: &super::Closed) -> f64 {
+fn little(row: &Closed) -> f64 {
     row.outcome.mean().as_secs_f64() / (f64::from(row.case.clients) / row.outcome.per_second())
 }
 
 pub fn pictures(report: &Report) -> [(&'static str, String); 3] {
-    let over = |figure: &dyn Fn(&super::Closed) -> f64| {
+    let over = |figure: &dyn Fn(&Closed) -> f64| {
         let line = |(colour, figures): (usize, &Figures)| Line {
             name: figures.server.name().to_owned(),
             colour,

@@ -76,7 +76,7 @@ impl Core {
     /// The handler of the core with this index, which this thread is.
     pub fn new(live: Arc<Live>, index: usize) -> Self {
         metrics::begin_core(index);
-        tokio::spawn(metrics::cores::watch(live.current().metrics(), index));
+        tokio::spawn(live.current().metrics().watch_core(index));
         Core(live)
     }
 

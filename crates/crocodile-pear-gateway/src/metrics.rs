@@ -5,7 +5,7 @@ mod authentication;
 pub mod cache;
 mod configuration;
 pub mod consumers;
-pub mod cores;
+mod cores;
 pub mod databases;
 mod events;
 pub mod exposition;
@@ -14,44 +14,36 @@ pub mod memory;
 mod orders;
 mod process;
 pub mod requests;
+mod slot;
 mod tls;
 pub mod traces;
 mod upstream;
 
+pub use self::slot::begin_core;
 pub use authentication::{Authenticated, AuthenticationCounters};
 pub use events::EventCounters;
 use exposition::{Exposition, label};
 pub use limits::LimitCounters;
 pub use orders::OrderCounters;
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use crocodile_pear::upstream::Upstream;
 use http::StatusCode;
 use indexmap::IndexMap;
 
+use self::authentication::Authentications;
 use self::configuration::Configurations;
 use self::cores::CoreCounters;
-use self::limits::LimitPlace;
-use self::requests::RouteCounters;
+use self::events::Events;
+use self::limits::Limits;
+use self::orders::Orders;
+use self::requests::{RouteCounters, Routes};
+use self::slot::{CORE, CORES};
 use crate::address::Address;
 use crate::server::{Ending, Entry};
-
-/// Cores beyond this share a counter with another one.
-pub const CORES: usize = 64;
-
-thread_local! {
-    /// Which core this thread is.
-    static CORE: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Says which core this thread is.
-pub fn begin_core(index: usize) {
-    CORE.set(index % CORES);
-}
 
 /// Responses by status class; each core has a cache line of its own.
 #[repr(align(64))]
@@ -94,17 +86,13 @@ pub struct Metrics {
     versions: Mutex<IndexMap<(String, String), Arc<AtomicU64>>>,
     /// Whether the store answers, and how often it did not.
     store: [AtomicU64; 2],
-    /// By source and channel; those that count have their counters.
-    events: Mutex<IndexMap<(String, String), Weak<EventCounters>>>,
-    /// Certificates that are ordered, by name.
-    orders: Mutex<IndexMap<String, Arc<OrderCounters>>>,
-    /// By method; those that count have their counters.
-    authentications: Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>,
-    /// By route; those that count have their counters.
-    routes: Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>,
-    /// By limit and route; those that count have their counters.
-    limits: Mutex<IndexMap<LimitPlace, Arc<LimitCounters>>>,
-    cores: CoreCounters,
+    events: Events,
+    orders: Orders,
+    authentications: Authentications,
+    routes: Routes,
+    limits: Limits,
+    /// Held by what measures them, too.
+    cores: Arc<CoreCounters>,
     configurations: Configurations,
 }
 
@@ -123,12 +111,12 @@ impl Default for Metrics {
             connections_refused: AtomicU64::new(0),
             versions: Mutex::default(),
             store: Default::default(),
-            events: Mutex::default(),
-            orders: Mutex::default(),
-            authentications: Mutex::default(),
-            routes: Mutex::default(),
-            limits: Mutex::default(),
-            cores: CoreCounters::default(),
+            events: Events::default(),
+            orders: Orders::default(),
+            authentications: Authentications::default(),
+            routes: Routes::default(),
+            limits: Limits::default(),
+            cores: Arc::default(),
             configurations: Configurations::default(),
         }
     }
@@ -208,21 +196,76 @@ impl Metrics {
         self.store[1].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// What counts the credentials of a method. A reload counts on.
+    pub fn authentications(&self, method: &'static str) -> Arc<AuthenticationCounters> {
+        self.authentications.of(method)
+    }
+
+    /// What counts the messages of a source of events. A reload counts on.
+    pub fn events(&self, source: &str, channel: &str) -> Arc<EventCounters> {
+        self.events.of(source, channel)
+    }
+
+    /// What counts the orders of the certificate for this name. A reload counts on.
+    pub fn orders(&self, name: &str) -> Arc<OrderCounters> {
+        self.orders.of(name)
+    }
+
+    /// What counts at a limit of a layer for the requests of a route; none, for those that no endpoint serves. A reload counts on.
+    pub fn limit(&self, layer: &'static str, name: &str, route: Option<&str>) -> Arc<LimitCounters> {
+        self.limits.of(layer, name, route)
+    }
+
+    /// What counts the requests for a route; none, for requests that no endpoint serves. A reload counts on.
+    pub fn route(&self, name: Option<&str>) -> Arc<RouteCounters> {
+        self.routes.of(name)
+    }
+
+    /// What was counted, by route.
+    pub fn routes(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
+        self.routes.all()
+    }
+
+    /// Counts a connection of a client that is open from now on.
+    pub fn count_opened(&self) {
+        self.cores.count_opened();
+    }
+
+    /// Counts one that has ended.
+    pub fn count_closed(&self) {
+        self.cores.count_closed();
+    }
+
+    /// Measures how late the runtime of this core is, for as long as somebody counts.
+    pub fn watch_core(&self, index: usize) -> impl Future<Output = ()> + Send + 'static + use<> {
+        cores::watch(&self.cores, index)
+    }
+
+    /// Counts a configuration that was read again and is in use from now on.
+    pub fn count_reload(&self, took: Duration) {
+        self.configurations.count(took);
+    }
+
+    /// Counts one that was read again and refused.
+    pub fn count_refused_reload(&self, took: Duration) {
+        self.configurations.count_refused(took);
+    }
+
     /// Writes all that is counted here, and of these upstreams.
     pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut Exposition) {
-        self.render_requests(out);
+        self.routes.render(out);
         self.render_responses(out);
         self.render_refused(out);
-        self.render_limits(out);
-        self.render_cores(out);
+        self.limits.render(out);
+        self.cores.render(out);
         self.render_store(out);
         self.render_tls(out);
         self.render_versions(out);
-        self.render_events(out);
-        self.render_authentications(out);
-        self.render_orders(out);
+        self.events.render(out);
+        self.authentications.render(out);
+        self.orders.render(out);
         upstream::render(upstreams, out);
-        self.render_configuration(out);
+        self.configurations.render(out);
         process::render(out);
     }
 

@@ -1,10 +1,12 @@
 //! What became of the credentials of clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use indexmap::IndexMap;
 
 use super::exposition::{Exposition, label};
-use super::{CORE, CORES, Metrics};
+use super::slot::{CORE, CORES};
 
 /// What became of the credentials of one method.
 #[derive(Clone, Copy, Debug)]
@@ -69,17 +71,21 @@ impl AuthenticationCounters {
     }
 }
 
-impl Metrics {
+/// The counters of all methods; those that count have theirs.
+#[derive(Default)]
+pub(super) struct Authentications(Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>);
+
+impl Authentications {
     /// What counts the credentials of a method. A reload counts on.
-    pub fn authentications(&self, method: &'static str) -> Arc<AuthenticationCounters> {
-        let mut known = self.authentications.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn of(&self, method: &'static str) -> Arc<AuthenticationCounters> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(method).or_default().clone()
     }
 
-    pub(super) fn render_authentications(&self, out: &mut Exposition) {
+    pub(super) fn render(&self, out: &mut Exposition) {
         const NAME: &str = "crocodile_pear_authentications_total";
         let mut family = out.counter(NAME, "Credentials of clients, by method and result.");
-        for (method, counters) in self.authentications.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (method, counters) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // Of no method there is nothing but what is missing.
             for (result, count) in
                 counters.results().filter(|(result, _)| (*method == "none") == (*result == "missing"))
@@ -89,7 +95,7 @@ impl Metrics {
         }
         const REFUSED: &str = "crocodile_pear_authentications_refused_total";
         let mut family = out.counter(REFUSED, "Credentials of clients that were refused, by method and reason.");
-        for (method, counters) in self.authentications.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (method, counters) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (reason, count) in counters.reasons.iter().map_while(OnceLock::get) {
                 let (reason, count) = (label(reason), count.load(Ordering::Relaxed));
                 family.add(format_args!("method=\"{method}\",reason=\"{reason}\""), count);

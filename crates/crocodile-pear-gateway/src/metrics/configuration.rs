@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Metrics;
 use super::exposition::Exposition;
 
 /// What is counted of the reading of the configuration.
@@ -33,30 +32,30 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-impl Metrics {
+impl Configurations {
     /// Counts a configuration that was read again and is in use from now on.
-    pub fn count_reload(&self, took: Duration) {
-        self.count_reload_time(took);
-        self.configurations.good.fetch_add(1, Ordering::Relaxed);
-        self.configurations.read.store(now(), Ordering::Relaxed);
+    pub(super) fn count(&self, took: Duration) {
+        self.count_time(took);
+        self.good.fetch_add(1, Ordering::Relaxed);
+        self.read.store(now(), Ordering::Relaxed);
     }
 
     /// Counts one that was read again and refused.
-    pub fn count_refused_reload(&self, took: Duration) {
-        self.count_reload_time(took);
-        self.configurations.bad.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_refused(&self, took: Duration) {
+        self.count_time(took);
+        self.bad.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn count_reload_time(&self, took: Duration) {
+    fn count_time(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.configurations.took.fetch_add(took, Ordering::Relaxed);
+        self.took.fetch_add(took, Ordering::Relaxed);
     }
 
-    pub(super) fn render_configuration(&self, out: &mut Exposition) {
+    pub(super) fn render(&self, out: &mut Exposition) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let version = env!("CARGO_PKG_VERSION");
         out.info("crocodile_pear_build_info", "The version that runs.").add(format_args!("version=\"{version}\""), 1);
-        let Configurations { good, bad, took, read } = &self.configurations;
+        let Configurations { good, bad, took, read } = self;
         let mut family = out.counter("crocodile_pear_reloads_total", "Reloads of the configuration, by the result.");
         family.add(format_args!("result=\"success\""), load(good));
         family.add(format_args!("result=\"failure\""), load(bad));

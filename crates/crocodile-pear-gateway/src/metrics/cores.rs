@@ -8,7 +8,7 @@ use crocodile_pear::histogram::{Bounds, Histogram};
 use tokio::time::{Instant, sleep};
 
 use super::exposition::Exposition;
-use super::{CORE, CORES, Metrics};
+use super::slot::{CORE, CORES};
 
 const MS: u64 = 1_000_000;
 
@@ -38,20 +38,19 @@ impl Default for CoreCounters {
     }
 }
 
-impl Metrics {
+impl CoreCounters {
     /// Counts a connection of a client that is open from now on.
-    pub fn count_opened(&self) {
-        self.cores.connections[CORE.get()].0[0].fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_opened(&self) {
+        self.connections[CORE.get()].0[0].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one that has ended.
-    pub fn count_closed(&self) {
-        self.cores.connections[CORE.get()].0[1].fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_closed(&self) {
+        self.connections[CORE.get()].0[1].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn render_cores(&self, out: &mut Exposition) {
-        let sum =
-            |at: usize| -> u64 { self.cores.connections.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum() };
+    pub(super) fn render(&self, out: &mut Exposition) {
+        let sum = |at: usize| -> u64 { self.connections.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum() };
         let closed = sum(1);
         let opened = sum(0);
         out.counter("crocodile_pear_connections_opened_total", "Connections of clients that were opened.").only(opened);
@@ -59,7 +58,7 @@ impl Metrics {
         out.gauge("crocodile_pear_connections_open", "Connections of clients that are open.").only(open);
         let help = "How late a core comes to what is due: asked four times a second.";
         let mut family = out.histogram("crocodile_pear_core_lag_seconds", help);
-        for (index, lag) in self.cores.lag.iter().map(Histogram::snapshot).enumerate() {
+        for (index, lag) in self.lag.iter().map(Histogram::snapshot).enumerate() {
             if lag.number() > 0 {
                 family.times(&format!("core=\"{index}\""), &lag);
             }
@@ -68,14 +67,14 @@ impl Metrics {
 }
 
 /// Measures how late the runtime of this core is, for as long as somebody counts.
-pub fn watch(metrics: &Arc<Metrics>, index: usize) -> impl Future<Output = ()> + Send + 'static + use<> {
-    let metrics: Weak<Metrics> = Arc::downgrade(metrics);
+pub(super) fn watch(counters: &Arc<CoreCounters>, index: usize) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let counters: Weak<CoreCounters> = Arc::downgrade(counters);
     async move {
         loop {
             let due = Instant::now() + OFTEN;
             sleep(OFTEN).await;
-            let Some(metrics) = metrics.upgrade() else { return };
-            metrics.cores.lag[index % CORES].count(due.elapsed());
+            let Some(counters) = counters.upgrade() else { return };
+            counters.lag[index % CORES].count(due.elapsed());
         }
     }
 }

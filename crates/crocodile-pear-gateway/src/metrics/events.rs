@@ -1,9 +1,10 @@
 //! What is counted of the sources of events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::Metrics;
+use indexmap::IndexMap;
+
 use super::exposition::{Exposition, label};
 
 /// What is counted of one source of events.
@@ -38,10 +39,14 @@ impl EventCounters {
     }
 }
 
-impl Metrics {
+/// The counters of all sources and channels; those that count have theirs.
+#[derive(Default)]
+pub(super) struct Events(Mutex<IndexMap<(String, String), Weak<EventCounters>>>);
+
+impl Events {
     /// What counts the messages of a source of events. A reload counts on.
-    pub fn events(&self, source: &str, channel: &str) -> Arc<EventCounters> {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn of(&self, source: &str, channel: &str) -> Arc<EventCounters> {
+        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         events.retain(|_, counters| counters.strong_count() > 0);
         let key = (source.to_owned(), channel.to_owned());
         if let Some(counters) = events.get(&key).and_then(Weak::upgrade) {
@@ -52,8 +57,8 @@ impl Metrics {
         counters
     }
 
-    pub(super) fn render_events(&self, out: &mut Exposition) {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn render(&self, out: &mut Exposition) {
+        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let events = events.iter().filter_map(|(names, counters)| Some((names, counters.upgrade()?)));
         let events: Vec<_> = events.collect();
         if events.is_empty() {

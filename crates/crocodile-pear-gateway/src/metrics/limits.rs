@@ -1,14 +1,16 @@
 //! What became of requests at limits, by the route that they are for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indexmap::IndexMap;
 
 use super::exposition::{Exposition, label};
 use super::requests::template;
-use super::{CORE, CORES, Metrics};
+use super::slot::{CORE, CORES};
 
 /// Which limit at which route: the layer, the name of the limit, the route.
-pub(super) type LimitPlace = (&'static str, Box<str>, Box<str>);
+type LimitPlace = (&'static str, Box<str>, Box<str>);
 
 /// What became of requests at one limit, for one route, by the core.
 pub struct LimitCounters(Box<[Decisions]>);
@@ -49,20 +51,24 @@ impl LimitCounters {
     }
 }
 
-impl Metrics {
+/// The counters of all limits and routes; those that count have theirs.
+#[derive(Default)]
+pub(super) struct Limits(Mutex<IndexMap<LimitPlace, Arc<LimitCounters>>>);
+
+impl Limits {
     /// What counts at a limit of a layer for the requests of a route; none, for those that no endpoint serves. A reload counts on.
-    pub fn limit(&self, layer: &'static str, name: &str, route: Option<&str>) -> Arc<LimitCounters> {
+    pub(super) fn of(&self, layer: &'static str, name: &str, route: Option<&str>) -> Arc<LimitCounters> {
         let place = (layer, name.into(), route.map(template).unwrap_or_default().into());
-        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that no configuration has any more.
         limits.retain(|_, counters| Arc::strong_count(counters) > 1);
         limits.entry(place).or_default().clone()
     }
 
-    pub(super) fn render_limits(&self, out: &mut Exposition) {
+    pub(super) fn render(&self, out: &mut Exposition) {
         let help = "Requests that came to a limit, by what became of them.";
         let mut family = out.counter("crocodile_pear_limit_requests_total", help);
-        for ((layer, name, route), counters) in self.limits.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for ((layer, name, route), counters) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let (name, route) = (label(name), label(route));
             for (result, count) in counters.sums() {
                 let labels =
@@ -79,13 +85,13 @@ mod tests {
 
     #[test]
     fn a_reload_counts_on_and_a_limit_that_is_gone_is_forgotten() {
-        let metrics = Metrics::default();
-        let kept = metrics.limit("rate_limit", "default", Some("GET /kept"));
+        let limits = Limits::default();
+        let kept = limits.of("rate_limit", "default", Some("GET /kept"));
         kept.refuse();
-        drop(metrics.limit("in_flight", "default", Some("GET /gone")));
-        let again = metrics.limit("rate_limit", "default", Some("POST /kept"));
+        drop(limits.of("in_flight", "default", Some("GET /gone")));
+        let again = limits.of("rate_limit", "default", Some("POST /kept"));
         again.allow();
         assert_eq!(kept.sums(), [("allowed", 1), ("refused", 1)]);
-        assert_eq!(metrics.limits.lock().expect("whole").len(), 1);
+        assert_eq!(limits.0.lock().expect("whole").len(), 1);
     }
 }

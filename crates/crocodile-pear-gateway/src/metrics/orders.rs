@@ -1,10 +1,11 @@
 //! How the orders of certificates ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Metrics;
+use indexmap::IndexMap;
+
 use super::exposition::{Exposition, label};
 
 /// How the orders of one certificate ended.
@@ -37,17 +38,21 @@ impl OrderCounters {
     }
 }
 
-impl Metrics {
+/// The counters of all certificates, by name.
+#[derive(Default)]
+pub(super) struct Orders(Mutex<IndexMap<String, Arc<OrderCounters>>>);
+
+impl Orders {
     /// What counts the orders of the certificate for this name. A reload counts on.
-    pub fn orders(&self, name: &str) -> Arc<OrderCounters> {
-        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn of(&self, name: &str) -> Arc<OrderCounters> {
+        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         orders.entry(name.to_owned()).or_default().clone()
     }
 
-    pub(super) fn render_orders(&self, out: &mut Exposition) {
+    pub(super) fn render(&self, out: &mut Exposition) {
         const ORDERS: &str = "crocodile_pear_acme_orders_total";
         const RENEWAL: &str = "crocodile_pear_acme_renewal_timestamp_seconds";
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut family = out.counter(ORDERS, "Orders of certificates, by their result.");
         for (name, counters) in orders.iter() {
             for (result, count) in counters.results() {

@@ -1,7 +1,7 @@
 //! What is counted of clients' requests, by the route that they are for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crocodile_pear::error::ErrorType;
@@ -9,8 +9,8 @@ use crocodile_pear::histogram::{self, Histograms, Snapshot};
 use crocodile_pear::record::{CallRecord, CallingStep};
 use crocodile_pear::threads::{self, THREADS};
 use http::Method;
+use indexmap::IndexMap;
 
-use super::Metrics;
 use super::exposition::{Exposition, label};
 
 /// The most steps of a pipeline whose times are counted.
@@ -181,10 +181,14 @@ impl RouteCounters {
     }
 }
 
-impl Metrics {
+/// The counters of all routes; those that count have theirs.
+#[derive(Default)]
+pub(super) struct Routes(Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>);
+
+impl Routes {
     /// What counts the requests for a route; none, for requests that no endpoint serves. A reload counts on.
-    pub fn route(&self, name: Option<&str>) -> Arc<RouteCounters> {
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn of(&self, name: Option<&str>) -> Arc<RouteCounters> {
+        let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that no configuration has any more are looked for once a configuration, not at each of its routes.
         if name.is_none() {
             routes.retain(|_, counters| Arc::strong_count(counters) > 1);
@@ -194,13 +198,13 @@ impl Metrics {
     }
 
     /// What was counted, by route.
-    pub fn routes(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
-        let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn all(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
+        let routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         routes.iter().map(|(name, counters)| (name.clone(), counters.clone())).collect()
     }
 
-    pub(super) fn render_requests(&self, out: &mut Exposition) {
-        let routes: Vec<_> = self.routes().into_iter().map(|(name, counters)| (label(&name), counters)).collect();
+    pub(super) fn render(&self, out: &mut Exposition) {
+        let routes: Vec<_> = self.all().into_iter().map(|(name, counters)| (label(&name), counters)).collect();
         let mut family = out.histogram("http_server_request_duration_seconds", DURATION);
         for (route, counters) in &routes {
             for (labels, times) in counters.times() {
@@ -266,13 +270,13 @@ mod tests {
 
     #[test]
     fn a_route_that_is_gone_is_forgotten() {
-        let metrics = Metrics::default();
-        let kept = metrics.route(Some("GET /kept"));
-        drop(metrics.route(Some("GET /gone")));
-        let again = metrics.route(Some("POST /kept"));
+        let metrics = Routes::default();
+        let kept = metrics.of(Some("GET /kept"));
+        drop(metrics.of(Some("GET /gone")));
+        let again = metrics.of(Some("POST /kept"));
         assert!(Arc::ptr_eq(&kept, &again));
-        let _unserved = metrics.route(None);
-        let known: Vec<String> = metrics.routes().into_iter().map(|(name, _)| name.to_string()).collect();
+        let _unserved = metrics.of(None);
+        let known: Vec<String> = metrics.all().into_iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(known, ["/kept", ""]);
     }
 }

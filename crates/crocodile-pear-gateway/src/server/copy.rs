@@ -10,7 +10,7 @@ use crocodile_pear::flow::Duplex;
 use crocodile_pear::http1::scratch;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Ending;
+use super::reply::Ending;
 
 /// How a tunnel ended.
 pub enum Ended {

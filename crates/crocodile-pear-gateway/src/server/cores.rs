@@ -1,31 +1,31 @@
 //! One thread, one runtime, one socket of each listener for each core; they share nothing that a request touches.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::http1::request::Bounds;
 use crocodile_pear::scope::ClientAddress;
 use crocodile_pear::socket::Socket;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::handler::Handler;
 use super::io::Io;
-use super::listen::Bound;
+use super::listen::{Bound, Entry, Listeners};
 use super::occupancy::{Occupancy, Place};
-use super::shutdown::Phase;
+use super::request::Connection;
+use super::settings::Settings;
+use super::shared::Core;
+use super::shutdown::{Phase, Shutdown};
 use super::tls::{Protocol, Secured};
 use super::unix::SocketFile;
-use super::{Connection, Entry, Handler, Listeners, Settings, Shutdown, http1, http2, relay};
+use super::{http1, http2, relay};
 
 /// Without file descriptors or memory for one more, accepting waits this long.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -33,47 +33,6 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 /// Turns of connections between two looks at the sockets. One may take 250 us (`http2/turn.rs`): with the 61 that are usual, a few busy
 /// connections would keep a new request waiting for 15 ms.
 const EVENTS: u32 = 16;
-
-/// What the connections of one core share.
-pub struct Core<H> {
-    pub settings: Settings,
-    pub handler: H,
-    /// No further request is taken.
-    pub draining: AtomicBool,
-    /// Told when that begins.
-    pub drain: Notify,
-    /// How many connections each address has, where that is bounded; shared by the cores.
-    occupancy: Option<Arc<Occupancy>>,
-}
-
-impl<H: Handler> Core<H> {
-    fn new(settings: Settings, handler: H, occupancy: Option<Arc<Occupancy>>) -> Self {
-        Core { settings, handler, draining: false.into(), drain: Notify::new(), occupancy }
-    }
-
-    /// Ends every connection of the core as soon as its request is answered.
-    fn drain(&self) {
-        self.draining.store(true, Relaxed);
-        self.drain.notify_waiters();
-    }
-
-    /// A place for a connection of this address; nothing, where it has as many as it may. Those of a Unix socket have no address,
-    /// and are not bounded.
-    fn admit(&self, address: Option<IpAddr>) -> Option<Option<Place>> {
-        let (Some(occupancy), Some(address)) = (&self.occupancy, address) else { return Some(None) };
-        let place = occupancy.admit(address);
-        if place.is_none() {
-            self.handler.connection_refused();
-        }
-        place.map(Some)
-    }
-
-    /// How large a head may be.
-    pub fn bounds(&self) -> Bounds {
-        let Settings { max_head, max_target, max_headers, .. } = self.settings;
-        Bounds { head: max_head, target: max_target, fields: max_headers }
-    }
-}
 
 /// Serves until the shutdown has come to its end. `make` makes each core's handler, on that core's runtime.
 ///

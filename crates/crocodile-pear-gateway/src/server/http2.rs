@@ -1,7 +1,9 @@
 //! HTTP/2 with one client (RFC 9113), by the crate `h2`: many requests at once on one connection, all driven by the
 //! connection's one task. What `h2` does not bound or tell is done where its bytes pass (`wire`).
 
+mod aside;
 mod budget;
+mod done;
 mod frames;
 mod request;
 mod send;
@@ -27,15 +29,16 @@ use h2::{Ping, PingPong, Reason, RecvStream};
 use http::{Request, Version};
 use tokio::time::{Instant, timeout};
 
-use self::stream::{Done, Leaving};
+use self::done::{Done, Leaving};
+pub use self::frames::PREFACE;
 use self::turn::Turn;
 use self::wire::SharedWire;
-use super::cores::Core;
+use super::handler::Handler;
 use super::io::Io;
-use super::{Connection, Ending, Handler, Settings};
-
-/// What a client of HTTP/2 sends first (RFC 9113, 3.4).
-pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+use super::reply::Ending;
+use super::request::Connection;
+use super::settings::Settings;
+use super::shared::Core;
 
 /// Requests of one connection at once; a client waits with further ones.
 const MOST_STREAMS: u32 = 128;

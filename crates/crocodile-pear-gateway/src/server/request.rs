@@ -10,8 +10,9 @@ use crocodile_pear::scope::{ClientAddress, ClientFacts};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
 
-use super::http1::write_interim;
-use super::{Entry, Secured};
+use super::interim::write_interim;
+use super::listen::Entry;
+use super::tls::Secured;
 
 /// What is known of a connection; shared by its requests.
 #[derive(Debug)]

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::thread;
 
+use super::filter::{Filter, Program};
 use super::lex::fault;
 use super::library::{self, REFUSED};
 use super::native::Native;
 use super::parse::parse;
+use super::refusal::Fault;
 use super::resolve::{Resolver, Wrong};
-use super::{Fault, Filter, Program, budget, taken, term};
+use super::{budget, habit, taken, term};
 
 /// Bytes of an expression: more is a program.
 const SOURCE: usize = 16 << 10;
@@ -34,8 +36,19 @@ fn nesting(source: &str) -> usize {
     begins.count()
 }
 
+impl Filter {
+    /// Compiles `source`; `known` are the variables it may use, without `$`.
+    ///
+    /// # Errors
+    /// Every fault of the expression.
+    pub fn compile(source: &str, known: &[&str]) -> Result<Self, Vec<Fault>> {
+        let filter = compile(source, known).map_err(|faults| habit::explain(source, faults))?;
+        habit::hidden(source).map_or(Ok(filter), |fault| Err(vec![fault]))
+    }
+}
+
 /// Compiles a long expression on a thread of its own, for its stack.
-pub fn compile(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
+fn compile(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     if source.len() > SOURCE {
         let message = format!("the expression is longer than {SOURCE} bytes");
         return Err(vec![fault(source, source, message, "split it into several steps")]);

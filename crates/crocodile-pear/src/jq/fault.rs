@@ -3,7 +3,7 @@
 //! jq's words quote the beginning of a value. An expression that catches an error gets them as they are; what goes to clients and
 //! to the log names only the kind of value.
 
-use super::item::Item;
+use super::bounded::Item;
 use super::value::{self, Shape, Value, kind};
 use crate::format::json;
 

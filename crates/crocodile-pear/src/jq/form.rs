@@ -8,8 +8,8 @@ use super::budget::{charge, grow};
 use super::code::{Form, Node};
 use super::fault::{Fault, Stop, fail, refuse, thrown};
 use super::item::{self, Item};
+use super::machine::{Current, Flow, Machine, Out, Sees};
 use super::paths;
-use super::run::{Current, Flow, Machine, Out, Sees};
 use super::value;
 
 /// Runs one of them.

@@ -1,7 +1,7 @@
 //! What people write who think in another language: JavaScript, JSONPath, shells. Looked for where an expression has a
 //! fault, so that it is told as what it is.
 
-use super::Fault;
+use super::refusal::Fault;
 
 /// The fault of an expression that came of a habit; `faults` are what the compiler found.
 pub fn explain(source: &str, faults: Vec<Fault>) -> Vec<Fault> {

@@ -6,20 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jaq_json::{Num, Val};
 
+pub use super::bounded::{Item, LIMIT, OBJECT};
 use super::budget::{self, charge, grow};
 use super::fault::{Fault, fail, refuse};
 use super::value::{self, Fields, kind};
-use crate::format::json::DEPTH;
-
-/// Levels that a value may nest during evaluation: what came in, wrapped as often again. Dropping, comparing and
-/// writing a value recurse, so this bounds the stack.
-pub const LIMIT: u32 = 2 * DEPTH as u32;
 
 /// Bits of an integer: multiplying is quadratic.
 const BITS: u64 = 4096;
-
-/// What a small object costs in memory.
-pub const OBJECT: usize = 200;
 
 /// Bytes of one of its fields: its key, its place in the list, which grows by doubling, and in the table.
 pub const FIELD: usize = 96;
@@ -28,100 +21,6 @@ pub const FIELD: usize = 96;
 const PLACES: f64 = 536_870_911.0;
 
 pub type ItemR = Result<Item, Fault>;
-
-/// A value and a bound of its depth.
-#[derive(Clone, Debug)]
-pub struct Item {
-    pub value: Val,
-    depth: u32,
-}
-
-impl Item {
-    /// A value that came from outside, no deeper than `DEPTH`.
-    pub fn incoming(value: Val) -> Self {
-        Item::bounded(value, DEPTH as u32)
-    }
-
-    /// A value with a bound of its depth.
-    pub fn bounded(value: Val, depth: u32) -> Self {
-        let depth = if matches!(value, Val::Arr(_) | Val::Obj(_)) { depth } else { 0 };
-        Item { value, depth }
-    }
-
-    /// null.
-    pub const fn null() -> Self {
-        Item { value: Val::Null, depth: 0 }
-    }
-
-    /// A list or object just made of parts with a bound of their depth.
-    pub fn made(value: Val, parts: u32) -> Self {
-        let mut item = Item::bounded(value, parts + 1);
-        if item.depth > LIMIT {
-            // The bound drifts upwards when parts are replaced by shallower ones.
-            item.depth = depth(&item.value);
-        }
-        if item.depth > LIMIT {
-            budget::exhaust("the expression nests its result too deep");
-        }
-        item
-    }
-
-    /// The value, if it may leave: no deeper than what may come in.
-    pub fn outgoing(self) -> Option<Val> {
-        let shallow = self.depth <= DEPTH as u32 || depth(&self.value) <= DEPTH as u32;
-        shallow.then_some(self.value)
-    }
-
-    /// A part of this value.
-    pub fn part(&self, value: Val) -> Self {
-        Item::bounded(value, self.depth.saturating_sub(1))
-    }
-
-    /// The bound of its depth.
-    pub fn depth(&self) -> u32 {
-        self.depth
-    }
-
-    /// Whether it is neither false nor null.
-    pub fn holds(&self) -> bool {
-        !matches!(self.value, Val::Null | Val::Bool(false))
-    }
-
-    /// A string that shares its bytes.
-    pub fn text(text: Bytes) -> Self {
-        charge(1);
-        grow(48);
-        Item::bounded(Val::utf8_str(text), 0)
-    }
-
-    /// A list of items.
-    pub fn list(items: Vec<Item>) -> Self {
-        items.into_iter().collect()
-    }
-
-    /// An object; of a key that comes twice the last value counts.
-    pub fn object(entries: impl IntoIterator<Item = (&'static str, Item)>) -> Self {
-        grow(OBJECT);
-        let mut fields = Fields::default();
-        let mut depth = 0;
-        for (name, item) in entries {
-            charge(1);
-            depth = depth.max(item.depth);
-            fields.insert(value::string(name), item.value);
-        }
-        Item::made(value::fields_of(fields), depth)
-    }
-}
-
-/// How deep a value nests.
-fn depth(value: &Val) -> u32 {
-    charge(1);
-    match value {
-        Val::Arr(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Val::Obj(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
-}
 
 /// Whether two values are one: the same part of the same document, or scalars that cannot be told apart.
 pub fn identical(left: &Val, right: &Val) -> bool {

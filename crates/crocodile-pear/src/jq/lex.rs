@@ -1,6 +1,6 @@
 //! From source to tokens.
 
-use super::Fault;
+use super::refusal::Fault;
 
 /// A word, sign or string of the source.
 #[derive(Debug)]

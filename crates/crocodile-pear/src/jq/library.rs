@@ -3,6 +3,7 @@
 pub mod format;
 mod lists;
 mod math;
+mod named;
 mod regex;
 mod text;
 mod time;
@@ -11,7 +12,8 @@ mod values;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::code::{Form, Format, Native};
+use self::named::Named;
+use super::code::{Form, Native};
 use super::parse;
 use super::term::Definition;
 
@@ -68,8 +70,6 @@ const WORDS: &[(&str, usize)] = &[("select", 1), ("recurse", 0), ("null", 0), ("
 /// What is written in jq itself.
 const DEFINITIONS: &str = include_str!("library/definitions.jq");
 
-type Named = ((&'static str, usize), Native);
-
 fn natives() -> &'static HashMap<(&'static str, usize), Native> {
     static NATIVES: OnceLock<HashMap<(&'static str, usize), Native>> = OnceLock::new();
     NATIVES.get_or_init(|| {
@@ -104,11 +104,6 @@ pub fn form(name: &str, arity: usize) -> Option<Form> {
 /// A function that is written in jq.
 pub fn definition(name: &str, arity: usize) -> Option<&'static Definition<'static>> {
     definitions().iter().find(|definition| definition.name == name && definition.parameters.len() == arity)
-}
-
-/// A format by its name, with its `@`.
-pub fn format(name: &str) -> Option<Format> {
-    format::FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
 }
 
 /// Whether a name is one of the library's own helpers.

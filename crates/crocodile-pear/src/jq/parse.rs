@@ -1,7 +1,7 @@
 //! From tokens to a term: jq's grammar.
 
-use super::Fault;
 use super::lex::{self, Kind, Token, fault, lex};
+use super::refusal::Fault;
 use super::term::{Compare, Definition, Fold, Key, Math, Missing, Operator, Part, Pattern, Piece, Term};
 
 type Parsed<T> = Result<T, Fault>;

@@ -8,7 +8,7 @@ use super::budget::{charge, grow};
 use super::code::Node;
 use super::fault::{Fault, Stop, fail};
 use super::item::{self, Item, ItemR};
-use super::run::{Current, Flow, Machine, Out, Sees};
+use super::machine::{Current, Flow, Machine, Out, Sees};
 use super::value::{self, Fields, kind};
 
 /// Keys of a path, as in jq.

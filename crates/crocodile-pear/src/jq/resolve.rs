@@ -163,7 +163,7 @@ impl<'s> Resolver<'s> {
     }
 
     fn format(&mut self, name: &'s str) -> Format {
-        match library::format(name) {
+        match library::format::by_name(name) {
             Some(format) => format,
             None => {
                 self.wrong.push(Wrong::Format(name));

@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use super::filter::explain;
+use super::item::Item;
 use super::item::same;
+use super::machine::{Current, Machine};
 use super::*;
+use crate::error::Error;
 use crate::format::json;
 use crate::offload;
 

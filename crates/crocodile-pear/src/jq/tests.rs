@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::*;
+use crate::error::{Error, Kind};
 use crate::format::json;
 use crate::offload;
 

@@ -10,6 +10,8 @@ use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRAILER, UPGRADE};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Version};
 use tokio::time::Instant;
 
+use super::super::interim::write_status;
+
 /// What of a request decides how its answer is framed.
 pub struct Asked {
     pub head_only: bool,
@@ -125,15 +127,6 @@ pub fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// An interim answer (RFC 9110, 15.2).
-pub fn write_interim(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
-    write_status(out, status);
-    for (name, value) in headers.iter().filter(|(name, _)| !fields::hop_by_hop(name) && **name != CONTENT_LENGTH) {
-        write::field(out, name.as_str().as_bytes(), value);
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
 /// The last chunk, and the trailers behind it.
 pub fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(b"0\r\n");
@@ -141,14 +134,6 @@ pub fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     for (name, value) in fields.filter(|(name, _)| !fields::hop_by_hop(name) && **name != CONTENT_LENGTH) {
         write::field(out, name.as_str().as_bytes(), value);
     }
-    out.extend_from_slice(b"\r\n");
-}
-
-fn write_status(out: &mut Vec<u8>, status: StatusCode) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(status.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 

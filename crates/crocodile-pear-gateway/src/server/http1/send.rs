@@ -17,14 +17,17 @@ use http_body::Body as _;
 use tokio::time::Instant;
 
 use super::super::copy;
-use super::super::cores::Core;
+use super::super::handler::Handler;
 use super::super::pace::Pace;
-use super::super::reply::Observed;
-use super::super::{Ending, Handler, Reply, Settings, Unhurried};
+use super::super::reply::{Ending, Observed, Reply};
+use super::super::request::Unhurried;
+use super::super::settings::Settings;
+use super::super::shared::Core;
+use super::client::{Client, poll_client};
 use super::head::{Asked, Delimiter, Link, delimit, write_end, write_head};
+use super::tunnel;
 use super::upload::Upload;
 use super::wire::Wire;
-use super::{Client, poll_client, tunnel};
 
 /// Pieces of so many bytes together are copied into one: a plain write costs the kernel less than a vectored one.
 const JOINED: usize = 4 * 1024;

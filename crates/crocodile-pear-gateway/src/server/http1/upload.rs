@@ -12,7 +12,8 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::super::pace::Pace;
-use super::super::{Patience, Settings};
+use super::super::request::Patience;
+use super::super::settings::Settings;
 use super::wire::Wire;
 
 /// The side of the connection.

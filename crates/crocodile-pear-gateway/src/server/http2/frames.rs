@@ -1,5 +1,8 @@
 //! The heads of frames as they pass (RFC 9113, 4.1): what they are, and how much of each has passed.
 
+/// What a client of HTTP/2 sends first (RFC 9113, 3.4).
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// Bytes of a frame's head.
 const HEAD: usize = 9;
 

@@ -21,10 +21,11 @@ use tokio::time::Instant;
 
 use super::super::grpc;
 use super::super::pace::Pace;
-use super::super::reply::Observed;
-use super::super::{Ending, Reply, Settings, Unhurried};
+use super::super::reply::{Ending, Observed, Reply};
+use super::super::request::Unhurried;
+use super::super::settings::Settings;
+use super::done::{Done, Leaving};
 use super::request::framing;
-use super::stream::{Done, Leaving};
 
 /// Pieces below this size leave together, if there are several.
 const SMALL: usize = 4 * 1024;

@@ -2,34 +2,30 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::flow::{Body, Interim};
-use crocodile_pear::http1::fields::hop_by_hop;
+use crocodile_pear::flow::Body;
 use crocodile_pear::http1::request::Refusal;
+use h2::RecvStream;
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
-use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use http::{Method, Request, StatusCode, Version};
 use tokio::time::{Instant, timeout};
 
-use super::super::cores::Core;
-use super::super::reply::Observed;
-use super::super::{ClientRequest, Connection, Ending, Handler, Patience, Reply};
+use super::super::handler::Handler;
+use super::super::reply::Reply;
+use super::super::request::{ClientRequest, Connection, Patience};
+use super::super::shared::Core;
+use super::aside::Aside;
+use super::done::Done;
 use super::request::{self, Head};
 use super::send::{Asked, Sending};
 use super::tunnel;
 use super::turn::Turn;
 use super::upload::{self, Came, RequestBody};
 use super::wire::SharedWire;
-
-/// Interim answers of one request that wait for the connection; more are left out.
-const MOST_INTERIM: usize = 32;
 
 /// An answer that is whole before its request waits so long for the request's end, which usually comes right behind. Else the
 /// stream would be reset in the middle of the request, which is allowed (RFC 9113, 8.1), but some clients take it for an error.
@@ -38,87 +34,6 @@ const SOON: Duration = Duration::from_millis(20);
 const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
 const NO_TUNNEL: Refusal =
     Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the endpoint does not change to this protocol" };
-
-/// How far a stream has come when its work is done.
-pub enum Done {
-    /// The client gave it up before it was answered; when it came.
-    GivenUp(Instant),
-    /// There is nothing left to do.
-    Over,
-    /// Its answer is on its way.
-    Leaving(Leaving),
-}
-
-/// An answer that `h2` has whole, and the socket not yet.
-pub struct Leaving {
-    pub stream: SendStream<Bytes>,
-    pub observed: Observed,
-    /// How it ends when all of it has left.
-    pub how: Ending,
-    /// Bytes of its body.
-    pub total: u64,
-    /// What breaks it off then.
-    pub reset: Option<Reason>,
-}
-
-/// What a handler says of a request before it answers: what goes to the client, and how long the body may take.
-#[derive(Default)]
-pub struct Aside {
-    unhurried: AtomicBool,
-    /// Bytes of the body that have been handed over.
-    pub received: AtomicU64,
-    waiting: AtomicBool,
-    heads: Mutex<Vec<Response<()>>>,
-}
-
-impl Aside {
-    /// The client waits to be told that its body is wanted.
-    pub fn go_on(&self) {
-        self.push(StatusCode::CONTINUE, HeaderMap::new());
-    }
-
-    /// Whether there is a least rate for the body.
-    pub fn hurried(&self) -> bool {
-        !self.unhurried.load(Relaxed)
-    }
-
-    fn push(&self, status: StatusCode, headers: HeaderMap) {
-        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        if heads.len() < MOST_INTERIM {
-            let mut head = Response::new(());
-            (*head.status_mut(), *head.headers_mut()) = (status, headers);
-            heads.push(head);
-            self.waiting.store(true, Relaxed);
-        }
-    }
-
-    fn send(&self, respond: &mut SendResponse<Bytes>) {
-        if self.waiting.swap(false, Relaxed) {
-            let heads = std::mem::take(&mut *self.heads.lock().unwrap_or_else(PoisonError::into_inner));
-            for head in heads {
-                // One that cannot be sent is left out: nobody depends on it.
-                let _ = respond.send_informational(head);
-            }
-        }
-    }
-}
-
-impl Patience for Aside {
-    fn unhurried(&self) {
-        self.unhurried.store(true, Relaxed);
-    }
-
-    fn received(&self) -> u64 {
-        self.received.load(Relaxed)
-    }
-}
-
-impl Interim for Aside {
-    fn interim(&self, status: StatusCode, headers: &HeaderMap) {
-        let kept = headers.iter().filter(|(name, _)| !hop_by_hop(name) && **name != CONTENT_LENGTH);
-        self.push(status, kept.map(|(name, value)| (name.clone(), value.clone())).collect());
-    }
-}
 
 /// A request, ready for the handler.
 struct Opened {

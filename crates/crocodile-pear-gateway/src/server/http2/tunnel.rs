@@ -17,10 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::super::copy::{Ended, Stopped, Way, Ways};
-use super::super::reply::Observed;
-use super::super::{Ending, Reply};
+use super::super::reply::{Ending, Observed, Reply};
+use super::done::{Done, Leaving};
 use super::request::framing;
-use super::stream::{Done, Leaving};
 
 /// Agrees, and is the tunnel until it ends.
 pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes>) -> Done {

@@ -16,9 +16,9 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::super::Settings;
 use super::super::pace::{MinRate, Pace};
-use super::stream::Aside;
+use super::super::settings::Settings;
+use super::aside::Aside;
 use super::wire::SharedWire;
 
 /// What came of the body with the head.

@@ -13,9 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::super::io::Io;
-use super::PREFACE;
 use super::budget::Budget;
-use super::frames::{END_HEADERS, END_STREAM, Passing, Scanner, kind};
+use super::frames::{END_HEADERS, END_STREAM, PREFACE, Passing, Scanner, kind};
 
 /// What is read in one turn of the connection's task, so that a flood of small frames leaves time for other connections.
 const TURN: usize = 32 * 1024;

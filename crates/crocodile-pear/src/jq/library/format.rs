@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jaq_json::Val;
 
-use super::Named;
+use super::named::Named;
 use crate::jq::budget::{self, charge};
 use crate::jq::code::Format;
 use crate::jq::fault::{fail, refuse};
@@ -15,7 +15,7 @@ pub const NATIVES: &[Named] = &[(("format", 1), |it, arguments| {
         return refuse("^ is not a valid format", &[&arguments[0].value]);
     };
     let name = format!("@{}", String::from_utf8_lossy(name));
-    match super::format(&name) {
+    match by_name(&name) {
         Some(format) => apply(format, it),
         None => fail(format!("{} is not a valid format", &name[1..])),
     }
@@ -268,4 +268,9 @@ fn unbase32(text: &[u8]) -> Option<Vec<u8>> {
         }
     }
     Some(mended(out))
+}
+
+/// A format by its name, with its `@`.
+pub fn by_name(name: &str) -> Option<Format> {
+    FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
 }

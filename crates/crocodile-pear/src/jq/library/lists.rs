@@ -2,7 +2,7 @@
 
 use jaq_json::Val;
 
-use super::Named;
+use super::named::Named;
 use crate::jq::budget::{self, charge, grow};
 use crate::jq::fault::{Fault, fail, refuse};
 use crate::jq::item::{self, Item, ItemR};

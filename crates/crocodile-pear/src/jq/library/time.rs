@@ -2,7 +2,7 @@
 
 use jaq_json::Val;
 
-use super::Named;
+use super::named::Named;
 use crate::jq::budget::charge;
 use crate::jq::fault::{Fault, fail};
 use crate::jq::item::{self, Item, ItemR};

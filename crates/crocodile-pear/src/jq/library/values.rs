@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use jaq_json::{Num, Val};
 
-use super::Named;
+use super::named::Named;
 use crate::format::json;
 use crate::jq::budget::{self, charge};
 use crate::jq::fault::{Fault, fail, refuse};

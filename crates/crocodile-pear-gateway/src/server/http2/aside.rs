@@ -1,0 +1,77 @@
+//! What a handler says of a request before it answers.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use crocodile_pear::flow::Interim;
+use crocodile_pear::http1::fields::hop_by_hop;
+use h2::server::SendResponse;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Response, StatusCode};
+
+use super::super::request::Patience;
+
+/// Interim answers of one request that wait for the connection; more are left out.
+const MOST_INTERIM: usize = 32;
+
+/// What a handler says of a request before it answers: what goes to the client, and how long the body may take.
+#[derive(Default)]
+pub struct Aside {
+    unhurried: AtomicBool,
+    /// Bytes of the body that have been handed over.
+    pub received: AtomicU64,
+    waiting: AtomicBool,
+    heads: Mutex<Vec<Response<()>>>,
+}
+
+impl Aside {
+    /// The client waits to be told that its body is wanted.
+    pub fn go_on(&self) {
+        self.push(StatusCode::CONTINUE, HeaderMap::new());
+    }
+
+    /// Whether there is a least rate for the body.
+    pub fn hurried(&self) -> bool {
+        !self.unhurried.load(Relaxed)
+    }
+
+    fn push(&self, status: StatusCode, headers: HeaderMap) {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        if heads.len() < MOST_INTERIM {
+            let mut head = Response::new(());
+            (*head.status_mut(), *head.headers_mut()) = (status, headers);
+            heads.push(head);
+            self.waiting.store(true, Relaxed);
+        }
+    }
+
+    /// Sends what waits.
+    pub fn send(&self, respond: &mut SendResponse<Bytes>) {
+        if self.waiting.swap(false, Relaxed) {
+            let heads = std::mem::take(&mut *self.heads.lock().unwrap_or_else(PoisonError::into_inner));
+            for head in heads {
+                // One that cannot be sent is left out: nobody depends on it.
+                let _ = respond.send_informational(head);
+            }
+        }
+    }
+}
+
+impl Patience for Aside {
+    fn unhurried(&self) {
+        self.unhurried.store(true, Relaxed);
+    }
+
+    fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+}
+
+impl Interim for Aside {
+    fn interim(&self, status: StatusCode, headers: &HeaderMap) {
+        let kept = headers.iter().filter(|(name, _)| !hop_by_hop(name) && **name != CONTENT_LENGTH);
+        self.push(status, kept.map(|(name, value)| (name.clone(), value.clone())).collect());
+    }
+}

@@ -1,0 +1,55 @@
+//! What the connections of one core share.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crocodile_pear::http1::request::Bounds;
+use tokio::sync::Notify;
+
+use super::handler::Handler;
+use super::occupancy::{Occupancy, Place};
+use super::settings::Settings;
+
+/// What the connections of one core share.
+pub struct Core<H> {
+    pub settings: Settings,
+    pub handler: H,
+    /// No further request is taken.
+    pub draining: AtomicBool,
+    /// Told when that begins.
+    pub drain: Notify,
+    /// How many connections each address has, where that is bounded; shared by the cores.
+    occupancy: Option<Arc<Occupancy>>,
+}
+
+impl<H: Handler> Core<H> {
+    /// Nothing is served yet.
+    pub(super) fn new(settings: Settings, handler: H, occupancy: Option<Arc<Occupancy>>) -> Self {
+        Core { settings, handler, draining: false.into(), drain: Notify::new(), occupancy }
+    }
+
+    /// Ends every connection of the core as soon as its request is answered.
+    pub(super) fn drain(&self) {
+        self.draining.store(true, Relaxed);
+        self.drain.notify_waiters();
+    }
+
+    /// A place for a connection of this address; nothing, where it has as many as it may. Those of a Unix socket have no address,
+    /// and are not bounded.
+    pub(super) fn admit(&self, address: Option<IpAddr>) -> Option<Option<Place>> {
+        let (Some(occupancy), Some(address)) = (&self.occupancy, address) else { return Some(None) };
+        let place = occupancy.admit(address);
+        if place.is_none() {
+            self.handler.connection_refused();
+        }
+        place.map(Some)
+    }
+
+    /// How large a head may be.
+    pub fn bounds(&self) -> Bounds {
+        let Settings { max_head, max_target, max_headers, .. } = self.settings;
+        Bounds { head: max_head, target: max_target, fields: max_headers }
+    }
+}

@@ -1,0 +1,179 @@
+//! An expression, compiled: what it gives for an item.
+
+use std::sync::Arc;
+
+use super::budget;
+use super::closure::Closure;
+use super::code::{Code, Function, Node};
+use super::data::Data;
+use super::fault::Stop;
+use super::item::{self, Item};
+use super::machine::{Current, Machine};
+use super::native::Native;
+use super::value::{Value, as_str};
+use crate::error::{Error, Kind};
+
+/// Outputs of one evaluation.
+const OUTPUTS: usize = 1_000_000;
+
+/// What an error quotes of the expression's own message.
+const QUOTE: usize = 300;
+
+/// An expression, compiled once. Cheap to clone.
+#[derive(Clone)]
+pub struct Filter {
+    pub(super) program: Arc<Program>,
+    pub(super) native: Option<Arc<Native>>,
+    pub(super) uses: Vec<String>,
+    pub(super) reads_item: bool,
+    /// The keys of the item that it takes, if these are all.
+    pub(super) takes: Option<Box<[String]>>,
+    /// Units of work for one evaluation.
+    pub(super) work: u64,
+    /// What runs in its place.
+    pub(super) closure: Option<Closure>,
+}
+
+/// What runs: a step, and the definitions that it calls.
+pub(super) struct Program {
+    pub(super) main: Node,
+    pub(super) functions: Vec<Function>,
+}
+
+impl Filter {
+    /// A closure of a Rust program in the place of an expression.
+    pub fn of_closure(closure: Closure) -> Self {
+        let main = Node { code: Code::Id, single: true };
+        Filter {
+            program: Arc::new(Program { main, functions: Vec::new() }),
+            native: None,
+            uses: Vec::new(),
+            reads_item: true,
+            takes: None,
+            work: budget::WORK,
+            closure: Some(closure),
+        }
+    }
+
+    /// The same over named results, for a closure that is given one object of them instead of the item.
+    #[must_use]
+    pub fn over(self, names: &[String]) -> Self {
+        if self.closure.as_ref().is_none_or(|closure| !closure.takes_names()) || names.is_empty() {
+            return self;
+        }
+        Filter { uses: names.to_vec(), reads_item: false, ..self }
+    }
+
+    /// The variables that the expression uses, without `$`.
+    pub fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    /// Whether it may read `.`, the item.
+    pub fn reads_item(&self) -> bool {
+        self.reads_item
+    }
+
+    /// Whether it may look at this field of the item.
+    pub fn may_take(&self, key: &str) -> bool {
+        self.takes.as_ref().is_none_or(|takes| takes.iter().any(|taken| taken == key))
+    }
+
+    /// Whether it only takes parts and puts them together: that needs no parsed values.
+    pub fn is_native(&self) -> bool {
+        self.native.is_some()
+    }
+
+    /// Every output for `input`; JSON stays bytes where the expression only takes its parts.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn apply(&self, input: Data, lookup: &mut dyn FnMut(&str) -> Data) -> Result<Vec<Data>, Error> {
+        if let Some(closure) = &self.closure {
+            return closure.run(input, &self.uses, lookup);
+        }
+        if let Some(made) = self.pick(&input, lookup) {
+            return Ok(vec![made]);
+        }
+        let outputs = self.run(input.into_value(), &mut |name| lookup(name).into_value())?;
+        outputs.into_iter().map(Data::made).collect()
+    }
+
+    /// The output for `input`, where the expression only takes parts of it and puts them together; nothing where the engine
+    /// has to run.
+    pub fn pick(&self, input: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Data> {
+        self.native.as_ref()?.run(input, lookup)
+    }
+
+    /// Every output for `input`; `lookup` gives the value of each variable in `uses`.
+    ///
+    /// # Errors
+    /// `Kind::Expression` when the expression fails or exceeds its budget.
+    pub fn run(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Vec<Value>, Error> {
+        if let Some(closure) = &self.closure {
+            let outputs = closure.run(input.into(), &self.uses, &mut |name| lookup(name).into())?;
+            return Ok(outputs.into_iter().map(Data::into_value).collect());
+        }
+        self.evaluate(input, lookup, self.work)
+    }
+
+    pub(super) fn evaluate(
+        &self,
+        input: Value,
+        lookup: &mut dyn FnMut(&str) -> Value,
+        work: u64,
+    ) -> Result<Vec<Value>, Error> {
+        let variables: Vec<Item> = self.uses.iter().map(|name| Item::incoming(lookup(name))).collect();
+        budget::within(work, || {
+            let machine = Machine::new(&self.program.functions, &variables);
+            let mut outputs = Vec::new();
+            let mut refused = None;
+            let flow = machine.each(&self.program.main, None, Current::of(Item::incoming(input)), &mut |current| {
+                budget::charge(1);
+                budget::grow(16);
+                let reason = match current.item.outgoing() {
+                    _ if outputs.len() == OUTPUTS => "the expression has more than a million outputs",
+                    Some(output) => {
+                        outputs.push(output);
+                        return Ok(());
+                    }
+                    None => "the expression's result nests deeper than 128 levels",
+                };
+                refused = Some(refuse(reason));
+                Err(Stop::Break(usize::MAX))
+            });
+            match flow {
+                Ok(()) => Ok(outputs),
+                Err(stop) => Err(refused.unwrap_or_else(|| explain(stop))),
+            }
+        })
+    }
+
+    /// The output for `input`, if there is one.
+    ///
+    /// # Errors
+    /// As `run`, and when there are several outputs.
+    pub fn run_one(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Option<Value>, Error> {
+        let mut outputs = self.run(input, lookup)?;
+        let output = outputs.pop();
+        if outputs.is_empty() { Ok(output) } else { Err(refuse("the expression has more than one output")) }
+    }
+}
+
+fn refuse(reason: &'static str) -> Error {
+    Error::new(Kind::Expression, reason)
+}
+
+/// An error in words: without data, or what the expression gave to `error`.
+pub(super) fn explain(stop: Stop) -> Error {
+    let Stop::Fault(fault) = stop else { return refuse("the expression broke off") };
+    let given = fault.shown.unwrap_or_else(|| match &fault.value.value {
+        value if as_str(value).is_some() => as_str(value).unwrap_or_default().to_owned(),
+        value => as_str(&item::written(value).value).unwrap_or_default().to_owned(),
+    });
+    let mut message: String = given.chars().take(QUOTE).collect();
+    if message.len() < given.len() {
+        message.push('…');
+    }
+    Error::new(Kind::Expression, message)
+}
