@@ -11,6 +11,4 @@ mod destinations;
 mod formats;
 #[path = "access/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;

@@ -21,6 +21,4 @@ mod renewals;
 #[allow(dead_code, reason = "the tests of TLS use the rest")]
 #[path = "tls/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;

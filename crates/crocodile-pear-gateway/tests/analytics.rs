@@ -6,9 +6,7 @@
 #[allow(dead_code, reason = "the tests of the cache use the rest")]
 #[path = "cache/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 use std::io::Write;
 use std::path::Path;

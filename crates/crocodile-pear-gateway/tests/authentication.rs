@@ -17,9 +17,7 @@ mod passwords;
 mod scene;
 #[path = "authentication/secrets.rs"]
 mod secrets;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "authentication/tokens.rs"]
 mod tokens;
 #[path = "authentication/upstream.rs"]

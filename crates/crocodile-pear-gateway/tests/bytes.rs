@@ -10,9 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 use stage::PATIENCE;
 use stage::gateway::Gateway;

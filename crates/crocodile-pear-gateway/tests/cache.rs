@@ -15,6 +15,4 @@ mod fields;
 mod identities;
 #[path = "cache/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;

@@ -12,9 +12,7 @@ use stage::client::{Client, Piece};
 use stage::gateway::Gateway;
 use stage::schema::Schema;
 
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 const GOOD: &str = "\
 upstreams: { shop: http://127.0.0.1:8000, users: http://127.0.0.1:8001 }

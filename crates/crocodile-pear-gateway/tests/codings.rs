@@ -22,6 +22,4 @@ mod programs;
 mod reader;
 #[path = "codings/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;

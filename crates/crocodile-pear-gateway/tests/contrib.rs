@@ -5,9 +5,7 @@
 // What is skipped is said.
 #![allow(clippy::print_stdout)]
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -5,9 +5,7 @@
 // What a test skips it prints.
 #![allow(clippy::print_stdout)]
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "stage/database.rs"]
-mod database;
+use crocodile_pear_stage::database;
 #[path = "databases/outages.rs"]
 mod outages;
 #[path = "databases/refusals.rs"]
@@ -19,9 +17,7 @@ mod rows;
 mod scene;
 #[path = "databases/shared.rs"]
 mod shared;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "databases/transactions.rs"]
 mod transactions;
 #[path = "databases/values.rs"]

@@ -12,18 +12,14 @@
 mod authority;
 #[path = "events/connections.rs"]
 mod connections;
-#[allow(dead_code, reason = "the tests of `sql` use the rest")]
-#[path = "stage/database.rs"]
-mod database;
+use crocodile_pear_stage::database;
 #[path = "events/scene.rs"]
 mod scene;
 #[path = "events/shop.rs"]
 mod shop;
 #[path = "events/soak.rs"]
 mod soak;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "events/trigger.rs"]
 mod trigger;
 #[path = "events/updates.rs"]

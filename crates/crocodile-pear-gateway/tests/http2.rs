@@ -21,8 +21,6 @@ mod injections;
 mod raw;
 #[path = "http2/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "http2/websocket.rs"]
 mod websocket;

@@ -7,9 +7,7 @@ use std::io::Write;
 use std::sync::Barrier;
 use std::thread;
 
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 use stage::client::Client;
 use stage::gateway::Gateway;

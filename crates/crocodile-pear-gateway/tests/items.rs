@@ -17,9 +17,7 @@ mod rows;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "events/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};
 

@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 use stage::gateway::Gateway;
 use stage::ports::free_address;

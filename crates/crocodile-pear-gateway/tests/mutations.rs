@@ -14,9 +14,7 @@
 mod client;
 #[path = "mutations/mutate.rs"]
 mod mutate;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "mutations/upstream.rs"]
 mod upstream;
 

@@ -30,8 +30,6 @@ mod several;
 mod shared;
 #[path = "outages/slow.rs"]
 mod slow;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "outages/tls.rs"]
 mod tls;

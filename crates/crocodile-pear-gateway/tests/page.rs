@@ -7,9 +7,7 @@
 
 #[path = "page/browser.rs"]
 mod browser;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -6,9 +6,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-#[allow(dead_code, reason = "the commands' tests use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 fn main() -> ExitCode {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");

@@ -5,8 +5,7 @@
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 
-#[path = "stage/ports.rs"]
-mod ports;
+use crocodile_pear_stage::ports;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -22,8 +22,6 @@ mod refusals;
 mod scene;
 #[path = "tls/sessions.rs"]
 mod sessions;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "tls/swaps.rs"]
 mod swaps;

@@ -18,6 +18,4 @@ mod inbox;
 #[allow(dead_code, reason = "the tests of the access log use the rest")]
 #[path = "access/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;

@@ -26,9 +26,7 @@ mod authority;
 #[allow(dead_code, reason = "the tests of TLS use the rest")]
 #[path = "tls/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 
 const ENDPOINTS: &str = "
 upstreams: { echo: 'http://127.0.0.1:9' }

@@ -16,9 +16,7 @@ mod http2;
 mod requests;
 #[path = "upgrade/scene.rs"]
 mod scene;
-#[allow(dead_code, reason = "scenarios use the rest")]
-#[path = "stage/stage.rs"]
-mod stage;
+use crocodile_pear_stage as stage;
 #[path = "upgrade/stops.rs"]
 mod stops;
 #[path = "upgrade/websocket.rs"]

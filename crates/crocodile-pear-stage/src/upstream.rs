@@ -9,9 +9,9 @@ use std::time::Duration;
 use crocodile_pear::spec::Entries;
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::PATIENCE;
-use super::gates::Gates;
-use super::script::{Act, Acts, Payload, Received, check_fields};
+use crate::PATIENCE;
+use crate::gates::Gates;
+use crate::script::{Act, Acts, Payload, Received, check_fields};
 
 /// A scripted upstream on a socket of its own.
 pub struct Upstream {

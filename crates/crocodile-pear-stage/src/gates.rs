@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use super::PATIENCE;
+use crate::PATIENCE;
 
 /// All gates of one scenario; all are shut at its start.
 #[derive(Clone, Default)]

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crocodile_pear::spec::{Entries, Json};
 
-use super::client::{Client, Head, Piece};
-use super::gates::Gates;
-use super::gateway::Gateway;
-use super::script::{Payload, Scenario, Step, check_fields};
-use super::upstream::{self, Upstream};
+use crate::client::{Client, Head, Piece};
+use crate::gates::Gates;
+use crate::gateway::Gateway;
+use crate::script::{Payload, Scenario, Step, check_fields};
+use crate::upstream::{self, Upstream};
 
 /// Plays the scenario in a file.
 pub fn play(path: &Path) -> Result<(), String> {
@@ -48,7 +48,7 @@ impl Scene {
         // Both last as long as the test's process.
         std::mem::forget((nobody, full));
         let name = path.file_name().unwrap_or_default();
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let file = crate::scratch(name);
         fs::write(&file, whole(&scenario.config)).map_err(|error| error.to_string())?;
         beside(&file, scenario.files.as_ref())?;
         let arguments = ["run".as_ref(), file.as_os_str()];

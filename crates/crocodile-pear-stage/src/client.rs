@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::PATIENCE;
+use crate::PATIENCE;
 
 /// One connection of a client.
 pub struct Client {

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
-use crate::stage::ports::free_port;
+use crate::ports::free_port;
 
 /// Longer than a server takes to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

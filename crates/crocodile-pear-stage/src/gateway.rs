@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
-use super::script::like;
+use crate::PATIENCE;
+use crate::script::like;
 
 /// A gateway in a process of its own, which ends with it.
 pub struct Gateway {
@@ -25,7 +25,7 @@ impl Gateway {
         arguments: impl IntoIterator<Item = A>,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+        let mut command = Command::new(crate::program("crocodile-pear"));
         command.args(arguments).envs(environment);
         Self::begin(command)
     }

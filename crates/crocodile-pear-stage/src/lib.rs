@@ -1,0 +1,37 @@
+//! A stage for scenarios: the gateway as its own process, upstreams that follow a script, clients that see every byte.
+
+// A test may stop at what it does not expect, and says so when it is skipped.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+
+pub mod client;
+pub mod database;
+pub mod gates;
+pub mod gateway;
+pub mod play;
+pub mod ports;
+pub mod schema;
+pub mod script;
+pub mod shop;
+pub mod upstream;
+
+use std::time::Duration;
+
+/// Longer than anything here takes: what waits this long has failed.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program of the gateway's package, which Cargo builds before its tests: it lies beside the folder of the test that runs.
+pub fn program(name: &str) -> std::path::PathBuf {
+    target().join(name)
+}
+
+/// A file of the tests' own, in the folder for such files.
+pub fn scratch(name: impl AsRef<std::path::Path>) -> std::path::PathBuf {
+    let folder = target().join("stage");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+fn target() -> std::path::PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().and_then(|deps| deps.parent()).unwrap().to_owned()
+}
