@@ -5,6 +5,7 @@ mod answer;
 mod cell;
 mod failure;
 mod form;
+mod garbled;
 mod line;
 mod moment;
 mod note;
@@ -116,18 +117,19 @@ impl Database {
         let until = until.into_iter().chain(run.deadline).min();
         let answer = match until {
             Some(until) => {
-                tokio::time::timeout_at(until, self.attempts(&run, timeout)).await.unwrap_or_else(|_| Err(slow()))
+                let attempts = self.attempts(&run, timeout, Some(until));
+                tokio::time::timeout_at(until, attempts).await.unwrap_or_else(|_| Err(slow()))
             }
-            None => self.attempts(&run, timeout).await,
+            None => self.attempts(&run, timeout, None).await,
         };
         answer.map_err(|error| error.of_upstream(self.name()))
     }
 
-    async fn attempts(&self, run: &Run, idle: Timeout) -> Result<Answer, Error> {
+    async fn attempts(&self, run: &Run, idle: Timeout, until: Option<Instant>) -> Result<Answer, Error> {
         let mut attempt = 1;
         loop {
             let note = run.note.clone().map(|note| CallNote { attempt: attempt as u16, ..note });
-            let mut noted = Noted::begin(note, &self.pool, &run.query, &self.times);
+            let mut noted = Noted::begin(note, &self.pool, &run.query, &self.times, until);
             // Alone where something has failed: others may be the reason.
             let lines = (attempt == 1 && run.may_share()).then_some(&self.lines);
             let place = match lines {

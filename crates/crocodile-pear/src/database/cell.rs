@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio_postgres::types::{Kind, Type};
 
+use super::garbled::Garbled;
 use super::moment;
 use crate::format::json::write_string;
 
@@ -40,10 +41,6 @@ pub(super) enum Cell {
     /// The fields of a composite type, with the bytes before each: `{"name":`.
     Record(Vec<(Vec<u8>, Cell)>),
 }
-
-/// Bytes that are no value of their type. What a server of PostgreSQL sends never is.
-#[derive(Debug, PartialEq)]
-pub(super) struct Garbled;
 
 impl Cell {
     /// How a type is written; nothing for those that have no form in JSON here.

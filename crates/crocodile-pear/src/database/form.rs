@@ -21,6 +21,41 @@ pub(super) fn is_number(text: &str) -> bool {
         && exponent.is_none_or(|rest| digits(rest.strip_prefix(['-', '+']).unwrap_or(rest)))
 }
 
+/// As many digits as the numbers of a document may have that is read.
+pub(super) const DIGITS: usize = 1000;
+
+/// Whether JSON has a number of more digits, when they are written without an exponent: `jsonb` gives them back so.
+pub(super) fn has_endless_number(json: &[u8]) -> bool {
+    let (mut at, mut text) = (0, false);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            b'"' => text = !text,
+            b'0'..=b'9' if !text => {
+                let rest = &json[at..];
+                let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+                let length = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+                if places(&rest[..length]) > DIGITS {
+                    return true;
+                }
+                at += length;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
+/// At most so many digits has a number when it is written without an exponent.
+fn places(number: &[u8]) -> usize {
+    let end = number.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(number.len());
+    let exponent = std::str::from_utf8(&number[end..]).unwrap_or_default().trim_start_matches(['e', 'E', '+', '-']);
+    let exponent = if exponent.is_empty() { 0 } else { exponent.parse().unwrap_or(usize::MAX) };
+    end.saturating_add(exponent)
+}
+
 /// `2024-05-31`, with years of more digits too; also without an end.
 pub(super) fn is_date(text: &str) -> bool {
     is_endless(text) || is_day(text.strip_suffix(" BC").unwrap_or(text))
@@ -109,6 +144,16 @@ fn is_digits(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_measured_as_jsonb_writes_them() {
+        for json in ["1e999", "[1.5e-900,2]", "\"1e100000\"", "{\"1e5000\":\"\\\"1e5000\"}", "1"] {
+            assert!(!has_endless_number(json.as_bytes()), "{json}");
+        }
+        for json in ["1e1000", "[1,2e-1000]", "{\"a\":1E+100000}", "\"\\\\\",1e99999999999999999999999999"] {
+            assert!(has_endless_number(json.as_bytes()), "{json}");
+        }
+    }
 
     #[test]
     fn each_form_takes_its_own() {

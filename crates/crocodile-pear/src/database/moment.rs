@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::cell::Garbled;
+use super::garbled::Garbled;
 
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400 * MICROS;

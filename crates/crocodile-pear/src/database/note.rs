@@ -42,12 +42,20 @@ pub(super) struct Noted {
     entry: Option<Entry>,
     times: Arc<Times>,
     began: Instant,
+    /// When its answer must have begun.
+    until: Option<Instant>,
     ended: bool,
 }
 
 impl Noted {
     /// It begins to wait for a connection.
-    pub(super) fn begin(note: Option<CallNote>, pool: &Pool, query: &Query, times: &Arc<Times>) -> Self {
+    pub(super) fn begin(
+        note: Option<CallNote>,
+        pool: &Pool,
+        query: &Query,
+        times: &Arc<Times>,
+        until: Option<Instant>,
+    ) -> Self {
         let began = Instant::now();
         let begin = |note: CallNote| {
             let place = Place { kind: CallKind::Database, upstream: &pool.name, server: Some(&pool.shown), tls: false };
@@ -56,7 +64,7 @@ impl Noted {
             let span = note.span().map_or(0, |(_, span)| span);
             note.begin(place, &method, query.shown().to_owned(), began, span)
         };
-        Noted { entry: note.map(begin), times: times.clone(), began, ended: false }
+        Noted { entry: note.map(begin), times: times.clone(), began, until, ended: false }
     }
 
     /// It has a connection.
@@ -65,7 +73,8 @@ impl Noted {
     }
 
     /// Its answer begins.
-    pub(super) fn head(&self, status: StatusCode) {
+    pub(super) fn head(&mut self, status: StatusCode) {
+        self.until = None;
         self.revise(|call, at| (call.head, call.status) = (Some(at), Some(status)));
     }
 
@@ -102,6 +111,8 @@ impl Noted {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.end(StatementEnd::Dropped);
+        // Dropped by who waited: because the time was over, or because the client has left.
+        let late = self.until.is_some_and(|until| Instant::now() >= until);
+        self.end(if late { StatementEnd::Failed(Kind::Timeout) } else { StatementEnd::Dropped });
     }
 }

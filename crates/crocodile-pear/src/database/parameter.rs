@@ -35,6 +35,9 @@ impl Parameter {
             }
             data => convert(&data.into_value(), kind, &mut out)?,
         };
+        if sent && *kind == Type::JSONB && form::has_endless_number(&out) {
+            return Err(Unfit(format!("must have no number of more than {} digits", form::DIGITS)));
+        }
         Ok(Parameter(sent.then_some(out)))
     }
 }
@@ -356,6 +359,7 @@ mod tests {
         }
         assert_eq!(refused("\"a\\u0000b\"", &Type::TEXT), "must be text without the character U+0000");
         assert_eq!(refused("5", &Type::TEXT), "must be text");
+        assert_eq!(refused("[1e100000]", &Type::JSONB), "must have no number of more than 1000 digits");
         assert_eq!(refused("\"t\"", &Type::BOOL), "must be true or false");
         assert_eq!(refused("1e400", &Type::FLOAT8), "must be a smaller number");
         assert_eq!(refused("\"now\"", &Type::DATE), "must be a date as text, as in `2024-05-31`");

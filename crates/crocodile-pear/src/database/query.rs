@@ -8,7 +8,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error as Failed, Row, Statement};
 
 use super::address::told;
-use super::cell::{Cell, Garbled, lead};
+use super::cell::{Cell, lead};
+use super::garbled::Garbled;
 use crate::limiter::LogLimiter;
 use crate::spec::Located;
 

@@ -1,0 +1,5 @@
+//! What a server of PostgreSQL never sends.
+
+/// Bytes that are no value of their type.
+#[derive(Debug, PartialEq)]
+pub(super) struct Garbled;
