@@ -89,6 +89,9 @@ fn a_read_that_runs_out_of_time_is_stopped_and_its_neighbours_are_not() {
         assert!(answers[1..].iter().all(|(status, _)| *status == 200), "{answers:?}");
         scene.until("the server has stopped it", || running(&database) == 0);
     }
+    let late =
+        |line: &str| line.starts_with("db_client_operation_duration_seconds_count") && line.contains("\"timeout\"");
+    assert!(scene.metrics().lines().any(late), "{}", scene.metrics());
 }
 
 #[test]
