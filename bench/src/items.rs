@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::report::say;
 use crate::{Result, product};
-use cases::{CASES, COMPARED, OPEN, PARTS, PATH, PAUSE, ROUNDS};
+use cases::{CASES, COMPARED, OPEN, PARTS, PATH, ROUNDS};
 use database::Database;
 use drive::{Drive, Pacing, Work};
 pub use figures::Options;
@@ -60,7 +60,7 @@ pub async fn run(options: Options) -> Result<()> {
         figures.peak = one.process.peak()?;
     }
     let cached = match running.iter().any(|one| one.server == Server::CrocodilePear) {
-        true => Some(cached::measure(&binary, &database, options.connections, options.seconds).await?),
+        true => Some(cached::measure(&binary, &database, options.connections, options.seconds()).await?),
         false => None,
     };
     let mut report = Report { figures, limit, cached, left_out, notes: database.notes().await? };
@@ -97,15 +97,17 @@ async fn measure(one: &Running, database: &Database, watch: &Watch, options: &Op
     for case in CASES {
         let rounds = if options.quick { (case.rounds / 10).max(2) } else { case.rounds };
         eprintln!("{}: case {}, {} clients, {rounds} rounds", one.server.name(), case.name, case.clients);
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(options.pause()).await;
         let before = (one.process.cpu()?, database.cpu()?, database.state().await?);
         watch.reset(one.process.id());
         let begun = SystemTime::now();
         let outcome = drive(case.clients, rounds, Pacing::Closed).run().await?;
         let span = (begun, SystemTime::now());
         let seen = watch.most();
-        let made = u64::from(case.clients * rounds);
-        database.check(&before.2, made - outcome.failed.min(made), outcome.failed).await?;
+        if let Some(why) = &outcome.why {
+            eprintln!("{}: case {}: {} failed, the first: {why}", one.server.name(), case.name, outcome.failed);
+        }
+        database.check(&before.2, u64::from(case.clients * rounds), outcome.failed).await?;
         let requests = outcome.latencies.len().max(1) as f64;
         let spent = |now: Duration, then: Duration| (now.saturating_sub(then)).as_secs_f64() * 1e6 / requests;
         let cpu = (spent(one.process.cpu()?, before.0), spent(database.cpu()?, before.1));
@@ -117,7 +119,7 @@ async fn measure(one: &Running, database: &Database, watch: &Watch, options: &Op
         for clients in OPEN {
             let rate = saturated * part;
             eprintln!("{}: {rate:.0} requests/s, {clients} clients", one.server.name());
-            let seconds = Duration::from_secs(options.seconds);
+            let seconds = options.seconds();
             let outcome = drive(clients, 0, Pacing::Open { rate, seconds }).run().await?;
             figures.open.push(Open { clients, part, rate, outcome });
         }
@@ -133,7 +135,7 @@ async fn compare(
     options: &Options,
     left_out: &mut Vec<String>,
 ) -> Result<Option<Limit>> {
-    let seconds = Duration::from_secs(options.seconds);
+    let seconds = options.seconds();
     let mut limit = match pgbench::find() {
         Ok(_) => Some(Limit { five: Vec::new(), get: Vec::new() }),
         Err(error) => {

@@ -29,7 +29,7 @@ pub struct Cached {
     pub old: u32,
 }
 
-pub async fn measure(binary: &Path, database: &Database, connections: u32, seconds: u64) -> Result<Cached> {
+pub async fn measure(binary: &Path, database: &Database, connections: u32, seconds: Duration) -> Result<Cached> {
     eprintln!("get with cache and trigger");
     let trigger =
         std::process::Command::new(binary).args(["events", "postgres", "items", "--column", "id"]).output()?;
@@ -38,7 +38,6 @@ pub async fn measure(binary: &Path, database: &Database, connections: u32, secon
     let gateway =
         product::start(binary, "cached", |listen| product::cached(listen, admin, &database.url(), connections))?;
     listens(admin).await?;
-    let seconds = Duration::from_secs(seconds);
     let own = kept(&gateway, PATH, seconds).await?;
     let hit = kept(&gateway, "/hit", seconds).await?;
     let mut connection = Connection::open(gateway.address).await?;

@@ -82,21 +82,24 @@ impl Database {
     }
 
     pub async fn state(&self) -> Result<State> {
-        let sql = "select count(*), sum(case when value then id else 0 end)::int8, \
-                   (select last_value from items_id_seq) from items";
-        let row = self.client.query_one(sql, &[]).await?;
+        let sql = format!(
+            "select count(*), sum(id) filter (where value and id <= {ROWS}), (select last_value from items_id_seq) from items"
+        );
+        let row = self.client.query_one(&sql, &[]).await?;
         Ok(State { rows: row.get(0), sum: row.get(1), created: row.get(2) })
     }
 
-    /// So many rows were made and taken away again; those of the beginning are as they were.
-    pub async fn check(&self, before: &State, made: u64, failed: u64) -> Result<()> {
+    /// In so many rounds a row was made and taken away again; those of the beginning are as they were. A round that failed has made a
+    /// row or not, and may have left it there.
+    pub async fn check(&self, before: &State, rounds: u64, failed: u64) -> Result<()> {
         let now = self.state().await?;
-        let created = now.created - before.created;
-        let right = now.rows == before.rows && now.sum == before.sum && created == made as i64;
-        match right || failed > 0 {
+        let (left, created) = (now.rows - before.rows, now.created - before.created);
+        let (rounds, failed) = (i64::try_from(rounds)?, i64::try_from(failed)?);
+        let kept = (0..=failed).contains(&left) && now.sum == before.sum;
+        match kept && (rounds - failed..=rounds).contains(&created) {
             true => Ok(()),
             false => Err(format!(
-                "the table is wrong: {} rows of {}, {created} created of {made}, sum {} of {}",
+                "the table is wrong: {} rows of {}, {created} created in {rounds} rounds of which {failed} failed, sum {} of {}",
                 now.rows, before.rows, now.sum, before.sum
             )
             .into()),

@@ -1,12 +1,12 @@
 //! What was asked for, and everything that was measured.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
 use super::cached::Cached;
-use super::cases::Case;
+use super::cases::{Case, PAUSE};
 use super::drive::Outcome;
 use super::servers::Server;
 use super::watch::Seen;
@@ -20,10 +20,10 @@ pub struct Options {
     /// Connections to PostgreSQL that each server may have
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=24))]
     pub connections: u32,
-    /// Seconds for each row at a fixed rate and each comparison
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
-    pub seconds: u64,
-    /// A tenth of the rounds, to try it
+    /// Seconds for each row at a fixed rate and each comparison; 4 if not told, and 1 with --quick
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub seconds: Option<u64>,
+    /// A tenth of the rounds, and short pauses, to try it
     #[arg(long)]
     pub quick: bool,
     /// Only these servers
@@ -32,6 +32,16 @@ pub struct Options {
     /// The gateway's binary, if not the one built beside this bench
     #[arg(long)]
     pub binary: Option<PathBuf>,
+}
+
+impl Options {
+    pub fn seconds(&self) -> Duration {
+        Duration::from_secs(self.seconds.unwrap_or(if self.quick { 1 } else { 4 }))
+    }
+
+    pub fn pause(&self) -> Duration {
+        if self.quick { PAUSE / 6 } else { PAUSE }
+    }
 }
 
 /// A row of cases A to E.
