@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures_util::stream::StreamExt;
 
-use super::{Follow, Found, Ready};
+use super::ready::{Found, Ready};
+use super::written::Follow;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
@@ -13,9 +14,9 @@ use crate::jq::Value;
 use crate::jq::value::{self, Shape as Kinds};
 use crate::scope::Scope;
 use crate::step::{Compile, Step};
-use crate::steps::request::Request;
-use crate::steps::request::batch::{Asking, Batch};
+use crate::steps::request::batch::Asking;
 use crate::steps::request::collect::{Collector, Coming, seated};
+use crate::steps::request::{Batch, Request};
 
 /// The step.
 pub(super) struct Asks {

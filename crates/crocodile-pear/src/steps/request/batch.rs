@@ -1,65 +1,28 @@
 //! `batch`: several values are asked for in one call, and each has its item out of the answer.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join};
 use http::{HeaderMap, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{Calling, Request};
+use super::calling::Calling;
+use super::written::{Batch, Request};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Names, undescribe};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::offload;
-use crate::problem::Span;
 use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
-use crate::spec;
-use crate::spec::{Expression, Located, Size};
 use crate::step::{Blame, Compile, evaluate};
 use crate::template;
 use crate::upstream::Call;
 
-spec! {
-    /// Asks for several values in one call, if the API allows it. In `path`, `headers` and `body` of the call, `.` is
-    /// then the list of values: `/users?ids={join(",")}`. The result is the same as with one call for each value: one
-    /// item for each. A value that comes twice is asked for once. Items that nobody asked for are ignored. A value
-    /// without an item fails in a `request` (`missing`, 404) and is null in a `follow`. If the call fails, all its
-    /// values fail.
-    ///
-    /// There is no timer. A batch is sent when it is full, when no more values can come, or when no value is waiting
-    /// and no other batch of the step is being sent. Values that come in the meantime form the next batch.
-    pub struct Batch {
-        /// The most values in one call.
-        pub size: NonZeroUsize = SIZE,
-        /// Where the items are in the answer. The answer is read whole, within `max_body`.
-        pub items: Expression = plain(".[]"),
-        /// The value that an item belongs to; `.` is the item. It is compared as text: `"7"` equals `7`.
-        pub key: Expression = plain(".id"),
-        /// A query parameter that is repeated for each value, instead of an expression in the path: `repeat: id` gives
-        /// `?id=1&id=2`.
-        pub repeat: Option<Located<String>>,
-        /// `true`: each value gets the list of all its items, which may be empty. `false`: each value gets its first
-        /// item.
-        pub many: bool = false,
-        /// If path and query would be longer, the values are split into several calls.
-        pub max_url: Size = Size(4 << 10),
-    }
-}
-
-/// What most APIs with such a call allow.
-const SIZE: NonZeroUsize = NonZeroUsize::new(50).expect("more than none");
-
 /// All but the unreserved characters (RFC 3986, 2.3) and brackets, as in `ids[]`.
 const RESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'[').remove(b']');
-
-fn plain(source: &str) -> Expression {
-    Expression::plain(Located::new(source.to_owned(), Span::default()))
-}
 
 /// Calls for values, ready: each alone, or in batches.
 pub(crate) struct Asking {
@@ -122,16 +85,6 @@ impl Batch {
             many: self.many,
             max_url: self.max_url.bytes(),
         })
-    }
-
-    /// ", in batches of 50"
-    pub(crate) fn describe(&self) -> String {
-        format!(", in batches of {}", self.size)
-    }
-
-    /// How many calls so many values take.
-    pub(crate) fn calls(&self, values: u64) -> u64 {
-        values.div_ceil(self.size.get() as u64)
     }
 }
 

@@ -1,0 +1,685 @@
+//! Links followed: what they lead to, put where it belongs.
+
+use std::future::{self, ready};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, Either, join_all};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http::{HeaderMap, Method};
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Awaited, Base, Flow, Named, Names, Order, Outcome, Producer, interleave};
+use crate::format::json::Raw;
+use crate::format::{self, json};
+use crate::jq::value::{self, Shape as Kinds};
+use crate::jq::{self, Data, Filter, Value};
+use crate::offload::{self, Work};
+use crate::record::{CallNote, CallingStep};
+use crate::scope::Scope;
+use crate::scope::memo::{Document, Fetched, Fetching};
+use crate::step::answers::Asked;
+use crate::step::status::Rules;
+use crate::step::{Blame, Step, apply, ask_whole, holds, weigh};
+use crate::upstream::link::{self, Place};
+use crate::upstream::{Call, Likeness, Root, TimeoutSpec, Upstream};
+
+use super::written::PAGES;
+
+pub(super) struct Following(pub(super) Arc<Ready>);
+
+pub(super) struct Ready {
+    pub(super) links: Links,
+    /// What of the item the links are relative to.
+    pub(super) part: String,
+    pub(super) name: Option<String>,
+    pub(super) limit: u64,
+    pub(super) depth: u64,
+    pub(super) concurrency: Option<NonZeroUsize>,
+    pub(super) pages: Option<u64>,
+    pub(super) when: Option<Filter>,
+    pub(super) otherwise: Option<Data>,
+    pub(super) rules: Rules,
+    pub(super) timeout: Option<TimeoutSpec>,
+    pub(super) max_body: usize,
+    pub(super) upstreams: Vec<Arc<Upstream>>,
+    pub(super) first: bool,
+    /// Whether anybody asks for the status and the fields of a page.
+    pub(super) asked: Asked,
+    /// For records.
+    pub(super) noted: Arc<CallingStep>,
+    /// How the pages of several answers follow each other.
+    pub(super) order: Order,
+    /// Whether a later step follows links.
+    pub(super) notes_base: bool,
+}
+
+pub(super) enum Links {
+    Jq(Filter),
+    Header(Arc<str>),
+}
+
+impl Links {
+    fn filter(&self) -> Option<&Filter> {
+        match self {
+            Links::Jq(filter) => Some(filter),
+            Links::Header(_) => None,
+        }
+    }
+}
+
+impl Step for Following {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope) = (self.0.clone(), scope.clone());
+        if ready.pages.is_some() {
+            return turn(ready, flow, scope);
+        }
+        flow.map(move |producer| {
+            let outcome = match producer.outcome {
+                Awaited::Here(outcome) => match ready.begin(outcome, &scope) {
+                    Begun::Over(outcome) => Awaited::Here(outcome),
+                    Begun::Fetching(item) => Awaited::later(ready.clone().end(item)),
+                    Begun::Other(outcome) => Awaited::later(follow(ready.clone(), outcome, scope.clone())),
+                },
+                Awaited::Later(outcome) => Awaited::later(follow_later(ready.clone(), outcome, scope.clone())),
+            };
+            Producer { outcome, ..producer }
+        })
+    }
+}
+
+pub(super) async fn follow_later(
+    ready: Arc<Ready>,
+    outcome: BoxFuture<'static, Outcome>,
+    scope: Arc<Scope>,
+) -> Outcome {
+    match ready.begin(outcome.await, &scope) {
+        Begun::Over(outcome) => outcome,
+        Begun::Fetching(item) => ready.end(item).await,
+        // Boxed: items that are at hand would carry the room.
+        Begun::Other(outcome) => Box::pin(follow(ready, outcome, scope)).await,
+    }
+}
+
+/// How far an item is when its link is found.
+pub(super) enum Begun {
+    Fetching(Item),
+    /// It has to be read, or has several links, or links of links.
+    Other(Outcome),
+    /// There is nothing to wait for.
+    Over(Outcome),
+}
+
+/// An item that waits for the document of its one link.
+pub(super) struct Item {
+    answer: Answer,
+    data: Data,
+    fetching: Fetching,
+}
+
+pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+    match outcome? {
+        Ok(answer) if answer.is_usable() => {
+            Some(ready.embed(answer, scope).await.map_err(|error| error.at_step("follow")))
+        }
+        other => Some(other),
+    }
+}
+
+/// What a link led to.
+pub(super) struct Found {
+    pub(super) data: Data,
+    pub(super) base: Option<Base>,
+}
+
+impl Found {
+    pub(super) fn nothing() -> Self {
+        Found { data: Raw::sound("null".into(), 0).into(), base: None }
+    }
+
+    pub(super) fn document(document: &Document) -> Self {
+        Found { data: document.data.clone(), base: Some(document.base.clone()) }
+    }
+
+    /// A list of what several links led to.
+    pub(super) fn list(found: Vec<Found>) -> Self {
+        let list = Data::list(found.into_iter().map(|found| found.data).collect());
+        Found { data: list, base: Some(Base::Several) }
+    }
+}
+
+/// What became of a link.
+pub(super) enum Reached {
+    Document(Arc<Document>),
+    /// There is none, and this stands for it.
+    Instead(Found),
+}
+
+/// Where links are looked for.
+pub(super) struct Site {
+    names: Names,
+    base: Option<Base>,
+    /// The URLs of the documents on the way to this one, without its own.
+    trail: Vec<Arc<str>>,
+    left: u64,
+}
+
+impl Site {
+    /// The URL of the document that the links stand in.
+    fn url(&self) -> Option<&Arc<str>> {
+        match &self.base {
+            Some(Base::At(_, url)) => Some(url),
+            _ => None,
+        }
+    }
+
+    /// Whether this document leads here.
+    fn was_at(&self, url: &str) -> bool {
+        self.trail.iter().chain(self.url()).any(|known| **known == *url)
+    }
+}
+
+impl Ready {
+    /// Starts to fetch what the usual item needs: one that is at hand, with one link.
+    pub(super) fn begin(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> Begun {
+        let answer = match outcome {
+            Some(Ok(answer)) if answer.is_usable() => answer,
+            other => return Begun::Over(other),
+        };
+        let Links::Jq(links) = &self.links else { return Begun::Other(Some(Ok(answer))) };
+        if self.limit > 1 || self.depth > 1 {
+            return Begun::Other(Some(Ok(answer)));
+        }
+        let (answer, data) = match format::open_here(answer) {
+            Ok(opened) => opened,
+            Err(answer) => return Begun::Other(Some(Ok(answer))),
+        };
+        let weight = self.when.iter().chain([links]).map(|filter| weigh(filter, &data, &answer.names, scope)).sum();
+        let site = Site { names: None, base: self.base(&answer.names), trail: Vec::new(), left: 1 };
+        let found = offload::attempt(weight, || self.links(&data, &[], &answer.names, scope));
+        let reached = match found {
+            None => return Begun::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
+            Some(Err(error)) => return Begun::Over(Some(Err(error.at_step("follow")))),
+            Some(Ok(links)) if links.len() > 1 => {
+                return Begun::Over(Some(Err(self.too_many(&links).at_step("follow"))));
+            }
+            Some(Ok(links)) => links.first().map(|link| self.reach(link, &site, scope)).transpose(),
+        };
+        let fetched = match reached.map(Option::flatten) {
+            Ok(Some(fetching)) => return Begun::Fetching(Item { answer, data, fetching }),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match self.settle(answer, data.clone(), fetched) {
+            Ok((answer, Either::Left(made))) => Begun::Over(finish(answer, made.into_inner())),
+            // A large item without a document is put together on a helper thread.
+            Ok((answer, Either::Right(_))) => Begun::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
+            Err(error) => Begun::Over(Some(Err(error.at_step("follow")))),
+        }
+    }
+
+    pub(super) async fn end(self: Arc<Self>, item: Item) -> Outcome {
+        let Item { answer, data, fetching } = item;
+        let fetched = fetching.await.map(Some);
+        match self.settle(answer, data, fetched) {
+            Ok((answer, Either::Left(made))) => finish(answer, made.into_inner()),
+            Ok((answer, Either::Right(made))) => finish(answer, made.await),
+            Err(error) => Some(Err(error.at_step("follow"))),
+        }
+    }
+
+    /// The item, with what was fetched for it.
+    pub(super) fn settle(
+        self: &Arc<Self>,
+        mut answer: Answer,
+        item: Data,
+        fetched: Result<Option<Arc<Document>>, Error>,
+    ) -> Result<(Answer, Work<Data>), Error> {
+        let found = match self.judge(fetched)? {
+            Reached::Document(document) => Found::document(&document),
+            Reached::Instead(found) => found,
+        };
+        answer.redescribe();
+        answer.names = self.rebase(answer.names, found.base, item.is_object());
+        Ok((answer, self.put(item, found.data)))
+    }
+
+    pub(super) async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
+        let text = format::Text::of(&answer);
+        let (mut answer, item) = match format::open_here(answer) {
+            Ok(opened) => opened,
+            // Boxed: items that are at hand would carry the room.
+            Err(answer) => Box::pin(format::open(answer, self.max_body)).await?,
+        };
+        let links = self.find(&item, &answer.headers, &answer.names, &scope).await;
+        let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
+        let base = self.base(&answer.names);
+        let site = Site { names: answer.names.clone(), base, trail: Vec::new(), left: self.depth };
+        let found = self.clone().descend(links, site, scope).await?;
+        answer.redescribe();
+        answer.names = self.rebase(answer.names, found.base, item.is_object());
+        answer.body = self.put(item, found.data).await?.into();
+        Ok(answer)
+    }
+
+    /// The links in a document; none where `when` says so.
+    pub(super) async fn find(
+        self: &Arc<Self>,
+        item: &Data,
+        headers: &HeaderMap,
+        names: &Names,
+        scope: &Arc<Scope>,
+    ) -> Result<Vec<Value>, Error> {
+        let filters = self.when.iter().chain(self.links.filter());
+        let weight = filters.map(|filter| weigh(filter, item, names, scope)).sum();
+        let links = match &self.links {
+            Links::Header(relation) => link::of_header(headers, relation),
+            Links::Jq(_) => Vec::new(),
+        };
+        let here = || self.links(item, &links, names, scope);
+        let lent = || {
+            let (ready, links) = (self.clone(), links.clone());
+            let (item, names, scope) = (item.clone(), names.clone(), scope.clone());
+            move || ready.links(&item, &links, &names, &scope)
+        };
+        offload::run_or(weight, here, lent).await
+    }
+
+    pub(super) fn links(
+        &self,
+        item: &Data,
+        links: &[String],
+        names: &Names,
+        scope: &Scope,
+    ) -> Result<Vec<Value>, Error> {
+        if let Some(when) = &self.when
+            && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
+        {
+            return Ok(Vec::new());
+        }
+        let filter = match &self.links {
+            Links::Jq(filter) => filter,
+            Links::Header(_) => return Ok(links.iter().map(|link| jq::string(link)).collect()),
+        };
+        if let Some(link) = filter.pick(item, &mut |name| scope.data(name, names))
+            && !link.is_list()
+        {
+            return Ok(vec![link.into_value()]);
+        }
+        let links = apply(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
+        let links: Vec<Value> = links
+            .into_iter()
+            .map(Data::into_value)
+            .flat_map(|link| match value::as_list(&link) {
+                Some(several) => several.to_vec(),
+                None => vec![link],
+            })
+            .collect();
+        Ok(links)
+    }
+
+    pub(super) fn base(&self, names: &Names) -> Option<Base> {
+        let names = names.as_deref()?;
+        names.base(&self.part).or_else(|| names.base("")).cloned()
+    }
+
+    /// The documents of these links: one, or a list where several are allowed.
+    pub(super) fn descend(
+        self: Arc<Self>,
+        links: Vec<Value>,
+        site: Site,
+        scope: Arc<Scope>,
+    ) -> BoxFuture<'static, Result<Found, Error>> {
+        Box::pin(async move {
+            if links.len() as u64 > self.limit {
+                return Err(self.too_many(&links));
+            }
+            if self.limit == 1 {
+                return match links.first() {
+                    Some(link) => self.one(link, &site, &scope).await,
+                    None => Ok(Found::nothing()),
+                };
+            }
+            let found = links.iter().map(|link| self.one(link, &site, &scope)).collect();
+            let found = self.together(found).await;
+            found.into_iter().collect::<Result<Vec<Found>, Error>>().map(Found::list)
+        })
+    }
+
+    /// What becomes of these, as many at once as may be.
+    pub(super) async fn together<F: Future>(&self, futures: Vec<F>) -> Vec<F::Output> {
+        match self.concurrency {
+            Some(most) if most.get() < futures.len() => stream::iter(futures).buffered(most.get()).collect().await,
+            _ => join_all(futures).await,
+        }
+    }
+
+    pub(super) fn too_many(&self, links: &[Value]) -> Error {
+        let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
+        Error::new(Kind::Oversized, detail)
+    }
+
+    /// The document of a link and what its own links lead to, or what stands for it.
+    pub(super) async fn one(self: &Arc<Self>, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+        let document = match self.document(link, site, scope).await? {
+            Reached::Document(document) => document,
+            Reached::Instead(found) => return Ok(found),
+        };
+        let own = Found::document(&document);
+        let links = match site.left {
+            0 | 1 => return Ok(own),
+            _ => self.find(&document.data, &document.headers, &site.names, scope).await?,
+        };
+        let trail = site.trail.iter().chain(site.url()).cloned().collect();
+        let (names, base) = (site.names.clone(), Some(document.base.clone()));
+        let below = Site { names, base, trail, left: site.left - 1 };
+        let found = self.clone().descend(links, below, scope.clone()).await?;
+        match (&self.name, found.data.is_null()) {
+            // The chain ends with this document.
+            (None, true) => Ok(own),
+            (None, false) => Ok(found),
+            (Some(_), _) => Ok(Found { data: self.put(own.data, found.data).await?, base: own.base }),
+        }
+    }
+
+    /// The document of a link, or what stands for it.
+    pub(super) async fn document(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
+        let fetched = match self.reach(link, site, scope) {
+            Ok(Some(fetching)) => fetching.await.map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        self.judge(fetched)
+    }
+
+    pub(super) fn judge(&self, fetched: Result<Option<Arc<Document>>, Error>) -> Result<Reached, Error> {
+        let instead = |data| Reached::Instead(Found { data, base: None });
+        let document = match fetched {
+            Ok(None) => return Ok(Reached::Instead(Found::nothing())),
+            Ok(Some(document)) => match self.rule(&document) {
+                ControlFlow::Break(ruled) => return ruled.map(instead),
+                ControlFlow::Continue(used) => used.map(|_| document),
+            },
+            Err(error) => Err(error),
+        };
+        match (document, &self.otherwise) {
+            (Err(_), Some(otherwise)) => Ok(instead(otherwise.clone())),
+            (document, _) => document.map(Reached::Document),
+        }
+    }
+
+    /// What becomes of a document by its status.
+    pub(super) fn rule(&self, document: &Document) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
+        let name = |error: Error| match &document.base {
+            Base::At(upstream, _) => error.of_upstream(upstream),
+            Base::Several => error,
+        };
+        self.rules.rule(document).map_break(|ruled| ruled.map_err(name)).map_continue(|used| used.map_err(name))
+    }
+
+    /// `None` for no link, and for one that leads back to where it was found.
+    pub(super) fn reach(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Option<Fetching>, Error> {
+        match self.place(link, site.base.as_ref())? {
+            Some(place) if !site.was_at(&place.url) => self.fetch(place, scope).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn place(&self, link: &Value, base: Option<&Base>) -> Result<Option<Place>, Error> {
+        let text = match value::shape(link) {
+            Kinds::Null => return Ok(None),
+            _ => jq::as_str(link),
+        };
+        let wrong = || Error::new(Kind::Expression, format!("a link is text, not {}", jq::kind(link)));
+        // Against this, only absolute links are URLs.
+        let (from, base) = match base {
+            Some(Base::At(upstream, url)) => (&**upstream, &**url),
+            Some(Base::Several) | None => ("", "none:"),
+        };
+        link::resolve(&self.upstreams, from, base, text.ok_or_else(wrong)?).map(Some)
+    }
+
+    /// Fetches a document, or waits with others who asked for it.
+    pub(super) fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Result<Fetching, Error> {
+        let (mut headers, host) = (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope));
+        ask_whole(&mut headers, &Method::GET);
+        let key = key(&place, &headers);
+        let keeping = place.upstream.keeping(scope, &headers)?;
+        let start = || {
+            let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
+            let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
+            let note = scope.record().map(|record| CallNote::new(record, &self.noted));
+            let (target, root) = (place.target, Root::Server);
+            let call = Call { headers, timeouts, deadline, root, host, received, keeping, note, ..Call::get(target) };
+            let name = place.upstream.name().clone();
+            let base = Base::At(name, place.url.into());
+            let calling = place.upstream.call(call);
+            async move {
+                match calling.await {
+                    Ok(answer) => read(answer, base, bound).await,
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        Ok(scope.memo().fetch(key, start))
+    }
+
+    /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
+    pub(super) fn put(self: &Arc<Self>, item: Data, found: Data) -> Work<Data> {
+        if self.name.is_none() {
+            return Either::Left(future::ready(Ok(found)));
+        }
+        // Where both are bytes they are copied, but for objects that are parsed already.
+        let weight = item.weight() + found.weight();
+        let here = || self.embedded(item.clone(), found.clone());
+        let lent = || {
+            let (ready, item, found) = (self.clone(), item.clone(), found.clone());
+            move || ready.embedded(item.clone(), found.clone())
+        };
+        offload::run_or(weight, here, lent)
+    }
+
+    pub(super) fn embedded(&self, item: Data, found: Data) -> Result<Data, Error> {
+        let Some(name) = &self.name else { return Ok(found) };
+        if let (Data::Json(item), Data::Json(found)) = (&item, &found)
+            && !item.is_parsed()
+            && let Some(joined) = item.with(name, found)
+        {
+            return Ok(joined.into());
+        }
+        let item = item.into_value();
+        let Some(fields) = value::as_object(&item) else { return Ok(found) };
+        let found = found.into_value();
+        if !nests(&found, json::DEPTH - 1) {
+            return Err(Error::new(Kind::Malformed, "the documents nest deeper than 128 levels"));
+        }
+        let mut fields = fields.clone();
+        fields.insert(jq::string(name), found);
+        Data::made(value::fields_of(fields))
+    }
+
+    /// Notes where what was found came from.
+    pub(super) fn rebase(&self, names: Names, base: Option<Base>, object: bool) -> Names {
+        let Some(base) = base.filter(|_| self.notes_base) else { return names };
+        let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+        match &self.name {
+            Some(name) if object => known.set_base(name, base),
+            _ => known.set_document(base),
+        }
+        Some(Arc::new(known))
+    }
+}
+
+pub(super) fn finish(answer: Answer, made: Result<Data, Error>) -> Outcome {
+    Some(match made {
+        Ok(data) => Ok(Answer { body: data.into(), ..answer }),
+        Err(error) => Err(error.at_step("follow")),
+    })
+}
+
+/// Whom a document is for is part of what it is.
+pub(super) fn key(place: &Place, headers: &HeaderMap) -> Vec<u8> {
+    let mut key = [place.upstream.name().as_bytes(), b"\n", place.target.as_bytes(), b"\n"].concat();
+    for (name, value) in headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"] {
+            key.extend_from_slice(part);
+        }
+    }
+    key
+}
+
+pub(super) async fn read(answer: Answer, base: Base, bound: usize) -> Fetched {
+    let name = |error: Error| match &base {
+        Base::At(upstream, _) => error.of_upstream(upstream),
+        Base::Several => error,
+    };
+    let Answer { status, headers, body, lists, .. } = answer;
+    let (data, size) = match body.collect(bound).await {
+        Ok(bytes) => {
+            let size = bytes.len();
+            (format::document(status, &headers, lists, bytes, bound).await, size)
+        }
+        Err(error) => (Err(error), 0),
+    };
+    let (data, size) = match data {
+        Ok(data) => (data, size),
+        Err(error) if status.is_success() => return Err(name(error)),
+        // What is no document need not be readable.
+        Err(_) => (jq::null().into(), 0),
+    };
+    Ok(Arc::new(Document { status, data, headers, base, size }))
+}
+
+/// Whether a value nests no deeper than so many levels.
+pub(super) fn nests(value: &Value, levels: usize) -> bool {
+    let within = |inner: &Value| levels > 0 && nests(inner, levels - 1);
+    match value::shape(value) {
+        Kinds::List(items) => levels > 0 && items.iter().all(within),
+        Kinds::Object(fields) => levels > 0 && fields.values().all(within),
+        _ => true,
+    }
+}
+
+/// Each answer, and the pages that follow it.
+pub(super) fn turn(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Flow {
+    let (at_once, order) = (flow.at_once(), ready.order);
+    let begin: Begin = Box::new(move |producer| {
+        let (ready, scope, left) = (ready.clone(), scope.clone(), ready.pages.unwrap_or(PAGES));
+        Box::pin(Pages { ready, scope, next: Next::First(producer), seen: Vec::new(), left }.begin())
+    });
+    // One more than flows on: the next page is fetched meanwhile.
+    Flow::stream(interleave(flow.drive(order, begin), order, at_once), at_once.max(2))
+}
+
+type Begin = Box<dyn FnMut(Producer) -> BoxFuture<'static, BoxStream<'static, Producer>> + Send>;
+
+/// The pages of one answer.
+pub(super) struct Pages {
+    ready: Arc<Ready>,
+    scope: Arc<Scope>,
+    next: Next,
+    seen: Vec<String>,
+    left: u64,
+}
+
+pub(super) enum Next {
+    First(Producer),
+    Page(Place, Names),
+    Failed(Error),
+    None,
+}
+
+impl Pages {
+    /// The pages, when the first one is there.
+    async fn begin(self) -> BoxStream<'static, Producer> {
+        match self.turn().await {
+            Some((first, rest)) => stream::once(ready(first)).chain(stream::unfold(rest, Pages::turn)).boxed(),
+            None => stream::empty().boxed(),
+        }
+    }
+
+    async fn turn(mut self) -> Option<(Producer, Self)> {
+        let (id, outcome) = match std::mem::replace(&mut self.next, Next::None) {
+            Next::None => return None,
+            Next::First(producer) => (producer.id, producer.outcome.await?),
+            Next::Page(place, names) => (self.scope.next_producer(), self.fetch(place, names).await),
+            Next::Failed(error) => (self.scope.next_producer(), Err(error)),
+        };
+        let outcome = match outcome {
+            Ok(answer) if answer.is_usable() => self.open(answer).await,
+            other => other,
+        };
+        let outcome = outcome.map_err(|error| error.at_step("follow"));
+        Some((Producer::here(id, Some(outcome)), self))
+    }
+
+    async fn fetch(&mut self, place: Place, names: Names) -> Result<Answer, Error> {
+        let upstream = Some(place.upstream.name().clone());
+        let fetched = match self.ready.fetch(place, &self.scope) {
+            Ok(fetching) => fetching.await,
+            Err(error) => Err(error),
+        };
+        let mut names = names;
+        self.ready.asked.note_document(&mut names, &fetched);
+        let document = match fetched {
+            Ok(document) => match self.ready.rule(&document) {
+                ControlFlow::Break(ruled) => return ruled.map(Answer::of_value),
+                ControlFlow::Continue(used) => used.map(|_| document),
+            },
+            failed => failed,
+        };
+        let document = match (document, &self.ready.otherwise) {
+            (Err(_), Some(otherwise)) => return Ok(Answer::of_value(otherwise.clone())),
+            (document, _) => document?,
+        };
+        let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+        known.set_document(document.base.clone());
+        let (headers, names) = (document.headers.clone(), Some(Arc::new(known)));
+        // What is used counts as one whose status is 2xx.
+        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
+    }
+
+    /// Reads a page, and finds where the next one is.
+    async fn open(&mut self, answer: Answer) -> Result<Answer, Error> {
+        let text = format::Text::of(&answer);
+        let (mut answer, page) = format::open(answer, self.ready.max_body).await?;
+        self.left -= 1;
+        let next = self.find(&page, &answer.headers, &answer.names).await;
+        self.next = match next {
+            Ok(Some(_)) if self.left == 0 => {
+                let pages = self.ready.pages.unwrap_or(PAGES);
+                Next::Failed(Error::new(Kind::Oversized, format!("there are more than {pages} pages")))
+            }
+            Ok(Some(place)) => Next::Page(place, answer.names.clone()),
+            Ok(None) => Next::None,
+            Err(error) => Next::Failed(format::explain(text.as_ref(), error)),
+        };
+        answer.redescribe();
+        answer.body = page.into();
+        Ok(answer)
+    }
+
+    /// The next page, unless it has been seen: loops end.
+    async fn find(&mut self, page: &Data, headers: &HeaderMap, names: &Names) -> Result<Option<Place>, Error> {
+        let links = self.ready.find(page, headers, names, &self.scope).await?;
+        let base = self.ready.base(names);
+        if let Some(Base::At(_, url)) = &base {
+            self.seen.push(url.to_string());
+        }
+        let place = links.first().map(|link| self.ready.place(link, base.as_ref())).transpose()?.flatten();
+        Ok(place.filter(|place| !self.seen.contains(&place.url)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_counted_to_its_bound() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
+        let value = json::read(&nested(100).into()).expect("JSON");
+        assert!(nests(&value, 100) && !nests(&value, 99));
+    }
+}

@@ -1,0 +1,96 @@
+//! The step `follow`, as it is written.
+
+use std::num::NonZeroUsize;
+
+use crate::problem::Problems;
+use crate::spec;
+use crate::spec::{Expression, Literal, Located, Size, only};
+use crate::step::MAX_BODY;
+use crate::step::status::OnStatus;
+use crate::steps::request::Request;
+use crate::upstream::TimeoutSpec;
+
+/// Pages, unless they are set.
+pub(super) const PAGES: u64 = 50;
+
+spec! {
+    /// Fetches the document that a link in each item points to. Written short as the expression that gives the link.
+    /// The document is put into the item under the key `as`; without `as`, or if the item is not an object, it replaces
+    /// the item. If the link is missing or null, the result is null and no call is made.
+    ///
+    /// A relative link is resolved (RFC 3986) against the document that contains it. If the expression begins with the
+    /// key of an earlier `as` (`.case.resources[0].href`), that is the document under this key; if it begins with a
+    /// named result (`$orders.next`), it is that result; otherwise it is the answer that the item came from. `base`
+    /// overrides this.
+    ///
+    /// A link may only lead to the origins (scheme, host, port) of configured upstreams; any other link is refused
+    /// before a connection is made. If several upstreams have the same origin, the one with the longest matching path
+    /// is used. The call gets the header fields of that upstream's `forward`, and nothing else.
+    ///
+    /// Within one request of a client, the same document is fetched once, however many items link to it. Up to 4 MiB of
+    /// documents are kept for this; the least recently used go first.
+    ///
+    /// An item's body and the documents are read whole, within `max_body`. The item fails if its link is refused, if
+    /// there is no answer, or if the answer has another status than 2xx (also 404), unless `otherwise` or `on_status`
+    /// gives a value. An answer that flows in with another status than 2xx passes unchanged.
+    ///
+    /// With `request`, the expression gives a value instead of a link (a number, a name), and the call is made for that
+    /// value, at any upstream. Its `batch` asks for several values in one call.
+    ///
+    /// With `pages`, the answer and each page that follows become one item each. A page flows on while the next one is
+    /// fetched.
+    pub struct Follow {
+        /// The link. With a `limit` above 1, the links; a list gives its items.
+        pub link: Option<Expression>,
+        /// The link to the next page. At most 50 `pages` by default.
+        pub next: Option<Expression>,
+        /// The name of a relation in HAL's `_links`, to use as the link.
+        pub hal: Option<Located<String>>,
+        /// The name of a member of JSON:API's `links`, or of a relationship, to use as the link.
+        pub json_api: Option<Located<String>>,
+        /// The name of a relation in the answer's `Link` header fields (RFC 8288), to use as the link.
+        pub link_header: Option<Located<String>>,
+        /// The call to make for the value of `link`. In its `path`, `headers` and `body`, `.` is that value.
+        pub request: Option<Request>,
+        /// The key of the item under which the document is put.
+        #[name = "as"]
+        pub name: Option<Located<String>>,
+        /// The `as` of the document against which relative links are resolved, if the expression does not begin with
+        /// it.
+        pub base: Option<Located<String>>,
+        /// The most pages, including the first. One more is a failed item.
+        pub pages: Option<u64>,
+        /// The most links of one document. More links make the item fail. Above 1, the result is a list.
+        pub limit: u64 = 1,
+        /// With a `limit` above 1: how many links of one document are followed at the same time. No limit by default.
+        pub concurrency: Option<Located<NonZeroUsize>>,
+        /// How many levels of links are followed: the links of each fetched document too, with the document as `.`. A
+        /// link back to a document on the way to it gives null, so loops end.
+        pub depth: u64 = 1,
+        /// A condition. If it is false or null, nothing is followed, as if the item had no link.
+        pub when: Option<Expression>,
+        /// The value to use if a document cannot be fetched.
+        pub otherwise: Option<Located<Literal>>,
+        /// What to do by the status of the document's answer, or by its class: `{ 404: null, 5xx: fail }`. `pass` uses
+        /// it as if its status were 2xx. `fail` makes it fail, also if there is `otherwise`. Any other value is used
+        /// instead of the document.
+        pub on_status: Option<OnStatus>,
+        /// How long a call may take: one time for the whole call, or a time for each phase.
+        pub timeout: Option<TimeoutSpec>,
+        /// The most bytes of an item and of a document.
+        pub max_body: Size = MAX_BODY,
+    }
+    short(short)
+}
+
+fn short(text: Located<String>, problems: &mut Problems) -> Option<Follow> {
+    only([("link", text)], problems)
+}
+
+impl Follow {
+    /// Follows the links that this expression gives; what they lead to takes the item's place.
+    pub fn of(link: Expression) -> Self {
+        let follow: Option<Follow> = short(link.0.clone(), &mut Problems::default());
+        Follow { link: Some(link), ..follow.expect("any text is a link") }
+    }
+}

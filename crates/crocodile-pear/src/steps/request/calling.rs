@@ -1,0 +1,527 @@
+//! One call: as it is written, ready, and made.
+
+use std::borrow::Cow;
+use std::future::ready;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures_util::future::Either;
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+
+use crate::error::{Error, Kind};
+use crate::flow::{Answer, Base, Body, Named, Names, Outcome, Passage};
+use crate::format;
+use crate::jq::{self, Data, Filter, Value};
+use crate::offload::{self, Work};
+use crate::record::{CallNote, CallingStep};
+use crate::scope::Scope;
+use crate::scope::memo::Document;
+use crate::spec::{Entries, Located, Timeout};
+use crate::step::answers::Asked;
+use crate::step::status::Rules;
+use crate::step::view::View;
+use crate::step::{Blame, Compile, Shape, StreamSpec, ask_whole, holds};
+use crate::template::{Source, Template, TemplateKind};
+use crate::upstream::{Call, Events, Likeness, RewriteSpec, Root, TimeoutSpec, Timeouts, Upstream};
+
+use super::rewrite::Rewrite;
+use super::written::{Request, is_written};
+/// One call, ready to be made for any item.
+pub(crate) struct Calling {
+    /// For errors: `request`, or `requests.NAME`.
+    pub(super) step: Cow<'static, str>,
+    /// For records.
+    pub(super) noted: Arc<CallingStep>,
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) target: Template,
+    pub(super) client_query: bool,
+    /// Whether it may be the client's own request, handed on: it is the first step, and one call.
+    pub(super) own: bool,
+    pub(super) method: Verb,
+    pub(super) headers: Vec<(HeaderName, Template)>,
+    /// What makes fields of its answers that point into the upstream point to the gateway.
+    pub(super) rewrite: Option<Rewrite>,
+    pub(super) body: Sent,
+    pub(super) timeouts: Option<Arc<Timeouts>>,
+    pub(super) when: Option<Filter>,
+    pub(super) otherwise: Option<Value>,
+    pub(super) on_status: Rules,
+    pub(super) max_body: usize,
+    pub(super) reads_item: bool,
+    /// Whether it has expressions.
+    pub(super) evaluates: bool,
+    /// The variables that it uses.
+    pub(super) uses: Vec<String>,
+    pub(super) blame: Blame,
+    /// Whether its answers say where they came from.
+    pub(super) notes_base: bool,
+    /// Whether anybody asks for the status and the fields of its answers.
+    pub(super) asked: Asked,
+    /// Whether a step reads its answers.
+    pub(super) is_read: bool,
+}
+
+/// A call, or why there is none.
+pub(super) type Prepared = Result<Call, Error>;
+
+/// How far a call is when it is begun.
+pub(super) enum Begun<C> {
+    Calling(C, Names),
+    Failed(Error, Names),
+    /// There is no call.
+    Over(Outcome),
+}
+
+/// What a call is made for.
+pub(super) enum Given {
+    Item(Data, Names),
+    /// It has to be read.
+    Other(Outcome),
+    /// There is no call.
+    Over(Outcome),
+}
+
+/// The method of a call.
+pub(super) enum Verb {
+    /// The client's own.
+    Clients,
+    Fixed(Method),
+}
+
+/// The body of a call.
+pub(super) enum Sent {
+    Nothing,
+    /// The client's own, as it comes.
+    Clients,
+    Json(Box<Filter>),
+}
+
+impl Request {
+    /// The call itself, without `for_each`; `each` says that its `.` is a value of one.
+    pub(crate) fn calling(self, step: Cow<'static, str>, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
+        if self.batch.is_some() {
+            let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
+            cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
+            cx.item = true;
+        }
+        if is_written(self.limit.span) && self.for_each.is_none() {
+            let remedy = "leave it out: this is one call";
+            cx.problems.error::<()>(self.limit.span, "`limit` without `for_each`", remedy);
+        }
+        let upstream = cx.upstream(&self.to);
+        let (path, client_query) = self.target();
+        let starts_right = path.value.starts_with('/');
+        if !starts_right {
+            let remedy = "begin it with `/`; the upstream's own path stands before it";
+            cx.problems.error::<()>(path.span, "a path begins with `/`", remedy);
+        }
+        let target = cx.template(&path, TemplateKind::Target);
+        let own = cx.first && !each;
+        let method = method(&self, own, cx);
+        let headers = headers(self.headers.as_ref(), cx);
+        let body = body(&self, own, cx);
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
+        let otherwise = cx.literal(self.otherwise.as_ref());
+        let rewritten = self.rewritten(own && !cx.follows, upstream.as_deref(), cx);
+        let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
+        let is_read = cx.reads || each || cx.shape != Shape::One || self.otherwise.is_some();
+        let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
+        let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value()), on_status?);
+        let rewrite = if rewritten { Rewrite::new(&target, cx.path) } else { None };
+        let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
+        let filters: Vec<&Filter> =
+            templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
+        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.first)).collect();
+        let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
+        let reads_item = filters.iter().any(|filter| filter.reads_item());
+        let evaluates = !filters.is_empty();
+        let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
+        let streams = cx.stream == StreamSpec::On && cx.first;
+        let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
+        Some(Calling {
+            noted: cx.calling(&step),
+            step,
+            upstream,
+            target,
+            client_query,
+            own,
+            method,
+            headers,
+            rewrite,
+            body,
+            timeouts,
+            when,
+            otherwise,
+            on_status,
+            uses,
+            max_body: self.max_body.value.bytes(),
+            reads_item,
+            evaluates,
+            blame,
+            notes_base: cx.follows,
+            asked: cx.asked.clone(),
+            is_read,
+        })
+        .filter(|_| starts_right)
+    }
+
+    /// Whether fields of its answers that point into the upstream point to the gateway instead.
+    pub(super) fn rewritten(&self, handed_on: bool, upstream: Option<&Upstream>, cx: &mut Compile<'_>) -> bool {
+        match &self.rewrite {
+            Some(written) if !handed_on => {
+                let remedy = "leave it out; in a pipeline that follows links, links stay as the upstream wrote them";
+                cx.problems.error::<()>(written.span, "`rewrite` is for an answer that is handed on", remedy);
+                false
+            }
+            Some(written) => written.value == RewriteSpec::On,
+            None => handed_on && upstream.is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On),
+        }
+    }
+}
+
+/// The times of a call, where they are not the upstream's. One that streams may rest and go on, unless the call itself says how
+/// long.
+fn timeouts(written: Option<&TimeoutSpec>, upstream: &Timeouts, streams: bool) -> Option<Timeouts> {
+    let usual = match streams {
+        true => Timeouts { idle: Timeout::Never, call: Timeout::Never, ..upstream.clone() },
+        false => upstream.clone(),
+    };
+    written.map(|written| written.over(&usual)).or_else(|| streams.then_some(usual))
+}
+
+fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
+    let Some(written) = &spec.method else {
+        return Some(match &spec.body {
+            Some(_) => Verb::Fixed(Method::POST),
+            None if own => Verb::Clients,
+            None => Verb::Fixed(Method::GET),
+        });
+    };
+    match Method::from_bytes(written.value.as_bytes()) {
+        Ok(method) if written.value.bytes().all(|byte| byte.is_ascii_uppercase()) && method != Method::CONNECT => {
+            Some(Verb::Fixed(method))
+        }
+        _ => cx.problems.error(
+            written.span,
+            format!("`{}` is no method for a call", written.value),
+            "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals",
+        ),
+    }
+}
+
+fn headers(written: Option<&Entries<Located<String>>>, cx: &mut Compile<'_>) -> Option<Vec<(HeaderName, Template)>> {
+    let mut headers = Some(Vec::new());
+    for (name, (span, text)) in written.into_iter().flatten() {
+        let template = cx.template(text, TemplateKind::Field);
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().filter(crate::upstream::may_send);
+        if parsed.is_none() {
+            let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own";
+            cx.problems.error::<()>(*span, format!("`{name}` cannot be set as a header field"), remedy);
+        }
+        headers = match (headers, parsed, template) {
+            (Some(mut headers), Some(name), Some(template)) => {
+                headers.push((name, template));
+                Some(headers)
+            }
+            _ => None,
+        };
+    }
+    headers
+}
+
+fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
+    if let Some(expression) = &spec.body {
+        return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
+    }
+    let method = spec.method.as_ref().map(Located::as_str);
+    if own && (method.is_none() || method == cx.method.map(Method::as_str)) {
+        return Some(Sent::Clients);
+    }
+    Some(Sent::Nothing)
+}
+
+/// Whether a request of this method says what its body is, even if that is empty.
+fn takes_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn body_filter(body: &Sent) -> Option<&Filter> {
+    match body {
+        Sent::Json(filter) => Some(filter),
+        Sent::Nothing | Sent::Clients => None,
+    }
+}
+
+/// Adds the fields by which a client and a server agree on WebSocket (RFC 6455, 4.1): without them there is none.
+fn shake_hands(scope: &Scope, headers: &mut HeaderMap) {
+    for name in scope.headers().keys().filter(|name| name.as_str().starts_with("sec-websocket-")) {
+        if !headers.contains_key(name) {
+            let values = scope.headers().get_all(name).iter();
+            headers.extend(values.map(|value| (name.clone(), value.clone())));
+        }
+    }
+}
+
+/// The names, with where the answer comes from.
+fn rebased(names: &Names, base: Base) -> Names {
+    let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+    known.set_document(base);
+    Some(Arc::new(known))
+}
+
+impl Calling {
+    /// Why a call must wait for something before it can begin or end.
+    pub(crate) fn waits(&self) -> Option<&'static str> {
+        match (self.reads_item, &self.otherwise) {
+            (_, Some(_)) => Some("the answer is read whole, for `otherwise`"),
+            _ => None,
+        }
+    }
+
+    /// Makes the call for an item.
+    pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
+        let begun = match self.prepared(item, &names, &scope) {
+            Either::Left(here) => self.begin(here.into_inner(), names),
+            Either::Right(lent) => self.begin(lent.await, names),
+        };
+        let (called, mut names) = match begun {
+            Begun::Over(outcome) => return outcome,
+            Begun::Failed(error, names) => (Err(error), names),
+            Begun::Calling(calling, names) => (calling.await, names),
+        };
+        self.asked.note(&mut names, &called);
+        let called = called.map(|answer| self.rewritten(answer, &scope));
+        let answer = match self.on_status.is_empty() && self.otherwise.is_none() {
+            true => called,
+            // Boxed: calls without these would carry the room.
+            false => Box::pin(self.settle(called)).await,
+        };
+        Some(match answer {
+            Ok(answer) => Ok(Answer { names, ..answer }),
+            Err(error) => Err(error.at_step(self.step.clone())),
+        })
+    }
+
+    /// Starts the call, if there is one.
+    pub(super) fn begin(
+        &self,
+        prepared: Result<Option<Prepared>, Error>,
+        mut names: Names,
+    ) -> Begun<impl Future<Output = Result<Answer, Error>> + Send + use<>> {
+        match prepared {
+            Ok(Some(Ok(call))) => {
+                self.note(&call, &mut names);
+                Begun::Calling(self.upstream.call(call), names)
+            }
+            Ok(Some(Err(error))) => Begun::Failed(error, names),
+            Ok(None) => Begun::Over(Some(Ok(self.unmade(names)))),
+            Err(error) => Begun::Over(Some(Err(error.at_step(self.step.clone())))),
+        }
+    }
+
+    /// The answer with its fields as clients may see them.
+    pub(super) fn rewritten(&self, mut answer: Answer, scope: &Scope) -> Answer {
+        if let Some(rewrite) = &self.rewrite {
+            rewrite.apply(&mut answer.headers, &self.upstream, scope);
+        }
+        answer
+    }
+
+    /// What the call is made for, and what is known of it, where it is at hand.
+    pub(super) fn item_here(&self, outcome: Outcome) -> Given {
+        match outcome {
+            Some(Ok(answer)) if answer.is_usable() => match format::open_here(answer) {
+                Ok((answer, item)) => Given::Item(item, answer.names),
+                Err(answer) => Given::Other(Some(Ok(answer))),
+            },
+            other => Given::Over(other),
+        }
+    }
+
+    /// The call, or why it fails; none where `when` says so.
+    pub(super) fn prepared(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Prepared>> {
+        if !self.evaluates {
+            return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null().into(), names, scope)))));
+        }
+        let own = if self.reads_item { item.weight() } else { 0 };
+        let weight = own + scope.weight(&self.uses, names);
+        let here = || self.prepare_wanted(&item, names, scope);
+        let lent = || {
+            let (calling, item, names, scope) = (self.clone(), item.clone(), names.clone(), scope.clone());
+            move || calling.prepare_wanted(&item, &names, &scope)
+        };
+        offload::run_or(weight, here, lent)
+    }
+
+    pub(super) fn prepare_wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Prepared>, Error> {
+        let wanted = self.wanted(item, names, scope)?;
+        Ok(wanted.then(|| self.prepare_one(item, names, scope)))
+    }
+
+    pub(super) fn prepare_one(&self, item: &Data, names: &Names, scope: &Scope) -> Prepared {
+        let call = self.prepare(item, names, scope);
+        call.map_err(|error| self.blame.lay(error).of_upstream(self.upstream.name()))
+    }
+
+    /// What stands for the answer where `when` says that there is no call.
+    pub(super) fn unmade(&self, mut names: Names) -> Answer {
+        self.asked.note_nothing(&mut names);
+        Answer { names, ..Answer::of_value(self.otherwise.clone().unwrap_or_else(jq::null)) }
+    }
+
+    /// What a rule says, as the answer.
+    pub(super) fn stand_for(&self, ruled: Result<Data, Error>, names: Names) -> Result<Answer, Error> {
+        match ruled {
+            Ok(value) => Ok(Answer { names, ..Answer::of_value(value) }),
+            Err(error) => Err(error.of_upstream(self.upstream.name()).at_step(self.step.clone())),
+        }
+    }
+
+    /// The answer of one value, as if it had been asked for alone.
+    pub(super) fn pick(&self, document: &Document, names: &Names) -> Result<Answer, Error> {
+        if document.data.is_null() {
+            let error = Error::new(Kind::Missing, "the answer has nothing for this value");
+            return Err(error.of_upstream(self.upstream.name()));
+        }
+        let mut headers = document.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let names = if self.notes_base { rebased(names, document.base.clone()) } else { names.clone() };
+        let upstream = Some(self.upstream.name().clone());
+        Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
+    }
+
+    pub(super) fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
+        self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
+    }
+
+    /// Whether it reads, and asks for the same whatever the item is.
+    pub(super) fn is_the_same(&self) -> bool {
+        !self.reads_item && matches!(self.method, Verb::Fixed(Method::GET | Method::HEAD))
+    }
+
+    /// The named results that it uses.
+    pub(crate) fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    /// What stands for its answer, if something does.
+    pub(crate) fn otherwise(&self) -> Option<Answer> {
+        self.otherwise.clone().map(Answer::of_value)
+    }
+
+    /// The most bytes of its answer that are read whole.
+    pub(crate) fn max_body(&self) -> usize {
+        self.max_body
+    }
+
+    /// Notes where the answer comes from.
+    pub(super) fn note(&self, call: &Call, names: &mut Names) {
+        if self.notes_base {
+            *names = rebased(names, Base::At(self.upstream.name().clone(), self.upstream.url(&call.target).into()));
+        }
+    }
+
+    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Call, Error> {
+        let view = View { item, names, scope, blame: self.blame };
+        let mut target = self.target.target(&view)?;
+        if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
+            target.push('?');
+            target.push_str(&query);
+        }
+        let method = match &self.method {
+            Verb::Clients => scope.call_method().clone(),
+            Verb::Fixed(method) => method.clone(),
+        };
+        let likeness = if let Sent::Clients = self.body { Likeness::Same } else { Likeness::Other };
+        let mut headers = self.upstream.fields(scope, likeness)?;
+        if self.is_read {
+            ask_whole(&mut headers, &method);
+        }
+        for (name, template) in &self.headers {
+            match view.field(name, template)? {
+                Some(value) => drop(headers.insert(name.clone(), value)),
+                None => drop(headers.remove(name)),
+            }
+        }
+        let body = self.body(&view, &mut headers)?;
+        let passage = match self.own && method == *scope.call_method() {
+            true => scope.passage().clone(),
+            false => Passage::default(),
+        };
+        if passage.upgrade.is_some() {
+            shake_hands(scope, &mut headers);
+        }
+        let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), self.upstream.host(scope));
+        let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
+        let (root, received) = (Root::Upstream, scope.version());
+        let keeping = self.upstream.keeping(scope, &headers)?;
+        let note = scope.record().map(|record| CallNote::new(record, &self.noted));
+        Ok(Call {
+            method,
+            target,
+            headers,
+            body,
+            timeouts,
+            deadline,
+            root,
+            passage,
+            events,
+            host,
+            received,
+            keeping,
+            note,
+        })
+    }
+
+    pub(super) fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {
+        match &self.body {
+            Sent::Nothing => Ok(None),
+            Sent::Json(filter) => {
+                headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+                Ok(Some(Body::Value(view.evaluate(filter)?.into_value())))
+            }
+            Sent::Clients => {
+                let Some(body) = view.scope.take_body() else { return Ok(None) };
+                if matches!(&body, Body::Bytes(bytes) if bytes.is_empty()) && !takes_body(view.scope.method()) {
+                    return Ok(None);
+                }
+                for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+                    if let (Some(value), false) = (view.scope.headers().get(&name), headers.contains_key(&name)) {
+                        headers.insert(name, value.clone());
+                    }
+                }
+                Ok(Some(body))
+            }
+        }
+    }
+
+    /// What the call gave, or what stands for it.
+    pub(super) async fn settle(&self, called: Result<Answer, Error>) -> Result<Answer, Error> {
+        let called = match called {
+            Ok(answer) => match self.on_status.judge(answer).await {
+                ControlFlow::Continue(answer) => Ok(answer),
+                ControlFlow::Break(ruled) => return ruled,
+            },
+            failed => failed,
+        };
+        match &self.otherwise {
+            None => called,
+            // A tunnel has no body to read.
+            Some(_) if matches!(&called, Ok(Answer { body: Body::Tunnel(_), .. })) => called,
+            // Boxed: calls without this would carry the room.
+            Some(otherwise) => {
+                Ok(Box::pin(self.whole(called)).await.unwrap_or_else(|| Answer::of_value(otherwise.clone())))
+            }
+        }
+    }
+
+    /// The whole answer as a value, if it is one that can be used.
+    pub(super) async fn whole(&self, called: Result<Answer, Error>) -> Option<Answer> {
+        let answer = called.ok().filter(Answer::is_usable)?;
+        let answer = format::plain(answer).ok()?;
+        let (status, headers, accepted) = (answer.status, answer.headers.clone(), answer.accepted);
+        let data = format::data(answer, self.max_body).await.ok()?;
+        Some(Answer { status, headers, accepted, ..Answer::of_value(data) })
+    }
+}
