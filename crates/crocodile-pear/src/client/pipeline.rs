@@ -48,7 +48,7 @@ pub enum Parts {
 /// before [`into_response`](Self::into_response); dropping what that gives cancels all calls behind it.
 ///
 /// Where a configuration has an expression, a method takes a closure over any types that serde reads and writes, or
-/// [`jq`](crate::jq). A word with settings is a value for [`step`](Self::step).
+/// [`jq`](crate::jq()). A word with settings is a value for [`step`](Self::step).
 ///
 /// ```
 /// use crocodile_pear::{Client, Parts, jq, steps::each::{Each, Limit}};
@@ -176,7 +176,7 @@ impl Pipeline {
     }
 
     /// Makes one value of all answers. A closure is given an object of the named results, or the list of the answers where
-    /// they have no names; in [`jq`](crate::jq), they are `$name`, and `.` is the list.
+    /// they have no names; in [`jq`](crate::jq()), they are `$name`, and `.` is the list.
     ///
     /// ```
     /// # let client = crocodile_pear::Client::new();
