@@ -270,11 +270,11 @@ impl Flow {
         Flow { source: Source::Stream(Box::pin(producers)), at_once: at_once.max(1) }
     }
 
-    /// The one producer of a flow that has just one; otherwise the flow again.
-    pub fn only(mut self) -> Result<Producer, Self> {
+    /// The outcome of a flow that has just one producer; otherwise the flow again. Who waits for it carries no room for the outcome.
+    pub fn only(mut self) -> Result<BoxFuture<'static, Outcome>, Self> {
         match &mut self.source {
-            Source::One(producer) => producer.take().map(Producer::from).ok_or(self),
-            Source::List(list) if list.len() == 1 => list.next().ok_or(self),
+            Source::One(producer) => producer.take().map(|producer| producer.outcome).ok_or(self),
+            Source::List(list) if list.len() == 1 => list.next().map(|one| Sole::from(one).outcome).ok_or(self),
             _ => Err(self),
         }
     }

@@ -155,7 +155,7 @@ impl Plan {
         let flow = self.start(scope)?;
         match self.shape {
             Shape::One => match flow.only() {
-                Ok(producer) => producer.outcome.await,
+                Ok(outcome) => outcome.await,
                 Err(mut flow) => Box::pin(async move { flow.next().await?.outcome.await }).await,
             },
             Shape::Many(_) => Box::pin(first_come(flow)).await,
