@@ -1,6 +1,6 @@
 //! A stage for scenarios: the gateway as its own process, upstreams that follow a script, clients that see every byte.
 
-// A test may stop at what it does not expect, and says so when it is skipped.
+// A test may panic where something unexpected happens, and prints a line when it is skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
 pub mod client;
@@ -16,7 +16,7 @@ pub mod upstream;
 
 use std::time::Duration;
 
-/// Longer than anything here takes: what waits this long has failed.
+/// Nothing here takes this long. A test that waits for it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program of the gateway's package, which Cargo builds before its tests: it lies beside the folder of the test that runs.

@@ -10,7 +10,7 @@ use crocodile_pear::steps::request::Request;
 use crate::layers::{AtEndpoint, Layers};
 use crate::upgrade::Upgrades;
 
-/// The most bytes of a client's body that are read whole, unless it is written.
+/// The most bytes of a client's body that are read whole, unless the configuration sets another bound.
 const MAX_BODY: Size = Size(1 << 20);
 
 spec! {

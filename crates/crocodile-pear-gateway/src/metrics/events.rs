@@ -39,7 +39,7 @@ impl EventCounters {
     }
 }
 
-/// The counters of all sources and channels; those that count have theirs.
+/// The counters of all sources and channels. Whoever counts keeps its own at hand, and needs no search.
 #[derive(Default)]
 pub(super) struct Events(Mutex<IndexMap<(String, String), Weak<EventCounters>>>);
 

@@ -181,7 +181,7 @@ impl RouteCounters {
     }
 }
 
-/// The counters of all routes; those that count have theirs.
+/// The counters of all routes. Whoever counts keeps its own at hand, and needs no search.
 #[derive(Default)]
 pub(super) struct Routes(Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>);
 

@@ -1,4 +1,4 @@
-//! A database of several servers: the one that takes changes is used, also when another one becomes it.
+//! A database with several servers: the one that accepts changes is used, also after another server has taken over.
 
 use crate::database::Database;
 use crate::scene::{self, Scene};

@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use crate::error::Error;
 use crate::flow::{self, Body, Outcome, Pulled};
 
-/// The response: a failure is a problem document (RFC 9457), nothing at all 204.
+/// The response. A failure becomes a problem document (RFC 9457). An outcome without an answer becomes 204.
 pub fn of(outcome: Outcome) -> Response<Pulled> {
     let response = match outcome {
         None => respond(StatusCode::NO_CONTENT, HeaderMap::new(), Body::empty()),
@@ -16,7 +16,7 @@ pub fn of(outcome: Outcome) -> Response<Pulled> {
     response.unwrap_or_else(|error| failure(&error))
 }
 
-/// What a step made is JSON, and its header need not say so before it leaves.
+/// Adds the content type to a body that a step made: it is JSON, and has no such field yet.
 fn describe(mut headers: HeaderMap, body: &Body) -> HeaderMap {
     if matches!(body, Body::Value(_) | Body::Json(_)) && !headers.contains_key(CONTENT_TYPE) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -26,7 +26,7 @@ pub fn jq(source: &str) -> Result<Expression, Error> {
     Ok(Expression(written(source), Some(Arc::new(filter))))
 }
 
-/// Every name behind a `$`: which of them are known is seen where the expression is used.
+/// All names behind a `$`. Whether they are known is checked later, where the expression is used.
 fn variables(source: &str) -> Vec<&str> {
     let word = |rest: &'_ str| rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
     let names = source.match_indices('$').map(|(at, _)| {
@@ -51,7 +51,7 @@ fn written(text: &str) -> Located<String> {
     Located::new(text.to_owned(), Span::default())
 }
 
-/// What stands in problems and plans for a closure.
+/// The text that problems and plans show for a closure.
 const CLOSURE: &str = "a closure";
 
 /// A closure or [`jq`], where one value is made of an item. A closure `Fn(In) -> Out` is given the item's JSON as any

@@ -21,8 +21,8 @@ const NESTING: usize = 400;
 /// The parser recurses; this suffices for `SOURCE` brackets. It is reserved, not used.
 const STACK: usize = 256 << 20;
 
-/// Words and signs of an expression that nests no deeper than the stack of any thread allows, at `STACK / SOURCE` bytes for each. Most
-/// have fewer, and to start a thread takes longer than to compile them.
+/// An expression with at most so many words and signs is compiled on the thread that asks for it: at `STACK / SOURCE` bytes for each,
+/// the stack of any thread suffices. Most expressions are that short, and starting a thread takes longer than compiling them.
 const FEW: usize = 40;
 
 /// How many words and signs there are at most: no expression nests deeper than it has these.
