@@ -3,14 +3,14 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use crocodile_pear_gateway::demo::postgres::{other, own, programs};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
@@ -18,9 +18,6 @@ use crate::ports::free_port;
 
 /// Longer than a server takes to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Where Debian has the programs of the server, which are not in `PATH`.
-const DEBIAN: &str = "/usr/lib/postgresql";
 
 pub struct Database {
     pub port: u16,
@@ -54,6 +51,7 @@ impl Database {
         let folder = folder();
         let data = folder.join("data");
         let made = own(&programs.join("initdb"))
+            .unwrap()
             .args(["-A", "trust", "-N", "-U", "postgres", "-E", "UTF8", "--locale", "C", "-D"])
             .arg(&data)
             .output()
@@ -162,51 +160,13 @@ impl Session {
 
 fn serve(programs: &Path, folder: &Path, port: u16, settings: &[String]) -> Child {
     let sockets = format!("unix_socket_directories={}", folder.display());
-    let mut command = own(&programs.join("postgres"));
+    let mut command = own(&programs.join("postgres")).unwrap();
     command.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-c", &sockets]);
     let usual = ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=50", "log_min_messages=fatal"];
     for setting in usual.into_iter().chain(settings.iter().map(String::as_str)) {
         command.args(["-c", setting]);
     }
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-/// The folder with `initdb` and `postgres`.
-fn programs() -> Option<PathBuf> {
-    let here = |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let told = Command::new("pg_config").arg("--bindir").output().ok();
-    let told = told.map(|told| PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()));
-    let mut versions: Vec<PathBuf> = fs::read_dir(DEBIAN)
-        .map(|folders| folders.filter_map(|folder| Some(folder.ok()?.path().join("bin"))).collect())
-        .unwrap_or_default();
-    versions.sort();
-    std::env::split_paths(&paths).chain(told).chain(versions.into_iter().rev()).find(here)
-}
-
-/// A program that runs as somebody else than root, who may not start it.
-fn own(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    if let Some((user, group)) = other() {
-        command.uid(user).gid(group);
-    }
-    // Where it may be: not the folder of root.
-    command.current_dir("/");
-    command
-}
-
-/// Somebody else, if this is root.
-fn other() -> Option<(u32, u32)> {
-    if !geteuid().is_root() {
-        return None;
-    }
-    let users = fs::read_to_string("/etc/passwd").unwrap();
-    let find = |name: &str| {
-        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
-        let mut fields = line.split(':').skip(2).map(str::parse);
-        Some((fields.next()?.ok()?, fields.next()?.ok()?))
-    };
-    Some(find("postgres").or_else(|| find("nobody")).expect("somebody who is not root"))
 }
 
 /// A folder that the server may write to.
@@ -219,7 +179,7 @@ fn folder() -> PathBuf {
         _ => Err(error),
     });
     made.unwrap();
-    if let Some((user, group)) = other() {
+    if let Some((user, group)) = other().unwrap() {
         chown(&folder, Some(user), Some(group)).unwrap();
     }
     folder

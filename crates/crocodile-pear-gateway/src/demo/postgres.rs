@@ -176,7 +176,10 @@ pub fn programs() -> Option<PathBuf> {
 }
 
 /// A program that runs as somebody else than root, who may not start it.
-fn own(program: &Path) -> io::Result<Command> {
+///
+/// # Errors
+/// As [`other`].
+pub fn own(program: &Path) -> io::Result<Command> {
     let mut command = Command::new(program);
     if let Some((user, group)) = other()? {
         command.uid(user).gid(group);
@@ -186,8 +189,11 @@ fn own(program: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Somebody else, if this is root.
-fn other() -> io::Result<Option<(u32, u32)>> {
+/// Somebody else, by user and group, if this is root.
+///
+/// # Errors
+/// The users of this machine cannot be read.
+pub fn other() -> io::Result<Option<(u32, u32)>> {
     if !geteuid().is_root() {
         return Ok(None);
     }
