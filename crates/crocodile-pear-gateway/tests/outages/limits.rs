@@ -88,5 +88,7 @@ fn health_checks_end_with_the_configuration_that_wants_them() {
     let before = server.mood.asked();
     let seen = Load { requests: 300, ..Load::get(scene.address(), 0).paced(1_000) }.run();
     assert!(seen.failures.is_empty(), "{seen:?}");
-    assert_eq!(server.mood.asked() - before, 300);
+    // A check that was under way at the reload may arrive late; thirty would come in this time if they went on.
+    let asked = server.mood.asked() - before;
+    assert!((300..=301).contains(&asked), "{asked}");
 }
