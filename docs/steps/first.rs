@@ -31,8 +31,8 @@ impl Decode for First {
 impl Spec for First {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let most = self.0.get() as u64;
-        if let Shape::Many(before) = cx.shape {
-            cx.shape = Shape::Many(before.min(most));
+        if let Shape::Many(before) = cx.flow.shape {
+            cx.flow.shape = Shape::Many(before.min(most));
         }
         cx.explain(format!("keep the first {most}"), None, 0);
         Some(Box::new(self))

@@ -13,7 +13,7 @@ use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::Timeout;
-use crocodile_pear::step::{Compile, StreamSpec};
+use crocodile_pear::step::{ByName, Compile, Known, KnownRoute, StreamSpec};
 use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
@@ -375,14 +375,21 @@ impl Gateway {
                 "begin it with `- request: UPSTREAM /path`",
             );
         }
-        let method = route.method.as_ref();
-        let mut cx = Compile::new(&self.upstreams, broken.upstreams, &route.params, method, written.span, problems);
-        (cx.databases, cx.broken_databases) = (&self.databases, broken.databases);
-        (cx.path, cx.rest, cx.stream) = (&route.path, route.rest.as_deref(), spec.stream);
-        cx.unread = !route.readable;
+        let known = Known {
+            upstreams: ByName::new(&self.upstreams, broken.upstreams),
+            databases: ByName::new(&self.databases, broken.databases),
+            route: KnownRoute {
+                path: &route.path,
+                params: &route.params,
+                rest: route.rest.as_deref(),
+                unread: !route.readable,
+                method: route.method.as_ref(),
+                stream: spec.stream,
+            },
+        };
         // From the newest version to the oldest.
         let changes = placed.adapts.iter().rev().filter_map(|adapt| adapt.answer.clone()).collect();
-        Plan::compile_with(spec.pipeline.clone(), changes, &mut cx)
+        Plan::compile_with(spec.pipeline.clone(), changes, known, written.span, problems)
     }
 
     /// The endpoints, in the order of the document.
@@ -638,9 +645,9 @@ fn adapting(
     max_body: usize,
     problems: &mut Problems,
 ) -> Option<Option<Arc<Adapting>>> {
-    let upstreams = IndexMap::new();
-    let mut cx = Compile::new(&upstreams, &[], &route.params, None, placed.written.span, problems);
-    cx.rest = route.rest.as_deref();
+    let (params, rest) = (route.params.as_slice(), route.rest.as_deref());
+    let known = Known { route: KnownRoute { params, rest, ..KnownRoute::default() }, ..Known::default() };
+    let mut cx = Compile::new(known, placed.written.span, problems);
     let mut changes = Vec::new();
     let mut sound = Some(());
     for request in placed.adapts.iter().filter_map(|adapt| adapt.request.as_ref()) {

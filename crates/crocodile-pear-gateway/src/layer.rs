@@ -13,12 +13,11 @@ use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Expression, Field, Located};
-use crocodile_pear::step;
+use crocodile_pear::step::{self, Known, KnownRoute};
 use crocodile_pear::template::{self, Piece, Template, TemplateKind};
 use crocodile_pear::upstream::{Files, Resolver};
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
-use indexmap::IndexMap;
 
 use crate::analytics::Analytics;
 use crate::background::Task;
@@ -308,14 +307,14 @@ impl Compile<'_> {
         names: &[&str],
         compile: impl FnOnce(&mut step::Compile<'_>) -> Option<T>,
     ) -> Option<T> {
-        let upstreams = IndexMap::new();
         let PathParams { names: params, rest } = self.params.unwrap_or_default();
-        let mut cx = step::Compile::new(&upstreams, &[], params, None, place, self.problems);
-        cx.rest = rest;
-        cx.names.extend(names.iter().map(|name| (*name).to_owned()));
+        let known = Known { route: KnownRoute { params, rest, ..KnownRoute::default() }, ..Known::default() };
+        let mut cx = step::Compile::new(known, place, self.problems);
+        cx.flow.names.extend(names.iter().map(|name| (*name).to_owned()));
         let compiled = compile(&mut cx);
-        self.names_route |= cx.used.iter().any(|name| name == "route");
-        if cx.reads_body {
+        let found = cx.found;
+        self.names_route |= found.used.iter().any(|name| name == "route");
+        if found.reads_body {
             let remedy = "use `$headers`, `$query` or `$path`";
             return self.problems.error(
                 place,

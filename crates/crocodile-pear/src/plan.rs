@@ -13,9 +13,10 @@ use http_body::Frame;
 
 use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
+use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec::Located;
-use crate::step::{Compile, Outline, Shape, Step, StreamSpec};
+use crate::step::{Ahead, Compile, Known, Outline, Shape, Step, StreamSpec};
 use crate::steps::Written;
 use crate::steps::concatenate::As;
 use crate::steps::dedupe::Keep;
@@ -37,41 +38,51 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Compiles the steps in order; every problem of every step is noted.
-    pub fn compile(written: Vec<Located<Written>>, cx: &mut Compile<'_>) -> Option<Self> {
-        Plan::compile_with(written, Vec::new(), cx)
+    /// Compiles the steps in order; every problem of every step is noted. `place` is where the pipeline stands.
+    pub fn compile(
+        written: Vec<Located<Written>>,
+        known: Known<'_>,
+        place: Span,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        Plan::compile_with(written, Vec::new(), known, place, problems)
     }
 
     /// The same with expressions that change its answer at the end, in this order. They take the place of its body where its
     /// status is 2xx.
-    pub fn compile_with(written: Vec<Located<Written>>, changes: Vec<Transform>, cx: &mut Compile<'_>) -> Option<Self> {
-        let whole = cx.place;
+    pub fn compile_with(
+        written: Vec<Located<Written>>,
+        changes: Vec<Transform>,
+        known: Known<'_>,
+        place: Span,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let cx = &mut Compile::new(known, place, problems);
         let has = |is: fn(&Written) -> bool| written.iter().any(|step| is(&step.value));
         let merges = has(|step| matches!(step, Written::Merge(_)));
         let timed = has(|step| matches!(step, Written::Timer(_)));
         let asks = has(|step| matches!(step, Written::Sql(_)));
-        let endless = cx.stream == StreamSpec::On || has(gives_events);
+        let endless = known.route.stream == StreamSpec::On || has(gives_events);
         let mut follows = written.iter().filter(|step| matches!(step.value, Written::Follow(_))).count();
-        cx.item = false;
+        cx.flow.item = false;
         let mut readers = changes.len() + written.iter().filter(|step| reads(&step.value)).count();
         let order = |at| written[at..].iter().find_map(|step| order(&step.value)).unwrap_or(Order::Arrival);
         let orders: Vec<Order> = (0..written.len()).map(order).collect();
         let mut steps = check_last(&written, cx).map(|()| Vec::new());
         for (index, (Located { value: written, span, .. }, order)) in written.into_iter().zip(orders).enumerate() {
-            (cx.place, cx.order) = (span, order);
+            cx.problems.move_to(span);
             cx.index = u16::try_from(index).unwrap_or(u16::MAX);
-            let (replaces, gives) = (replaces(&written), cx.item || check::gives(&written));
+            let (replaces, gives) = (replaces(&written), cx.flow.item || check::gives(&written));
             readers -= usize::from(reads(&written));
             follows -= usize::from(matches!(written, Written::Follow(_)));
-            cx.follows = follows > 0;
-            cx.reads = readers > 0;
+            cx.ahead = Ahead { follows: follows > 0, reads: readers > 0, order };
             let fed = check::source(&written, cx);
             let step = written.compile(cx).filter(|_| fed.is_some());
             if replaces {
                 forget(cx);
             }
-            cx.first = false;
-            cx.item = gives;
+            cx.flow.first = false;
+            cx.flow.item = gives;
             steps = match (steps, step) {
                 (Some(mut steps), Some(step)) => {
                     steps.push(step);
@@ -96,12 +107,20 @@ impl Plan {
                 steps
             });
         }
-        let outline = std::mem::take(&mut cx.outline);
-        let uses = cx.used.clone();
-        let plan =
-            Plan { steps: steps?, shape: cx.shape, timed, asks, endless, uses, reads_body: cx.reads_body, outline };
+        let outline = std::mem::take(&mut cx.found.outline);
+        let uses = cx.found.used.clone();
+        let plan = Plan {
+            steps: steps?,
+            shape: cx.flow.shape,
+            timed,
+            asks,
+            endless,
+            uses,
+            reads_body: cx.found.reads_body,
+            outline,
+        };
         check::end(cx);
-        cx.place = whole;
+        cx.problems.move_to(place);
         check::waste(plan.calls(), merges, cx);
         Some(plan)
     }
@@ -224,7 +243,7 @@ fn reads(written: &Written) -> bool {
 
 /// What stands under a key and no expression has used is lost here.
 fn forget(cx: &mut Compile<'_>) {
-    for (key, place) in std::mem::take(&mut cx.unused) {
+    for (key, place) in std::mem::take(&mut cx.flow.unused) {
         let message = format!("what is put under `{key}` is never used");
         cx.problems.warning(place, message, format!("use `.{key}` further on, or leave the step out"));
     }

@@ -14,7 +14,7 @@ use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::record::{CacheResult, CallNote, CallRecord, CallingStep, Record};
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Json, Node};
-use crocodile_pear::step::Compile;
+use crocodile_pear::step::{ByName, Known, KnownRoute};
 use crocodile_pear::upstream::{Call, Given, Upstream, UpstreamSpec};
 use http::{HeaderMap, Method, StatusCode};
 use indexmap::IndexMap;
@@ -73,8 +73,9 @@ fn recorded() -> (Arc<Scope>, Arc<Record>) {
 async fn run(pipeline: Json, upstreams: &IndexMap<String, Arc<Upstream>>, scope: &Arc<Scope>) -> Answer {
     let mut problems = Problems::default();
     let written = Vec::decode(&Node::from_json(&pipeline), &mut problems).unwrap();
-    let mut cx = Compile::new(upstreams, &[], &[], Some(&Method::GET), Span::default(), &mut problems);
-    let plan = Plan::compile(written, &mut cx);
+    let route = KnownRoute { method: Some(&Method::GET), ..KnownRoute::default() };
+    let known = Known { upstreams: ByName::new(upstreams, &[]), route, ..Known::default() };
+    let plan = Plan::compile(written, known, Span::default(), &mut problems);
     let plan = plan.unwrap_or_else(|| panic!("{problems:?}"));
     let answer = plan.answer(scope, 1 << 20).await.unwrap().unwrap();
     let (status, headers) = (answer.status, answer.headers);

@@ -23,10 +23,10 @@ pub fn begin(servers: Arc<Servers>, requests: Vec<Start>) -> Own {
     let aims = requests.into_iter().map(|(name, request)| (name, servers.aim(&request.uri), request)).collect();
     let calls: Arc<Mutex<Vec<Beginning>>> = Arc::new(Mutex::new(aims));
     Own::new(move |cx| {
-        cx.shape = if number == 1 { Shape::One } else { Shape::Many(number) };
-        cx.pending.extend(names.iter().cloned());
+        cx.flow.shape = if number == 1 { Shape::One } else { Shape::Many(number) };
+        cx.flow.pending.extend(names.iter().cloned());
         cx.explain("calls of the program", None, number);
-        Box::new(Begin { calls: calls.clone(), notes_base: cx.follows })
+        Box::new(Begin { calls: calls.clone(), notes_base: cx.ahead.follows })
     })
 }
 
@@ -70,9 +70,9 @@ pub type Make = dyn Fn(&[u8]) -> Result<Request, String> + Send + Sync;
 /// A call for each item; its answer takes the item's place.
 pub fn each(servers: Arc<Servers>, make: Arc<Make>) -> Own {
     Own::new(move |cx: &mut Compile<'_>| {
-        let calls = cx.shape.most();
+        let calls = cx.flow.shape.most();
         cx.explain("a call of the program for each item", Some("an item is read whole before its call"), calls);
-        Box::new(Each { servers: servers.clone(), make: make.clone(), notes_base: cx.follows })
+        Box::new(Each { servers: servers.clone(), make: make.clone(), notes_base: cx.ahead.follows })
     })
 }
 

@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec::{Decode, Located, Node};
-use crate::step::{self, Compile};
+use crate::step;
 use crate::steps::Written;
 use crate::steps::concatenate::{As, Concatenate};
 use crate::steps::convert::{Convert, Form};
@@ -275,7 +275,5 @@ impl Pipeline {
 
 fn plan(steps: Vec<Written>, named: &Named, problems: &mut Problems) -> Option<Plan> {
     let steps = steps.into_iter().map(|step| Located::new(step, Span::default())).collect();
-    let mut cx = Compile::new(&named.upstreams, &[], &[], None, Span::default(), problems);
-    cx.databases = &named.databases;
-    Plan::compile(steps, &mut cx)
+    Plan::compile(steps, named.known(&[]), Span::default(), problems)
 }

@@ -20,7 +20,6 @@ use crate::problem::{Problems, Span};
 use crate::scope::{Params, Scope};
 use crate::spec;
 use crate::spec::{Decode, Entries, Located, Node};
-use crate::step::Compile;
 use crate::steps::Written;
 use crate::upstream::{Given, UpstreamSpec};
 use crate::yaml;
@@ -128,8 +127,7 @@ fn compile(document: Document, named: &mut Named, problems: &mut Problems) -> Op
         }
     }
     let params = document.params.iter().map(|name| name.as_str().into()).collect();
-    let mut cx = Compile::new(&named.upstreams, &[], &document.params, None, Span::default(), problems);
-    cx.databases = &named.databases;
-    let plan = Plan::compile(document.pipeline, &mut cx).filter(|_| sound)?;
+    let plan = Plan::compile(document.pipeline, named.known(&document.params), Span::default(), problems);
+    let plan = plan.filter(|_| sound)?;
     Some(Prepared { plan, params })
 }

@@ -10,14 +10,15 @@ use super::request::Request;
 use crate::database::Database;
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
+use crate::step::{ByName, Known, KnownRoute};
 use crate::upstream::{Call, Settings, Upstream};
 
 /// What the clones of a client share.
 #[derive(Default)]
-pub struct Servers(Mutex<Known>);
+pub struct Servers(Mutex<Remembered>);
 
 #[derive(Default)]
-struct Known {
+struct Remembered {
     /// By scheme and authority.
     origins: HashMap<String, Arc<Upstream>>,
     named: Named,
@@ -30,6 +31,17 @@ pub struct Named {
     pub upstreams: IndexMap<String, Arc<Upstream>>,
     /// Databases.
     pub databases: IndexMap<String, Arc<Database>>,
+}
+
+impl Named {
+    /// The same for a pipeline whose path has these parameters.
+    pub fn known<'a>(&'a self, params: &'a [String]) -> Known<'a> {
+        Known {
+            upstreams: ByName::new(&self.upstreams, &[]),
+            databases: ByName::new(&self.databases, &[]),
+            route: KnownRoute { params, ..KnownRoute::default() },
+        }
+    }
 }
 
 /// An upstream, and a request's target there.

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
-use super::Compile;
+use super::compile::Compile;
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::format;

@@ -3,7 +3,7 @@
 use http::HeaderName;
 use http::header::HeaderValue;
 
-use super::{Blame, evaluate};
+use super::evaluate::{Blame, evaluate};
 use crate::error::{Error, Kind};
 use crate::flow::Names;
 use crate::jq::{self, Data, Filter};

@@ -99,7 +99,7 @@ impl Default for Concatenate {
 
 impl Spec for Concatenate {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        cx.shape = Shape::One;
+        cx.flow.shape = Shape::One;
         let waits = match self.order {
             ItemOrder::Arrival => "each item is read whole before it is sent on",
             ItemOrder::Request => "each item is read whole, and waits for those before it",

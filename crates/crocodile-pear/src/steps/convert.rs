@@ -125,7 +125,7 @@ impl Spec for Convert {
             let remedy = "leave them out, or add `csv`";
             return cx.problems.error(to.span, "there are `columns`, and no `csv`", remedy);
         }
-        if cx.shape != Shape::One {
+        if cx.flow.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
             return cx.problems.error(to.span, "`convert` takes one answer, and here are several", remedy);
         }

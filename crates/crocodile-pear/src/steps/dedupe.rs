@@ -72,7 +72,7 @@ impl Spec for Dedupe {
             Keep::Request => "an item's body is read whole, and it waits for those before it",
         };
         cx.explain(format!("one item for each {}", self.by.0), Some(waits), 0);
-        let blame = Blame::of(&filter, cx.first);
+        let blame = Blame::of(&filter, cx.flow.first);
         let (limit, max_body) = (self.limit, self.max_body.bytes());
         Some(Box::new(Deduping { ready: Arc::new(Ready { filter, blame, limit, max_body }), keep: self.keep }))
     }

@@ -105,7 +105,7 @@ impl Each {
 impl Spec for Each {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let written = &self.items.0;
-        if !cx.item {
+        if !cx.flow.item {
             let remedy = "begin with a `request`, or give the items to its `for_each`";
             return cx.problems.error(written.span, "`each` has no list before it", remedy);
         }
@@ -116,8 +116,8 @@ impl Spec for Each {
             let message = format!("`{written}` is one item: the list itself");
             return cx.problems.error(written.span, message, format!("write `{items}` for its items"));
         }
-        cx.shape = Shape::Many(cx.shape.most().saturating_mul(self.limit.unwrap_or(LIMIT).most()));
-        cx.endless |= self.limit == Some(Limit::None);
+        cx.flow.shape = Shape::Many(cx.flow.shape.most().saturating_mul(self.limit.unwrap_or(LIMIT).most()));
+        cx.found.endless |= self.limit == Some(Limit::None);
         let waits = if path.is_some() { None } else { Some("the body is read whole: this is no plain path to a list") };
         let at_once = match self.concurrency {
             AT_ONCE => String::new(),
@@ -128,9 +128,9 @@ impl Spec for Each {
             Limit::None => "no limit".to_owned(),
         };
         cx.explain(format!("each of {written}, {most}{at_once}"), waits, 0);
-        let (blame, part) = (Blame::of(&filter, cx.first), part(written.as_str()).to_owned());
+        let (blame, part) = (Blame::of(&filter, cx.flow.first), part(written.as_str()).to_owned());
         let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
-        let order = cx.order;
+        let order = cx.ahead.order;
         Some(Box::new(Dividing(Arc::new(Ready { filter, path, part, blame, limit, at_once, max_body, order }))))
     }
 }

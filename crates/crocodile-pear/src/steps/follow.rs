@@ -37,7 +37,7 @@ impl Follow {
             1 => written.into_iter().next().map(|(links, place)| (links, place.clone())),
             0 => {
                 let remedy = "write `link: EXPRESSION`, or one of `next`, `hal`, `json_api`, `link_header`";
-                cx.problems.error(cx.place, "`follow` without a link", remedy)
+                cx.problems.error_here("`follow` without a link", remedy)
             }
             _ => cx.problems.error(written[1].1.span, "`follow` has two links", "follow them in two steps"),
         }
@@ -85,8 +85,7 @@ impl Spec for Follow {
             self.explain(&text, cx);
         }
         if let Some(name) = &self.name {
-            cx.documents.push(name.value.clone());
-            cx.unused.push((name.value.clone(), name.span));
+            cx.put_under(name);
         }
         let ready = Arc::new(Ready {
             links,
@@ -101,12 +100,12 @@ impl Spec for Follow {
             rules,
             timeout: self.timeout,
             max_body: self.max_body.bytes(),
-            upstreams: cx.upstreams.values().cloned().collect(),
-            first: cx.first,
-            asked: cx.asked.clone(),
+            upstreams: cx.known.upstreams.values().cloned().collect(),
+            first: cx.flow.first,
+            asked: cx.found.asked.clone(),
             noted: cx.calling("follow"),
-            order: cx.order,
-            notes_base: cx.follows,
+            order: cx.ahead.order,
+            notes_base: cx.ahead.follows,
         });
         Some(match asking {
             Some(asking) => Box::new(ask::Asks::new(ready, asking)),
@@ -125,11 +124,11 @@ impl Follow {
             });
             return Some(written.unwrap_or_default().to_owned());
         };
-        if cx.documents.contains(&base.value) {
-            cx.unused.retain(|(key, _)| *key != base.value);
+        if cx.flow.documents.contains(&base.value) {
+            cx.flow.unused.retain(|(key, _)| *key != base.value);
             return Some(base.value.clone());
         }
-        let remedy = match cx.documents.as_slice() {
+        let remedy = match cx.flow.documents.as_slice() {
             [] => "no `follow` before this one has an `as`".to_owned(),
             known => format!("the documents are {}", known.join(", ")),
         };
@@ -138,24 +137,21 @@ impl Follow {
 
     fn bounds(&self, cx: &mut Compile<'_>) -> Option<()> {
         let paged = self.pages.is_some() || self.next.is_some();
-        let span = self.name.as_ref().map_or(cx.place, |name| name.span);
+        let span = self.name.as_ref().map_or(cx.problems.place(), |name| name.span);
         if paged && (self.name.is_some() || self.depth > 1 || self.limit != 1) {
             let remedy = "leave out `as`, `limit` and `depth`: each page is an item";
             return cx.problems.error(span, "pages follow one another", remedy);
         }
         if self.limit == 0 || self.depth == 0 || self.pages == Some(0) {
-            return cx.problems.error(cx.place, "`follow` with a bound of 0 follows nothing", "leave out the step");
+            return cx.problems.error_here("`follow` with a bound of 0 follows nothing", "leave out the step");
         }
         if let (Some(most), 1) = (&self.concurrency, self.limit) {
             let remedy = "set a `limit` above 1, or write it at `each`, for how many items run side by side";
             return cx.problems.error(most.span, "`concurrency` is for several links of one document", remedy);
         }
         if self.depth > DEPTH {
-            return cx.problems.error(
-                cx.place,
-                format!("`depth` is at most {DEPTH}"),
-                "JSON nests no deeper than 128 levels",
-            );
+            let message = format!("`depth` is at most {DEPTH}");
+            return cx.problems.error_here(message, "JSON nests no deeper than 128 levels");
         }
         Some(())
     }
@@ -175,11 +171,11 @@ impl Follow {
             None => (0..self.depth).fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit)),
         };
         let name = self.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
-        let calls = cx.shape.most().saturating_mul(each);
+        let calls = cx.flow.shape.most().saturating_mul(each);
         if self.pages.is_some() || self.next.is_some() {
             let waits = "a page is read whole; it flows on while the next one is fetched";
             cx.explain(format!("follow {text} from page to page, at most {}", each + 1), Some(waits), calls);
-            cx.shape = Shape::Many(cx.shape.most().saturating_mul(each + 1));
+            cx.flow.shape = Shape::Many(cx.flow.shape.most().saturating_mul(each + 1));
         } else {
             let waits = "an item is read whole, and what its link leads to; other items do not wait for it";
             cx.explain(format!("follow {text}{name}{}", self.bound()), Some(waits), calls);

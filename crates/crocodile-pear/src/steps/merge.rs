@@ -47,22 +47,22 @@ impl Merge {
 
 impl Spec for Merge {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let named = std::mem::take(&mut cx.pending);
+        let named = std::mem::take(&mut cx.flow.pending);
         if !named.is_empty() {
             cx.know(ANSWERS);
         }
-        if matches!(cx.shape, Shape::Many(_)) {
+        if matches!(cx.flow.shape, Shape::Many(_)) {
             cx.forget(ANSWER);
         }
-        cx.answers.clone_from(&named);
-        cx.names.extend(named);
-        cx.shape = Shape::One;
+        cx.flow.answers.clone_from(&named);
+        cx.flow.names.extend(named);
+        cx.flow.shape = Shape::One;
         let filter = cx.filter(&self.jq)?;
         if filter.reads_item() {
-            cx.results.clear();
+            cx.found.results.clear();
         }
         cx.explain("merge all answers into one value", Some("every answer is read whole before they are merged"), 0);
-        let blame = Blame::of(&filter, cx.first);
+        let blame = Blame::of(&filter, cx.flow.first);
         Some(Box::new(Merging(Arc::new(Ready { filter, blame, max_body: self.max_body.bytes() }))))
     }
 }

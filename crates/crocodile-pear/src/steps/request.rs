@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 mod calling;
 pub(crate) mod collect;
+mod fields;
 mod rewrite;
 mod written;
 
@@ -56,30 +57,30 @@ impl Spec for Request {
             let remedy = "put the value into the path, as `{.}`, or leave out `for_each`";
             cx.problems.warning(place, "every value makes the same call", remedy);
         }
-        if !each && matches!(cx.shape, Shape::Many(_)) && calling.is_the_same() {
+        if !each && matches!(cx.flow.shape, Shape::Many(_)) && calling.is_the_same() {
             let remedy = "call it once: name it in `requests`, and use its `$name`";
             cx.problems.warning(place, "every item makes the same call", remedy);
         }
-        let before = cx.shape.most();
+        let before = cx.flow.shape.most();
         let most = if each { before.saturating_mul(limit) } else { before };
         match &batch {
             Some(batch) => {
                 let waits = "the answer to a batch is read whole; other batches do not wait for it";
                 cx.explain(text, Some(waits), before.saturating_mul(batch.calls(limit)));
-                cx.shape = Shape::Many(most);
+                cx.flow.shape = Shape::Many(most);
             }
             None => {
-                cx.shape = if each { Shape::Many(most) } else { cx.shape };
+                cx.flow.shape = if each { Shape::Many(most) } else { cx.flow.shape };
                 cx.explain(text, calling.waits(), most);
             }
         }
         cx.know(ANSWER);
-        let first = cx.first;
+        let first = cx.flow.first;
         let for_each = for_each.map(|filter| {
             let blame = Blame::of(&filter, first);
             Arc::new(ForEach { filter, limit, blame })
         });
-        Some(Box::new(Calls { calling, asking, for_each, at_once, order: cx.order }))
+        Some(Box::new(Calls { calling, asking, for_each, at_once, order: cx.ahead.order }))
     }
 }
 

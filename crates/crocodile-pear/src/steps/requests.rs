@@ -14,7 +14,7 @@ use crate::scope::{Scope, VARIABLES};
 use crate::spec::{Decode, Definitions, Entries, Field, Json, Node};
 use crate::step::answers::{self, ANSWER, ANSWERS};
 use crate::step::status::failure;
-use crate::step::{Compile, Shape, Spec, Step};
+use crate::step::{Compile, Shape, Sink, Spec, Step};
 use crate::steps::request::{Calling, Request};
 use crate::steps::sql::{Running, Sql};
 
@@ -78,30 +78,30 @@ impl Decode for Requests {
 
 impl Spec for Requests {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        if !cx.first {
+        if !cx.flow.first {
             // Who uses the names later has no fault of their own.
-            cx.pending.extend(self.0.keys().cloned());
+            cx.flow.pending.extend(self.0.keys().cloned());
             let place = self.0.values().next().map(|(span, _)| *span).unwrap_or_default();
             let remedy = "put it first; what depends on other answers is a `request` with expressions in its path";
             return cx.problems.error(place, "`requests` begins a pipeline", remedy);
         }
-        let before = cx.names.len();
-        cx.names.extend(self.0.keys().cloned());
+        let before = cx.flow.names.len();
+        cx.flow.names.extend(self.0.keys().cloned());
         cx.know(ANSWERS);
-        cx.answers = self.0.keys().cloned().collect();
+        cx.flow.answers = self.0.keys().cloned().collect();
         let places: Vec<(String, Span)> = self.0.iter().map(|(name, (span, _))| (name.clone(), *span)).collect();
         let compiled: Vec<Option<Call>> =
             self.0.into_iter().map(|(name, (span, request))| compile(name, span, request, cx)).collect();
-        cx.names.truncate(before);
+        cx.flow.names.truncate(before);
         cx.know(ANSWER);
-        cx.results.extend(places.iter().cloned());
-        cx.pending.extend(places.iter().map(|(name, _)| name.clone()));
+        cx.found.results.extend(places.iter().cloned());
+        cx.flow.pending.extend(places.iter().map(|(name, _)| name.clone()));
         let mut calls = compiled.into_iter().collect::<Option<Vec<Call>>>()?;
         let names: Vec<Arc<str>> = calls.iter().map(|call| call.name.clone()).collect();
         for call in &mut calls {
             call.need(&names);
         }
-        let order = order(&calls, &places, cx.problems)?;
+        let order = order(&calls, &places, &mut cx.problems)?;
         explain(&calls, cx);
         Some(Box::new(Calls { calls, order }))
     }
@@ -109,7 +109,7 @@ impl Spec for Requests {
 
 fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> Option<Call> {
     let mut sound = check_name(&name, span, cx);
-    let before = cx.taken.len();
+    let before = cx.found.taken.len();
     let (source, text) = match call {
         NamedCall::Request(request) => {
             sound &= check_request(&request, cx);
@@ -128,7 +128,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
             (Source::Sql(Arc::new(running)), text)
         }
     };
-    let taken = cx.taken.split_off(before);
+    let taken = cx.found.taken.split_off(before);
     if taken.contains(&None) {
         let remedy = "write `$answers.NAME`, so that it is known which answer to wait for";
         cx.problems.error::<()>(span, format!("`{name}` may take any of `$answers`"), remedy);
@@ -163,7 +163,7 @@ fn check_request(request: &Request, cx: &mut Compile<'_>) -> bool {
     if let Some(each) = &request.for_each {
         let remedy = "call once, or use `request` with `for_each`";
         cx.problems.error::<()>(each.0.span, "a named call cannot have `for_each`", remedy);
-        cx.item = true;
+        cx.flow.item = true;
         sound = false;
     }
     sound
@@ -177,7 +177,7 @@ fn variable(name: &str) -> bool {
 }
 
 /// An order in which every call stands behind those that it needs.
-fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Problems) -> Option<Vec<usize>> {
+fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Sink<'_>) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
     while order.len() < calls.len() {
         let free = |at: &usize| !order.contains(at) && calls[*at].needs.iter().all(|need| order.contains(&need.at));
@@ -203,7 +203,7 @@ fn explain(calls: &[Call], cx: &mut Compile<'_>) {
     let waits = calls.iter().any(|call| !call.needs.is_empty());
     let waits = waits.then_some("a call that uses another's answer waits until that is read whole");
     cx.explain(format!("requests, side by side: {}", lines.join("; ")), waits, calls.len() as u64);
-    cx.shape = Shape::Many(calls.len() as u64);
+    cx.flow.shape = Shape::Many(calls.len() as u64);
 }
 
 /// Where the answer of a call comes from.

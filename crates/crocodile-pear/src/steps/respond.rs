@@ -118,11 +118,11 @@ impl Spec for Respond {
             cx.problems.error::<()>(body.0.span, "an answer with this status has no body", "leave out `body`");
         }
         let body = spec.body.map_or(Some(None), |body| cx.filter(&body).map(Some));
-        if cx.shape != Shape::One {
+        if cx.flow.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
             return cx.problems.error(place, "`respond` takes one answer, and here are several", remedy);
         }
-        let ready = Ready::new(status?, headers?, body?, spec.max_body.bytes(), cx.first);
+        let ready = Ready::new(status?, headers?, body?, spec.max_body.bytes(), cx.flow.first);
         cx.explain(text, ready.reads.then_some("the answer is read whole, for the expressions"), 0);
         Some(Box::new(Responding(Arc::new(ready))))
     }

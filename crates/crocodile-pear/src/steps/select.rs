@@ -111,7 +111,7 @@ impl Spec for Select {
         let one = cx.filter(&written(one))?;
         let waits = "an item's body is read whole before its fields are taken";
         cx.explain(format!("select {}", names(&self.0.value)), Some(waits), 0);
-        Some(Box::new(Transforming::new("select", one, Some(each), MAX_BODY.bytes(), cx.first)))
+        Some(Box::new(Transforming::new("select", one, Some(each), MAX_BODY.bytes(), cx.flow.first)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::problem::{Problems, Span};
 use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
 use crate::spec;
-use crate::spec::{Expression, Literal, Located, Size, Timeout, only, suggest};
+use crate::spec::{Expression, Literal, Located, Size, Timeout, only};
 use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds};
 
 spec! {
@@ -79,8 +79,8 @@ impl Sql {
 
 impl Spec for Sql {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let (place, many) = (self.to.span, matches!(cx.shape, Shape::Many(_)));
-        if let Some(name) = self.name.as_ref().filter(|_| !cx.item) {
+        let (place, many) = (self.to.span, matches!(cx.flow.shape, Shape::Many(_)));
+        if let Some(name) = self.name.as_ref().filter(|_| !cx.flow.item) {
             let remedy = "leave out `as`, or put a step before this one";
             return cx.problems.error(name.span, "there is no item to put the result into", remedy);
         }
@@ -88,15 +88,14 @@ impl Spec for Sql {
         let running = self.running("sql".into(), cx)?;
         let text = format!("{text} {}", running.shown());
         if let Some(name) = key {
-            cx.documents.push(name.value.clone());
-            cx.unused.push((name.value, name.span));
+            cx.put_under(&name);
         }
         if many && !running.reads_item && running.last.query.only_reads() {
             let remedy = "run it once, before the list, or use the item in `values`";
             cx.problems.warning(place, "every item runs the same statement", remedy);
         }
         let waits = running.name.as_ref().map(|_| "the item and the result are read whole, to be one object");
-        cx.explain(text, waits, cx.shape.most());
+        cx.explain(text, waits, cx.flow.shape.most());
         Some(Box::new(Statements(Arc::new(running))))
     }
 }
@@ -104,7 +103,7 @@ impl Spec for Sql {
 impl Sql {
     /// The statement, ready to be run for any item.
     pub(crate) fn running(self, step: Cow<'static, str>, cx: &mut Compile<'_>) -> Option<Running> {
-        let database = database(&self.to, cx);
+        let database = cx.database(&self.to);
         let written = self.statements(cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
@@ -122,7 +121,7 @@ impl Sql {
         let mut statements: Vec<Statement> = written?.iter().zip(filters).map(ready).collect();
         let last = statements.pop()?;
         let all = || statements.iter().chain([&last]).flat_map(|statement| &statement.filters).chain(&when);
-        let blames: Vec<Blame> = all().map(|filter| Blame::of(filter, cx.first)).collect();
+        let blames: Vec<Blame> = all().map(|filter| Blame::of(filter, cx.flow.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = all().any(Filter::reads_item);
         let uses = all().flat_map(|filter| filter.uses().iter().cloned()).collect();
@@ -179,24 +178,6 @@ impl Sql {
 fn compile_values(values: &[Expression], cx: &mut Compile<'_>) -> Option<Vec<Filter>> {
     let filters: Vec<Option<Filter>> = values.iter().map(|value| cx.filter(value)).collect();
     filters.into_iter().collect()
-}
-
-/// The database of this name.
-fn database(name: &Located<String>, cx: &mut Compile<'_>) -> Option<Arc<Database>> {
-    if let Some(database) = cx.databases.get(&name.value) {
-        return Some(database.clone());
-    }
-    if cx.broken_databases.contains(&name.as_str()) {
-        return None;
-    }
-    let known: Vec<&str> = cx.databases.keys().map(String::as_str).chain(cx.broken_databases.iter().copied()).collect();
-    let remedy = match suggest(&name.value, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if name.value.contains("://") => "write a database's name here, and its URL under `databases`".to_owned(),
-        None if known.is_empty() => "add it under `databases`".to_owned(),
-        None => format!("the databases are {}", known.join(", ")),
-    };
-    cx.problems.error(name.span, format!("no database is named `{}`", name.value), remedy)
 }
 
 /// What a value is called towards the client: by what it takes of the request, if that is plain to see.

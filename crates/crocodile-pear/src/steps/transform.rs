@@ -44,18 +44,18 @@ impl Spec for Transform {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let filter = cx.filter(&self.jq)?;
         cx.explain("transform each item", Some("an item's body is read whole before it is transformed"), 0);
-        Some(Box::new(Transforming::new("transform", filter, None, self.max_body.bytes(), cx.first)))
+        Some(Box::new(Transforming::new("transform", filter, None, self.max_body.bytes(), cx.flow.first)))
     }
 }
 
 impl Transform {
     /// The same behind a pipeline, for its one answer: `.` is that, and the pipeline's names are not known.
     pub(crate) fn compile_behind(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        (cx.first, cx.item) = (false, true);
-        let names = std::mem::take(&mut cx.names);
+        (cx.flow.first, cx.flow.item) = (false, true);
+        let names = std::mem::take(&mut cx.flow.names);
         let filter = cx.filter(&self.jq);
-        cx.names = names;
-        if cx.shape != Shape::One {
+        cx.flow.names = names;
+        if cx.flow.shape != Shape::One {
             let remedy =
                 "put `merge` or `concatenate` at the end of the pipeline, or write an endpoint of its own here";
             let message = "this takes one answer, and the pipeline gives several";

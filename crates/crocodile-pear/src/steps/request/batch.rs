@@ -69,7 +69,7 @@ impl Request {
             _ => {}
         }
         // Of a plan, each step has another line in `explain`.
-        let mark = format!("\n{step} {}\n", cx.outline.len());
+        let mark = format!("\n{step} {}\n", cx.found.outline.len());
         Some(Asking { calling: Arc::new(calling), batching, mark })
     }
 }

@@ -25,8 +25,10 @@ use crate::step::{Blame, Compile, Shape, StreamSpec, ask_whole, holds};
 use crate::template::{Source, Template, TemplateKind};
 use crate::upstream::{Call, Events, Likeness, RewriteSpec, Root, TimeoutSpec, Timeouts, Upstream};
 
+use super::fields::{shake_hands, takes_body};
 use super::rewrite::Rewrite;
 use super::written::{Request, is_written};
+
 /// One call, ready to be made for any item.
 pub(crate) struct Calling {
     /// For errors: `request`, or `requests.NAME`.
@@ -103,7 +105,7 @@ impl Request {
         if self.batch.is_some() {
             let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
             cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
-            cx.item = true;
+            cx.flow.item = true;
         }
         if is_written(self.limit.span) && self.for_each.is_none() {
             let remedy = "leave it out: this is one call";
@@ -117,27 +119,27 @@ impl Request {
             cx.problems.error::<()>(path.span, "a path begins with `/`", remedy);
         }
         let target = cx.template(&path, TemplateKind::Target);
-        let own = cx.first && !each;
+        let own = cx.flow.first && !each;
         let method = method(&self, own, cx);
         let headers = headers(self.headers.as_ref(), cx);
         let body = body(&self, own, cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
-        let rewritten = self.rewritten(own && !cx.follows, upstream.as_deref(), cx);
+        let rewritten = self.rewritten(own && !cx.ahead.follows, upstream.as_deref(), cx);
         let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
-        let is_read = cx.reads || each || cx.shape != Shape::One || self.otherwise.is_some();
+        let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
         let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value()), on_status?);
-        let rewrite = if rewritten { Rewrite::new(&target, cx.path) } else { None };
+        let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> =
             templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
-        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.first)).collect();
+        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.flow.first)).collect();
         let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
         let evaluates = !filters.is_empty();
         let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
-        let streams = cx.stream == StreamSpec::On && cx.first;
+        let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
         let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
         Some(Calling {
             noted: cx.calling(&step),
@@ -159,8 +161,8 @@ impl Request {
             reads_item,
             evaluates,
             blame,
-            notes_base: cx.follows,
-            asked: cx.asked.clone(),
+            notes_base: cx.ahead.follows,
+            asked: cx.found.asked.clone(),
             is_read,
         })
         .filter(|_| starts_right)
@@ -235,31 +237,16 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
         return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
     }
     let method = spec.method.as_ref().map(Located::as_str);
-    if own && (method.is_none() || method == cx.method.map(Method::as_str)) {
+    if own && (method.is_none() || method == cx.known.route.method.map(Method::as_str)) {
         return Some(Sent::Clients);
     }
     Some(Sent::Nothing)
-}
-
-/// Whether a request of this method says what its body is, even if that is empty.
-fn takes_body(method: &Method) -> bool {
-    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
 fn body_filter(body: &Sent) -> Option<&Filter> {
     match body {
         Sent::Json(filter) => Some(filter),
         Sent::Nothing | Sent::Clients => None,
-    }
-}
-
-/// Adds the fields by which a client and a server agree on WebSocket (RFC 6455, 4.1): without them there is none.
-fn shake_hands(scope: &Scope, headers: &mut HeaderMap) {
-    for name in scope.headers().keys().filter(|name| name.as_str().starts_with("sec-websocket-")) {
-        if !headers.contains_key(name) {
-            let values = scope.headers().get_all(name).iter();
-            headers.extend(values.map(|value| (name.clone(), value.clone())));
-        }
     }
 }
 

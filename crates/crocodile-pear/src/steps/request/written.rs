@@ -119,7 +119,7 @@ fn plain(source: &str) -> Expression {
 impl Request {
     /// Whether it reads bodies whole, whatever its expressions read.
     pub(super) fn reads_whole(&self, cx: &Compile<'_>) -> bool {
-        let spreads = self.for_each.is_some() && cx.item;
+        let spreads = self.for_each.is_some() && cx.flow.item;
         self.otherwise.is_some() || self.on_status.is_some() || self.batch.is_some() || spreads
     }
 

@@ -1,0 +1,218 @@
+//! What a step is given while it is compiled.
+
+use std::sync::Arc;
+
+use super::answers;
+use super::flowing::{Ahead, Findings, Flowing, Outline};
+use super::known::Known;
+use super::sink::Sink;
+use crate::database::Database;
+use crate::format::json::Raw;
+use crate::jq::{self, Filter};
+use crate::problem::{Problems, Span};
+use crate::record::CallingStep;
+use crate::scope::VARIABLES;
+use crate::spec::{Expression, Literal, Located, suggest};
+use crate::upstream::Upstream;
+
+/// What a step may refer to while it is compiled, what the steps around it say, and what is found on the way.
+pub struct Compile<'a> {
+    /// What may be named.
+    pub known: Known<'a>,
+    /// Where problems go.
+    pub problems: Sink<'a>,
+    /// What the step before tells, and this one tells the next.
+    pub flow: Flowing,
+    /// What the steps further on want.
+    pub ahead: Ahead,
+    /// What was found out so far.
+    pub found: Findings,
+    /// How many steps stand before.
+    pub index: u16,
+}
+
+impl<'a> Compile<'a> {
+    /// At the beginning of what stands at `place`.
+    pub fn new(known: Known<'a>, place: Span, problems: &'a mut Problems) -> Self {
+        Compile {
+            known,
+            problems: Sink::new(problems, place),
+            flow: Flowing::default(),
+            ahead: Ahead::default(),
+            found: Findings::default(),
+            index: 0,
+        }
+    }
+}
+
+impl Compile<'_> {
+    /// What the calls of this step are noted as.
+    pub fn calling(&self, name: &str) -> Arc<CallingStep> {
+        Arc::new(CallingStep { index: self.index, name: name.into() })
+    }
+
+    /// Compiles expressions whose `.` is not the item that arrives.
+    pub fn apart<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let unused = self.flow.unused.clone();
+        let compiled = self.of_values(compile);
+        self.flow.unused = unused;
+        compiled
+    }
+
+    /// Compiles expressions whose `.` is one of the values of an expression, whether items flow or not.
+    pub fn of_values<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let item = std::mem::replace(&mut self.flow.item, true);
+        let compiled = compile(self);
+        self.flow.item = item;
+        compiled
+    }
+
+    /// A value that is written as it is; none, where none is written.
+    pub fn literal(&mut self, written: Option<&Located<Literal>>) -> Option<Option<Raw>> {
+        let Some(written) = written else { return Some(None) };
+        match Raw::check(&written.value.as_str().to_owned().into()) {
+            Ok(value) => Some(Some(value)),
+            Err(error) => self.problems.error(written.span, error.detail(), "write a smaller value"),
+        }
+    }
+
+    /// Compiles an expression.
+    pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
+        let written = &expression.0;
+        if let Some(brought) = expression.1.as_ref().and_then(|ready| ready.downcast_ref::<Filter>()) {
+            return self.brought(brought.clone(), written);
+        }
+        let names: Vec<&str> = VARIABLES.iter().copied().chain(self.flow.names.iter().map(String::as_str)).collect();
+        match Filter::compile(&written.value, &names) {
+            Ok(filter) => self.note_filter(filter, written),
+            Err(faults) => {
+                for fault in faults {
+                    let place = written.at(fault.offset, fault.length);
+                    let means = |name: &str| fault.message.contains(&format!("`${name}`"));
+                    let remedy = match self.flow.pending.iter().find(|name| means(name)) {
+                        Some(name) => format!("`${name}` is known after a `merge`, not before"),
+                        None if means(answers::ANSWER) => "`$answer` is known behind a `request`".to_owned(),
+                        None if means(answers::ANSWERS) => {
+                            "`$answers` is known in `requests` and behind its `merge`".to_owned()
+                        }
+                        None => fault.remedy,
+                    };
+                    self.problems.error::<()>(place, fault.message, remedy);
+                }
+                None
+            }
+        }
+    }
+
+    fn note_filter(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
+        self.found.used.extend(filter.uses().iter().cloned());
+        self.flow.unused.retain(|(key, _)| !filter.may_take(key));
+        self.found.reads_body |= filter.uses().iter().any(|name| name == "body");
+        self.check_item(written, &filter);
+        self.check_answers(written, &filter)?;
+        Some(filter)
+    }
+
+    /// What a Rust program compiled before it knew where it would stand.
+    fn brought(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
+        let filter = filter.over(&self.flow.answers);
+        let known = |name: &&String| VARIABLES.contains(&name.as_str()) || self.flow.names.contains(name);
+        if let Some(unknown) = filter.uses().iter().find(|name| !known(name)) {
+            let message = format!("no variable is named `${unknown}` here");
+            return self.problems.error(written.span, message, "");
+        }
+        self.note_filter(filter, written)
+    }
+
+    /// Notes, once for a step, that `.` is nothing yet.
+    fn check_item(&mut self, written: &Located<String>, filter: &Filter) {
+        if self.flow.item || !filter.reads_item() {
+            return;
+        }
+        self.flow.item = true;
+        let remedy = "put a `request` before this step, or use `$query`, `$path`, `$headers` or `$body`";
+        self.problems.warning(
+            written.at(0, written.value.len()),
+            "`.` is null: no step before this one gives anything",
+            remedy,
+        );
+    }
+
+    /// Notes which answers an expression asks for, and whether there are such calls.
+    fn check_answers(&mut self, written: &Located<String>, filter: &Filter) -> Option<()> {
+        let uses = |wanted: &str| filter.uses().iter().any(|name| name == wanted);
+        if !uses(answers::ANSWER) && !uses(answers::ANSWERS) {
+            return Some(());
+        }
+        self.found.asked.set();
+        let mut sound = Some(());
+        for (at, name) in answers::taken(&written.value) {
+            self.found.taken.push(name.map(str::to_owned));
+            self.found.used.extend(name.map_or(self.flow.answers.clone(), |name| vec![name.to_owned()]));
+            let Some(name) = name.filter(|name| !self.flow.answers.iter().any(|known| known == name)) else { continue };
+            let remedy = match suggest(name, self.flow.answers.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `$answers.{near}`?"),
+                None => format!("the calls are {}", self.flow.answers.join(", ")),
+            };
+            let place = written.at(at, name.len());
+            sound = self.problems.error(place, format!("no call is named `{name}`"), remedy);
+        }
+        sound
+    }
+
+    /// Makes a variable known to expressions from here on.
+    pub fn know(&mut self, name: &str) {
+        if !self.flow.names.iter().any(|known| known == name) {
+            self.flow.names.push(name.to_owned());
+        }
+    }
+
+    /// Forgets a variable.
+    pub fn forget(&mut self, name: &str) {
+        self.flow.names.retain(|known| known != name);
+    }
+
+    /// Compiles an expression that decides.
+    pub fn condition(&mut self, expression: &Expression) -> Option<Filter> {
+        let written = &expression.0;
+        if let Some(at) = jq::assignment(written.as_str()) {
+            let message = "`=` sets a value here, and compares nothing";
+            return self.problems.error(written.at(at, 1), message, "write `==`");
+        }
+        self.filter(expression)
+    }
+
+    /// The upstream of this name.
+    pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
+        // Without any upstream, what is wrong has been told: where they should stand, or at the first call.
+        if self.known.upstreams.is_empty() && self.problems.fatal() {
+            return None;
+        }
+        let upstream = self.known.upstreams.find(name, "an upstream", &mut self.problems)?;
+        self.found.used.extend(upstream.uses().cloned());
+        Some(upstream)
+    }
+
+    /// The database of this name.
+    pub fn database(&mut self, name: &Located<String>) -> Option<Arc<Database>> {
+        self.known.databases.find(name, "a database", &mut self.problems)
+    }
+
+    /// From here on a fetched document stands under this key of the item.
+    pub fn put_under(&mut self, key: &Located<String>) {
+        self.flow.documents.push(key.value.clone());
+        self.flow.unused.push((key.value.clone(), key.span));
+    }
+
+    /// Adds a line to `explain`.
+    pub fn explain(&mut self, text: impl Into<String>, waits: Option<&str>, calls: u64) {
+        let items = self.flow.shape.most();
+        self.found.outline.push(Outline {
+            text: text.into(),
+            waits: waits.map(str::to_owned),
+            calls,
+            together: None,
+            items,
+        });
+    }
+}

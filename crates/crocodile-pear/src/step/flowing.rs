@@ -1,0 +1,110 @@
+//! What a step tells those around it while the pipeline is compiled.
+
+use super::answers::Asked;
+use crate::flow::Order;
+use crate::problem::Span;
+
+/// How many producers leave a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Exactly one.
+    One,
+    /// Several, at most so many.
+    Many(u64),
+}
+
+impl Shape {
+    /// At most so many producers.
+    pub fn most(self) -> u64 {
+        match self {
+            Shape::One => 1,
+            Shape::Many(most) => most,
+        }
+    }
+}
+
+/// One line of `explain`.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// What the step does.
+    pub text: String,
+    /// Why something must wait here; `None` when all of it streams.
+    pub waits: Option<String>,
+    /// At most so many upstream calls.
+    pub calls: u64,
+    /// The same where calls are made in batches, and each is full.
+    pub together: Option<u64>,
+    /// For so many items.
+    pub items: u64,
+}
+
+/// What a step tells the next: what flows there, and what is known of it.
+pub struct Flowing {
+    /// How many producers arrive at the step.
+    pub shape: Shape,
+    /// Whether `.` is something: not before the first step of a pipeline that gives anything.
+    pub item: bool,
+    /// Whether no step stands before.
+    pub first: bool,
+    /// Named results that expressions may use from here on.
+    pub names: Vec<String>,
+    /// Named results that only `merge` makes known.
+    pub pending: Vec<String>,
+    /// The named calls that `$answers` knows.
+    pub answers: Vec<String>,
+    /// The keys under which steps before put documents that they fetched.
+    pub documents: Vec<String>,
+    /// Those of them that no expression has used so far, each with its place.
+    pub unused: Vec<(String, Span)>,
+}
+
+impl Default for Flowing {
+    fn default() -> Self {
+        Flowing {
+            shape: Shape::One,
+            item: true,
+            first: true,
+            names: Vec::new(),
+            pending: Vec::new(),
+            answers: Vec::new(),
+            documents: Vec::new(),
+            unused: Vec::new(),
+        }
+    }
+}
+
+/// What the steps further on want.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    /// Whether one follows links: then answers say where they came from.
+    pub follows: bool,
+    /// Whether one reads answers: then a call asks for a whole one.
+    pub reads: bool,
+    /// In which order the one that takes all items wants them.
+    pub order: Order,
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead { follows: false, reads: false, order: Order::Arrival }
+    }
+}
+
+/// What was found out about the pipeline so far.
+#[derive(Default)]
+pub struct Findings {
+    /// The variables that expressions use.
+    pub used: Vec<String>,
+    /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
+    pub taken: Vec<Option<String>>,
+    /// Whether an expression asks what calls answered.
+    pub asked: Asked,
+    /// The named results that only `$name` brings into the answer, each with its place.
+    pub results: Vec<(String, Span)>,
+    /// Whether a step has no limit, as the operator says.
+    pub endless: bool,
+    /// Whether an expression uses `$body`.
+    pub reads_body: bool,
+    /// The lines of `explain`.
+    pub outline: Vec<Outline>,
+}

@@ -1,0 +1,61 @@
+//! Where the problems of a step go.
+
+use crate::problem::{Problems, Span};
+
+/// Notes problems; knows where the step stands that is compiled.
+pub struct Sink<'a> {
+    problems: &'a mut Problems,
+    place: Span,
+}
+
+impl<'a> Sink<'a> {
+    /// For what stands at `place`.
+    pub fn new(problems: &'a mut Problems, place: Span) -> Self {
+        Sink { problems, place }
+    }
+
+    /// From here on, for the step that stands there.
+    pub fn move_to(&mut self, place: Span) {
+        self.place = place;
+    }
+
+    /// Where the step stands.
+    pub fn place(&self) -> Span {
+        self.place
+    }
+
+    /// Notes an error at a word of the step; answers `None`, so that `compile` can end with it.
+    pub fn error<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
+        self.problems.error(self.pin(span), message, remedy)
+    }
+
+    /// The same of the whole step.
+    pub fn error_here<T>(&mut self, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
+        self.problems.error(self.place, message, remedy)
+    }
+
+    /// Notes a warning at a word of the step.
+    pub fn warning(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
+        self.problems.warning(self.pin(span), message, remedy);
+    }
+
+    /// The same of the whole step.
+    pub fn warning_here(&mut self, message: impl Into<String>, remedy: impl Into<String>) {
+        self.problems.warning(self.place, message, remedy);
+    }
+
+    /// Whether anything found so far stops the configuration from running.
+    pub fn fatal(&self) -> bool {
+        self.problems.fatal()
+    }
+
+    /// All that was found, for what decodes.
+    pub fn all(&mut self) -> &mut Problems {
+        self.problems
+    }
+
+    /// What is not written, as a default, stands nowhere: then the step is meant.
+    fn pin(&self, span: Span) -> Span {
+        if span.line == 0 { self.place } else { span }
+    }
+}

@@ -1,0 +1,20 @@
+//! The header fields that a call has by its method.
+
+use http::{HeaderMap, Method};
+
+use crate::scope::Scope;
+
+/// Whether a request of this method says what its body is, even if that is empty.
+pub(super) fn takes_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+/// Adds the fields by which a client and a server agree on WebSocket (RFC 6455, 4.1): without them there is none.
+pub(super) fn shake_hands(scope: &Scope, headers: &mut HeaderMap) {
+    for name in scope.headers().keys().filter(|name| name.as_str().starts_with("sec-websocket-")) {
+        if !headers.contains_key(name) {
+            let values = scope.headers().get_all(name).iter();
+            headers.extend(values.map(|value| (name.clone(), value.clone())));
+        }
+    }
+}
