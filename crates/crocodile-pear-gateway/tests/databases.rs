@@ -6,6 +6,8 @@
 #![allow(clippy::print_stdout)]
 
 use crocodile_pear_stage::database;
+#[path = "databases/breaker.rs"]
+mod breaker;
 #[path = "databases/hosts.rs"]
 mod hosts;
 #[path = "databases/outages.rs"]

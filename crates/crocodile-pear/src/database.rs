@@ -15,6 +15,7 @@ mod query;
 mod rows;
 mod run;
 mod running;
+mod server;
 mod spec;
 mod start;
 mod stop;
@@ -35,6 +36,8 @@ use self::pool::{Bounds, Pool};
 pub use self::query::Query;
 use self::rows::Rows;
 pub use self::run::{Before, Run, Wanted};
+use self::server::Server;
+pub use self::server::ServerState;
 pub use self::spec::DatabaseSpec;
 pub use self::tls::Encrypted;
 use crate::error::Error;
@@ -43,15 +46,14 @@ use crate::histogram::Snapshot;
 use crate::problem::Problems;
 use crate::record::CallNote;
 use crate::spec::{Located, Timeout};
-use crate::upstream::Files;
+use crate::upstream::{Files, Went};
 
 /// How often a statement is run again that has changed nothing.
 const ATTEMPTS: usize = 4;
 
 /// A database, ready: shared by all cores.
 pub struct Database {
-    pool: Arc<Pool>,
-    lines: Lines,
+    server: Server,
     timeout: Timeout,
     times: Arc<Times>,
     url: crate::problem::Span,
@@ -66,8 +68,7 @@ impl DatabaseSpec {
         let most = self.connections.get();
         let bounds = Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect };
         Some(Arc::new(Database {
-            pool: Arc::new(Pool::new(name.into(), address, bounds)),
-            lines: Lines::default(),
+            server: Server::new(Pool::new(name.into(), address, bounds), self.breaker.as_ref()),
             timeout: self.timeout,
             times: Arc::default(),
             url: self.url.span,
@@ -79,7 +80,7 @@ impl DatabaseSpec {
 impl Database {
     /// Its name in the configuration.
     pub fn name(&self) -> &Arc<str> {
-        &self.pool.name
+        &self.server.pool.name
     }
 
     /// A statement of the configuration. The same text is prepared once a connection, however often it is written.
@@ -100,7 +101,12 @@ impl Database {
 
     /// How many connections are in use, how many are not, and how many statements wait for one.
     pub fn connections(&self) -> (usize, usize, usize) {
-        self.pool.counts()
+        self.server.pool.counts()
+    }
+
+    /// Its servers, as they are now.
+    pub fn servers(&self) -> impl Iterator<Item = ServerState> {
+        std::iter::once(self.server.state())
     }
 
     /// Runs a statement.
@@ -110,44 +116,56 @@ impl Database {
     /// `Busy` where it cannot be asked, `Timeout`, `Internal` for what the operator must mend.
     pub async fn run(&self, run: Run) -> Result<Answer, Error> {
         let timeout = run.timeout.unwrap_or(self.timeout);
-        let until = match timeout {
+        let due = match timeout {
             Timeout::After(time) => Some(Instant::now() + time),
             Timeout::Never => None,
         };
-        let until = until.into_iter().chain(run.deadline).min();
+        let until = due.into_iter().chain(run.deadline).min();
+        let attempts = self.attempts(&run, timeout, (due, until));
         let answer = match until {
-            Some(until) => {
-                let attempts = self.attempts(&run, timeout, Some(until));
-                tokio::time::timeout_at(until, attempts).await.unwrap_or_else(|_| Err(slow()))
-            }
-            None => self.attempts(&run, timeout, None).await,
+            Some(until) => tokio::time::timeout_at(until, attempts).await.unwrap_or_else(|_| Err(slow())),
+            None => attempts.await,
         };
         answer.map_err(|error| error.of_upstream(self.name()))
     }
 
-    async fn attempts(&self, run: &Run, idle: Timeout, until: Option<Instant>) -> Result<Answer, Error> {
+    /// Until the statement's own time is over, and any time.
+    async fn attempts(
+        &self,
+        run: &Run,
+        idle: Timeout,
+        (due, until): (Option<Instant>, Option<Instant>),
+    ) -> Result<Answer, Error> {
+        let server = &self.server;
+        let mut tried = server.admit(due).inspect_err(|_| server.refuse())?;
         let mut attempt = 1;
         loop {
             let note = run.note.clone().map(|note| CallNote { attempt: attempt as u16, ..note });
-            let mut noted = Noted::begin(note, &self.pool, &run.query, &self.times, until);
+            let mut noted = Noted::begin(note, &server.pool, &run.query, &self.times, until);
             // Alone where something has failed: others may be the reason.
-            let lines = (attempt == 1 && run.may_share()).then_some(&self.lines);
+            let lines = (attempt == 1 && run.may_share()).then_some(&server.lines);
             let place = match lines {
-                Some(lines) => lines.place(&self.pool, &run.query).await,
-                None => self.pool.lease().await.map(Place::Alone),
+                Some(lines) => lines.place(&server.pool, &run.query).await,
+                None => server.pool.lease().await.map(Place::Alone),
             };
             let place = match place {
                 Ok(place) => place,
                 Err(error) => {
                     noted.end(StatementEnd::Failed(error.kind()));
+                    tried.unconnected(&error);
                     return Err(error);
                 }
             };
             noted.connected();
+            tried.connected();
             let failure = match attempt_on(place, run, lines, idle, noted).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    tried.ended(Some(Went::Well));
+                    return Ok(answer);
+                }
                 Err(failure) => failure,
             };
+            tried.ended(failure.went);
             let again = match failure.again {
                 Again::Never => false,
                 Again::Always => true,
@@ -156,6 +174,8 @@ impl Database {
             if !again || attempt == ATTEMPTS {
                 return Err(failure.error);
             }
+            let Ok(further) = server.admit(due) else { return Err(failure.error) };
+            tried = further;
             attempt += 1;
         }
     }

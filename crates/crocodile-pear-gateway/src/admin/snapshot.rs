@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crocodile_pear::database::{self, Database};
 use crocodile_pear::upstream::{ServerState, Upstream};
 use serde_json::{Value, json};
 
@@ -57,6 +58,7 @@ pub fn take(live: &Live, times: &mut ServerTimes) -> Value {
         "routes": tell_routes(history, &routes),
         "routes_in_all": routes.len(),
         "upstreams": tell_upstreams(&gateway, &lately),
+        "databases": tell_databases(&gateway, &lately),
         "cache": tell_cache(&gateway),
         "analytics": gateway.lasting().analytics.is_kept(),
         "refused": gateway.metrics().refusals().map(|(by, count)| json!([by, count])).collect::<Value>(),
@@ -194,6 +196,36 @@ fn tell_server(upstream: &Upstream, state: &ServerState, (seen, lately): (&Seen,
     told["p95"] = figures.and_then(|figures| figures.quantile(0.95)).into();
     told["last_failure"] = seen.last_failure(upstream.name(), &state.address).into();
     told
+}
+
+/// With the fields that upstreams have, as far as they mean something here.
+fn tell_databases(gateway: &Gateway, lately: &Figures) -> Value {
+    let seen = Seen::of(&gateway.lasting().history);
+    let tell = |(name, database): (&String, &Arc<Database>)| {
+        let servers: Vec<_> = database.servers().collect();
+        let (used, _, waiting) = database.connections();
+        let figures = lately.of(database.name(), database.name());
+        json!({
+            "name": name,
+            "lately": figures.map_or(0, |figures| figures.calls), "in_flight": used, "waiting": waiting,
+            "refused": servers.iter().map(|state| state.refused).sum::<u64>(),
+            "servers": servers.iter().map(|state| tell_database_server(database, state, &seen)).collect::<Value>(),
+            "servers_in_all": servers.len(),
+        })
+    };
+    gateway.databases().iter().map(tell).collect()
+}
+
+fn tell_database_server(database: &Database, state: &database::ServerState, seen: &Seen) -> Value {
+    let word = match state {
+        _ if state.is_up() => "up",
+        database::ServerState { open: true, .. } => "breaker open",
+        _ => "down",
+    };
+    json!({
+        "address": &*state.address, "state": word, "up": state.is_up(), "opened": state.opened,
+        "last_failure": seen.last_failure(database.name(), &state.address),
+    })
 }
 
 fn tell_cache(gateway: &Gateway) -> Value {

@@ -24,13 +24,13 @@ pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<
     if wanted == Wanted::One {
         let mut row = Vec::with_capacity(256);
         if !rows.row(&mut row).await? {
-            return Err(Failure::lasting(missing()));
+            return Err(Failure::answered(missing()));
         }
         rows.noted().head(StatusCode::OK);
         rows.noted().bytes(row.len());
         // To its end: before, what it changed is not there to stay.
         if rows.row(&mut Vec::new()).await? {
-            return Err(Failure::lasting(several()));
+            return Err(Failure::answered(several()));
         }
         return json(row.into(), deep);
     }
@@ -51,7 +51,7 @@ async fn changed(mut rows: Rows, wanted: Wanted) -> Result<Answer, Failure> {
     while rows.row(&mut Vec::new()).await? {}
     rows.noted().head(StatusCode::OK);
     match (wanted, rows.affected()) {
-        (Wanted::One, 0) => Err(Failure::lasting(missing())),
+        (Wanted::One, 0) => Err(Failure::answered(missing())),
         (_, affected) => json(format!("{{\"rows\":{affected}}}").into(), false),
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn missing() -> Error {
 /// JSON as an answer; where it may nest deeply, it is checked.
 pub(super) fn json(bytes: Bytes, deep: bool) -> Result<Answer, Failure> {
     let raw = match deep {
-        true => Raw::check(&bytes).map_err(Failure::lasting)?,
+        true => Raw::check(&bytes).map_err(Failure::answered)?,
         false => Raw::sound(bytes, ROW_DEPTH),
     };
     Ok(Answer::of_value(raw))

@@ -9,6 +9,7 @@ use tokio_postgres::error::SqlState;
 use super::address::told;
 use super::query::Query;
 use crate::error::{Error, Kind};
+use crate::upstream::Went;
 
 /// A statement that failed.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Failure {
     pub(super) again: Again,
     /// Whether the connection is of no use any more.
     pub(super) broken: bool,
+    /// What it says of the server; nothing, if the server was not heard.
+    pub(super) went: Option<Went>,
 }
 
 /// Whether a statement that failed may be run again.
@@ -38,6 +41,11 @@ const SOON: Duration = Duration::from_secs(1);
 /// There is no connection, and none can be had.
 pub(super) fn away() -> Error {
     Error::new(Kind::Unavailable, "the database cannot be reached").after(SOON)
+}
+
+/// The breaker is open for so much longer.
+pub(super) fn open(left: Duration) -> Error {
+    Error::new(Kind::Busy, "the circuit breaker of the database is open").after(left)
 }
 
 /// All connections are in use.
@@ -67,12 +75,17 @@ fn refused(status: StatusCode, detail: &'static str) -> Error {
 impl Failure {
     /// It would fail once more.
     pub(super) fn lasting(error: Error) -> Self {
-        Failure { error, again: Again::Never, broken: false }
+        Failure { error, again: Again::Never, broken: false, went: None }
+    }
+
+    /// The same for what the server has answered.
+    pub(super) fn answered(error: Error) -> Self {
+        Failure { went: Some(Went::Well), ..Failure::lasting(error) }
     }
 
     /// It has changed nothing, and may succeed elsewhere.
     pub(super) fn again(error: Error) -> Self {
-        Failure { error, again: Again::Always, broken: false }
+        Failure { again: Again::Always, ..Failure::lasting(error) }
     }
 
     /// What an error of the client library means. What is the operator's to mend is logged.
@@ -81,7 +94,7 @@ impl Failure {
             query.warn("the connection to the database was lost", failed);
             let detail = "the connection to the database was lost; whether the statement was done is not known";
             let error = Error::new(Kind::Unavailable, detail).after(SOON);
-            return Failure { error, again: Again::IfReading, broken: true };
+            return Failure { error, again: Again::IfReading, broken: true, went: Some(Went::Badly) };
         };
         let failure = Failure::of_code(code);
         match failure.error.kind() {
@@ -93,11 +106,11 @@ impl Failure {
     }
 
     fn of_code(code: &SqlState) -> Self {
-        let lasting = Failure::lasting;
-        let again = Failure::again;
+        let lasting = Failure::answered;
+        let again = |error| Failure { again: Again::Always, ..Failure::answered(error) };
         let broken = |again| {
             let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
-            Failure { error, again, broken: true }
+            Failure { error, again, broken: true, went: Some(Went::Badly) }
         };
         let unprocessable = |detail| lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
         match *code {
@@ -118,9 +131,9 @@ impl Failure {
                 again(Error::new(Kind::Busy, "other changes came in between").after(SOON))
             }
             SqlState::LOCK_NOT_AVAILABLE => lasting(Error::new(Kind::Busy, "other changes take too long").after(SOON)),
-            SqlState::QUERY_CANCELED => lasting(slow()),
+            SqlState::QUERY_CANCELED => Failure { went: Some(Went::Badly), ..lasting(slow()) },
             // A replica that this was promoted to, or no longer is: another connection may find the right server.
-            SqlState::READ_ONLY_SQL_TRANSACTION => broken(Again::Always),
+            SqlState::READ_ONLY_SQL_TRANSACTION => Failure { went: Some(Went::Well), ..broken(Again::Always) },
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE => bad("a number is out of range"),
             SqlState::STRING_DATA_RIGHT_TRUNCATION => bad("a text is too long"),
             SqlState::DATETIME_FIELD_OVERFLOW | SqlState::INVALID_DATETIME_FORMAT => {
@@ -139,17 +152,17 @@ impl Failure {
             "0A000" | "26000" => Failure { broken: true, ..again(internal()) },
             code if code.starts_with("22") => bad("a value does not fit"),
             code if code.starts_with("23") => {
-                Failure::lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, "a value is not allowed"))
+                Failure::answered(refused(StatusCode::UNPROCESSABLE_ENTITY, "a value is not allowed"))
             }
             code if code.starts_with("08") || code.starts_with("57P") => broken(Again::IfReading),
             code if code.starts_with("53") => broken(Again::Always),
-            _ => Failure::lasting(internal()),
+            _ => Failure::answered(internal()),
         }
     }
 }
 
 fn bad(detail: &'static str) -> Failure {
-    Failure::lasting(Error::new(Kind::BadRequest, detail))
+    Failure::answered(Error::new(Kind::BadRequest, detail))
 }
 
 #[cfg(test)]
@@ -159,21 +172,24 @@ mod tests {
     #[test]
     fn each_state_has_its_status() {
         let cases = [
-            ("23505", 409, Again::Never),
-            ("23503", 422, Again::Never),
-            ("23514", 422, Again::Never),
-            ("22003", 400, Again::Never),
-            ("22P02", 400, Again::Never),
-            ("42703", 500, Again::Never),
-            ("42501", 500, Again::Never),
-            ("40001", 503, Again::Always),
-            ("53300", 503, Again::Always),
-            ("57P01", 503, Again::IfReading),
-            ("57014", 504, Again::Never),
+            ("23505", 409, Again::Never, Went::Well),
+            ("23503", 422, Again::Never, Went::Well),
+            ("23514", 422, Again::Never, Went::Well),
+            ("22003", 400, Again::Never, Went::Well),
+            ("22P02", 400, Again::Never, Went::Well),
+            ("42703", 500, Again::Never, Went::Well),
+            ("42501", 500, Again::Never, Went::Well),
+            ("40001", 503, Again::Always, Went::Well),
+            ("53300", 503, Again::Always, Went::Badly),
+            ("57P01", 503, Again::IfReading, Went::Badly),
+            ("57P03", 503, Again::IfReading, Went::Badly),
+            ("25006", 503, Again::Always, Went::Well),
+            ("57014", 504, Again::Never, Went::Badly),
         ];
-        for (code, status, again) in cases {
+        for (code, status, again, went) in cases {
             let failure = Failure::of_code(&SqlState::from_code(code));
-            assert_eq!((failure.error.status().as_u16(), failure.again), (status, again), "{code}");
+            let told = (failure.error.status().as_u16(), failure.again, failure.went);
+            assert_eq!(told, (status, again, Some(went)), "{code}");
         }
     }
 }

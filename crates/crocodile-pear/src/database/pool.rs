@@ -250,6 +250,17 @@ impl Pool {
         Ok(taken)
     }
 
+    /// Whether nobody has a connection.
+    pub(super) fn has_none(&self) -> bool {
+        self.lock().live == 0
+    }
+
+    /// Whether the last try to open a connection has failed, and there is no other.
+    pub(super) fn is_away(&self) -> bool {
+        let state = self.lock();
+        state.live == 0 && state.pause.is_some()
+    }
+
     /// How many connections are in use, how many are not, and how many statements wait for one.
     pub(super) fn counts(&self) -> (usize, usize, usize) {
         let state = self.lock();

@@ -71,7 +71,7 @@ impl Rows {
         Poll::Ready(match ready!(self.stream.as_mut().poll_next(cx)) {
             Some(Ok(row)) => match self.prepared.write(&row, out) {
                 Ok(()) => Ok(true),
-                Err(_) => Err(Failure::lasting(garbled())),
+                Err(_) => Err(Failure::answered(garbled())),
             },
             Some(Err(failed)) => {
                 let failure = Failure::of(&failed, &self.query);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Located, Secret, Timeout, only};
+use crate::upstream::BreakerSpec;
 
 /// As many as a small server bears beside its other clients.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).expect("more than none");
@@ -30,6 +31,8 @@ spec! {
         /// How long a statement may take until its answer begins, with the wait for a connection; and how long the server may be
         /// silent between two rows while the client waits. Then the server is asked to stop it, and it fails with 504.
         pub timeout: Timeout = Timeout::After(Duration::from_secs(30)),
+        /// Circuit breaker: when a database that fails is asked nothing for a while. Off by default.
+        pub breaker: Option<BreakerSpec>,
     }
     short(short)
 }

@@ -80,7 +80,7 @@ pub(super) async fn prepare(lease: Lease, query: &Query) -> Result<(Lease, Arc<P
         Ok(Err(unfit)) => {
             query.unfit(&unfit);
             running.end(false);
-            Err(Failure::lasting(Error::new(Kind::Internal, "a statement cannot be used")))
+            Err(Failure::answered(Error::new(Kind::Internal, "a statement cannot be used")))
         }
         Err(failed) => {
             // Nothing has been run.

@@ -83,18 +83,18 @@ async fn one(
     let (mut out, mut number) = (Vec::new(), 0_u64);
     while let Some(row) = stream.try_next().await.map_err(failed)? {
         out.push(if number == 0 { b'[' } else { b',' });
-        plan.write(&row, &mut out).map_err(|_| Failure::lasting(garbled()))?;
+        plan.write(&row, &mut out).map_err(|_| Failure::answered(garbled()))?;
         number += 1;
         if out.len() > HOLD {
             let detail = "a transaction gives more than 16 MiB";
-            return Err(Failure::lasting(Error::new(Kind::Oversized, detail)));
+            return Err(Failure::answered(Error::new(Kind::Oversized, detail)));
         }
     }
     let affected = if plan.has_rows() { number } else { stream.rows_affected().unwrap_or(0) };
     let json = |out: Vec<u8>| json(Bytes::from(out), plan.deep);
     match (wanted, plan.has_rows()) {
-        (Wanted::One, _) if affected == 0 => Err(Failure::lasting(missing())),
-        (Wanted::One, true) if number > 1 => Err(Failure::lasting(several())),
+        (Wanted::One, _) if affected == 0 => Err(Failure::answered(missing())),
+        (Wanted::One, true) if number > 1 => Err(Failure::answered(several())),
         (Wanted::One, true) => json(out.split_off(1)),
         (_, false) => json(format!("{{\"rows\":{affected}}}").into_bytes()),
         (Wanted::List, true) if number == 0 => json(b"[]".to_vec()),

@@ -50,7 +50,7 @@ impl Database {
 
     /// On a thread of its own: whoever compiles a configuration may be on one that must not block.
     fn findings(&self, queries: Vec<Arc<Query>>) -> Found {
-        let address = self.pool.address.clone();
+        let address = self.server.pool.address.clone();
         let ask = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| error.to_string())?;

@@ -14,7 +14,9 @@ use crate::spec::Share;
 
 spec! {
     /// Circuit breaker: when a server that fails gets no more calls, and how it is tested again. A call has failed if no
-    /// complete head arrives in time, or with status 500, 502, 503 or 504. While the breaker is open, calls get 503 at once.
+    /// complete head arrives in time, or with status 500, 502, 503 or 504. A statement has failed if the database cannot be
+    /// reached or cannot serve, the connection is lost, or its time is over; what the database refuses is no failure. While the
+    /// breaker is open, calls get 503 at once.
     pub struct BreakerSpec {
         /// The breaker opens after this many failures in a row.
         pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(9),
@@ -42,8 +44,8 @@ impl BreakerSpec {
     }
 }
 
-/// The breaker of one server.
-pub(super) struct Breaker {
+/// The breaker of one server, of an upstream or of a database.
+pub(crate) struct Breaker {
     rules: BreakerSpec,
     outage: Outage,
     in_a_row: AtomicU32,
@@ -54,7 +56,7 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    pub(super) fn new(rules: BreakerSpec) -> Self {
+    pub(crate) fn new(rules: BreakerSpec) -> Self {
         Breaker {
             window: Window::new(rules.window),
             outage: Outage::none(),
@@ -66,27 +68,27 @@ impl Breaker {
     }
 
     /// Asks whether a call may pass. A probe without an outcome delays the next one by `open` at most.
-    pub(super) fn admit(&self) -> Pass {
+    pub(crate) fn admit(&self) -> Pass {
         self.outage.admit(self.rules.open)
     }
 
     /// Whether it is open or half open.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.outage.lasts()
     }
 
     /// How long until the next probe.
-    pub(super) fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         self.outage.left()
     }
 
     /// How often it has opened.
-    pub(super) fn opened(&self) -> u64 {
+    pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
     /// Records the outcome of a call.
-    pub(super) fn note(&self, went: Went, trial: Trial) -> Option<Change> {
+    pub(crate) fn note(&self, went: Went, trial: Trial) -> Option<Change> {
         match trial {
             Trial::Yes => self.tried(went),
             // The call was sent before the breaker opened: its outcome is out of date.

@@ -2,7 +2,7 @@
 
 /// A change of a server's state, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Opened,
     Closed,
     Ejected,

@@ -14,7 +14,7 @@ pub(super) struct Outage {
 
 /// What a call may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(crate) enum Pass {
     /// There is no outage.
     Free,
     /// The call is the trial call.
@@ -32,7 +32,7 @@ pub(super) struct Turn {
 
 /// Whether a call is a trial call, which tests if a server has recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trial {
+pub(crate) enum Trial {
     Yes,
     No,
 }
@@ -94,7 +94,7 @@ impl Outage {
 }
 
 /// What a pass makes of a call; nothing, where the server must not be called.
-pub(super) fn trial(pass: Pass) -> Option<Trial> {
+pub(crate) fn trial(pass: Pass) -> Option<Trial> {
     match pass {
         Pass::Free => Some(Trial::No),
         Pass::Trial => Some(Trial::Yes),

@@ -35,7 +35,7 @@ pub(super) struct Lost {
 
 /// What the outcome of a call says about its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Went {
+pub(crate) enum Went {
     Well,
     Badly,
 }

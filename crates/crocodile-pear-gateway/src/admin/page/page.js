@@ -158,7 +158,7 @@ function showRoutes(status) {
 // Upstreams and their servers.
 const sign = { "up": "●", "breaker open": "◐", "ejected": "◌", "down": "○" };
 const upstreamColumns = [
-  { title: "upstream, server", class: "name", update: (cell, item) => put(cell, item.name || item.address) },
+  { title: "upstream or database, server", class: "name", update: (cell, item) => put(cell, item.name || item.address) },
   { title: "state", update: (cell, item) => {
     const up = item.servers ? item.servers.filter((server) => server.up).length : 0;
     put(cell, item.servers ? `${up} of ${item.servers_in_all} up` : `${sign[item.state] || ""} ${item.state}${item.ejected_for ? `, ${spell(Math.ceil(item.ejected_for))} left` : ""}`);
@@ -173,16 +173,16 @@ const upstreamColumns = [
   { title: "p50", class: "n less", update: (cell, item) => put(cell, item.servers ? "" : time(item.p50)) },
   { title: "p95", class: "n", update: (cell, item) => put(cell, item.servers ? "" : time(item.p95)) },
   { title: "what happened", class: "less", update: (cell, item) => {
-    const parts = item.servers ? [[item.retries, "retries"], [item.withheld, "not retried: budget"], [item.refused, "refused by breaker"], [item.queued, "waited"], [item.turned_away, "turned away"]]
+    const parts = item.servers ? [[item.retries, "retries"], [item.withheld, "not retried: budget"], [item.refused, "refused by breaker"], [item.queued, "waited"], [item.waiting, "wait for a connection"], [item.turned_away, "turned away"]]
       : [[item.opened, "breaker opened"], [item.ejected, "ejected"], [item.checks_failed, "checks failed"], [item.connect_failures, "connections failed"], [item.tls_failures, "TLS failed"], [item.dns_failures, "lookups failed"]];
     const told = parts.filter(([n]) => n > 0).map(([n, what]) => `${count(n)} ${what}`);
     if (item.last_failure) told.unshift(`${item.last_failure.what} ${spell(item.last_failure.ago)} ago`);
     put(cell, told.join(" · "));
   } },
 ];
-const upstreams = table($("upstreams"), upstreamColumns, "There are no upstreams.");
+const upstreams = table($("upstreams"), upstreamColumns, "There are no upstreams and no databases.");
 function showUpstreams(status) {
-  const flat = status.upstreams.flatMap((upstream) => [upstream, ...upstream.servers.map((server) => ({ ...server, of: upstream.name }))]);
+  const flat = [...status.upstreams, ...status.databases].flatMap((upstream) => [upstream, ...upstream.servers.map((server) => ({ ...server, of: upstream.name }))]);
   upstreams.show(flat, (item) => item.servers ? "u" + item.name : `s${item.of} ${item.address}`, (item) => {
     const row = cells(upstreamColumns)(item);
     row.className = item.servers ? "group" : "server";

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crocodile_pear::database::StatementEnd;
 use crocodile_pear::histogram::{HTTP, time_quantile};
 use crocodile_pear::upstream::CallEnd;
 
@@ -16,7 +17,7 @@ const LATELY: Duration = Duration::from_secs(60);
 /// The counts are remembered so often, to be subtracted later.
 const OFTEN: Duration = Duration::from_secs(10);
 
-/// What was counted, by upstream and server.
+/// What was counted, by upstream and server; of a database under its name alone.
 #[derive(Default)]
 pub struct Figures(HashMap<(Arc<str>, Arc<str>), ServerFigures>);
 
@@ -67,6 +68,13 @@ impl Figures {
                     }
                     Some(CallEnd::Dropped) | None => {}
                 }
+            }
+        }
+        for database in gateway.databases().values() {
+            let own = all.0.entry((database.name().clone(), database.name().clone())).or_default();
+            for (end, times) in database.times() {
+                own.calls += times.number();
+                own.failed += if matches!(end, Some(StatementEnd::Failed(_))) { times.number() } else { 0 };
             }
         }
         all

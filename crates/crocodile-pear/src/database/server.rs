@@ -1,0 +1,131 @@
+//! One server of a database: its connections, the reads that share them, and its breaker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tokio::time::Instant;
+
+use super::failure::open;
+use super::line::Lines;
+use super::pool::Pool;
+use crate::error::{Error, Kind};
+use crate::upstream::{Breaker, BreakerSpec, Change, Trial, Went, trial};
+
+/// One server.
+pub(super) struct Server {
+    pub(super) pool: Arc<Pool>,
+    pub(super) lines: Lines,
+    breaker: Option<Breaker>,
+    /// Statements that the open breaker has refused.
+    refused: AtomicU64,
+}
+
+/// The state of a server, for operators.
+#[derive(Clone, Debug)]
+pub struct ServerState {
+    /// Host, port and name of the database.
+    pub address: Arc<str>,
+    /// Whether it cannot be reached: there is no connection, and the last try to open one failed.
+    pub away: bool,
+    /// Whether its breaker is open or half open.
+    pub open: bool,
+    /// How often its breaker has opened.
+    pub opened: u64,
+    /// Statements that its breaker has refused.
+    pub refused: u64,
+}
+
+impl ServerState {
+    /// Whether it gets statements, and can be reached.
+    pub fn is_up(&self) -> bool {
+        !self.away && !self.open
+    }
+}
+
+impl Server {
+    pub(super) fn new(pool: Pool, breaker: Option<&BreakerSpec>) -> Self {
+        let breaker = breaker.cloned().map(Breaker::new);
+        Server { pool: Arc::new(pool), lines: Lines::default(), breaker, refused: AtomicU64::new(0) }
+    }
+
+    /// How it is now.
+    pub(super) fn state(&self) -> ServerState {
+        let breaker = self.breaker.as_ref();
+        ServerState {
+            address: self.pool.shown.clone(),
+            away: self.pool.is_away(),
+            open: breaker.is_some_and(Breaker::is_open),
+            opened: breaker.map_or(0, Breaker::opened),
+            refused: self.refused.load(Relaxed),
+        }
+    }
+
+    /// Asks whether a statement may run there, which fails there if it takes until then.
+    ///
+    /// # Errors
+    /// `Busy`, if the breaker is open.
+    pub(super) fn admit(&self, until: Option<Instant>) -> Result<Tried<'_>, Error> {
+        let Some(breaker) = &self.breaker else { return Ok(Tried(None)) };
+        match trial(breaker.admit()) {
+            Some(trial) => Ok(Tried(Some(Watch { server: self, breaker, trial, until, connected: false }))),
+            None => Err(open(breaker.left())),
+        }
+    }
+
+    /// Counts a statement that was refused.
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+}
+
+/// A statement that was let through; the breaker, if there is one, learns how it went.
+pub(super) struct Tried<'a>(Option<Watch<'a>>);
+
+struct Watch<'a> {
+    server: &'a Server,
+    breaker: &'a Breaker,
+    trial: Trial,
+    until: Option<Instant>,
+    connected: bool,
+}
+
+impl Tried<'_> {
+    /// It has a connection.
+    pub(super) fn connected(&mut self) {
+        self.0.iter_mut().for_each(|watch| watch.connected = true);
+    }
+
+    /// It got none: that is the server's fault only if the server is away.
+    pub(super) fn unconnected(&mut self, error: &Error) {
+        self.ended((error.kind() == Kind::Unavailable).then_some(Went::Badly));
+    }
+
+    /// It has ended; nothing, if that says nothing of the server.
+    pub(super) fn ended(&mut self, went: Option<Went>) {
+        if let (Some(watch), Some(went)) = (self.0.take(), went) {
+            watch.note(went);
+        }
+    }
+}
+
+impl Drop for Tried<'_> {
+    fn drop(&mut self) {
+        // Dropped by who waited. The client's deadline says nothing of the server, and neither does a wait for other statements.
+        let Some(watch) = self.0.take() else { return };
+        let late = watch.until.is_some_and(|until| Instant::now() >= until);
+        if late && (watch.connected || watch.server.pool.has_none()) {
+            watch.note(Went::Badly);
+        }
+    }
+}
+
+impl Watch<'_> {
+    fn note(&self, went: Went) {
+        let (database, server) = (&*self.server.pool.name, &*self.server.pool.shown);
+        match self.breaker.note(went, self.trial) {
+            Some(Change::Opened) => tracing::warn!(database, server, "circuit breaker opened"),
+            Some(Change::Closed) => tracing::info!(database, server, "circuit breaker closed"),
+            _ => {}
+        }
+    }
+}
