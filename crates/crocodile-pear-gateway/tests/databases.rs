@@ -14,6 +14,8 @@ mod hosts;
 mod outages;
 #[path = "databases/refusals.rs"]
 mod refusals;
+#[path = "databases/replicas.rs"]
+mod replicas;
 #[path = "databases/rows.rs"]
 mod rows;
 #[allow(dead_code, reason = "the events use the rest")]

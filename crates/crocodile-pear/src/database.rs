@@ -12,6 +12,7 @@ mod note;
 mod parameter;
 mod pool;
 mod query;
+mod readers;
 mod rows;
 mod run;
 mod running;
@@ -33,17 +34,18 @@ use self::line::{Lines, Place};
 pub use self::note::StatementEnd;
 use self::note::{Noted, Times};
 use self::pool::{Bounds, Pool};
-pub use self::query::Query;
+pub use self::query::{Access, Query, writes};
+use self::readers::{Chosen, Readers};
 use self::rows::Rows;
 pub use self::run::{Before, Run, Wanted};
-use self::server::Server;
+use self::server::{Guard, Server};
 pub use self::server::ServerState;
 pub use self::spec::DatabaseSpec;
 pub use self::tls::Encrypted;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::histogram::Snapshot;
-use crate::problem::Problems;
+use crate::problem::{Problems, Span};
 use crate::record::CallNote;
 use crate::spec::{Located, Timeout};
 use crate::upstream::{Files, Went};
@@ -53,10 +55,15 @@ const ATTEMPTS: usize = 4;
 
 /// A database, ready: shared by all cores.
 pub struct Database {
-    server: Server,
+    /// Where anything is run.
+    primary: Server,
+    /// Where statements are run that only read.
+    readers: Readers,
     timeout: Timeout,
     times: Arc<Times>,
-    url: crate::problem::Span,
+    /// The places of its URL, and of those of the replicas.
+    url: Span,
+    replica_urls: Vec<Span>,
     /// The statements of the configuration, for the start.
     queries: Mutex<Vec<Arc<Query>>>,
 }
@@ -67,29 +74,47 @@ impl DatabaseSpec {
         let address = Address::compile(&self.url, self.ca.as_ref(), files, problems)?;
         let most = self.connections.get();
         let bounds = Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect };
+        let replicas = self.replicas(files, problems)?;
+        let guard = || self.breaker.as_ref().map(Guard::new);
+        let pool = |address: Address, access| Pool::new(name.into(), address, bounds, access);
+        let replica = |address| Server::replica(pool(address, Access::ReadOnly), guard());
+        let shared = guard();
+        let last = Server::new(pool(address.clone(), Access::ReadOnly), shared.clone());
         Some(Arc::new(Database {
-            server: Server::new(Pool::new(name.into(), address, bounds), self.breaker.as_ref()),
+            primary: Server::new(pool(address, Access::ReadWrite), shared),
+            readers: Readers::new(replicas.into_iter().map(replica).collect(), last),
             timeout: self.timeout,
             times: Arc::default(),
             url: self.url.span,
+            replica_urls: self.replicas.iter().map(|url| url.span).collect(),
             queries: Mutex::default(),
         }))
+    }
+
+    fn replicas(&self, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Address>> {
+        if let Some(further) = self.replicas.get(readers::MOST) {
+            let message = format!("there are more than {} replicas", readers::MOST);
+            return problems.error(further.span, message, "leave some out");
+        }
+        let addresses: Vec<_> =
+            self.replicas.iter().map(|url| Address::compile(url, self.ca.as_ref(), files, problems)).collect();
+        addresses.into_iter().collect()
     }
 }
 
 impl Database {
     /// Its name in the configuration.
     pub fn name(&self) -> &Arc<str> {
-        &self.server.pool.name
+        &self.primary.pool.name
     }
 
     /// A statement of the configuration. The same text is prepared once a connection, however often it is written.
-    pub fn query(&self, text: &Located<String>, values: usize) -> Arc<Query> {
+    pub fn query(&self, text: &Located<String>, values: usize, access: Access) -> Arc<Query> {
         let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = queries.iter().find(|known| known.is(&text.value, values)) {
+        if let Some(known) = queries.iter().find(|known| known.is(&text.value, values, access)) {
             return known.clone();
         }
-        let query = Arc::new(Query::new(self.name().clone(), text.clone(), queries.len(), values));
+        let query = Arc::new(Query::new(self.name().clone(), text.clone(), queries.len(), values, access));
         queries.push(query.clone());
         query
     }
@@ -101,12 +126,13 @@ impl Database {
 
     /// How many connections are in use, how many are not, and how many statements wait for one.
     pub fn connections(&self) -> (usize, usize, usize) {
-        self.server.pool.counts()
+        let all = self.readers.all().chain([&self.primary]).map(|server| server.pool.counts());
+        all.fold((0, 0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1, sum.2 + more.2))
     }
 
     /// Its servers, as they are now.
     pub fn servers(&self) -> impl Iterator<Item = ServerState> {
-        std::iter::once(self.server.state())
+        [&self.primary].into_iter().chain(self.readers.replicas()).map(Server::state)
     }
 
     /// Runs a statement.
@@ -136,10 +162,13 @@ impl Database {
         idle: Timeout,
         (due, until): (Option<Instant>, Option<Instant>),
     ) -> Result<Answer, Error> {
-        let server = &self.server;
-        let mut tried = server.admit(due).inspect_err(|_| server.refuse())?;
+        // The replicas that have failed.
+        let mut failed = 0;
+        let mut chosen = self.choose(run, due, failed).inspect_err(|_| self.primary.refuse())?;
+        let most = ATTEMPTS.max(self.readers.replicas().len() + 1);
         let mut attempt = 1;
         loop {
+            let Chosen { server, mut tried, bit } = chosen;
             let note = run.note.clone().map(|note| CallNote { attempt: attempt as u16, ..note });
             let mut noted = Noted::begin(note, &server.pool, &run.query, &self.times, until);
             // Alone where something has failed: others may be the reason.
@@ -153,7 +182,14 @@ impl Database {
                 Err(error) => {
                     noted.end(StatementEnd::Failed(error.kind()));
                     tried.unconnected(&error);
-                    return Err(error);
+                    if bit == 0 || error.kind() != Kind::Unavailable {
+                        return Err(error);
+                    }
+                    server.away();
+                    failed |= bit;
+                    chosen = self.choose(run, due, failed).map_err(|_| error)?;
+                    attempt += 1;
+                    continue;
                 }
             };
             noted.connected();
@@ -161,6 +197,7 @@ impl Database {
             let failure = match attempt_on(place, run, lines, idle, noted).await {
                 Ok(answer) => {
                     tried.ended(Some(Went::Well));
+                    server.back();
                     return Ok(answer);
                 }
                 Err(failure) => failure,
@@ -171,12 +208,27 @@ impl Database {
                 Again::Always => true,
                 Again::IfReading => run.repeatable,
             };
-            if !again || attempt == ATTEMPTS {
+            if !again || attempt >= most {
                 return Err(failure.error);
             }
-            let Ok(further) = server.admit(due) else { return Err(failure.error) };
-            tried = further;
+            if failure.error.kind() == Kind::Unavailable {
+                server.away();
+            }
+            failed |= bit;
+            chosen = self.choose(run, due, failed).map_err(|_| failure.error)?;
             attempt += 1;
+        }
+    }
+}
+
+impl Database {
+    /// A server that has not failed yet.
+    fn choose(&self, run: &Run, due: Option<Instant>, failed: u32) -> Result<Chosen<'_>, Error> {
+        match run.query.access {
+            Access::ReadWrite => {
+                self.primary.admit(due).map(|tried| Chosen { server: &self.primary, tried, bit: 0 })
+            }
+            Access::ReadOnly => self.readers.choose(due, failed),
         }
     }
 }

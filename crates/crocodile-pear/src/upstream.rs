@@ -73,7 +73,7 @@ pub use self::health::HealthSpec;
 pub use self::keeping::Keeping;
 pub use self::location::{Location, ServerSpec};
 pub use self::moments::CallEnd;
-pub(crate) use self::outage::{Trial, trial};
+pub(crate) use self::outage::{Outage, Pass, Trial, trial};
 pub(crate) use self::outcome::Went;
 pub use self::protocol::Protocol;
 pub use self::ready::Upstream;

@@ -7,7 +7,7 @@ use tokio_postgres::Error as Failed;
 use tokio_postgres::error::SqlState;
 
 use super::address::told;
-use super::query::Query;
+use super::query::{Access, Query};
 use crate::error::{Error, Kind};
 use crate::upstream::Went;
 
@@ -96,7 +96,12 @@ impl Failure {
             let error = Error::new(Kind::Unavailable, detail).after(SOON);
             return Failure { error, again: Again::IfReading, broken: true, went: Some(Went::Badly) };
         };
-        let failure = Failure::of_code(code);
+        let failure = match *code {
+            SqlState::READ_ONLY_SQL_TRANSACTION if query.access == Access::ReadOnly => {
+                Failure::answered(Error::new(Kind::Internal, "a statement that may only read changes something"))
+            }
+            _ => Failure::of_code(code),
+        };
         match failure.error.kind() {
             Kind::Internal => query.error("a statement failed", failed),
             Kind::Unavailable => query.warn("the database cannot serve", failed),

@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 use super::address::{Address, told};
 use super::failure::{away, busy};
-use super::query::{Prepared, Query};
+use super::query::{Access, Prepared, Query};
 use crate::error::Error;
 use crate::limiter::LogLimiter;
 use crate::threads::{self, THREADS};
@@ -44,6 +44,7 @@ pub(super) struct Pool {
     /// The same without user and password, for operators.
     pub(super) shown: Arc<str>,
     bounds: Bounds,
+    access: Access,
     state: Mutex<State>,
     /// How many wait, and how many of these cannot share a connection: read without the lock.
     waiting: AtomicUsize,
@@ -106,7 +107,7 @@ pub(super) struct Lease {
 }
 
 impl Pool {
-    pub(super) fn new(name: Arc<str>, address: Address, bounds: Bounds) -> Self {
+    pub(super) fn new(name: Arc<str>, address: Address, bounds: Bounds, access: Access) -> Self {
         let state = State {
             idle: [const { Vec::new() }; THREADS],
             owned: [0; THREADS],
@@ -124,6 +125,7 @@ impl Pool {
             address,
             shown,
             bounds,
+            access,
             state: Mutex::new(state),
             waiting: AtomicUsize::new(0),
             waiting_alone: AtomicUsize::new(0),
@@ -273,13 +275,9 @@ impl Pool {
     }
 
     async fn open(self: &Arc<Self>, mut lease: Lease) -> Result<Lease, Error> {
-        let connect = tokio::time::timeout(self.bounds.connect, self.address.connect());
+        let connect = tokio::time::timeout(self.bounds.connect, self.connect());
         let reason = match connect.await {
-            Ok(Ok((client, connection))) => {
-                tokio::spawn(async move {
-                    // Why it ended, the statements on it are told.
-                    let _ = connection.await;
-                });
+            Ok(Ok(client)) => {
                 let mut state = self.lock();
                 state.live += 1;
                 state.pause = None;
@@ -302,6 +300,18 @@ impl Pool {
             tracing::warn!(database = %self.name, address = %self.address, reason, "cannot connect to the database");
         }
         Err(away())
+    }
+
+    async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
+        let (client, connection) = self.address.connect().await?;
+        tokio::spawn(async move {
+            // Why it ended, the statements on it are told.
+            let _ = connection.await;
+        });
+        if self.access == Access::ReadOnly {
+            client.batch_execute("set session characteristics as transaction read only").await?;
+        }
+        Ok(client)
     }
 
     /// Gives a connection, or the right to open one, to who waits for it; else it is kept.

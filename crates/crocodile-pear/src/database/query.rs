@@ -13,6 +13,15 @@ use super::garbled::Garbled;
 use crate::limiter::LogLimiter;
 use crate::spec::Located;
 
+/// What a statement may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anything.
+    ReadWrite,
+    /// Nothing but read: the server refuses the rest.
+    ReadOnly,
+}
+
 /// A statement of the configuration.
 pub struct Query {
     /// The name of its database.
@@ -23,6 +32,8 @@ pub struct Query {
     pub(super) index: usize,
     /// How many values it is given.
     pub(super) values: usize,
+    /// What the server lets it do.
+    pub(super) access: Access,
     /// Whether it certainly changes nothing.
     pub(super) reads: bool,
     /// The SQL on one line, for operators.
@@ -39,25 +50,30 @@ const SHORT: u32 = 10_000;
 const SHOWN: usize = 200;
 
 impl Query {
-    pub(super) fn new(database: Arc<str>, text: Located<String>, index: usize, values: usize) -> Self {
-        let reads = reads(&text.value);
+    pub(super) fn new(database: Arc<str>, text: Located<String>, index: usize, values: usize, access: Access) -> Self {
+        let reads = access == Access::ReadOnly || reads(&text.value);
         let line = text.value.split_whitespace().collect::<Vec<_>>().join(" ");
         let shown = match line.char_indices().nth(SHOWN) {
             Some((at, _)) => format!("{}…", &line[..at]).into(),
             None => line.into(),
         };
         let usual = AtomicU32::new(0);
-        Query { database, text, shown, index, values, reads, usual, logged: LogLimiter::default() }
+        Query { database, text, shown, index, values, access, reads, usual, logged: LogLimiter::default() }
     }
 
     /// Whether it is this text, with so many values.
-    pub(super) fn is(&self, text: &str, values: usize) -> bool {
-        self.text.value == text && self.values == values
+    pub(super) fn is(&self, text: &str, values: usize, access: Access) -> bool {
+        self.text.value == text && self.values == values && self.access == access
     }
 
     /// The SQL on one line, cut where it is long: for operators, never for clients.
     pub fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// What the server lets it do.
+    pub fn access(&self) -> Access {
+        self.access
     }
 
     /// Whether it certainly changes nothing, as far as its words say.
@@ -122,6 +138,17 @@ fn reads(sql: &str) -> bool {
     let first = words.next().unwrap_or_default().to_ascii_lowercase();
     let begins = matches!(first.as_str(), "select" | "with" | "values" | "table");
     begins && !words.any(|word| CHANGES.iter().any(|change| word.eq_ignore_ascii_case(change)))
+}
+
+/// First words of statements that do nothing but change something.
+const WRITES: [&str; 10] =
+    ["insert", "update", "delete", "merge", "truncate", "create", "alter", "drop", "set", "reset"];
+
+/// Whether a statement certainly changes something, by its first word.
+pub fn writes(sql: &str) -> bool {
+    let sql = sql.trim_start();
+    let end = sql.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(sql.len());
+    WRITES.iter().any(|word| sql[..end].eq_ignore_ascii_case(word))
 }
 
 /// A statement as one connection has prepared it.

@@ -2,23 +2,33 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::failure::open;
+use super::failure::{away, open};
 use super::line::Lines;
 use super::pool::Pool;
 use crate::error::{Error, Kind};
-use crate::upstream::{Breaker, BreakerSpec, Change, Trial, Went, trial};
+use crate::upstream::{Breaker, BreakerSpec, Change, Outage, Pass, Trial, Went, trial};
 
 /// One server.
 pub(super) struct Server {
     pub(super) pool: Arc<Pool>,
     pub(super) lines: Lines,
-    breaker: Option<Breaker>,
-    /// Statements that the open breaker has refused.
+    breaker: Option<Arc<Guard>>,
+    /// Only of a replica: after it was away, others are asked for a moment.
+    rest: Option<Outage>,
+}
+
+/// A breaker, and the statements that it has refused.
+pub(super) struct Guard {
+    breaker: Breaker,
     refused: AtomicU64,
 }
+
+/// How long a replica that was away is asked nothing; then one statement tries it.
+const REST: Duration = Duration::from_secs(1);
 
 /// The state of a server, for operators.
 #[derive(Clone, Debug)]
@@ -42,30 +52,43 @@ impl ServerState {
     }
 }
 
+impl Guard {
+    pub(super) fn new(rules: &BreakerSpec) -> Arc<Self> {
+        Arc::new(Guard { breaker: Breaker::new(rules.clone()), refused: AtomicU64::new(0) })
+    }
+}
+
 impl Server {
-    pub(super) fn new(pool: Pool, breaker: Option<&BreakerSpec>) -> Self {
-        let breaker = breaker.cloned().map(Breaker::new);
-        Server { pool: Arc::new(pool), lines: Lines::default(), breaker, refused: AtomicU64::new(0) }
+    pub(super) fn new(pool: Pool, breaker: Option<Arc<Guard>>) -> Self {
+        Server { pool: Arc::new(pool), lines: Lines::default(), breaker, rest: None }
+    }
+
+    pub(super) fn replica(pool: Pool, breaker: Option<Arc<Guard>>) -> Self {
+        Server { rest: Some(Outage::none()), ..Server::new(pool, breaker) }
     }
 
     /// How it is now.
     pub(super) fn state(&self) -> ServerState {
-        let breaker = self.breaker.as_ref();
+        let (guard, breaker) = (self.breaker.as_ref(), self.breaker.as_ref().map(|guard| &guard.breaker));
         ServerState {
             address: self.pool.shown.clone(),
             away: self.pool.is_away(),
             open: breaker.is_some_and(Breaker::is_open),
             opened: breaker.map_or(0, Breaker::opened),
-            refused: self.refused.load(Relaxed),
+            refused: guard.map_or(0, |guard| guard.refused.load(Relaxed)),
         }
     }
 
     /// Asks whether a statement may run there, which fails there if it takes until then.
     ///
     /// # Errors
-    /// `Busy`, if the breaker is open.
+    /// `Busy`, if the breaker is open; `Unavailable`, if it was just away.
     pub(super) fn admit(&self, until: Option<Instant>) -> Result<Tried<'_>, Error> {
-        let Some(breaker) = &self.breaker else { return Ok(Tried(None)) };
+        if self.rest.as_ref().is_some_and(|rest| rest.admit(REST) == Pass::Closed) {
+            return Err(away());
+        }
+        let Some(guard) = &self.breaker else { return Ok(Tried(None)) };
+        let breaker = &guard.breaker;
         match trial(breaker.admit()) {
             Some(trial) => Ok(Tried(Some(Watch { server: self, breaker, trial, until, connected: false }))),
             None => Err(open(breaker.left())),
@@ -74,7 +97,21 @@ impl Server {
 
     /// Counts a statement that was refused.
     pub(super) fn refuse(&self) {
-        self.refused.fetch_add(1, Relaxed);
+        if let Some(guard) = &self.breaker {
+            guard.refused.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// It was away.
+    pub(super) fn away(&self) {
+        self.rest.iter().for_each(|rest| rest.begin(REST));
+    }
+
+    /// It has answered.
+    pub(super) fn back(&self) {
+        if let Some(rest) = self.rest.as_ref().filter(|rest| rest.lasts()) {
+            rest.end();
+        }
     }
 }
 

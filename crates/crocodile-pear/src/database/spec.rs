@@ -18,9 +18,13 @@ spec! {
         /// `verify-full`, as for `psql`. Several hosts are tried in order, `HOST1:PORT1,HOST2:PORT2`; with
         /// `?target_session_attrs=read-write`, the one that takes changes is used.
         pub url: Located<Secret>,
+        /// Replicas, each as a URL like `url`, at most 16. `sql` with `read_only: true` runs on one of them, in turn; on the one
+        /// of `url`, where none of them can be reached. What a replica answers may be older than what was just written.
+        pub replicas: Vec<Located<Secret>> = Vec::new(),
         /// A file with the authorities to trust, as PEM, for `sslmode=require` and `verify-full`, instead of the public ones.
         pub ca: Option<Located<String>>,
-        /// The most connections, over all threads. They are opened as they are needed, and kept.
+        /// The most connections, over all threads. They are opened as they are needed, and kept. Each replica has as many of its
+        /// own, and so have statements with `read_only` that run on the one of `url`.
         pub connections: NonZeroUsize = CONNECTIONS,
         /// How long a statement waits for a connection that is free. Then it fails with 503.
         pub wait: Duration = Duration::from_secs(3),

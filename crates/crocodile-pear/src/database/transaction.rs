@@ -11,7 +11,7 @@ use super::answer::{json, missing, several};
 use super::failure::{Again, Failure, garbled};
 use super::note::{Noted, StatementEnd};
 use super::pool::Lease;
-use super::query::{Prepared, Query};
+use super::query::{Access, Prepared, Query};
 use super::run::{Run, Wanted};
 use super::running::Running;
 use super::start::{parameters, prepare};
@@ -60,7 +60,11 @@ async fn all(client: &Client, run: &Run, plans: &[Arc<Prepared>]) -> Result<Answ
         }
         failure
     };
-    client.batch_execute("begin").await.map_err(|failed| whole(Failure::of(&failed, &run.query)))?;
+    let begin = match run.query.access {
+        Access::ReadWrite => "begin",
+        Access::ReadOnly => "begin read only",
+    };
+    client.batch_execute(begin).await.map_err(|failed| whole(Failure::of(&failed, &run.query)))?;
     for (before, plan) in run.before.iter().zip(plans) {
         one(client, &before.query, plan, (&before.values, &before.names), before.wanted).await.map_err(whole)?;
     }

@@ -1,7 +1,7 @@
 //! The statements of a configuration, tried at its start where the database is there.
 
 use std::sync::{Arc, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio_postgres::error::ErrorPosition;
@@ -9,7 +9,8 @@ use tokio_postgres::{Client, Error as Failed};
 
 use super::Database;
 use super::address::told;
-use super::query::{Prepared, Query, Unfit};
+use super::query::{Access, Prepared, Query, Unfit};
+use super::server::Server;
 use crate::problem::Problems;
 
 /// For all of it: a configuration is not kept waiting by a database that is away.
@@ -30,46 +31,57 @@ impl Database {
         if queries.is_empty() {
             return Some(());
         }
-        match self.findings(queries) {
-            Ok(findings) => {
-                let sound = findings.is_empty();
-                findings.iter().for_each(|(query, finding)| note(query, finding, problems));
-                sound.then_some(())
-            }
+        let reads = queries.iter().filter(|query| query.access == Access::ReadOnly).cloned().collect::<Vec<_>>();
+        let replicas = if reads.is_empty() { &[] } else { self.readers.replicas() };
+        // All at once: each may keep the start waiting.
+        let asked = ask(&self.primary, queries);
+        let replicas: Vec<_> = replicas.iter().map(|replica| ask(replica, reads.clone())).collect();
+        let mut wrong = Vec::new();
+        match answer(asked) {
+            Ok(findings) => note_all("the database", &findings, &mut wrong, problems),
             Err(reason) => {
                 let message = format!("the database `{}` cannot be asked: {reason}", self.name());
-                problems.warning(
-                    self.url,
-                    message,
-                    "its statements are not checked; they fail with 503 until it is there",
-                );
-                Some(())
+                let effect = "its statements are not checked; they fail with 503 until it is there";
+                problems.warning(self.url, message, effect);
             }
         }
+        for (asked, url) in replicas.into_iter().zip(&self.replica_urls) {
+            match answer(asked) {
+                Ok(findings) => note_all("a replica of the database", &findings, &mut wrong, problems),
+                Err(reason) => {
+                    let message = format!("a replica of the database `{}` cannot be asked: {reason}", self.name());
+                    problems.warning(*url, message, "its statements are not checked there; others are asked instead");
+                }
+            }
+        }
+        wrong.is_empty().then_some(())
     }
+}
 
-    /// On a thread of its own: whoever compiles a configuration may be on one that must not block.
-    fn findings(&self, queries: Vec<Arc<Query>>) -> Found {
-        let address = self.server.pool.address.clone();
-        let ask = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| error.to_string())?;
-            runtime.block_on(async {
-                let asked = async {
-                    let (client, connection) = address.connect().await.map_err(|error| told(&error))?;
-                    tokio::select! {
-                        found = look(&client, &queries) => found,
-                        _ = connection => Err("the connection was lost".to_owned()),
-                    }
-                };
-                let late = |_| Err(format!("it did not answer within {PATIENCE:?}"));
-                tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(late)
-            })
-        };
-        let asked = thread::Builder::new().name("databases".into()).spawn(ask);
-        let asked = asked.map_err(|error| error.to_string())?;
-        asked.join().unwrap_or_else(|_| Err("the check broke its thread".to_owned()))
-    }
+/// On a thread of its own: whoever compiles a configuration may be on one that must not block.
+fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<Found>> {
+    let address = server.pool.address.clone();
+    let ask = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        runtime.block_on(async {
+            let asked = async {
+                let (client, connection) = address.connect().await.map_err(|error| told(&error))?;
+                tokio::select! {
+                    found = look(&client, &queries) => found,
+                    _ = connection => Err("the connection was lost".to_owned()),
+                }
+            };
+            let late = |_| Err(format!("it did not answer within {PATIENCE:?}"));
+            tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(late)
+        })
+    };
+    thread::Builder::new().name("databases".into()).spawn(ask)
+}
+
+fn answer(asked: std::io::Result<JoinHandle<Found>>) -> Found {
+    let asked = asked.map_err(|error| error.to_string())?;
+    asked.join().unwrap_or_else(|_| Err("the check broke its thread".to_owned()))
 }
 
 async fn look(client: &Client, queries: &[Arc<Query>]) -> Found {
@@ -86,7 +98,17 @@ async fn look(client: &Client, queries: &[Arc<Query>]) -> Found {
     Ok(findings)
 }
 
-fn note(query: &Query, finding: &Finding, problems: &mut Problems) {
+/// Notes what was found, unless it is known already: what is wrong everywhere is told once.
+fn note_all(who: &str, findings: &[(Arc<Query>, Finding)], known: &mut Vec<Arc<Query>>, problems: &mut Problems) {
+    for (query, finding) in findings {
+        if !known.iter().any(|known| Arc::ptr_eq(known, query)) {
+            note(who, query, finding, problems);
+            known.push(query.clone());
+        }
+    }
+}
+
+fn note(who: &str, query: &Query, finding: &Finding, problems: &mut Problems) {
     let whole = query.text.at(0, query.text.value.len());
     match finding {
         Finding::Unfit(unfit) => drop(problems.error::<()>(whole, unfit.message(), unfit.remedy())),
@@ -97,7 +119,7 @@ fn note(query: &Query, finding: &Finding, problems: &mut Problems) {
                 _ => None,
             };
             let place = at.map_or(whole, |at| query.text.at(at, word(&query.text.value[at..])));
-            let message = format!("the database cannot run this: {}", error.message());
+            let message = format!("{who} cannot run this: {}", error.message());
             problems.error::<()>(place, message, error.hint().unwrap_or_default().trim_end_matches('.'));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::Either;
 
-use crate::database::{Before, Database, Query, Run, Wanted};
+use crate::database::{Access, Before, Database, Query, Run, Wanted, writes};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
@@ -39,6 +39,9 @@ spec! {
         /// An expression for each of `$1`, `$2` and so on. A value must be of the type that the statement needs: a number from the
         /// path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value; null is NULL.
         pub values: Vec<Expression> = Vec::new(),
+        /// Whether nothing may be changed. It then runs on one of the database's `replicas`, if it has some, and the server refuses
+        /// what changes something; clients get 500, and nothing is changed. A `transaction` begins with `BEGIN READ ONLY`.
+        pub read_only: bool = false,
         /// Whether one row is wanted. The result is that row, and 404 if there is none, or if nothing was changed. Several rows are
         /// an error of the statement.
         pub one: bool = false,
@@ -110,10 +113,11 @@ impl Sql {
         // Every problem of every statement is told.
         let filters: Vec<Option<Vec<Filter>>> =
             written.iter().flatten().map(|statement| compile_values(&statement.values, cx)).collect();
+        let access = if self.read_only { Access::ReadOnly } else { Access::ReadWrite };
         let (database, when, otherwise) = (database?, when?, otherwise?);
         let filters = filters.into_iter().collect::<Option<Vec<_>>>()?;
         let ready = |(statement, filters): (&StatementSpec, Vec<Filter>)| Statement {
-            query: database.query(&statement.query, filters.len()),
+            query: database.query(&statement.query, filters.len(), access),
             names: statement.values.iter().enumerate().map(|(at, value)| name(at, value.0.as_str())).collect(),
             wanted: if statement.one { Wanted::One } else { Wanted::List },
             filters,
@@ -169,6 +173,10 @@ impl Sql {
             if statement.query.value.trim().is_empty() {
                 let remedy = "write a statement, as in `select id, name from users where id = $1`";
                 return cx.problems.error(statement.query.span, "there is no statement", remedy);
+            }
+            if self.read_only && writes(&statement.query.value) {
+                let message = "this changes something, and `read_only` allows nothing to be changed";
+                return cx.problems.error(statement.query.span, message, "leave out `read_only`");
             }
         }
         Some(statements)
@@ -302,9 +310,16 @@ impl Running {
             timeout: self.timeout,
             deadline: scope.deadline(),
             note: scope.record().map(|record| CallNote::new(record, &self.noted)),
-            repeatable: self.before.is_empty() && self.last.query.only_reads() && scope.method().is_safe(),
+            repeatable: self.is_repeatable(scope),
         };
         self.database.run(run).await
+    }
+
+    /// Whether it may be run again when what became of it is not known.
+    fn is_repeatable(&self, scope: &Scope) -> bool {
+        let query = &self.last.query;
+        let harmless = self.before.is_empty() && query.only_reads() && scope.method().is_safe();
+        harmless || query.access() == Access::ReadOnly
     }
 
     /// The values; nothing, where `when` says so.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// An outage, or none. It is one atomic, without a lock.
-pub(super) struct Outage {
+pub(crate) struct Outage {
     born: Instant,
     /// When the next trial call is allowed, in milliseconds since `born`; 0 without an outage.
     until: AtomicU64,
@@ -42,7 +42,7 @@ impl Turn {
 }
 
 impl Outage {
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Outage { born: Instant::now(), until: AtomicU64::new(0) }
     }
 
@@ -51,7 +51,7 @@ impl Outage {
     }
 
     /// Asks whether a call may pass. After a trial call the next one is allowed after `again`, whatever its outcome.
-    pub(super) fn admit(&self, again: Duration) -> Pass {
+    pub(crate) fn admit(&self, again: Duration) -> Pass {
         let until = self.until.load(Ordering::Relaxed);
         if until == 0 {
             return Pass::Free;
@@ -68,12 +68,12 @@ impl Outage {
     }
 
     /// Begins an outage, or extends it, for this long.
-    pub(super) fn begin(&self, lasting: Duration) {
+    pub(crate) fn begin(&self, lasting: Duration) {
         self.until.store(after(self.now(), lasting), Ordering::Relaxed);
     }
 
     /// Ends the outage; returns whether there was one.
-    pub(super) fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         self.until.swap(0, Ordering::Relaxed) != 0
     }
 
@@ -88,7 +88,7 @@ impl Outage {
     }
 
     /// Whether there is one.
-    pub(super) fn lasts(&self) -> bool {
+    pub(crate) fn lasts(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0
     }
 }
