@@ -38,8 +38,8 @@ pub use self::query::{Access, Query, writes};
 use self::readers::{Chosen, Readers};
 use self::rows::Rows;
 pub use self::run::{Before, Run, Wanted};
-use self::server::{Guard, Server};
 pub use self::server::ServerState;
+use self::server::{Guard, Server};
 pub use self::spec::DatabaseSpec;
 pub use self::tls::Encrypted;
 use crate::error::{Error, Kind};
@@ -167,10 +167,14 @@ impl Database {
         let mut chosen = self.choose(run, due, failed).inspect_err(|_| self.primary.refuse())?;
         let most = ATTEMPTS.max(self.readers.replicas().len() + 1);
         let mut attempt = 1;
+        let mut moved = None;
         loop {
             let Chosen { server, mut tried, bit } = chosen;
-            let note = run.note.clone().map(|note| CallNote { attempt: attempt as u16, ..note });
-            let mut noted = Noted::begin(note, &server.pool, &run.query, &self.times, until);
+            let note = || run.note.clone().map(|note| CallNote { attempt: attempt as u16, ..note });
+            let mut noted = match moved.take() {
+                Some(noted) => noted,
+                None => Noted::begin(note(), &server.pool, &run.query, &self.times, until),
+            };
             // Alone where something has failed: others may be the reason.
             let lines = (attempt == 1 && run.may_share()).then_some(&server.lines);
             let place = match lines {
@@ -194,7 +198,7 @@ impl Database {
             };
             noted.connected();
             tried.connected();
-            let failure = match attempt_on(place, run, lines, idle, noted).await {
+            let failure = match attempt_on(place, run, lines, idle, noted, &mut moved).await {
                 Ok(answer) => {
                     tried.ended(Some(Went::Well));
                     server.back();
@@ -205,7 +209,7 @@ impl Database {
             tried.ended(failure.went);
             let again = match failure.again {
                 Again::Never => false,
-                Again::Always => true,
+                Again::Always | Again::Elsewhere => true,
                 Again::IfReading => run.repeatable,
             };
             if !again || attempt >= most {
@@ -214,8 +218,13 @@ impl Database {
             if failure.error.kind() == Kind::Unavailable {
                 server.away();
             }
-            failed |= bit;
-            chosen = self.choose(run, due, failed).map_err(|_| failure.error)?;
+            chosen = if moved.is_some() {
+                server.admit(due).map(|tried| Chosen { server, tried, bit })
+            } else {
+                failed |= bit;
+                self.choose(run, due, failed)
+            }
+            .map_err(|_| failure.error)?;
             attempt += 1;
         }
     }
@@ -225,21 +234,20 @@ impl Database {
     /// A server that has not failed yet.
     fn choose(&self, run: &Run, due: Option<Instant>, failed: u32) -> Result<Chosen<'_>, Error> {
         match run.query.access {
-            Access::ReadWrite => {
-                self.primary.admit(due).map(|tried| Chosen { server: &self.primary, tried, bit: 0 })
-            }
+            Access::ReadWrite => self.primary.admit(due).map(|tried| Chosen { server: &self.primary, tried, bit: 0 }),
             Access::ReadOnly => self.readers.choose(due, failed),
         }
     }
 }
 
-/// Runs it on a connection.
+/// Runs it on a connection. What is noted of a statement that moves elsewhere is kept: it is one statement.
 async fn attempt_on(
     place: Place,
     run: &Run,
     lines: Option<&Lines>,
     idle: Timeout,
     mut noted: Noted,
+    moved: &mut Option<Noted>,
 ) -> Result<Answer, Failure> {
     let place = match place {
         Place::Alone(lease) if !run.before.is_empty() => {
@@ -253,7 +261,10 @@ async fn attempt_on(
             answer::of(rows, run.wanted, idle).await
         }
         Err(failure) => {
-            noted.end(StatementEnd::Failed(failure.error.kind()));
+            match failure.again {
+                Again::Elsewhere => *moved = Some(noted),
+                _ => noted.end(StatementEnd::Failed(failure.error.kind())),
+            }
             Err(failure)
         }
     }

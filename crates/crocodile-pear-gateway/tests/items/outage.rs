@@ -167,8 +167,13 @@ fn stopped_and_woken() {
             ledger.goes_on();
             let processes = family(postgres.id());
             processes.iter().for_each(|id| signal(*id, Signal::STOP));
-            // Longer than everything that the configuration allows a statement.
-            thread::sleep(Duration::from_millis(2_500));
+            // Until no statement that was sent before is waited for any more.
+            let failed = |ledger: &Ledger| {
+                let answers = ledger.answers.lock().unwrap();
+                answers.iter().filter(|(status, _)| **status != 201).map(|(_, count)| count).sum::<u64>()
+            };
+            let before = failed(ledger);
+            until("writers are refused", || failed(ledger) >= before + 2 * CLIENTS);
             processes.iter().for_each(|id| signal(*id, Signal::CONT));
             check("stopped", ledger.recovered(begun, Instant::now()));
         }

@@ -31,6 +31,8 @@ pub(super) enum Again {
     Never,
     /// It has not changed anything.
     Always,
+    /// The same, and it has not failed: there is a better place for it.
+    Elsewhere,
     /// What became of it is not known: only if it changes nothing.
     IfReading,
 }
@@ -83,9 +85,9 @@ impl Failure {
         Failure { went: Some(Went::Well), ..Failure::lasting(error) }
     }
 
-    /// It has changed nothing, and may succeed elsewhere.
-    pub(super) fn again(error: Error) -> Self {
-        Failure { again: Again::Always, ..Failure::lasting(error) }
+    /// It has not failed, and runs elsewhere.
+    pub(super) fn elsewhere(error: Error) -> Self {
+        Failure { again: Again::Elsewhere, ..Failure::lasting(error) }
     }
 
     /// What an error of the client library means. What is the operator's to mend is logged.

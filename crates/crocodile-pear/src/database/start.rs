@@ -30,7 +30,7 @@ pub(super) async fn start(place: Place, run: &Run, lines: Option<&Lines>) -> Res
             let (lease, prepared) = Box::pin(prepare(lease, &run.query)).await?;
             (Place::Alone(lease), prepared)
         }
-        (Place::Shared(_), None) => return Err(Failure::again(garbled())),
+        (Place::Shared(_), None) => return Err(Failure::elsewhere(garbled())),
     };
     let parameters = parameters(&run.values, &run.names, &prepared).map_err(Failure::lasting)?;
     let place = match (place, lines) {
@@ -47,7 +47,7 @@ pub(super) async fn start(place: Place, run: &Run, lines: Option<&Lines>) -> Res
             Some(seat) if !first => tokio::select! {
                 biased;
                 started = sent => started,
-                () = seat.stuck() => return Err(Failure::again(stuck())),
+                () = seat.stuck() => return Err(Failure::elsewhere(stuck())),
             },
             _ => sent.await,
         }
