@@ -290,12 +290,11 @@ impl Pool {
         };
         let mut state = self.lock();
         state.pause = Some(Instant::now() + PAUSE);
-        // Nobody will give them one.
-        if state.live == 0 {
-            state.queues.iter_mut().for_each(VecDeque::clear);
-            state.queued = 0;
-        }
+        // Those of other cores too: who waits for them waits in vain.
+        let dead = state.take_dead();
+        state.release();
         drop(state);
+        drop(dead);
         if self.logged.allows() {
             tracing::warn!(database = %self.name, address = %self.address, reason, "cannot connect to the database");
         }
@@ -428,6 +427,31 @@ impl State {
         self.owned[core] += 1;
     }
 
+    /// Takes those that nobody uses and that are closed.
+    fn take_dead(&mut self) -> Vec<Link> {
+        let mut dead = Vec::new();
+        for core in cores(self.resting) {
+            dead.extend(self.idle[core].extract_if(.., |link| link.client.is_closed()));
+            if self.idle[core].is_empty() {
+                self.resting &= !(1 << core);
+            }
+        }
+        for link in &dead {
+            self.live -= 1;
+            self.owned[link.core] -= 1;
+            self.open -= 1;
+        }
+        dead
+    }
+
+    /// Lets those go who wait for a connection that nobody will give them: there is none, and none may be tried.
+    fn release(&mut self) {
+        if self.live == 0 && self.pauses() {
+            self.queues.iter_mut().for_each(VecDeque::clear);
+            self.queued = 0;
+        }
+    }
+
     /// Whether no connection may be tried yet.
     fn pauses(&self) -> bool {
         self.pause.is_some_and(|until| Instant::now() < until)
@@ -535,7 +559,9 @@ impl Lease {
     /// What is left is the right to open another.
     fn lose(&mut self) {
         if let (Some(_), Some(pool)) = (self.link.take(), &self.pool) {
-            pool.lock().live -= 1;
+            let mut state = pool.lock();
+            state.live -= 1;
+            state.release();
         }
     }
 }
