@@ -6,6 +6,9 @@
 #![allow(clippy::print_stdout)]
 
 use crocodile_pear_stage::database;
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+mod authority;
 #[path = "databases/breaker.rs"]
 mod breaker;
 #[path = "databases/hosts.rs"]
@@ -24,6 +27,8 @@ mod scene;
 #[path = "databases/shared.rs"]
 mod shared;
 use crocodile_pear_stage as stage;
+#[path = "databases/tls.rs"]
+mod tls;
 #[path = "databases/transactions.rs"]
 mod transactions;
 #[path = "databases/values.rs"]

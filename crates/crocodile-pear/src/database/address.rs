@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, SslNegotiation};
 use tokio_postgres::{CancelToken, Client, Config, Connection, Error, Socket};
 
 use super::tls::{Encrypted, Tls};
@@ -47,6 +47,10 @@ impl Address {
             return problems.error(url.span, "this is no address of a PostgreSQL database", REMEDY);
         };
         config.ssl_mode(mode.ssl());
+        if config.get_ssl_negotiation() == SslNegotiation::Direct && matches!(mode, Mode::Disable | Mode::Prefer) {
+            let remedy = "write `sslmode=require` or `sslmode=verify-full` beside it";
+            return problems.error(url.span, "`sslnegotiation=direct` needs TLS", remedy);
+        }
         if config.get_application_name().is_none() {
             config.application_name("crocodile-pear");
         }
@@ -162,12 +166,13 @@ fn take_mode(url: &str) -> Result<(String, Mode), Wrong> {
             Some(("sslmode", word)) => {
                 mode = match word {
                     "disable" => Mode::Disable,
-                    "allow" | "prefer" => Mode::Prefer,
+                    "prefer" => Mode::Prefer,
                     "require" => Mode::Require,
                     "verify-full" => Mode::VerifyFull,
                     "verify-ca" => {
                         return Err(("`sslmode=verify-ca` is not supported", "write `sslmode=verify-full`"));
                     }
+                    "allow" => return Err(("`sslmode=allow` is not supported", "write `sslmode=prefer`")),
                     _ => {
                         let remedy = "write `disable`, `prefer`, `require` or `verify-full`";
                         return Err(("there is no such `sslmode`", remedy));
@@ -176,6 +181,18 @@ fn take_mode(url: &str) -> Result<(String, Mode), Wrong> {
             }
             Some(("sslrootcert", _)) => {
                 return Err(("`sslrootcert` does not stand in the URL", "write `ca: FILE` beside `postgres`"));
+            }
+            Some(("sslcert" | "sslkey" | "sslpassword", _)) => {
+                let remedy = "leave out `sslcert` and `sslkey`, and have the server ask for a password";
+                return Err(("certificates of clients of PostgreSQL are not supported", remedy));
+            }
+            Some((word, _)) if word.starts_with("ssl") && word != "sslnegotiation" => {
+                let remedy = "of the words of TLS, `sslmode` and `sslnegotiation` stand in the URL";
+                return Err(("a parameter of TLS in this URL is not supported", remedy));
+            }
+            Some(("channel_binding", "require")) => {
+                let remedy = "leave out `channel_binding`, and write `sslmode=verify-full`";
+                return Err(("`channel_binding=require` is not supported", remedy));
             }
             _ => kept.push(parameter),
         }
@@ -196,7 +213,11 @@ mod tests {
             ("postgres://u@h/d?options=a&sslmode=disable", Ok(("postgres://u@h/d?options=a", Mode::Disable))),
             ("postgres://u:a?b@h/d?sslmode=verify-full", Ok(("postgres://u:a?b@h/d", Mode::VerifyFull))),
             ("postgres://u@h/d?sslmode=on", Err("there is no such `sslmode`")),
+            ("postgres://u@h/d?sslmode=allow", Err("`sslmode=allow` is not supported")),
             ("postgres://u@h/d?sslrootcert=a.pem", Err("`sslrootcert` does not stand in the URL")),
+            ("postgres://u@h/d?sslcert=a.pem", Err("certificates of clients of PostgreSQL are not supported")),
+            ("postgres://u@h/d?sslcrl=a.pem", Err("a parameter of TLS in this URL is not supported")),
+            ("postgres://u@h/d?channel_binding=require", Err("`channel_binding=require` is not supported")),
         ] {
             let taken = take_mode(url).map_err(|(message, _)| message);
             assert_eq!(taken.as_ref().map(|(url, mode)| (url.as_str(), *mode)).map_err(|error| *error), wanted);

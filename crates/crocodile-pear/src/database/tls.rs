@@ -29,6 +29,12 @@ impl Tls {
         let builder = builder.expect("the provider has suites for every version");
         let anyone = Arc::new(Verifier::new(Anyone, provider));
         let config = builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth();
+        Tls::of(config)
+    }
+
+    fn of(mut config: ClientConfig) -> Self {
+        // A server that begins with TLS at once (`sslnegotiation=direct`) insists on it.
+        config.alpn_protocols = vec![b"postgresql".to_vec()];
         Tls(Arc::new(config).into())
     }
 
@@ -53,7 +59,7 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let builder = builder.expect("the provider has suites for every version");
-        Ok(Tls(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()).into()))
+        Ok(Tls::of(builder.with_root_certificates(roots).with_no_client_auth()))
     }
 }
 
@@ -73,15 +79,15 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        Ok(Handshake { connector: self.0.clone(), name })
+        // It is asked for before it is known whether there will be TLS: a Unix socket has none, and no name.
+        Ok(Handshake { connector: self.0.clone(), host: host.to_owned() })
     }
 }
 
 /// A handshake with one server.
 pub struct Handshake {
     connector: TlsConnector,
-    name: ServerName<'static>,
+    host: String,
 }
 
 impl TlsConnect<Socket> for Handshake {
@@ -90,8 +96,10 @@ impl TlsConnect<Socket> for Handshake {
     type Future = BoxFuture<'static, io::Result<Encrypted>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        let connect = self.connector.connect(self.name, socket);
-        Box::pin(async move { connect.await.map(|stream| Encrypted(Box::new(stream))) })
+        Box::pin(async move {
+            let name = ServerName::try_from(self.host).map_err(io::Error::other)?;
+            self.connector.connect(name, socket).await.map(|stream| Encrypted(Box::new(stream)))
+        })
     }
 }
 
