@@ -10,6 +10,8 @@
 
 #[path = "items/hostile.rs"]
 mod hostile;
+#[path = "items/killed.rs"]
+mod killed;
 #[path = "items/outage.rs"]
 mod outage;
 #[path = "items/rows.rs"]

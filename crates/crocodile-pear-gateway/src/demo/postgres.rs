@@ -1,7 +1,7 @@
 //! A PostgreSQL server for the time of a demo, a test or a bench: in a folder of its own, on a free port, gone at the end.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -46,11 +46,20 @@ pub struct Postgres {
     server: Child,
 }
 
-struct Folder(PathBuf);
+/// A folder, removed when it is dropped. Its watcher removes it, and ends the server in it, where this process ends without that.
+struct Folder {
+    path: PathBuf,
+    watcher: Option<Child>,
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        if let Some(mut watcher) = self.watcher.take() {
+            // A line says that the server has been stopped.
+            let _ = watcher.stdin.take().map(|mut input| input.write_all(b"\n"));
+            let _ = watcher.wait();
+        }
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -64,10 +73,10 @@ impl Postgres {
     /// Starts one with these settings, like `fsync=off`.
     pub fn start(settings: &[&str]) -> Result<Self, Failure> {
         let programs = programs().ok_or(Failure::Missing)?;
-        let folder = folder()?;
+        let folder = folder(&programs)?;
         let made = own(&programs.join("initdb"))?
             .args(["-A", "trust", "-N", "-U", USER, "-E", "UTF8", "--locale", "C", "-D"])
-            .arg(folder.0.join("data"))
+            .arg(folder.path.join("data"))
             .output()?;
         succeeded(&made)?;
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
@@ -95,7 +104,7 @@ impl Postgres {
 
     /// Where files may be that the server reads.
     pub fn folder(&self) -> &Path {
-        &self.folder.0
+        &self.folder.path
     }
 
     /// Runs statements, with `psql`; what they say, row by row.
@@ -124,11 +133,11 @@ impl Postgres {
 
     fn ready(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
-        let status = self.folder.0.join("data/postmaster.pid");
+        let status = self.folder.path.join("data/postmaster.pid");
         // The last line of its file says so.
         while !fs::read_to_string(&status).is_ok_and(|text| text.trim_end().ends_with("ready")) {
             if let Some(status) = self.server.try_wait()? {
-                let log = fs::read_to_string(self.folder.0.join("log")).unwrap_or_default();
+                let log = fs::read_to_string(self.folder.path.join("log")).unwrap_or_default();
                 return Err(Failure::Failed(format!("{status}\n{}", log.trim_end())));
             }
             if begun.elapsed() > PATIENCE {
@@ -142,11 +151,11 @@ impl Postgres {
 
 fn launch(programs: &Path, folder: &Folder, port: u16, settings: &[String]) -> Result<Child, Failure> {
     // What the server before this one has left would say that this one is ready.
-    let _ = fs::remove_file(folder.0.join("data/postmaster.pid"));
-    let log = fs::File::options().create(true).append(true).open(folder.0.join("log"))?;
+    let _ = fs::remove_file(folder.path.join("data/postmaster.pid"));
+    let log = fs::File::options().create(true).append(true).open(folder.path.join("log"))?;
     let mut command = own(&programs.join("postgres"))?;
-    command.arg("-D").arg(folder.0.join("data")).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
-    command.arg("-c").arg(format!("unix_socket_directories={}", folder.0.display()));
+    command.arg("-D").arg(folder.path.join("data")).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+    command.arg("-c").arg(format!("unix_socket_directories={}", folder.path.display()));
     for setting in settings {
         command.args(["-c", setting]);
     }
@@ -164,7 +173,7 @@ fn succeeded(told: &Output) -> Result<(), Failure> {
 
 /// The folder with the programs of the server.
 pub fn programs() -> Option<PathBuf> {
-    let here = |folder: &PathBuf| ["initdb", "postgres", "psql"].iter().all(|name| folder.join(name).exists());
+    let here = |folder: &PathBuf| ["initdb", "postgres", "pg_ctl", "psql"].iter().all(|name| folder.join(name).exists());
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let told = Command::new("pg_config").arg("--bindir").output().ok();
     let told = told.map(|told| PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()));
@@ -207,16 +216,28 @@ pub fn other() -> io::Result<Option<(u32, u32)>> {
 }
 
 /// A folder that the server may write to, and nobody else may read.
-fn folder() -> io::Result<Folder> {
+fn folder(programs: &Path) -> io::Result<Folder> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("crocodile-pear-postgres-{}-{number}", std::process::id()));
     fs::create_dir(&folder)?;
-    let folder = Folder(folder);
+    let mut folder = Folder { path: folder, watcher: None };
     if let Some((user, group)) = other()? {
-        chown(&folder.0, Some(user), Some(group))?;
+        chown(&folder.path, Some(user), Some(group))?;
     }
+    folder.watcher = Some(watch(programs, &folder.path)?);
     Ok(folder)
+}
+
+/// Reads a line, or the end: then nobody is left who holds the other side.
+const WATCH: &str = r#"read -r line || "$1" stop -s -m immediate -D "$2/data"; rm -rf "$2""#;
+
+/// A process that outlives this one, even if it is killed: the server would go on else.
+fn watch(programs: &Path, folder: &Path) -> io::Result<Child> {
+    let mut command = own(Path::new("/bin/sh"))?;
+    command.args(["-c", WATCH, "sh"]).arg(programs.join("pg_ctl")).arg(folder);
+    // Ctrl-C in a terminal is not for it.
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 /// Below the ports that the system gives to outgoing connections: one of these could take the port of a server that is started again.
