@@ -117,6 +117,12 @@ impl Postgres {
         Ok(String::from_utf8_lossy(&told.stdout).trim_end().to_owned())
     }
 
+    /// Ends it, and breaks all connections. Its data stay.
+    pub fn stop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.server), Signal::INT);
+        let _ = self.server.wait();
+    }
+
     /// Ends it at once, as a crash would. Its data stay.
     pub fn kill(&mut self) {
         let _ = kill_process(Pid::from_child(&self.server), Signal::CONT);
@@ -124,7 +130,7 @@ impl Postgres {
         let _ = self.server.wait();
     }
 
-    /// Starts it again after `kill`, at the same port or at another.
+    /// Starts it again after `stop` or `kill`, at the same port or at another.
     pub fn restart(&mut self, port: u16) -> Result<(), Failure> {
         self.port = port;
         self.server = launch(&self.programs, &self.folder, port, &self.settings)?;
@@ -173,7 +179,8 @@ fn succeeded(told: &Output) -> Result<(), Failure> {
 
 /// The folder with the programs of the server.
 pub fn programs() -> Option<PathBuf> {
-    let here = |folder: &PathBuf| ["initdb", "postgres", "pg_ctl", "psql"].iter().all(|name| folder.join(name).exists());
+    let here =
+        |folder: &PathBuf| ["initdb", "postgres", "pg_ctl", "psql"].iter().all(|name| folder.join(name).exists());
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let told = Command::new("pg_config").arg("--bindir").output().ok();
     let told = told.map(|told| PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()));
