@@ -2,6 +2,7 @@
 
 mod block;
 mod check;
+pub(crate) mod fields;
 pub mod items;
 mod look;
 mod number;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::data::{Data, is_small};
 use super::term::{self, Compare, Missing, Operator, Part, Term};
+use crate::format::json::fields::fields;
 use crate::format::json::walk::{self, Items};
 use crate::format::json::{DEPTH, Raw, SIZE, to_bytes, write_string};
 
@@ -392,14 +393,12 @@ impl Tree {
                 self.items.iter().for_each(|(_, inner)| inner.clear(slots));
             }
             b'{' if self.items.is_empty() => {
-                for (key, inner) in walk::Entries::of(value)? {
-                    let wanted = |name: &str| walk::is(key, name);
-                    if let Some((_, tree)) = self.fields.iter().find(|(name, _)| wanted(name)) {
-                        // The key may have come before.
-                        tree.clear(slots);
-                        tree.fill(inner, slots)?;
-                    }
-                }
+                fields(value, &mut |field| {
+                    let Some((_, tree)) = self.fields.iter().find(|(name, _)| field.is(name)) else { return Some(()) };
+                    // The key may have come before.
+                    tree.clear(slots);
+                    tree.fill(field.value, slots)
+                })?;
             }
             b'[' if self.fields.is_empty() => {
                 let negative = self.items.iter().any(|(index, _)| *index < 0);

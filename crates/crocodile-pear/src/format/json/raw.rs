@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::check::{check, unclear};
+use super::fields::fields;
 use super::look::look;
 use super::read::read;
 use super::text::{DEPTH, trim};
-use super::walk;
 use super::write::write_string;
 use crate::error::Error;
 use crate::jq::value::{self, Value};
@@ -82,9 +82,7 @@ impl Raw {
     /// where it might nest too deep.
     pub(crate) fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
         let depth = self.depth().max(field.depth().saturating_add(1));
-        let mut key = Vec::with_capacity(name.len() + 2);
-        write_string(name, &mut key);
-        if !self.is_object() || usize::from(depth) > DEPTH || self.has(name, &key) {
+        if !self.is_object() || usize::from(depth) > DEPTH || self.has(name) {
             return None;
         }
         let fields = self.bytes().strip_suffix(b"}")?.trim_ascii_end();
@@ -93,22 +91,16 @@ impl Raw {
         if fields.len() > 1 {
             out.push(b',');
         }
-        out.extend_from_slice(&key);
+        write_string(name, &mut out);
         out.push(b':');
         out.extend_from_slice(field.bytes());
         out.push(b'}');
         Some(Raw::sound(out.into(), depth))
     }
 
-    /// Whether an object has a field of this name, which is written like this.
-    fn has(&self, name: &str, key: &[u8]) -> bool {
-        let bytes = self.bytes();
-        // Without escapes a key that is not there as it is written is not there.
-        let escapes = memchr::memchr(b'\\', bytes).is_some() || memchr::memchr(b'\\', key).is_some();
-        if !escapes && memchr::memmem::find(bytes, key).is_none() {
-            return false;
-        }
-        walk::Entries::of(bytes).is_none_or(|mut fields| fields.any(|(key, _)| walk::is(key, name)))
+    /// Whether an object has a field of this name.
+    fn has(&self, name: &str) -> bool {
+        fields(self.bytes(), &mut |field| (!field.is(name)).then_some(())).is_none()
     }
 
     /// A list of these, unless it might nest too deep.

@@ -29,21 +29,31 @@ pub fn compact(mut bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of a string that are looked at one by one.
-const SHORT: usize = 14;
-
 /// The length of the string that begins here, with its quotes.
 #[inline]
 pub(super) fn quoted(bytes: &[u8]) -> usize {
     // Keys are short: what looks for the end of a long text has begun when these are over.
-    for (at, byte) in bytes.iter().enumerate().take(SHORT).skip(1) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => break,
-            _ => {}
+    let (words, _) = bytes.get(1..).unwrap_or_default().as_chunks::<8>();
+    for (index, word) in words.iter().enumerate().take(SHORT) {
+        let word = u64::from_le_bytes(*word);
+        let marks = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if marks != 0 {
+            let at = 1 + index * 8 + marks.trailing_zeros() as usize / 8;
+            return if bytes[at] == b'"' { at + 1 } else { quoted_long(bytes) };
         }
     }
     quoted_long(bytes)
+}
+
+/// Words of a string that are looked at one by one.
+const SHORT: usize = 3;
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// The high bit of each byte that is zero; behind the first of them a bit may be set wrongly.
+#[inline]
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & (ONES << 7)
 }
 
 fn quoted_long(bytes: &[u8]) -> usize {

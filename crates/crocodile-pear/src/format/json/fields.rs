@@ -1,0 +1,154 @@
+//! The fields of a checked object, found sixty-four bytes at a time.
+
+use fearless_simd::{Level, Simd, dispatch};
+
+use super::block::{Block, Carry, WIDTH, is, load, without_case};
+use super::walk;
+
+/// A field as it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    /// With its quotes.
+    key: &'a [u8],
+    pub value: &'a [u8],
+    /// Whether there may be escapes in its key.
+    escapes: bool,
+}
+
+impl Field<'_> {
+    /// Whether its key means this name.
+    #[inline]
+    pub fn is(&self, name: &str) -> bool {
+        if self.escapes {
+            return walk::is(self.key, name);
+        }
+        self.key.len() == name.len() + 2 && &self.key[1..=name.len()] == name.as_bytes()
+    }
+}
+
+/// Hands out the fields of a checked object in their order, until `take` gives nothing. `None` for another value as well.
+///
+/// A field costs a few steps from comma to colon to comma, however long its text is.
+#[inline]
+pub fn fields<'a>(bytes: &'a [u8], take: &mut dyn FnMut(Field<'a>) -> Option<()>) -> Option<()> {
+    if bytes.first() != Some(&b'{') {
+        return None;
+    }
+    dispatch!(Level::new(), simd => walk_blocks(simd, bytes, take))
+}
+
+#[inline(always)]
+fn walk_blocks<'a, S: Simd>(simd: S, bytes: &'a [u8], take: &mut dyn FnMut(Field<'a>) -> Option<()>) -> Option<()> {
+    let (mut carry, mut escapes) = (Carry::default(), false);
+    // How much is open; where the field begins, and where its colon stands.
+    let (mut open, mut start, mut colon) = (0, 1, 0);
+    for at in (0..bytes.len()).step_by(WIDTH) {
+        let block = load(simd, bytes, at);
+        let text = Block::of(block, &mut carry);
+        escapes |= text.escaped != 0;
+        if text.text & !text.quotes == !0 {
+            // All of it is within one string.
+            continue;
+        }
+        let outside = !text.text;
+        let plain = without_case(block);
+        let (opens, closes) = (is(plain, b'{') & outside, is(plain, b'}') & outside);
+        if open > closes.count_ones() + 1 {
+            // Nothing of the object itself can be here.
+            open = open + opens.count_ones() - closes.count_ones();
+            continue;
+        }
+        let mut left = opens | closes | (is(block, b':') | is(block, b',')) & outside;
+        while left != 0 {
+            let place = at + left.trailing_zeros() as usize;
+            left &= left - 1;
+            match bytes[place] {
+                b'{' | b'[' => open += 1,
+                b':' if open == 1 => colon = place,
+                b',' if open == 1 => {
+                    take(field(bytes, start, colon, place, escapes))?;
+                    start = place + 1;
+                }
+                b'}' | b']' => {
+                    open -= 1;
+                    if open == 0 {
+                        return if colon < start { Some(()) } else { take(field(bytes, start, colon, place, escapes)) };
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn field(bytes: &[u8], start: usize, colon: usize, end: usize, escapes: bool) -> Field<'_> {
+    Field { key: bytes[start..colon].trim_ascii(), value: bytes[colon + 1..end].trim_ascii(), escapes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::json::walk::Entries;
+
+    fn found(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+        let mut found = Vec::new();
+        fields(bytes, &mut |field| {
+            found.push((field.key, field.value));
+            Some(())
+        })?;
+        Some(found)
+    }
+
+    #[test]
+    fn fields_are_those_that_one_finds_byte_by_byte() {
+        let long = format!("{{\"a\":[{}],\"b\" : \"{}\"}}", "{\"x\":[1,2,\"}\"]},".repeat(30), "\\\",:".repeat(40));
+        let objects = [
+            "{}",
+            "{ }",
+            "{\"a\":1}",
+            "{ \"a\" : 1 , \"b\\\"\": \"x,y:z\\\\\",\n\"\":{\"a\":{}},\"c\":[[],{}],\"d\":null }",
+            &long,
+        ];
+        for object in objects {
+            for before in (0..70).map(|length| "x".repeat(length)) {
+                // The same at every place of a block.
+                let object = object.replacen(
+                    '{',
+                    &format!("{{\"{before}\":0{}", if object.contains(':') { "," } else { "" }),
+                    1,
+                );
+                let wanted: Vec<_> = Entries::of(object.as_bytes()).expect("an object").collect();
+                assert_eq!(found(object.as_bytes()).as_ref(), Some(&wanted), "{object}");
+            }
+            assert_eq!(found(object.as_bytes()), Some(Entries::of(object.as_bytes()).expect("an object").collect()));
+        }
+        assert_eq!(found(b"[1]").or(found(b"\"{}\"")).or(found(b"")), None);
+    }
+
+    #[test]
+    fn a_key_means_what_its_escapes_mean() {
+        let named = |object: &str, name: &str| {
+            let mut names = 0;
+            fields(object.as_bytes(), &mut |field| {
+                names += usize::from(field.is(name));
+                Some(())
+            });
+            names
+        };
+        assert_eq!(named("{\"a\":1,\"\\u0061\":2,\"aa\":3,\"A\":4}", "a"), 2);
+        assert_eq!(named("{\"x\":\"\\\\\",\"\":0}", ""), 1);
+        assert_eq!(named("{\"a\":1}", "\"a\""), 0);
+    }
+
+    #[test]
+    fn who_has_enough_stops() {
+        let mut seen = 0;
+        let whole = fields(b"{\"a\":1,\"b\":2,\"c\":3}", &mut |_| {
+            seen += 1;
+            (seen < 2).then_some(())
+        });
+        assert_eq!((whole, seen), (None, 2));
+    }
+}
