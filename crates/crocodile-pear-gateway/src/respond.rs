@@ -39,7 +39,7 @@ fn hand_on(answer: Answer) -> Result<Response<Body>, Error> {
     };
     let mut response = Response::new(body);
     *response.status_mut() = answer.status;
-    *response.headers_mut() = answer.headers;
+    *response.headers_mut() = answer.headers.into_map();
     if let Some(failure) = answer.failure {
         // For the log, as below.
         response.extensions_mut().insert(failure);

@@ -19,6 +19,7 @@ use http_body::Frame;
 use crate::error::{Error, Kind};
 use crate::format::json::Raw;
 use crate::format::xml::Lists;
+pub use crate::http1::Fields;
 use crate::jq::{Data, Value};
 pub use interleave::{Interleave, interleave};
 pub use order::Order;
@@ -48,7 +49,7 @@ pub struct Answer {
     /// The status of the upstream, or 200 for what a step made.
     pub status: StatusCode,
     /// The header fields, end-to-end ones only.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     /// The body.
     pub body: Body,
     /// Named results that expressions further on may use.
@@ -210,20 +211,22 @@ impl From<Sole> for Producer {
 
 impl Answer {
     /// An answer of which nothing else is known.
-    pub fn new(status: StatusCode, headers: HeaderMap, body: Body) -> Self {
+    pub fn new(status: StatusCode, headers: impl Into<Fields>, body: Body) -> Self {
         let (names, upstream, lists) = (None, None, Lists::default());
-        Answer { status, headers, body, names, upstream, lists, accepted: false, failure: None }
+        Answer { status, headers: headers.into(), body, names, upstream, lists, accepted: false, failure: None }
     }
 
     /// An answer that a step made of a value.
     pub fn of_value(value: impl Into<Data>) -> Self {
-        Answer::new(StatusCode::OK, HeaderMap::new(), value.into().into())
+        Answer::new(StatusCode::OK, Fields::default(), value.into().into())
     }
 
     /// Another body takes the place of its own: no field describes that any more, and its status is not one of a part (206) or
     /// of nothing (204, 205).
     pub fn redescribe(&mut self) {
-        undescribe(&mut self.headers);
+        if !self.headers.is_empty() {
+            undescribe(&mut self.headers);
+        }
         self.status = of_whole(self.status);
     }
 

@@ -22,11 +22,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either};
-use http::header::CONTENT_ENCODING;
-use http::{HeaderMap, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::error::Error;
 use crate::flow::{Answer, Body};
+use crate::http1::Fields;
 use crate::jq::{self, Data, Value};
 use crate::offload::{self, Work};
 use json::Raw;
@@ -38,7 +39,7 @@ pub use text::{Text, explain};
 
 impl Declared {
     /// Reads a body that is here.
-    fn read(self, headers: &HeaderMap, lists: Lists, bytes: Bytes) -> Work<Data> {
+    fn read(self, headers: &Fields, lists: Lists, bytes: Bytes) -> Work<Data> {
         let here = || parse(self, headers, &lists, bytes.clone());
         let lent = || {
             let (headers, lists, bytes) = (headers.clone(), lists.clone(), bytes.clone());
@@ -55,18 +56,23 @@ pub fn is_json(answer: &Answer) -> bool {
 
 /// Whether the bytes of an answer are those of a JSON document, as far as its head tells.
 pub fn is_document(answer: &Answer) -> bool {
-    let bare = !matches!(answer.body, Body::Value(_)) && decode::codings(&answer.headers).next().is_none();
-    bare && matches!(by_type(&answer.headers), Declared::Json | Declared::Nothing)
+    let coded = || answer.headers.is_coded() && decode::codings(&answer.headers).next().is_some();
+    let bare = !matches!(answer.body, Body::Value(_)) && !coded();
+    bare && matches!(by_type(answer.headers.media()), Declared::Json | Declared::Nothing)
 }
 
 /// Whether these header fields say that a body is JSON.
 pub fn is_json_type(headers: &HeaderMap) -> bool {
-    by_type(headers) == Declared::Json
+    by_type(media(headers)) == Declared::Json
 }
 
 /// Whether these header fields are those of a form.
 pub fn is_form(headers: &HeaderMap) -> bool {
-    by_type(headers) == Declared::Form
+    by_type(media(headers)) == Declared::Form
+}
+
+fn media(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes)
 }
 
 /// The value of an answer's body, at most `bound` bytes: by its content type JSON, XML, YAML, NDJSON, CSV, MessagePack, a form or
@@ -127,7 +133,7 @@ pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
 /// The answer.
 #[expect(clippy::result_large_err, reason = "it is no error, and is taken at once")]
 pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
-    if answer.headers.contains_key(CONTENT_ENCODING) {
+    if answer.headers.is_coded() {
         return Err(answer);
     }
     match std::mem::replace(&mut answer.body, Body::empty()) {
@@ -141,12 +147,12 @@ pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
 ///
 /// # Errors
 /// As [`value`].
-pub fn document(status: StatusCode, headers: &HeaderMap, lists: Lists, bytes: Bytes, bound: usize) -> Work<Data> {
-    if headers.contains_key(CONTENT_ENCODING) {
+pub fn document(status: StatusCode, headers: &Fields, lists: Lists, bytes: Bytes, bound: usize) -> Work<Data> {
+    if headers.is_coded() {
         let answer = Answer::new(status, headers.clone(), Body::Bytes(bytes));
         return read(Answer { lists, ..answer }, bound);
     }
-    by_status(status, headers).read(headers, lists, bytes)
+    by_status(status, headers.media()).read(headers, lists, bytes)
 }
 
 /// An answer as it came, its body at hand, and what [`data`] makes of that.
@@ -201,7 +207,7 @@ pub async fn check(bytes: Bytes) -> Result<Raw, Error> {
     offload::run(Declared::Json.weight(&bytes), move || Raw::check(&bytes)).await
 }
 
-fn parse(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
+fn parse(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
     match declared {
         Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null().into()),
         Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
@@ -216,7 +222,7 @@ fn parse(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Bytes) -
 }
 
 /// The JSON of a format that is none.
-fn structured(declared: Declared, headers: &HeaderMap, lists: &Lists, bytes: Bytes) -> Result<Raw, Error> {
+fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> Result<Raw, Error> {
     match declared {
         Declared::Xml => xml::read(&bytes, charset::named(headers), lists),
         Declared::Ndjson => ndjson::read(&charset::recode(headers, bytes)?),
@@ -248,7 +254,7 @@ pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> 
 
 /// The same at once, where the body is at hand, not coded, and small.
 pub fn splice_here(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
-    if answer.headers.contains_key(CONTENT_ENCODING) {
+    if answer.headers.is_coded() {
         return None;
     }
     append_now(answer, bound, lines, out)
@@ -291,7 +297,7 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
 
 fn append_bytes(
     declared: Declared,
-    headers: &HeaderMap,
+    headers: &Fields,
     lists: &Lists,
     bytes: Bytes,
     lines: Lines,
@@ -342,32 +348,33 @@ mod tests {
     use http::header::CONTENT_TYPE;
 
     /// The head of a body of this type.
-    pub fn of(content_type: &'static str) -> HeaderMap {
-        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
+    pub fn of(content_type: &'static str) -> Fields {
+        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]).into()
     }
 
     #[test]
     fn json_is_known_by_its_type_or_its_suffix() {
         for json in ["application/json", "application/json; charset=utf-8", "application/problem+json", "text/JSON"] {
-            assert_eq!(by_type(&of(json)), Declared::Json, "{json}");
+            assert_eq!(by_type(of(json).media()), Declared::Json, "{json}");
         }
-        assert_eq!(by_type(&of("application/rss+xml; charset=utf-8")), Declared::Xml);
-        assert_eq!(by_type(&of("TEXT/CSV")), Declared::Csv);
-        assert_eq!(by_type(&of("application/openapi+yaml")), Declared::Yaml);
-        assert_eq!(by_type(&of("text/x-yaml")), Declared::Yaml);
-        assert_eq!(by_type(&of("application/x-www-form-urlencoded")), Declared::Form);
+        assert_eq!(by_type(of("application/rss+xml; charset=utf-8").media()), Declared::Xml);
+        assert_eq!(by_type(of("TEXT/CSV").media()), Declared::Csv);
+        assert_eq!(by_type(of("application/openapi+yaml").media()), Declared::Yaml);
+        assert_eq!(by_type(of("text/x-yaml").media()), Declared::Yaml);
+        assert_eq!(by_type(of("application/x-www-form-urlencoded").media()), Declared::Form);
         for other in
             ["text/html", "image/svg+xml", "application/xhtml+xml", "application/notjson", "application/json-seq"]
         {
-            assert_eq!(by_type(&of(other)), Declared::Other, "{other}");
+            assert_eq!(by_type(of(other).media()), Declared::Other, "{other}");
         }
-        assert_eq!(by_type(&HeaderMap::new()), Declared::Nothing);
+        assert_eq!(by_type(None), Declared::Nothing);
     }
 
     #[test]
     fn json_in_another_character_set_is_read() {
         let read = |media, bytes: &'static [u8]| {
-            parse(by_type(&of(media)), &of(media), &Lists::default(), Bytes::from_static(bytes)).map(Data::into_value)
+            parse(by_type(of(media).media()), &of(media), &Lists::default(), Bytes::from_static(bytes))
+                .map(Data::into_value)
         };
         let value = read("application/json; charset=iso-8859-1", b"\"\xe5\"").expect("sound");
         assert_eq!(jq::as_str(&value), Some("å"));

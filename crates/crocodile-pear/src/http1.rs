@@ -12,11 +12,13 @@ mod line;
 pub mod name;
 pub mod request;
 pub mod scratch;
+mod unread;
 pub mod write;
 
 pub use self::broken::Broken;
 pub use self::framing::{Decoder, Framing};
 pub use self::headers::Headers;
+pub use self::unread::Fields;
 
 /// Whether a connection may serve another request once this one is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -134,7 +134,7 @@ struct Whole {
 }
 
 async fn whole(answer: Answer) -> Result<Whole, Error> {
-    let (status, headers) = (answer.status.as_u16(), answer.headers);
+    let (status, headers) = (answer.status.as_u16(), answer.headers.into_map());
     let (body, trailers) = match answer.body {
         Body::Bytes(bytes) => (bytes, None),
         Body::Pulled(body) => {

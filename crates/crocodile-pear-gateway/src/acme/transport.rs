@@ -93,7 +93,7 @@ async fn send(upstream: Arc<Upstream>, request: Request<BodyWrapper<Bytes>>) -> 
     let failed = |error: CallError| other(format!("the authority cannot be called: {}", error.detail()));
     let answer = upstream.call(call).await.map_err(failed)?;
     let _ = AFTER.try_with(|after| after.set(wait(&answer.headers, SystemTime::now())));
-    let (status, headers) = (answer.status, answer.headers);
+    let (status, headers) = (answer.status, answer.headers.into_map());
     let body = answer.body.collect(LARGEST).await.map_err(failed)?;
     if !status.is_success() && serde_json::from_slice::<serde_json::Map<_, _>>(&body).is_err() {
         return Err(other(format!("the authority answered {status}")));

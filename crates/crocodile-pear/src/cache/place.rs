@@ -92,7 +92,6 @@ pub struct Question<'a> {
 }
 
 /// What a cache says to a request.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once; a hit is not boxed")]
 pub enum Reply {
     /// What is kept; nothing is, where the request wants nothing else.
     Answer(Answer, Option<Arc<Entry>>),

@@ -261,7 +261,11 @@ impl Cache {
             && asked.is_conditional()
             && reuse::has_it(answer.status, &answer.headers, &asked.headers)
         {
-            answer = Answer { names: answer.names, upstream: answer.upstream, ..reuse::not_modified(answer.headers) };
+            answer = Answer {
+                names: answer.names,
+                upstream: answer.upstream,
+                ..reuse::not_modified(answer.headers.into_map())
+            };
         }
         let status = status.filter(|status| *status != answer.status);
         let happened = Happened::Forwarded { why: asked.why, status, stored: Err(Some(reason)), collapsed: false };

@@ -10,7 +10,7 @@ use crate::flow::{self, Body, Outcome, Pulled};
 pub fn of(outcome: Outcome) -> Response<Pulled> {
     let response = match outcome {
         None => respond(StatusCode::NO_CONTENT, HeaderMap::new(), Body::empty()),
-        Some(Ok(answer)) => respond(answer.status, describe(answer.headers, &answer.body), answer.body),
+        Some(Ok(answer)) => respond(answer.status, describe(answer.headers.into_map(), &answer.body), answer.body),
         Some(Err(error)) => Err(error),
     };
     response.unwrap_or_else(|error| failure(&error))

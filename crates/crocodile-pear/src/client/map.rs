@@ -35,7 +35,7 @@ impl Step for Mapping {
 async fn apply(outcome: Result<Answer, Error>, transform: Arc<Transform>) -> Outcome {
     let transformed = async {
         let answer = outcome?;
-        let (status, headers) = (answer.status, answer.headers.clone());
+        let (status, headers) = (answer.status, answer.headers.clone().into_map());
         let (names, upstream) = (answer.names, answer.upstream);
         let whole = transform(Whole { status, headers, body: answer.body.collect(MAX_BODY.bytes()).await? })?;
         Ok(Answer { names, upstream, ..Answer::new(whole.status, whole.headers, Body::Bytes(whole.body)) })

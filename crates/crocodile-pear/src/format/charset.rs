@@ -5,24 +5,24 @@ use std::borrow::Cow;
 use base64::Engine;
 use bytes::Bytes;
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use crate::error::{Error, Kind};
+use crate::http1::Fields;
 
 /// The byte order mark of UTF-8.
 pub const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The `charset` of a content type.
-pub fn named(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+pub fn named(headers: &Fields) -> Option<&str> {
+    let value = std::str::from_utf8(headers.media().filter(|media| media.is_ascii())?).ok()?;
     let parameters = value.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut found = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
     found.next().map(|(_, label)| label.trim().trim_matches('"'))
 }
 
 /// What a text is in: UTF-8 unless its type names something else.
-fn encoding(headers: &HeaderMap) -> Result<&'static Encoding, Error> {
+fn encoding(headers: &Fields) -> Result<&'static Encoding, Error> {
     let Some(label) = named(headers) else { return Ok(UTF_8) };
     let known = Encoding::for_label_no_replacement(label.as_bytes());
     known.ok_or_else(|| Error::new(Kind::Malformed, "the character set of its content type is not known"))
@@ -32,7 +32,7 @@ fn encoding(headers: &HeaderMap) -> Result<&'static Encoding, Error> {
 ///
 /// # Errors
 /// `Malformed` for a character set that is not known, and for bytes that are none of its characters.
-pub fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error> {
+pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error> {
     let (set, length) = match Encoding::for_bom(bytes) {
         Some(marked) => marked,
         None => (encoding(headers)?, 0),
@@ -45,7 +45,7 @@ pub fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, str>, Er
 ///
 /// # Errors
 /// As [`text`].
-pub fn recode(headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Error> {
+pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
     if named(headers).is_none() || encoding(headers)? == UTF_8 {
         return Ok(unmarked(bytes));
     }
@@ -61,7 +61,7 @@ pub fn unmarked(bytes: Bytes) -> Bytes {
 ///
 /// # Errors
 /// As [`text`], for a type that names its character set.
-pub fn any(headers: &HeaderMap, bytes: &Bytes) -> Result<String, Error> {
+pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
     if named(headers).is_some_and(|label| Encoding::for_label_no_replacement(label.as_bytes()).is_some()) {
         return text(headers, bytes).map(Cow::into_owned);
     }
@@ -86,7 +86,7 @@ impl Recoder {
     ///
     /// # Errors
     /// `Malformed` for a character set that is not known.
-    pub fn new(headers: &HeaderMap) -> Result<Self, Error> {
+    pub fn new(headers: &Fields) -> Result<Self, Error> {
         let set = encoding(headers)?;
         // UTF-8 is checked by those who read it.
         Ok(Recoder((set != UTF_8).then(|| set.new_decoder())))

@@ -1,8 +1,7 @@
 //! What the head of an answer says of its body.
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use crate::flow::Answer;
 
@@ -46,21 +45,21 @@ impl Declared {
 
 /// An answer that has no body by its status (RFC 9110, 15.3.5) is not one of JSON that is missing.
 pub(super) fn declared(answer: &Answer) -> Declared {
-    by_status(answer.status, &answer.headers)
+    by_status(answer.status, answer.headers.media())
 }
 
-/// What these fields say, of an answer with this status.
-pub(super) fn by_status(status: StatusCode, headers: &HeaderMap) -> Declared {
+/// What a content type says, of an answer with this status.
+pub(super) fn by_status(status: StatusCode, media: Option<&[u8]>) -> Declared {
     match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => Declared::Nothing,
-        _ => by_type(headers),
+        _ => by_type(media),
     }
 }
 
-/// What these fields say.
-pub(super) fn by_type(headers: &HeaderMap) -> Declared {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return Declared::Nothing };
-    let essence = value.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+/// What a content type says.
+pub(super) fn by_type(media: Option<&[u8]>) -> Declared {
+    let Some(media) = media else { return Declared::Nothing };
+    let essence = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     // Most answers, without a copy.
     if essence.eq_ignore_ascii_case(b"application/json") {
         return Declared::Json;

@@ -39,7 +39,7 @@ const NESTED: usize = 2;
 /// # Errors
 /// `Malformed` for a coding that is not known.
 pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
-    if !answer.headers.contains_key(CONTENT_ENCODING) {
+    if !answer.headers.is_coded() {
         return Ok(answer);
     }
     if !matches!(answer.body, Body::Value(_)) {

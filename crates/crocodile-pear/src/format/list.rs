@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::flow::{self, Answer, Body, Pulled};
 
 /// What a body turned out to be.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Opened {
     /// A list, to be read item by item.
     List(List),

@@ -1,26 +1,25 @@
 //! The head of an answer: where it ends, what it says, and how the body behind it is framed (RFC 9112, 4 to 6).
 
-use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, PROXY_AUTHENTICATE, UPGRADE};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::fields::hop_by_hop;
 use super::framing::Framing;
 use super::line::{self, FieldLine, LineEnd, LineFault};
-use super::{Broken, Reuse, name};
+use super::unread::{Fields, Lines};
+use super::{Broken, Reuse};
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
 const MAX_FIELDS: usize = 128;
 
-/// Most answers have fewer.
-const USUAL: usize = 16;
+/// The longest name that a field may have.
+const MAX_NAME: usize = u16::MAX as usize;
 
 /// An answer's head, hop-by-hop fields already gone.
 pub struct AnswerHead {
     /// Its status.
     pub status: StatusCode,
     /// Its fields, end-to-end ones only.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     /// Where its body ends.
     pub framing: Framing,
     /// Whether the connection may be used again.
@@ -54,7 +53,7 @@ pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Br
     let status = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() < 600);
     let status = status.ok_or(Broken("the answer's status is not one of HTTP"))?;
     let mut gathered = Gathered::default();
-    let mut lines = Vec::with_capacity(USUAL);
+    let (mut lines, mut challenges) = (Lines::new(), Vec::new());
     let mut at = from;
     loop {
         let (line, next) = match line::field(raw, at, LineEnd::Lf) {
@@ -64,25 +63,26 @@ pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Br
         };
         at = next;
         let Some(line) = line else { break };
+        if line.name.len() > MAX_NAME {
+            return Err(Broken("a header field of the answer has no valid name"));
+        }
         if gathered.keeps(&line)? {
-            lines.push(line);
+            lines.add(&line, &raw[from..]);
+        }
+        // RFC 9110, 15.5.8: without its challenge a 407 says nothing.
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED && line.name.eq_ignore_ascii_case(b"proxy-authenticate")
+        {
+            challenges.push(line.value);
         }
         if lines.len() > MAX_FIELDS {
             return Err(Broken("the answer has too many header fields"));
         }
     }
-    // Copied once; every value is a slice of it.
-    let shared = Bytes::copy_from_slice(&raw[from..at]);
-    let mut headers = HeaderMap::with_capacity(lines.len() + 1);
-    for FieldLine { name, value, .. } in lines {
-        let name = name::of(name).ok_or(Broken("a header field of the answer has no valid name"))?;
-        // RFC 9110, 15.5.8: without its challenge a 407 says nothing.
-        let challenge = status == StatusCode::PROXY_AUTHENTICATION_REQUIRED && name == PROXY_AUTHENTICATE;
-        if challenge || !hop_by_hop(&name) {
-            let begin = value.as_ptr().addr() - raw.as_ptr().addr() - from;
-            let value = HeaderValue::from_maybe_shared(shared.slice(begin..begin + value.len()));
-            headers.append(name, value.map_err(|_| Broken("a header field of the answer has no valid value"))?);
-        }
+    let mut headers = lines.within(&raw[from..at]);
+    for challenge in challenges {
+        let value = HeaderValue::from_bytes(challenge);
+        headers
+            .append(PROXY_AUTHENTICATE, value.map_err(|_| Broken("a header field of the answer has no valid value"))?);
     }
     gathered.decide(status, version, asked, headers).map(|head| Some((head, at)))
 }
@@ -164,13 +164,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    fn decide(
-        self,
-        status: StatusCode,
-        version: u8,
-        asked: Asked,
-        mut headers: HeaderMap,
-    ) -> Result<AnswerHead, Broken> {
+    fn decide(self, status: StatusCode, version: u8, asked: Asked, mut headers: Fields) -> Result<AnswerHead, Broken> {
         let chunked = match &self.coding {
             None => false,
             Some(_) if self.length.is_some() => return Err(Broken("the answer has a length and a coding")),

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::future::{BoxFuture, Either, FutureExt, Ready, Shared, WeakShared, ready};
 use hashbrown::HashMap;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use crate::error::Error;
-use crate::flow::Base;
+use crate::flow::{Base, Fields};
 use crate::jq::Data;
 
 /// Bytes of documents that are kept, as they came. One that is parsed takes several times as much.
@@ -30,7 +30,7 @@ pub struct Document {
     /// What it says.
     pub data: Data,
     /// The header fields it came with.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     /// Where it came from.
     pub base: Base,
     /// Its bytes, about.
@@ -135,7 +135,7 @@ mod tests {
     fn document(size: usize) -> Arc<Document> {
         let base = Base::Several;
         let data = crate::jq::null().into();
-        Arc::new(Document { status: StatusCode::OK, data, headers: HeaderMap::new(), base, size })
+        Arc::new(Document { status: StatusCode::OK, data, headers: Fields::default(), base, size })
     }
 
     async fn ask(memo: &Arc<Memo>, key: &str, size: usize, calls: &Arc<AtomicUsize>) -> Fetched {

@@ -10,6 +10,9 @@ const RANGES: [HeaderName; 2] = [RANGE, IF_RANGE];
 /// Asks for a whole answer, as a step needs that reads it: a client's conditions are about what the client has of this
 /// gateway. Those of a write stay, which must not be done without them.
 pub fn ask_whole(headers: &mut HeaderMap, method: &Method) {
+    if headers.is_empty() {
+        return;
+    }
     let conditions: &[HeaderName] = if matches!(*method, Method::GET | Method::HEAD) { &CONDITIONS } else { &[] };
     for name in RANGES.iter().chain(conditions) {
         headers.remove(name);

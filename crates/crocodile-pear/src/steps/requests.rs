@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 
 use crate::error::Error;
-use crate::flow::{Answer, Awaited, Flow, Named, Names, Outcome, Producer};
+use crate::flow::{Answer, Awaited, Fields, Flow, Named, Names, Outcome, Producer};
 use crate::format;
 use crate::jq::{self, Data};
 use crate::problem::{Problems, Span};
@@ -285,7 +285,7 @@ struct Calls {
 #[derive(Clone)]
 struct Read {
     status: http::StatusCode,
-    headers: http::HeaderMap,
+    headers: Fields,
     data: Data,
     names: Names,
     upstream: Option<Arc<str>>,

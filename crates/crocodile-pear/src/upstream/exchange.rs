@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{CONTENT_TYPE, UPGRADE};
-use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
@@ -28,7 +28,7 @@ use super::tunnel::Switched;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Passage, Tunnel};
 use crate::http1::answer::{self, AnswerHead, Asked};
-use crate::http1::{Broken as Unreadable, Decoder, Framing, Reuse, head_end};
+use crate::http1::{Broken as Unreadable, Decoder, Fields, Framing, Reuse, head_end};
 use crate::spec::Timeout;
 
 /// Interim answers before the final one; 100, 102 and 103 may repeat, but not for ever.
@@ -406,11 +406,11 @@ impl Exchange {
         match stream.poll_head(self.request.method.asked, self.request.passage.interim.as_deref(), cx) {
             Poll::Pending => self.wait(Phase::FirstByte, starved, cx).map(|error| Err(error.into())),
             Poll::Ready(Err(broken)) => Poll::Ready(Err(self.broken(broken))),
-            Poll::Ready(Ok(parts)) => {
+            Poll::Ready(Ok((status, headers))) => {
                 self.begun();
                 let now = self.clock.paused();
-                self.moments.answer(parts.0, now);
-                let media = parts.1.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+                self.moments.answer(status, now);
+                let media = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
                 if media.is_some_and(answer::is_events) {
                     self.clock.lift(self.request.events);
                 } else if media.is_some_and(answer::is_grpc) {
@@ -419,7 +419,7 @@ impl Exchange {
                 }
                 self.finish(|| now);
                 self.moments.go_on();
-                Poll::Ready(Ok(parts))
+                Poll::Ready(Ok((status, headers.into())))
             }
         }
     }
@@ -563,7 +563,7 @@ enum Came {
     /// The final head, and the body behind it as far as it came along.
     Answer(AnswerHead, Opened),
     /// The fields of a 101, and what came of the other protocol.
-    Switched(HeaderMap, Bytes),
+    Switched(Fields, Bytes),
 }
 
 /// A body as it was found behind its head.
@@ -594,7 +594,7 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// The fields of a 101, which is only right for a request that asked for it and is whole (RFC 9110, 7.8).
-    fn switch(&self, head: AnswerHead) -> Result<HeaderMap, Error> {
+    fn switch(&self, head: AnswerHead) -> Result<Fields, Error> {
         let asked =
             self.passage.upgrade.as_deref().ok_or_else(|| malformed("the upstream switched protocols unasked"))?;
         let named = head.upgrade.filter(|named| named.as_bytes().eq_ignore_ascii_case(asked.protocol.as_bytes()));

@@ -1,8 +1,9 @@
 //! What a call to a server comes to: the head of an answer, or why there is none.
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use crate::error::{Error, Kind};
+use crate::http1::Fields;
 
 /// Why a connection gave no answer.
 pub(super) enum Failure {
@@ -21,7 +22,7 @@ impl From<Error> for Failure {
 }
 
 /// Status and fields of the final answer.
-pub(super) type Parts = (StatusCode, HeaderMap);
+pub(super) type Parts = (StatusCode, Fields);
 
 /// The head of an answer, or why there is none.
 pub(super) type Outcome = Result<Parts, Lost>;

@@ -237,11 +237,12 @@ fn cause(outcome: &Outcome) -> Option<Cause> {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, Method};
+    use http::Method;
 
     use super::super::outcome::Lost;
     use super::*;
     use crate::error::Error;
+    use crate::http1::Fields;
 
     fn call(method: Method) -> Call {
         Call { method, ..Call::get("/".to_owned()) }
@@ -267,8 +268,8 @@ mod tests {
         assert!(again(&retry, Method::GET, &lost(Kind::Reset, false)));
         assert!(!again(&retry, Method::POST, &lost(Kind::Reset, false)));
         assert!(again(&retry, Method::POST, &lost(Kind::Unreachable, true)));
-        assert!(again(&retry, Method::DELETE, &Ok((StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new()))));
-        assert!(!again(&retry, Method::POST, &Ok((StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new()))));
+        assert!(again(&retry, Method::DELETE, &Ok((StatusCode::SERVICE_UNAVAILABLE, Fields::default()))));
+        assert!(!again(&retry, Method::POST, &Ok((StatusCode::SERVICE_UNAVAILABLE, Fields::default()))));
         assert!(!again(&retry, Method::GET, &lost(Kind::Timeout, false)));
         assert!(!again(&retry, Method::GET, &lost(Kind::Busy, true)));
     }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::calling::Calling;
 use super::written::{Batch, Request};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Base, Body, Names, undescribe};
+use crate::flow::{Answer, Base, Body, Fields, Names, undescribe};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::offload;
@@ -232,7 +232,7 @@ impl Asking {
 struct Found {
     status: StatusCode,
     items: Items,
-    headers: HeaderMap,
+    headers: Fields,
     base: Base,
     size: usize,
 }

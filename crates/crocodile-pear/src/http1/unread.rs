@@ -1,0 +1,209 @@
+//! The header fields of an answer, which become a map when somebody looks at them: of most items nobody does.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::{LazyLock, OnceLock};
+
+use bytes::Bytes;
+use http::header::CONTENT_ENCODING;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
+
+use super::fields::hop_by_hop;
+use super::line::FieldLine;
+use super::name;
+
+/// The fields of an answer. They are used as the map that they are; what kind of body they announce is known without one.
+#[derive(Clone, Default)]
+pub struct Fields(Option<Box<Held>>);
+
+#[derive(Clone, Default)]
+struct Held {
+    lines: Lines,
+    map: OnceLock<HeaderMap>,
+}
+
+/// The lines of a head that are fields of the answer, checked and not yet read.
+#[derive(Clone, Default)]
+pub(super) struct Lines {
+    bytes: Bytes,
+    places: Vec<FieldPlace>,
+    media: Option<Range<u32>>,
+    coded: bool,
+}
+
+/// Where a field stands.
+#[derive(Clone)]
+struct FieldPlace {
+    name: Range<u32>,
+    value: Range<u32>,
+}
+
+/// Most answers have fewer.
+const USUAL: usize = 12;
+
+impl Lines {
+    pub(super) fn new() -> Self {
+        Lines { places: Vec::with_capacity(USUAL), ..Lines::default() }
+    }
+
+    /// Adds a line that stands in `lines`.
+    pub(super) fn add(&mut self, line: &FieldLine<'_>, lines: &[u8]) {
+        let place = |part: &[u8]| {
+            // A head is shorter than 4 GiB.
+            let start = (part.as_ptr().addr() - lines.as_ptr().addr()) as u32;
+            start..start + part.len() as u32
+        };
+        let value = place(line.value);
+        match line.name.len() {
+            12 if self.media.is_none() && line.name.eq_ignore_ascii_case(b"content-type") => {
+                self.media = Some(value.clone());
+            }
+            16 if line.name.eq_ignore_ascii_case(b"content-encoding") => self.coded = true,
+            _ => {}
+        }
+        self.places.push(FieldPlace { name: place(line.name), value });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The fields of these lines, of which `lines` are the bytes.
+    pub(super) fn within(mut self, lines: &[u8]) -> Fields {
+        if self.places.is_empty() {
+            return Fields::default();
+        }
+        // Copied once; every value is a slice of it.
+        self.bytes = Bytes::copy_from_slice(lines);
+        Fields(Some(Box::new(Held { lines: self, map: OnceLock::new() })))
+    }
+
+    fn read(&self) -> HeaderMap {
+        let part = |place: &Range<u32>| place.start as usize..place.end as usize;
+        let mut map = HeaderMap::with_capacity(self.places.len() + 1);
+        for FieldPlace { name, value } in &self.places {
+            let name = self.bytes.get(part(name)).and_then(name::of).filter(|name| !hop_by_hop(name));
+            let value = HeaderValue::from_maybe_shared(self.bytes.slice(part(value)));
+            if let (Some(name), Ok(value)) = (name, value) {
+                map.append(name, value);
+            }
+        }
+        map
+    }
+}
+
+impl Held {
+    fn map(&self) -> &HeaderMap {
+        self.map.get_or_init(|| self.lines.read())
+    }
+}
+
+impl Fields {
+    /// The content type.
+    pub fn media(&self) -> Option<&[u8]> {
+        let held = self.0.as_deref()?;
+        match (held.map.get(), &held.lines.media) {
+            (Some(map), _) => map.get(CONTENT_TYPE).map(HeaderValue::as_bytes),
+            (None, Some(place)) => held.lines.bytes.get(place.start as usize..place.end as usize),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether the body has a content coding.
+    pub fn is_coded(&self) -> bool {
+        self.0.as_deref().is_some_and(|held| match held.map.get() {
+            Some(map) => map.contains_key(CONTENT_ENCODING),
+            None => held.lines.coded,
+        })
+    }
+
+    /// The map.
+    pub fn into_map(self) -> HeaderMap {
+        self.0.map_or_else(HeaderMap::new, |held| {
+            let Held { lines, map } = *held;
+            map.into_inner().unwrap_or_else(|| lines.read())
+        })
+    }
+}
+
+impl From<HeaderMap> for Fields {
+    fn from(map: HeaderMap) -> Self {
+        if map.is_empty() {
+            return Fields::default();
+        }
+        Fields(Some(Box::new(Held { lines: Lines::default(), map: map.into() })))
+    }
+}
+
+impl Deref for Fields {
+    type Target = HeaderMap;
+
+    fn deref(&self) -> &HeaderMap {
+        static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
+        self.0.as_deref().map_or(&NONE, Held::map)
+    }
+}
+
+impl DerefMut for Fields {
+    fn deref_mut(&mut self) -> &mut HeaderMap {
+        let held = self.0.get_or_insert_default();
+        if held.map.get().is_none() {
+            held.map = held.lines.read().into();
+        }
+        held.map.get_mut().expect("it has just been set")
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{CONTENT_LENGTH, SERVER};
+
+    use super::*;
+    use crate::http1::answer::{Asked, parse};
+
+    fn fields(lines: &str) -> Fields {
+        let head = format!("HTTP/1.1 200 OK\r\n{lines}\r\n");
+        parse(head.as_bytes(), Asked::Other).expect("a head").expect("a whole one").0.headers
+    }
+
+    fn is_read(fields: &Fields) -> bool {
+        fields.0.as_deref().is_some_and(|held| held.map.get().is_some())
+    }
+
+    #[test]
+    fn what_a_body_is_needs_no_map() {
+        let one = fields("Server: x\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n");
+        assert_eq!((one.media(), one.is_coded(), is_read(&one)), (Some(&b"text/html"[..]), true, false));
+        assert_eq!((one.len(), one.clone().into_map().len()), (3, 3));
+        assert_eq!((one.media(), one.is_coded(), is_read(&one)), (Some(&b"text/html"[..]), true, true));
+        let none = fields("Content-Length: 1\r\n");
+        assert!(none.is_empty() && none.media().is_none() && !none.is_coded());
+    }
+
+    #[test]
+    fn fields_are_there_when_they_are_asked_for() {
+        let one = fields("X: 1\r\nx:  2 \r\nKeep-Alive: timeout=5\r\nConnection: y\r\nY: 3\r\nServer:\r\n");
+        assert_eq!(one.get_all("x").iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!((one.len(), one.get(SERVER)), (3, Some(&HeaderValue::from_static(""))));
+    }
+
+    #[test]
+    fn a_change_counts_more_than_what_came() {
+        let mut one = fields("Content-Type: a/b\r\nContent-Encoding: br\r\n");
+        one.insert(CONTENT_TYPE, HeaderValue::from_static("c/d"));
+        one.remove(CONTENT_ENCODING);
+        assert_eq!((one.media(), one.is_coded()), (Some(&b"c/d"[..]), false));
+        let mut none = Fields::default();
+        none.insert(CONTENT_LENGTH, HeaderValue::from_static("1"));
+        assert_eq!((none.media(), none.len()), (None, 1));
+        let first = fields("Content-Type: a/b\r\ncontent-type: c/d\r\n");
+        assert_eq!(first.media(), first.get(CONTENT_TYPE).map(HeaderValue::as_bytes));
+    }
+}
