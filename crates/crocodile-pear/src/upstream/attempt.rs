@@ -32,14 +32,14 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Prepares the exchange; nothing is sent yet.
+    /// Prepares the exchange; nothing is sent yet. What is needed is taken out of the call.
     ///
     /// # Errors
     /// `BadRequest` for what cannot be said in HTTP.
     pub(super) fn start(
         servers: &Arc<Servers>,
         (at, turn): (usize, Turn),
-        mut call: Call,
+        call: &mut Call,
         clock: Clock,
     ) -> Result<Self, Error> {
         let mut moments = Moments::begin();
@@ -47,12 +47,13 @@ impl Attempt {
         let span = note.as_ref().and_then(CallNote::span);
         let noted = Noted { trace: span, target: note.is_some() };
         let server = &servers.list[at];
-        let request = Request::new(server, &mut call, noted);
+        let request = Request::new(server, call, noted);
         let span = span.map_or(0, |(_, span)| span);
         if let Some(note) = note {
             let (kind, tls) = (CallKind::Http, server.pool.connector.has_tls());
             let place = Place { kind, upstream: &servers.name, server: Some(&server.address), tls };
-            moments.note(note, place, Said { method: call.method, target: call.target, span });
+            let (method, target) = (call.method.clone(), std::mem::take(&mut call.target));
+            moments.note(note, place, Said { method, target, span });
         }
         match request {
             Ok(request) => {

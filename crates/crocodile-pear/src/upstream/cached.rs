@@ -236,7 +236,7 @@ async fn uncached(caller: Caller, call: Call, keeping: Box<Keeping>) -> Result<A
 }
 
 async fn make(caller: &Caller, call: Call) -> Result<Answer, Error> {
-    caller.begin(call).finish().await
+    caller.begin(Box::new(call)).finish().await
 }
 
 impl Cached {

@@ -29,7 +29,7 @@ pub(super) enum Begun {
 
 impl Caller {
     /// Begins the call.
-    pub(super) fn begin(&self, call: Call) -> Begun {
+    pub(super) fn begin(&self, call: Box<Call>) -> Begun {
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
         match &self.credentials {
             None => Begun::Plain(prepare(&self.servers, call)),

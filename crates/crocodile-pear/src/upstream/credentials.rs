@@ -158,7 +158,7 @@ impl fmt::Debug for ClientCredentials {
 
 impl ClientCredentials {
     /// Makes a call with a token; answered with 401, it is made once more with a new one.
-    pub(super) async fn call(self: Arc<Self>, servers: Arc<Servers>, mut call: Call) -> Result<Answer, Error> {
+    pub(super) async fn call(self: Arc<Self>, servers: Arc<Servers>, mut call: Box<Call>) -> Result<Answer, Error> {
         let ours = |error: Error| error.of_upstream(&servers.name);
         let token = self.token().await.map_err(ours)?;
         let second = call.repeat();
@@ -170,7 +170,7 @@ impl ClientCredentials {
         let Some((new, mut call)) = self.renew(&token).await.zip(second) else { return Ok(answer) };
         drop(answer);
         call.headers.insert(AUTHORIZATION, new.field.clone());
-        let answer = chain(prepare(&servers, call)?).await?;
+        let answer = chain(prepare(&servers, Box::new(call))?).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             *self.futile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }

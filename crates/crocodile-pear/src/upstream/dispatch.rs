@@ -30,11 +30,11 @@ pub(super) struct Ready {
 ///
 /// # Errors
 /// `BadRequest` or `Busy`, naming the upstream.
-pub(super) fn prepare(servers: &Arc<Servers>, call: Call) -> Result<Ready, Error> {
+pub(super) fn prepare(servers: &Arc<Servers>, call: Box<Call>) -> Result<Ready, Error> {
     begin(servers, call).map_err(|error| error.of_upstream(&servers.name))
 }
 
-fn begin(servers: &Arc<Servers>, call: Call) -> Result<Ready, Error> {
+fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<Ready, Error> {
     servers.counters.count(Event::Call);
     let chosen = servers.choose(Tried::default()).inspect_err(|_| servers.counters.count(Event::Refused))?;
     let (own, deadline) = (call.timeouts.clone(), call.deadline);
@@ -44,7 +44,7 @@ fn begin(servers: &Arc<Servers>, call: Call) -> Result<Ready, Error> {
     if let Some(silence) = servers.silence {
         clock.hurry(hedge::step(silence, &clock));
     }
-    let attempt = Attempt::start(servers, chosen, call, clock)?;
+    let attempt = Attempt::start(servers, chosen, &mut call, clock)?;
     Ok(Ready { attempt, replay, timeouts: own })
 }
 
@@ -110,8 +110,8 @@ async fn again(
     let (servers, replay) = (attempt.exchange.servers.clone(), replay?);
     tokio::time::sleep(wait).await;
     let (at, turn) = servers.choose(replay.tried).ok()?;
-    let (call, clock) = replay.next(&servers.timeouts);
-    let mut next = Attempt::start(&servers, (at, turn), call, clock).ok()?;
+    let (mut call, clock) = replay.next(&servers.timeouts);
+    let mut next = Attempt::start(&servers, (at, turn), &mut call, clock).ok()?;
     match attempt.exchange.admission.take() {
         Some(mut admission) => {
             admission.move_to(at, &servers);

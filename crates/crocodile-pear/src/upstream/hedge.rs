@@ -120,8 +120,8 @@ async fn rival(servers: &Arc<Servers>, waiting: usize, replay: Option<&mut Repla
     if at == waiting || !retry.hedges(replay) {
         return None;
     }
-    let (call, clock) = replay.next(&servers.timeouts);
-    let mut rival = Attempt::start(servers, (at, turn), call, clock).ok()?;
+    let (mut call, clock) = replay.next(&servers.timeouts);
+    let mut rival = Attempt::start(servers, (at, turn), &mut call, clock).ok()?;
     rival.exchange.admit(Timeout::After(Duration::ZERO)).await.ok()?;
     Some(rival)
 }

@@ -169,10 +169,18 @@ impl Upstream {
     /// `BadRequest`, `Unreachable`, `Reset`, `Cut`, `Malformed`, `Timeout` or `Busy`, naming the upstream; the same from
     /// the answer's body.
     pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
+        self.make(Box::new(call))
+    }
+
+    /// The same for one that is boxed.
+    pub(crate) fn make(
+        self: &Arc<Self>,
+        call: Box<Call>,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
         let begun = match &call.keeping {
             None => self.caller.begin(call),
-            Some(_) => cached::begin(self.cached.clone(), self.caller.clone(), call),
+            Some(_) => cached::begin(self.cached.clone(), self.caller.clone(), *call),
         };
         begun.finish()
     }

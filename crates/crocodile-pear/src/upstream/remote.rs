@@ -101,7 +101,7 @@ impl Remote {
         call.headers = headers.clone();
         call.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
         call.body = Some(Body::Bytes(body));
-        let answer = chain(prepare(&self.servers, call)?).await?;
+        let answer = chain(prepare(&self.servers, Box::new(call))?).await?;
         // Read, so that the connection is kept.
         answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(&self.servers.name))?;
         Ok(answer.status)
@@ -110,7 +110,7 @@ impl Remote {
     async fn call(&self, mut call: Call) -> Result<(StatusCode, Bytes), Error> {
         let accept: &mut HeaderMap = &mut call.headers;
         accept.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let answer = chain(prepare(&self.servers, call)?).await?;
+        let answer = chain(prepare(&self.servers, Box::new(call))?).await?;
         let body = answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(&self.servers.name))?;
         Ok((answer.status, body))
     }

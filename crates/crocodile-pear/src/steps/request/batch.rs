@@ -137,7 +137,7 @@ impl Asking {
         table
     }
 
-    fn prepare(&self, values: &[(Key, Value)], names: &Names, scope: &Scope) -> Result<Call, Error> {
+    fn prepare(&self, values: &[(Key, Value)], names: &Names, scope: &Scope) -> Result<Box<Call>, Error> {
         let list = || jq::list(values.iter().map(|(_, value)| value.clone()).collect());
         let item = match (&self.batching, values) {
             (None, [(_, value)]) => value.clone(),
@@ -162,10 +162,10 @@ impl Asking {
     }
 
     /// Makes the call, and finds what each item of the answer belongs to.
-    async fn fetch(self: &Arc<Self>, call: Call, names: &Names, scope: &Arc<Scope>) -> Result<Found, Error> {
+    async fn fetch(self: &Arc<Self>, call: Box<Call>, names: &Names, scope: &Arc<Scope>) -> Result<Found, Error> {
         let upstream = &self.calling.upstream;
         let base = Base::At(upstream.name().clone(), upstream.url(&call.target).into());
-        let answer = upstream.call(call).await?;
+        let answer = upstream.make(call).await?;
         let (status, used) = (answer.status, self.calling.on_status.uses(answer.status));
         let mut headers = answer.headers.clone();
         // They describe the body of all, not what is taken out of it.

@@ -65,7 +65,7 @@ pub(crate) struct Calling {
 }
 
 /// A call, or why there is none.
-pub(super) type Prepared = Result<Call, Error>;
+pub(super) type Prepared = Result<Box<Call>, Error>;
 
 /// How far a call is when it is begun.
 pub(super) enum Begun<C> {
@@ -299,7 +299,7 @@ impl Calling {
         match prepared {
             Ok(Some(Ok(call))) => {
                 self.note(&call, &mut names);
-                Begun::Calling(self.upstream.call(call), names)
+                Begun::Calling(self.upstream.make(call), names)
             }
             Ok(Some(Err(error))) => Begun::Failed(error, names),
             Ok(None) => Begun::Over(Some(Ok(self.unmade(names)))),
@@ -409,7 +409,7 @@ impl Calling {
         }
     }
 
-    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Call, Error> {
+    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Box<Call>, Error> {
         let view = View { item, names, scope, blame: self.blame };
         let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
@@ -444,7 +444,8 @@ impl Calling {
         let (root, received) = (Root::Upstream, scope.version());
         let keeping = self.upstream.keeping(scope, &headers)?;
         let note = scope.record().map(|record| CallNote::new(record, &self.noted));
-        Ok(Call {
+        // Boxed: it goes through many hands.
+        Ok(Box::new(Call {
             method,
             target,
             headers,
@@ -458,7 +459,7 @@ impl Calling {
             received,
             keeping,
             note,
-        })
+        }))
     }
 
     pub(super) fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {
