@@ -119,6 +119,15 @@ async fn the_inbox_of_a_program_is_that_of_a_configuration() {
 }
 
 #[tokio::test]
+async fn an_inbox_that_cannot_be_reached_is_an_error() {
+    let nobody = listen().await.1;
+    let mut out = Vec::new();
+    let problem = inbox::print(&format!("http://{nobody}"), &mut out).await.unwrap_err().to_string();
+    let problem: Value = serde_json::from_str(problem.lines().next().unwrap()).unwrap();
+    assert_eq!((problem["status"].as_u64(), out.len()), (Some(502), 0), "{problem}");
+}
+
+#[tokio::test]
 async fn a_pipeline_that_is_read_serves_behind_any_server() {
     let (upstreams, api) = listen().await;
     let (front, address) = listen().await;

@@ -4,10 +4,12 @@
 //! `cargo run -p crocodile-pear --example inbox -- http://127.0.0.1:9000/streamflow/api`, with the API's address; the one
 //! here is where `crocodile-pear demo` serves one.
 
+use std::process::ExitCode;
+
 use crocodile_pear::{Client, Parts, jq};
 use http_body_util::BodyExt;
 
-/// Writes the lines of the inbox of this API.
+/// Writes the lines of the inbox of this API; where it gives none, the problem is the error.
 pub async fn print(api: &str, out: &mut impl std::io::Write) -> Result<(), Box<dyn std::error::Error>> {
     let row = "{id, text, due: .general.dueOn[:10], note: .general.note,
         priority: (.general.priority.id as $p | [.levels.priorities[]? | select(.id == $p).text][0])}";
@@ -19,7 +21,10 @@ pub async fn print(api: &str, out: &mut impl std::io::Write) -> Result<(), Box<d
         .follow(jq(".general.priority.href")?, "levels")
         .map(jq(row)?)
         .concatenate_ndjson(Parts::BodyOnly);
-    let mut body = inbox.into_response().await.into_body();
+    let (head, mut body) = inbox.into_response().await.into_parts();
+    if !head.status.is_success() {
+        return Err(String::from_utf8(body.collect().await?.to_bytes().into())?.into());
+    }
     while let Some(frame) = body.frame().await {
         out.write_all(&frame?.into_data().unwrap_or_default())?;
     }
@@ -28,7 +33,13 @@ pub async fn print(api: &str, out: &mut impl std::io::Write) -> Result<(), Box<d
 
 #[allow(dead_code, reason = "the tests have a server of their own")]
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> ExitCode {
     let api = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:9000/streamflow/api".to_owned());
-    print(&api, &mut std::io::stdout()).await
+    match print(&api, &mut std::io::stdout()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
 }
