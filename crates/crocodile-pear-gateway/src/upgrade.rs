@@ -7,8 +7,8 @@ use crocodile_pear::flow;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Definitions, Json, Located, Node, Texts, Timeout};
+use crocodile_pear::step::Proxied;
 use crocodile_pear::steps::Written;
-use crocodile_pear::steps::request::Request;
 use crocodile_pear::upstream::Upstream;
 use http::header::UPGRADE;
 use http::{HeaderMap, HeaderValue};
@@ -116,15 +116,10 @@ fn protocol(written: &Located<String>, idle: Timeout, problems: &mut Problems) -
 }
 
 /// The one call of a pipeline, if it is the client's own request.
-fn proxied<'a>(pipeline: &'a [Located<Written>], route: &Route) -> Option<&'a Request> {
-    let [Located { value: Written::Request(call), .. }] = pipeline else { return None };
-    let made_with = |method: &str| route.method.as_ref().is_none_or(|own| own.as_str() == method);
-    let own = match (&call.method, &call.body) {
-        (Some(written), _) => made_with(written.as_str()),
-        (None, Some(_)) => made_with("POST"),
-        (None, None) => true,
-    };
-    (own && call.for_each.is_none()).then_some(call)
+fn proxied(pipeline: &[Located<Written>], route: &Route) -> Option<Proxied> {
+    let [only] = pipeline else { return None };
+    let made_with = |method: &String| route.method.as_ref().is_none_or(|own| own.as_str() == method);
+    only.value.about().proxies.filter(|call| call.method.as_ref().is_none_or(made_with))
 }
 
 /// The protocols of an endpoint, ready.

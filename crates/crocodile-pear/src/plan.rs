@@ -1,26 +1,20 @@
 //! The steps of a pipeline in order, each noted on the way: what a request runs through.
 
+mod change;
 mod check;
+mod sequence;
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use futures_util::stream::StreamExt;
-use http::header::HeaderMap;
-use http_body::Frame;
+use futures_util::StreamExt;
 
-use crate::error::Error;
-use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
+pub use self::change::AnswerChange;
+use crate::flow::{Flow, Order, Outcome};
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec::Located;
-use crate::step::{Ahead, Compile, Known, Outline, Shape, Step, StreamSpec};
+use crate::step::{About, Ahead, Compile, Known, Outline, Shape, Step, StreamSpec};
 use crate::steps::Written;
-use crate::steps::concatenate::As;
-use crate::steps::dedupe::Keep;
-use crate::steps::transform::Transform;
 
 /// A pipeline, ready.
 pub struct Plan {
@@ -52,77 +46,32 @@ impl Plan {
     /// status is 2xx.
     pub fn compile_with(
         written: Vec<Located<Written>>,
-        changes: Vec<Transform>,
+        changes: Vec<AnswerChange>,
         known: Known<'_>,
         place: Span,
         problems: &mut Problems,
     ) -> Option<Self> {
         let cx = &mut Compile::new(known, place, problems);
-        let has = |is: fn(&Written) -> bool| written.iter().any(|step| is(&step.value));
-        let merges = has(|step| matches!(step, Written::Merge(_)));
-        let timed = has(|step| matches!(step, Written::Timer(_)));
-        let asks = has(|step| matches!(step, Written::Sql(_)));
-        let endless = known.route.stream == StreamSpec::On || has(gives_events);
-        let mut follows = written.iter().filter(|step| matches!(step.value, Written::Follow(_))).count();
-        cx.flow.item = false;
-        let mut readers = changes.len() + written.iter().filter(|step| reads(&step.value)).count();
-        let order = |at| written[at..].iter().find_map(|step| order(&step.value)).unwrap_or(Order::Arrival);
-        let orders: Vec<Order> = (0..written.len()).map(order).collect();
-        let mut steps = check_last(&written, cx).map(|()| Vec::new());
-        for (index, (Located { value: written, span, .. }, order)) in written.into_iter().zip(orders).enumerate() {
-            cx.problems.move_to(span);
-            cx.index = u16::try_from(index).unwrap_or(u16::MAX);
-            let (replaces, gives) = (replaces(&written), cx.flow.item || check::gives(&written));
-            readers -= usize::from(reads(&written));
-            follows -= usize::from(matches!(written, Written::Follow(_)));
-            cx.ahead = Ahead { follows: follows > 0, reads: readers > 0, order };
-            let fed = check::source(&written, cx);
-            let step = written.compile(cx).filter(|_| fed.is_some());
-            if replaces {
-                forget(cx);
-            }
-            cx.flow.first = false;
-            cx.flow.item = gives;
-            steps = match (steps, step) {
-                (Some(mut steps), Some(step)) => {
-                    steps.push(step);
-                    Some(steps)
-                }
-                _ => None,
-            };
-        }
-        for change in changes {
-            if endless {
-                let remedy = "leave it out, or write an endpoint of its own here";
-                cx.problems.error::<()>(
-                    change.jq.0.span,
-                    "a stream of events is never whole, and cannot be changed",
-                    remedy,
-                );
-                steps = None;
-            }
-            let step = change.compile_behind(cx);
-            steps = steps.zip(step).map(|(mut steps, step)| {
-                steps.push(step);
-                steps
-            });
-        }
-        let outline = std::mem::take(&mut cx.found.outline);
-        let uses = cx.found.used.clone();
-        let plan = Plan {
-            steps: steps?,
-            shape: cx.flow.shape,
-            timed,
-            asks,
-            endless,
-            uses,
-            reads_body: cx.found.reads_body,
-            outline,
-        };
+        let about: Vec<About> = written.iter().map(|step| step.value.about()).collect();
+        let any = |is: fn(&About) -> bool| about.iter().any(is);
+        let endless = known.route.stream == StreamSpec::On || any(|about| about.gives_events);
+        let last = check::last(&written, &about, cx);
+        let steps = compile_steps(written, &about, changes.len(), cx);
+        let changes = compile_changes(changes, endless, cx);
+        let steps = last.and(steps).zip(changes);
+        let steps = steps.map(|(steps, changes)| steps.into_iter().chain(changes).collect())?;
         check::end(cx);
-        cx.problems.move_to(place);
-        check::waste(plan.calls(), merges, cx);
-        Some(plan)
+        check::waste(any(|about| about.merges), cx);
+        Some(Plan {
+            steps,
+            shape: cx.flow.shape,
+            timed: any(|about| about.looks_on),
+            asks: any(|about| about.asks_database),
+            endless,
+            uses: std::mem::take(&mut cx.found.used),
+            reads_body: cx.found.reads_body,
+            outline: std::mem::take(&mut cx.found.outline),
+        })
     }
 
     /// The lines of `explain`.
@@ -132,7 +81,7 @@ impl Plan {
 
     /// At most so many upstream calls for one request.
     pub fn calls(&self) -> u64 {
-        self.outline.iter().fold(0, |sum, line| sum.saturating_add(line.calls))
+        Outline::calls_of(&self.outline)
     }
 
     /// Whether it is one call, handed on as it comes.
@@ -177,7 +126,7 @@ impl Plan {
                 Ok(outcome) => outcome.await,
                 Err(mut flow) => Box::pin(async move { flow.next().await?.outcome.await }).await,
             },
-            Shape::Many(_) => Box::pin(first_come(flow)).await,
+            Shape::Many(_) => Box::pin(sequence::first_come(flow)).await,
         }
     }
 
@@ -189,110 +138,56 @@ impl Plan {
     }
 }
 
-/// Whether a step makes server-sent events, whatever the client asks for.
-fn gives_events(written: &Written) -> bool {
-    match written {
-        Written::Concatenate(concatenate) => concatenate.form == As::Sse,
-        Written::Convert(convert) => convert.gives_events(),
-        _ => false,
-    }
-}
-
-/// `respond` has the last word.
-fn check_last(written: &[Located<Written>], cx: &mut Compile<'_>) -> Option<()> {
-    let mut sound = Some(());
-    for (at, step) in written.iter().enumerate() {
-        let Written::Respond(respond) = &step.value else { continue };
-        if written[at + 1..].iter().any(|later| !matches!(later.value, Written::Timer(_))) {
-            sound = cx.problems.error(respond.place(), "`respond` is not the last step", "move it to the end");
+/// Makes all steps ready. One that cannot be does not keep the problems of the others from being told.
+fn compile_steps(
+    written: Vec<Located<Written>>,
+    about: &[About],
+    changes: usize,
+    cx: &mut Compile<'_>,
+) -> Option<Vec<Box<dyn Step>>> {
+    cx.flow.item = false;
+    let mut steps = Vec::new();
+    for (index, Located { value: step, span, .. }) in written.into_iter().enumerate() {
+        let own = &about[index];
+        cx.problems.move_to(span);
+        cx.index = u16::try_from(index).unwrap_or(u16::MAX);
+        cx.ahead = ahead(&about[index..], changes);
+        let gives = cx.flow.item || !own.looks_on;
+        let fed = check::source(own, cx);
+        steps.push(step.compile(cx).filter(|_| fed.is_some()));
+        if own.replaces {
+            check::forget(cx);
         }
+        cx.flow.first = false;
+        cx.flow.item = gives;
     }
-    sound
+    steps.into_iter().collect()
 }
 
-/// The order in which a step wants the items, if it takes all of them.
-fn order(written: &Written) -> Option<Order> {
-    match written {
-        Written::Concatenate(concatenate) => Some(concatenate.order.into()),
-        // Of a list that is always the same, each item has its place.
-        Written::Merge(_) => Some(Order::Request),
-        Written::Dedupe(dedupe) if dedupe.keep == Keep::Request => Some(Order::Request),
-        _ => None,
-    }
-}
-
-/// Whether what leaves the step is other than what arrives, so that only its expressions see that.
-fn replaces(written: &Written) -> bool {
-    match written {
-        Written::Follow(follow) => follow.name.is_none() && follow.next.is_none() && follow.pages.is_none(),
-        Written::Request(_) | Written::Each(_) | Written::Transform(_) | Written::Select(_) | Written::Merge(_) => true,
-        Written::Respond(respond) => respond.replaces(),
-        Written::Sql(sql) => sql.name.is_none(),
-        _ => false,
+/// What the first of these steps is told of the others, and of so many changes behind them.
+fn ahead(about: &[About], changes: usize) -> Ahead {
+    let behind = &about[1..];
+    Ahead {
+        follows: behind.iter().any(|step| step.follows),
+        reads: changes > 0 || behind.iter().any(|step| !step.looks_on && !step.hands_on),
+        order: about.iter().find_map(|step| step.order).unwrap_or(Order::Arrival),
     }
 }
 
-/// Whether the step reads the answers that arrive; otherwise it hands them on as they are.
-fn reads(written: &Written) -> bool {
-    match written {
-        Written::Timer(_) => false,
-        Written::Respond(respond) => respond.reads(),
-        _ => true,
-    }
-}
-
-/// What stands under a key and no expression has used is lost here.
-fn forget(cx: &mut Compile<'_>) {
-    for (key, place) in std::mem::take(&mut cx.flow.unused) {
-        let message = format!("what is put under `{key}` is never used");
-        cx.problems.warning(place, message, format!("use `.{key}` further on, or leave the step out"));
-    }
-}
-
-/// Several answers as one: whichever comes first goes first, and goes whole before the next.
-pub(crate) async fn first_come(flow: Flow) -> Outcome {
-    let mut answers = Box::pin(flow.drive(Order::Arrival, |producer| producer.outcome)).filter_map(std::future::ready);
-    let first = match answers.next().await? {
-        Ok(first) => first,
-        Err(error) => return Some(Err(error)),
-    };
-    let body = match first.body.into_pulled() {
-        Ok(body) => body,
-        Err(error) => return Some(Err(error)),
-    };
-    let headers = first.headers.get(http::header::CONTENT_TYPE).cloned();
-    let headers = HeaderMap::from_iter(headers.map(|media| (http::header::CONTENT_TYPE, media)));
-    let body = Sequence { current: Some(body), rest: answers };
-    let answer = Answer::new(first.status, headers, Body::Pulled(Box::pin(body)));
-    Some(Ok(Answer { names: first.names, ..answer }))
-}
-
-/// The bodies of several answers, one after another; chunks of two are never mixed.
-struct Sequence<S> {
-    current: Option<Pulled>,
-    rest: S,
-}
-
-impl<S: futures_util::Stream<Item = Result<Answer, Error>> + Unpin> http_body::Body for Sequence<S> {
-    type Data = Bytes;
-    type Error = Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        loop {
-            if let Some(current) = &mut self.current {
-                match std::task::ready!(current.as_mut().poll_frame(cx)) {
-                    Some(Ok(frame)) if frame.is_trailers() => continue,
-                    Some(frame) => return Poll::Ready(Some(frame)),
-                    None => self.current = None,
-                }
+/// Makes what changes the answer ready.
+fn compile_changes(changes: Vec<AnswerChange>, endless: bool, cx: &mut Compile<'_>) -> Option<Vec<Box<dyn Step>>> {
+    let compile = |change: AnswerChange| {
+        let place = change.place();
+        cx.problems.move_to(place);
+        let whole = match endless {
+            true => {
+                let remedy = "leave it out, or write an endpoint of its own here";
+                cx.problems.error_here("a stream of events is never whole, and cannot be changed", remedy)
             }
-            match std::task::ready!(self.rest.poll_next_unpin(cx)) {
-                None => return Poll::Ready(None),
-                Some(next) => match next.and_then(|answer| answer.body.into_pulled()) {
-                    Ok(body) => self.current = Some(body),
-                    Err(error) => return Poll::Ready(Some(Err(error))),
-                },
-            }
-        }
-    }
+            false => Some(()),
+        };
+        change.compile(cx).filter(|_| whole.is_some())
+    };
+    // All, before one that failed ends it.
+    changes.into_iter().map(compile).collect::<Vec<_>>().into_iter().collect()
 }

@@ -1,11 +1,13 @@
 //! The contract of a step: a `Spec`, as written, compiles into a `Step`, ready.
 
+mod about;
 pub mod answers;
 mod braces;
 mod compile;
 mod evaluate;
 mod flowing;
 mod known;
+pub mod reshape;
 mod sink;
 pub mod status;
 pub mod view;
@@ -13,6 +15,7 @@ mod whole;
 
 use std::sync::Arc;
 
+pub use self::about::{About, Proxied};
 pub use self::compile::Compile;
 pub use self::evaluate::{Blame, apply, evaluate, holds, part, weigh};
 pub use self::flowing::{Ahead, Findings, Flowing, Outline, Shape};
@@ -29,6 +32,11 @@ pub const MAX_BODY: Size = Size(16 << 20);
 
 /// A step as written.
 pub trait Spec: Decode {
+    /// What the plan and the other steps need to know of it.
+    fn about(&self) -> About {
+        About::default()
+    }
+
     /// Checks it against what is known and makes it ready; every problem is noted.
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>>;
 }

@@ -3,8 +3,8 @@
 pub mod own;
 
 use crate::problem::Problems;
-use crate::spec::{Decode, Definitions, Json, Node, OneKey, one_key};
-use crate::step::{Compile, Spec, Step};
+use crate::spec::{Decode, Definitions, Json, Located, Node, OneKey, one_key};
+use crate::step::{About, Compile, Spec, Step};
 
 /// Declares the steps by their names in the configuration.
 macro_rules! steps {
@@ -41,6 +41,22 @@ macro_rules! steps {
         }
 
         impl Written {
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Written::$spec(_) => stringify!($name),)*
+                    Written::Own(_) => "own",
+                }
+            }
+
+            /// What the plan and the other steps need to know of it.
+            pub fn about(&self) -> About {
+                match self {
+                    $(Written::$spec(spec) => spec.about(),)*
+                    Written::Own(_) => About::default(),
+                }
+            }
+
             /// Makes it ready.
             pub fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
                 match self {
@@ -50,6 +66,13 @@ macro_rules! steps {
             }
         }
     };
+}
+
+impl Written {
+    /// The one step of a pipeline that is written short, as `UPSTREAM /path`.
+    pub fn short(text: Located<String>, problems: &mut Problems) -> Option<Self> {
+        request::Request::short(text, problems).map(Written::Request)
+    }
 }
 
 impl From<own::Own> for Written {

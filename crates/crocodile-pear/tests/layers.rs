@@ -127,6 +127,45 @@ fn only_the_expressions_name_their_engine() {
     assert_eq!(outside, Vec::<String>::new());
 }
 
+/// A step tells about itself, so that a new one needs no line elsewhere. The methods of programs have the words of the
+/// configuration, and so name its steps.
+#[test]
+fn no_step_is_known_by_name_outside_of_the_steps() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let gateway = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crocodile-pear-gateway/src");
+    let steps = steps(&library.join("steps.rs"));
+    assert!(steps.len() > 10, "the list of the steps is not found: {steps:?}");
+    let mut wrong = Vec::new();
+    for source in [library, gateway] {
+        for file in files(&source) {
+            let name = module(&source, &file);
+            if name == "steps" || name.starts_with("steps::") || name == "client::pipeline" {
+                continue;
+            }
+            let text = lines(&file).join("\n");
+            let named = steps.iter().filter(|(module, spec)| names_step(&text, module, spec));
+            wrong.extend(named.map(|(step, _)| format!("{name} knows {step}")));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// The modules of the steps with their specs, as they stand in the list.
+fn steps(file: &Path) -> Vec<(String, String)> {
+    let lines = lines(file).into_iter().skip_while(|line| line != "steps! {").skip(1);
+    let pair =
+        |line: String| line.trim_end_matches(',').split_once(": ").map(|(name, spec)| (name.into(), spec.into()));
+    lines.map_while(pair).collect()
+}
+
+fn names_step(text: &str, module: &str, spec: &str) -> bool {
+    let own = BTreeMap::from([("crocodile_pear", String::new())]);
+    let path = |path: String| path.split("::").collect::<Vec<_>>().windows(2).any(|pair| pair == ["steps", module]);
+    let variant = format!("Written::{spec}");
+    let whole = |end: usize| !text[end..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    roots(text, &own).into_iter().any(path) || text.match_indices(&variant).any(|(at, _)| whole(at + variant.len()))
+}
+
 fn check(root: &Path, order: &[&str]) {
     let source = root.join("src");
     let mut wrong = Vec::new();

@@ -5,7 +5,6 @@ use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Size};
 use crocodile_pear::step::StreamSpec;
 use crocodile_pear::steps::Written;
-use crocodile_pear::steps::request::Request;
 
 use crate::layers::{AtEndpoint, Layers};
 use crate::upgrade::Upgrades;
@@ -35,8 +34,7 @@ spec! {
 
 fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec> {
     let place = text.span;
-    let request = Request::short(text, problems)?;
-    let call = Located::new(Written::Request(request), place);
+    let call = Located::new(Written::short(text, problems)?, place);
     Some(EndpointSpec {
         pipeline: vec![call],
         max_body: Located::new(MAX_BODY, Default::default()),

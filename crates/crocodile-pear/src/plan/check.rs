@@ -1,23 +1,39 @@
 //! What a pipeline cannot mean, and what it probably does not: found when it is compiled.
 
-use crate::step::{Compile, Shape};
+use crate::spec::Located;
+use crate::step::{About, Compile, Outline, Shape};
 use crate::steps::Written;
 
 /// More calls for one request are hardly meant: it is ten times the largest inbox in the field.
 const MANY: u64 = 10_000;
 
-/// Whether something flows from this step on, so that `.` is an item.
-pub fn gives(step: &Written) -> bool {
-    !matches!(step, Written::Timer(_))
+/// Whether what has the last word stands at the end.
+pub fn last(written: &[Located<Written>], about: &[About], cx: &mut Compile<'_>) -> Option<()> {
+    let mut sound = Some(());
+    for (at, step) in about.iter().enumerate() {
+        let Some(place) = step.ends else { continue };
+        if about[at + 1..].iter().any(|later| !later.looks_on) {
+            let message = format!("`{}` is not the last step", written[at].value.name());
+            sound = cx.problems.error(place, message, "move it to the end");
+        }
+    }
+    sound
 }
 
 /// Whether a step has what it works on.
-pub fn source(step: &Written, cx: &mut Compile<'_>) -> Option<()> {
-    let takes_items = matches!(step, Written::Concatenate(_) | Written::Convert(_) | Written::Dedupe(_));
-    if cx.flow.item || !takes_items {
+pub fn source(step: &About, cx: &mut Compile<'_>) -> Option<()> {
+    if cx.flow.item || !step.needs_items {
         return Some(());
     }
     cx.problems.error_here("no step before this one gives anything", "put a `request` before it")
+}
+
+/// What stands under a key and no expression has used is lost behind this step.
+pub fn forget(cx: &mut Compile<'_>) {
+    for (key, place) in std::mem::take(&mut cx.flow.unused) {
+        let message = format!("what is put under `{key}` is never used");
+        cx.problems.warning(place, message, format!("use `.{key}` further on, or leave the step out"));
+    }
 }
 
 /// What leaves the last step.
@@ -33,11 +49,14 @@ pub fn end(cx: &mut Compile<'_>) {
 }
 
 /// What the whole pipeline does in vain.
-pub fn waste(calls: u64, merges: bool, cx: &mut Compile<'_>) {
+pub fn waste(merges: bool, cx: &mut Compile<'_>) {
+    let calls = Outline::calls_of(&cx.found.outline);
     // Who writes that there is no limit need not be warned of that.
     if calls > MANY && !(cx.found.endless && calls == u64::MAX) {
+        let most = cx.found.outline.iter().reduce(|most, line| if line.calls > most.calls { line } else { most });
+        let place = most.map_or(cx.problems.place(), |line| line.place);
         let remedy = "lower a `limit`: the calls of each item are multiplied by the items";
-        cx.problems.warning_here(format!("one request may make up to {calls} calls"), remedy);
+        cx.problems.warning(place, format!("one request may make up to {calls} calls"), remedy);
     }
     for (name, place) in std::mem::take(&mut cx.found.results) {
         if merges && !cx.found.used.contains(&name) {

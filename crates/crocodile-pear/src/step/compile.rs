@@ -213,6 +213,7 @@ impl Compile<'_> {
             calls,
             together: None,
             items,
+            place: self.problems.place(),
         });
     }
 }

@@ -36,6 +36,15 @@ pub struct Outline {
     pub together: Option<u64>,
     /// For so many items.
     pub items: u64,
+    /// Where the step stands.
+    pub place: Span,
+}
+
+impl Outline {
+    /// At most so many upstream calls of all of them.
+    pub fn calls_of(lines: &[Outline]) -> u64 {
+        lines.iter().fold(0, |sum, line| sum.saturating_add(line.calls))
+    }
 }
 
 /// What a step tells the next: what flows there, and what is known of it.

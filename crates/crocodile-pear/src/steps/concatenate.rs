@@ -22,7 +22,7 @@ use crate::scope::Scope;
 use crate::spec;
 use crate::spec::Size;
 use crate::step::status::failure;
-use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
+use crate::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
 
 spec! {
     /// Makes one answer of all items. Each item is sent as soon as it is complete. The status of the answer is sent with
@@ -98,6 +98,11 @@ impl Default for Concatenate {
 }
 
 impl Spec for Concatenate {
+    fn about(&self) -> About {
+        let (order, gives_events) = (Some(self.order.into()), self.form == As::Sse);
+        About { needs_items: true, gives_events, order, ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         cx.flow.shape = Shape::One;
         let waits = match self.order {

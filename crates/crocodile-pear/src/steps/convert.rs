@@ -21,7 +21,7 @@ use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Located, Node, Size};
-use crate::step::{Compile, MAX_BODY, Shape, Spec, Step};
+use crate::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
 pub use form::Form;
 use form::Writer;
 
@@ -57,7 +57,7 @@ impl Convert {
     }
 
     /// Whether its answers are server-sent events, whatever the client accepts.
-    pub(crate) fn gives_events(&self) -> bool {
+    fn gives_events(&self) -> bool {
         matches!(self.0.to.0.value.as_slice(), [Form::Sse])
     }
 }
@@ -112,6 +112,10 @@ impl Decode for Convert {
 }
 
 impl Spec for Convert {
+    fn about(&self) -> About {
+        About { needs_items: true, gives_events: self.gives_events(), ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let ConvertSpec { to: Forms(to), columns, max_body } = self.0;
         let words: Vec<&str> = to.value.iter().map(|form| form.word()).collect();

@@ -17,7 +17,7 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Spec, Step, evaluate, weigh};
+use crate::step::{About, Blame, Compile, MAX_BODY, Spec, Step, evaluate, weigh};
 
 spec! {
     /// Keeps one of the items with the same key and drops the others. Written short as the expression that gives the
@@ -65,6 +65,11 @@ impl Dedupe {
 }
 
 impl Spec for Dedupe {
+    fn about(&self) -> About {
+        let order = (self.keep == Keep::Request).then_some(Order::Request);
+        About { needs_items: true, order, ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let filter = cx.filter(&self.by)?;
         let waits = match self.keep {

@@ -23,7 +23,7 @@ use crate::problem::Problems;
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, part, weigh};
+use crate::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, part, weigh};
 
 spec! {
     /// Makes one item of each item of a list. Written short as the expression alone.
@@ -103,6 +103,10 @@ impl Each {
 }
 
 impl Spec for Each {
+    fn about(&self) -> About {
+        About { replaces: true, ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let written = &self.items.0;
         if !cx.flow.item {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::jq::Data;
 use crate::spec::{Expression, Json, Located};
 use crate::step::status::Rules;
-use crate::step::{Compile, Shape, Spec, Step, part};
+use crate::step::{About, Compile, Shape, Spec, Step, part};
 
 use self::ready::{Following, Links, Ready};
 pub use self::written::Follow;
@@ -65,6 +65,11 @@ enum Written {
 }
 
 impl Spec for Follow {
+    fn about(&self) -> About {
+        let replaces = self.name.is_none() && self.next.is_none() && self.pages.is_none();
+        About { follows: true, replaces, ..About::default() }
+    }
+
     fn compile(mut self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let asks = self.request.is_some();
         let asking = ask::compile(&mut self, cx);

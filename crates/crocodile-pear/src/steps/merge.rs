@@ -15,7 +15,7 @@ use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
 use crate::step::answers::{self, ANSWER, ANSWERS};
 use crate::step::status::refuse;
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
+use crate::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
 
 spec! {
     /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
@@ -46,6 +46,11 @@ impl Merge {
 }
 
 impl Spec for Merge {
+    fn about(&self) -> About {
+        // Of a list that is always the same, each item has its place.
+        About { merges: true, replaces: true, order: Some(Order::Request), ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let named = std::mem::take(&mut cx.flow.pending);
         if !named.is_empty() {

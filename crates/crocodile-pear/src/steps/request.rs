@@ -27,12 +27,19 @@ use crate::jq::{self, Data, Filter, Value};
 use crate::offload::{self};
 use crate::scope::Scope;
 use crate::step::answers::ANSWER;
-use crate::step::{Blame, Compile, Shape, Spec, Step, evaluate, weigh};
+use crate::step::{About, Blame, Compile, Proxied, Shape, Spec, Step, evaluate, weigh};
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
 const MOST_AT_ONCE: usize = 1024;
 
 impl Spec for Request {
+    fn about(&self) -> About {
+        let method = self.method.as_ref().map(|written| written.value.clone());
+        let method = method.or_else(|| self.body.is_some().then(|| "POST".to_owned()));
+        let proxied = Proxied { to: self.to.value.clone(), method };
+        About { replaces: true, proxies: self.for_each.is_none().then_some(proxied), ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let for_each = self.for_each.as_ref().map(|expression| cx.filter(expression));
         let each = for_each.is_some();

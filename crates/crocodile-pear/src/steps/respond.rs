@@ -21,7 +21,7 @@ use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, Size, Texts};
 use crate::step::view::View;
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
+use crate::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
 use crate::template::{Source, Template, TemplateKind};
 
 /// The answer to the client, with the place where it is written.
@@ -87,18 +87,13 @@ impl Decode for WrittenStatus {
 }
 
 impl Respond {
-    /// Where it is written.
-    pub fn place(&self) -> crate::problem::Span {
-        self.0.span
-    }
-
     /// Whether it gives the answer another body.
-    pub fn replaces(&self) -> bool {
+    fn replaces(&self) -> bool {
         self.0.value.body.is_some()
     }
 
     /// Whether it may look at the answer that flows in.
-    pub fn reads(&self) -> bool {
+    fn reads(&self) -> bool {
         let spec = &self.0.value;
         let texts = spec.headers.iter().flat_map(|headers| headers.values()).flat_map(|(_, texts)| &texts.0);
         self.replaces()
@@ -108,6 +103,11 @@ impl Respond {
 }
 
 impl Spec for Respond {
+    fn about(&self) -> About {
+        let (replaces, hands_on) = (self.replaces(), !self.reads());
+        About { replaces, hands_on, ends: Some(self.0.span), ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let (place, spec) = (self.0.span, self.0.value);
         let text = spec.describe();

@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind};
-use crate::step::{Compile, MAX_BODY, Spec, Step};
-use crate::steps::transform::Transforming;
+use crate::step::reshape::Reshape;
+use crate::step::{About, Compile, MAX_BODY, Spec, Step};
 
 /// A map in the shape of the output.
 #[derive(Clone, Debug)]
@@ -99,6 +99,10 @@ fn wanted(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option
 }
 
 impl Spec for Select {
+    fn about(&self) -> About {
+        About { replaces: true, ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let mut sound = true;
         check(&self.0.value, cx, &mut sound);
@@ -111,7 +115,7 @@ impl Spec for Select {
         let one = cx.filter(&written(one))?;
         let waits = "an item's body is read whole before its fields are taken";
         cx.explain(format!("select {}", names(&self.0.value)), Some(waits), 0);
-        Some(Box::new(Transforming::new("select", one, Some(each), MAX_BODY.bytes(), cx.flow.first)))
+        Some(Box::new(Reshape::new("select", one, Some(each), MAX_BODY.bytes(), cx.flow.first)))
     }
 }
 

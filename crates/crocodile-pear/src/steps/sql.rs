@@ -17,7 +17,7 @@ use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Literal, Located, Size, Timeout, only};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds};
+use crate::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, holds};
 
 spec! {
     /// Runs a statement in a database: once, or once for each item that flows in. Its rows become objects of JSON. An answer that
@@ -81,6 +81,10 @@ impl Sql {
 }
 
 impl Spec for Sql {
+    fn about(&self) -> About {
+        About { asks_database: true, replaces: self.name.is_none(), ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let (place, many) = (self.to.span, matches!(cx.flow.shape, Shape::Many(_)));
         if let Some(name) = self.name.as_ref().filter(|_| !cx.flow.item) {

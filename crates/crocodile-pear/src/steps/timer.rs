@@ -12,7 +12,7 @@ use crate::flow::{Answer, Body, Flow, Outcome, Pulled};
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec::{Decode, Definitions, Json, Located, Node};
-use crate::step::{Compile, Spec, Step};
+use crate::step::{About, Compile, Spec, Step};
 use crate::timeline::Message;
 
 /// A timer, by its label.
@@ -49,6 +49,10 @@ impl Decode for Timer {
 }
 
 impl Spec for Timer {
+    fn about(&self) -> About {
+        About { looks_on: true, ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         cx.explain(format!("timer: {}", self.0.value), None, 0);
         Some(Box::new(Timing { label: self.0.value.into() }))

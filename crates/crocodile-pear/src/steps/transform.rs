@@ -1,20 +1,10 @@
 //! `transform`: a new body for each item, by an expression.
 
-use std::ops::ControlFlow;
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-
-use crate::error::{Error, Kind};
-use crate::flow::{Answer, Awaited, Flow, Names, Outcome, Producer};
-use crate::format;
-use crate::jq::{Data, Filter};
-use crate::offload;
 use crate::problem::Problems;
-use crate::scope::Scope;
 use crate::spec;
 use crate::spec::{Expression, Located, Size, only};
-use crate::step::{Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
+use crate::step::reshape::Reshape;
+use crate::step::{About, Compile, MAX_BODY, Spec, Step};
 
 spec! {
     /// Gives each item a new body. Written short as the expression alone. The item's body is read whole, within
@@ -41,130 +31,13 @@ impl Transform {
 }
 
 impl Spec for Transform {
+    fn about(&self) -> About {
+        About { replaces: true, ..About::default() }
+    }
+
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let filter = cx.filter(&self.jq)?;
         cx.explain("transform each item", Some("an item's body is read whole before it is transformed"), 0);
-        Some(Box::new(Transforming::new("transform", filter, None, self.max_body.bytes(), cx.flow.first)))
-    }
-}
-
-impl Transform {
-    /// The same behind a pipeline, for its one answer: `.` is that, and the pipeline's names are not known.
-    pub(crate) fn compile_behind(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        (cx.flow.first, cx.flow.item) = (false, true);
-        let names = std::mem::take(&mut cx.flow.names);
-        let filter = cx.filter(&self.jq);
-        cx.flow.names = names;
-        if cx.flow.shape != Shape::One {
-            let remedy =
-                "put `merge` or `concatenate` at the end of the pipeline, or write an endpoint of its own here";
-            let message = "this takes one answer, and the pipeline gives several";
-            return cx.problems.error(self.jq.0.span, message, remedy);
-        }
-        cx.explain("change the answer", Some("the answer is read whole before it is changed"), 0);
-        Some(Box::new(Transforming::new("answer", filter?, None, self.max_body.bytes(), false)))
-    }
-}
-
-/// A step that gives each item a new body.
-pub(super) struct Transforming(Arc<Ready>);
-
-struct Ready {
-    step: &'static str,
-    filter: Filter,
-    /// For a body that is a list.
-    each: Option<Filter>,
-    blame: Blame,
-    max_body: usize,
-}
-
-impl Transforming {
-    /// `each` is the expression for a body that is a list, if it is another.
-    pub(super) fn new(step: &'static str, filter: Filter, each: Option<Filter>, max_body: usize, first: bool) -> Self {
-        let blame = Blame::of(&filter, first);
-        Transforming(Arc::new(Ready { step, filter, each, blame, max_body }))
-    }
-}
-
-impl Step for Transforming {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope) = (self.0.clone(), scope.clone());
-        flow.map(move |producer| {
-            let outcome = match producer.outcome {
-                Awaited::Here(outcome) => match ready.apply_here(outcome, &scope) {
-                    ControlFlow::Break(done) => Awaited::Here(done),
-                    ControlFlow::Continue(outcome) => Awaited::later(ready.clone().apply(outcome, scope.clone())),
-                },
-                Awaited::Later(outcome) => Awaited::later(transform(ready.clone(), outcome, scope.clone())),
-            };
-            Producer { outcome, ..producer }
-        })
-    }
-}
-
-async fn transform(ready: Arc<Ready>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
-    match ready.apply_here(outcome.await, &scope) {
-        ControlFlow::Break(done) => done,
-        // Boxed: items that are at hand would carry the room.
-        ControlFlow::Continue(outcome) => Box::pin(ready.apply(outcome, scope)).await,
-    }
-}
-
-impl Ready {
-    fn filter(&self, item: &Data) -> &Filter {
-        self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter)
-    }
-
-    /// What becomes of an item that is at hand, and small; another one as it was.
-    fn apply_here(&self, outcome: Outcome, scope: &Scope) -> ControlFlow<Outcome, Outcome> {
-        let answer = match outcome {
-            Some(Ok(answer)) if answer.is_usable() => answer,
-            other => return ControlFlow::Break(other),
-        };
-        let (answer, item) = match format::open_here(answer) {
-            Ok(opened) => opened,
-            Err(answer) => return ControlFlow::Continue(Some(Ok(answer))),
-        };
-        let weight = weigh(self.filter(&item), &item, &answer.names, scope);
-        match offload::attempt(weight, || self.outputs(&item, &answer.names, scope)) {
-            Some(outputs) => ControlFlow::Break(self.single(answer, outputs)),
-            None => ControlFlow::Continue(Some(Ok(Answer { body: item.into(), ..answer }))),
-        }
-    }
-
-    async fn apply(self: Arc<Self>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
-        let answer = match outcome? {
-            Ok(answer) if answer.is_usable() => answer,
-            other => return Some(other),
-        };
-        let text = format::Text::of(&answer);
-        let (answer, item) = match format::open(answer, self.max_body).await {
-            Ok(opened) => opened,
-            Err(error) => return Some(Err(error.at_step(self.step))),
-        };
-        let names = answer.names.clone();
-        let weight = weigh(self.filter(&item), &item, &names, &scope);
-        let ready = self.clone();
-        let outputs = offload::run(weight, move || ready.outputs(&item, &names, &scope)).await;
-        self.single(answer, outputs.map_err(|error| format::explain(text.as_ref(), error)))
-    }
-
-    fn outputs(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Vec<Data>, Error> {
-        apply(self.filter(item), item.clone(), names, scope, self.blame)
-    }
-
-    /// The item with the one output as its body; nothing, if there is none.
-    fn single(&self, mut answer: Answer, outputs: Result<Vec<Data>, Error>) -> Outcome {
-        let mut outputs = match outputs {
-            Ok(outputs) => outputs,
-            Err(error) => return Some(Err(error.at_step(self.step))),
-        };
-        if outputs.len() > 1 {
-            let detail = format!("the expression gives {} values where one is needed; put it in [ ]", outputs.len());
-            return Some(Err(Error::new(Kind::Expression, detail).at_step(self.step)));
-        }
-        answer.redescribe();
-        answer.body = outputs.pop()?.into();
-        Some(Ok(answer))
+        Some(Box::new(Reshape::new("transform", filter, None, self.max_body.bytes(), cx.flow.first)))
     }
 }

@@ -1,10 +1,10 @@
 //! The versions of an API, as written.
 
+use crocodile_pear::plan::AnswerChange;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, only};
 use crocodile_pear::step::Compile;
-use crocodile_pear::steps::transform::Transform;
 use http::Method;
 
 use super::by::BySpec;
@@ -55,7 +55,7 @@ spec! {
         pub request: Option<RequestAdapt>,
         /// An expression that gives the answer's body of that of the newer version, `.`. Answers with another status than 2xx
         /// pass as they are. Answers are read whole, within `max_body`.
-        pub answer: Option<Transform>,
+        pub answer: Option<AnswerChange>,
     }
 }
 

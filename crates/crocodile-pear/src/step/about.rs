@@ -1,0 +1,41 @@
+//! What a step says of itself before its pipeline is compiled.
+
+use crate::flow::Order;
+use crate::problem::Span;
+
+/// What the plan and the other steps need to know of a step, as it says of itself. Most steps read what arrives and give
+/// something: the default.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// It only looks on: what arrives leaves as it was, and nothing is given where nothing arrives.
+    pub looks_on: bool,
+    /// It hands on the answers that arrive without reading them.
+    pub hands_on: bool,
+    /// It works on what arrives, so there must be something.
+    pub needs_items: bool,
+    /// What leaves is other than what arrives, so only its own expressions see that.
+    pub replaces: bool,
+    /// It follows links: answers must say where they came from.
+    pub follows: bool,
+    /// It makes one value of named results.
+    pub merges: bool,
+    /// It asks a database.
+    pub asks_database: bool,
+    /// It gives server-sent events, whatever the client asks for.
+    pub gives_events: bool,
+    /// The order in which it wants the items, if it takes all of them.
+    pub order: Option<Order>,
+    /// Where it is written, if it has the last word: behind it, steps may only look on.
+    pub ends: Option<Span>,
+    /// The client's own request, if it may be handed on as its one call.
+    pub proxies: Option<Proxied>,
+}
+
+/// A client's request, handed on to an upstream.
+#[derive(Clone, Debug)]
+pub struct Proxied {
+    /// The name of the upstream.
+    pub to: String,
+    /// The method; nothing, for the client's own.
+    pub method: Option<String>,
+}
