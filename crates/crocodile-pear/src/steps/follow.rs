@@ -92,14 +92,15 @@ impl Spec for Follow {
         if let Some(name) = &self.name {
             cx.put_under(name);
         }
+        let pages = self.most_pages();
         let ready = Arc::new(Ready {
             links,
             part: base,
             name: self.name.map(|name| name.value),
-            limit: self.limit,
-            depth: self.depth,
+            limit: self.limit.value,
+            depth: self.depth.value,
             concurrency: self.concurrency.map(|most| most.value),
-            pages: self.pages.or(self.next.map(|_| PAGES)),
+            pages,
             when,
             otherwise,
             rules,
@@ -140,23 +141,32 @@ impl Follow {
         cx.problems.error(base.span, format!("no document was put under `{base}`"), remedy)
     }
 
+    fn most_pages(&self) -> Option<u64> {
+        self.pages.as_ref().map(|pages| pages.value).or(self.next.as_ref().map(|_| PAGES))
+    }
+
     fn bounds(&self, cx: &mut Compile<'_>) -> Option<()> {
         let paged = self.pages.is_some() || self.next.is_some();
-        let span = self.name.as_ref().map_or(cx.problems.place(), |name| name.span);
-        if paged && (self.name.is_some() || self.depth > 1 || self.limit != 1) {
+        let unpaged = [
+            self.name.as_ref().map(|name| name.span),
+            (self.depth.value != 1).then_some(self.depth.span),
+            (self.limit.value != 1).then_some(self.limit.span),
+        ];
+        if let (true, Some(span)) = (paged, unpaged.into_iter().flatten().next()) {
             let remedy = "leave out `as`, `limit` and `depth`: each page is an item";
             return cx.problems.error(span, "pages follow one another", remedy);
         }
-        if self.limit == 0 || self.depth == 0 || self.pages == Some(0) {
-            return cx.problems.error_here("`follow` with a bound of 0 follows nothing", "leave out the step");
+        let bounds = [Some(&self.limit), Some(&self.depth), self.pages.as_ref()];
+        if let Some(zero) = bounds.into_iter().flatten().find(|bound| bound.value == 0) {
+            return cx.problems.error(zero.span, "`follow` with a bound of 0 follows nothing", "leave out the step");
         }
-        if let (Some(most), 1) = (&self.concurrency, self.limit) {
+        if let (Some(most), 1) = (&self.concurrency, self.limit.value) {
             let remedy = "set a `limit` above 1, or write it at `each`, for how many items run side by side";
             return cx.problems.error(most.span, "`concurrency` is for several links of one document", remedy);
         }
-        if self.depth > DEPTH {
+        if self.depth.value > DEPTH {
             let message = format!("`depth` is at most {DEPTH}");
-            return cx.problems.error_here(message, "JSON nests no deeper than 128 levels");
+            return cx.problems.error(self.depth.span, message, "JSON nests no deeper than 128 levels");
         }
         Some(())
     }
@@ -164,16 +174,19 @@ impl Follow {
     /// ", at most 5 of each document, 3 deep"
     fn bound(&self) -> String {
         let at_once = self.concurrency.as_ref().map(|most| format!(", {most} at once")).unwrap_or_default();
-        let links =
-            if self.limit > 1 { format!(", at most {} of each document{at_once}", self.limit) } else { String::new() };
-        if self.depth > 1 { format!("{links}, {} deep", self.depth) } else { links }
+        let links = if self.limit.value > 1 {
+            format!(", at most {} of each document{at_once}", self.limit.value)
+        } else {
+            String::new()
+        };
+        if self.depth.value > 1 { format!("{links}, {} deep", self.depth.value) } else { links }
     }
 
     fn explain(&self, text: &Located<String>, cx: &mut Compile<'_>) {
-        let each = match self.pages.or(self.next.as_ref().map(|_| PAGES)) {
+        let each = match self.most_pages() {
             Some(pages) => pages - 1,
             // The links of a document, theirs, and so on.
-            None => (0..self.depth).fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit)),
+            None => (0..self.depth.value).fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit.value)),
         };
         let name = self.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
         let calls = cx.flow.shape.most().saturating_mul(each);

@@ -110,7 +110,7 @@ impl Ask {
 pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<Asking>> {
     let Some(mut request) = spec.request.take() else { return Some(None) };
     let place = request.path.span;
-    let linked = spec.link.is_none() || spec.base.is_some() || spec.pages.is_some() || spec.depth > 1;
+    let linked = spec.link.is_none() || spec.base.is_some() || spec.pages.is_some() || spec.depth.value > 1;
     if linked {
         let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages` or `depth`: those are for links";
         return cx.problems.error(place, "`request` asks for values", remedy);
@@ -141,7 +141,7 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
 fn explain(spec: &Follow, request: &Request, cx: &mut Compile<'_>) {
     let link = spec.link.as_ref().map(|link| link.0.as_str()).unwrap_or_default();
     let name = spec.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
-    let values = cx.flow.shape.most().saturating_mul(spec.limit);
+    let values = cx.flow.shape.most().saturating_mul(spec.limit.value);
     let batches = request.batch.as_ref().map(Batch::describe).unwrap_or_default();
     let text = format!("request {} {} for {link}{name}{batches}", request.to.value, request.path.value);
     let waits = "an item is read whole, and what is asked for it; other items do not wait for it";

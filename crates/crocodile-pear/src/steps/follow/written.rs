@@ -59,14 +59,14 @@ spec! {
         /// it.
         pub base: Option<Located<String>>,
         /// The most pages, including the first. One more is a failed item.
-        pub pages: Option<u64>,
+        pub pages: Option<Located<u64>>,
         /// The most links of one document. More links make the item fail. Above 1, the result is a list.
-        pub limit: u64 = 1,
+        pub limit: Located<u64> = Located::new(1, Default::default()),
         /// With a `limit` above 1: how many links of one document are followed at the same time. No limit by default.
         pub concurrency: Option<Located<NonZeroUsize>>,
         /// How many levels of links are followed: the links of each fetched document too, with the document as `.`. A
         /// link back to a document on the way to it gives null, so loops end.
-        pub depth: u64 = 1,
+        pub depth: Located<u64> = Located::new(1, Default::default()),
         /// A condition. If it is false or null, nothing is followed, as if the item had no link.
         pub when: Option<Expression>,
         /// The value to use if a document cannot be fetched.
