@@ -2,6 +2,7 @@
 
 pub mod alarm;
 pub mod cache;
+mod calling;
 mod client;
 pub mod database;
 pub mod error;

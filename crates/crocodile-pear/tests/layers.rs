@@ -35,6 +35,7 @@ const LIBRARY: &[&str] = &[
     "upstream",
     "database",
     "step",
+    "calling",
     "steps",
     "plan",
     "client",

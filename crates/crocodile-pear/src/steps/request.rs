@@ -1,12 +1,5 @@
 //! `request`: calls an upstream, once for each item or for each value of a list.
 
-pub(crate) mod batch;
-mod calling;
-pub(crate) mod collect;
-mod fields;
-mod rewrite;
-mod written;
-
 use std::future::ready;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,12 +7,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
 
-use self::batch::Asking;
-pub(crate) use self::calling::Calling;
-use self::calling::Given;
-use self::collect::{Collector, Coming, seated};
-use self::written::is_written;
-pub use self::written::{Batch, Request};
+use crate::calling::{Asking, Calling, Collector, Coming, Given, is_written, seated};
+pub use crate::calling::{Batch, Request};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Awaited, Flow, Names, Order, Outcome, Producer};
 use crate::format;

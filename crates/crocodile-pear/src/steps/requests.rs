@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 
+use crate::calling::{AnswerSource, Request};
 use crate::error::Error;
 use crate::flow::{Answer, Awaited, Fields, Flow, Named, Names, Outcome, Producer};
 use crate::format;
@@ -15,8 +16,7 @@ use crate::spec::{Decode, Definitions, Entries, Field, Json, Node};
 use crate::step::answers::{self, ANSWER, ANSWERS};
 use crate::step::status::failure;
 use crate::step::{Compile, Shape, Sink, Spec, Step};
-use crate::steps::request::{Calling, Request};
-use crate::steps::sql::{Running, Sql};
+use crate::steps::sql::Sql;
 
 /// Calls with a name each; the names are known to expressions after `merge`, and to each other's.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
             sound &= check_request(&request, cx);
             let text = format!("{name} = {} {}", request.to.value, request.path.value);
             let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
-            (Source::Request(Arc::new(calling)), text)
+            (Arc::new(calling) as Arc<dyn AnswerSource>, text)
         }
         NamedCall::Sql(sql) => {
             if let Some(key) = &sql.name {
@@ -125,7 +125,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
             }
             let running = sql.running(format!("requests.{name}").into(), cx)?;
             let text = format!("{name} = {}", running.describe());
-            (Source::Sql(Arc::new(running)), text)
+            (Arc::new(running) as Arc<dyn AnswerSource>, text)
         }
     };
     let taken = cx.found.taken.split_off(before);
@@ -206,46 +206,10 @@ fn explain(calls: &[Call], cx: &mut Compile<'_>) {
     cx.flow.shape = Shape::Many(calls.len() as u64);
 }
 
-/// Where the answer of a call comes from.
-#[derive(Clone)]
-enum Source {
-    Request(Arc<Calling>),
-    Sql(Arc<Running>),
-}
-
-impl Source {
-    fn make(&self, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
-        match self {
-            Source::Request(calling) => Box::pin(calling.clone().make(jq::null().into(), names, scope)),
-            Source::Sql(running) => Box::pin(running.clone().make(jq::null().into(), names, scope)),
-        }
-    }
-
-    fn uses(&self) -> &[String] {
-        match self {
-            Source::Request(calling) => calling.uses(),
-            Source::Sql(running) => running.uses(),
-        }
-    }
-
-    fn otherwise(&self) -> Option<Answer> {
-        match self {
-            Source::Request(calling) => calling.otherwise(),
-            Source::Sql(running) => running.otherwise(),
-        }
-    }
-
-    fn max_body(&self) -> usize {
-        match self {
-            Source::Request(calling) => calling.max_body(),
-            Source::Sql(running) => running.max_body(),
-        }
-    }
-}
-
 struct Call {
     name: Arc<str>,
-    source: Source,
+    /// Where its answer comes from.
+    source: Arc<dyn AnswerSource>,
     /// The calls whose answers it takes out of `$answers`.
     answers: Vec<String>,
     /// The calls that it waits for.
@@ -305,7 +269,7 @@ impl Step for Calls {
                 Some(Needed { need: *need, name, reading })
             });
             let making: BoxFuture<'static, Outcome> = match call.needs.is_empty() {
-                true => call.source.make(None, scope.clone()),
+                true => call.source.clone().ask_once(None, scope.clone()),
                 false => Box::pin(make(call.source.clone(), needs.collect(), scope.clone())),
             };
             let needed = |other: &Call| other.needs.iter().any(|need| need.at == at);
@@ -343,7 +307,7 @@ struct Needed {
 }
 
 /// Makes a call when all the answers that it uses are there.
-async fn make(source: Source, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
+async fn make(source: Arc<dyn AnswerSource>, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
     let mut names = Named::default();
     let mut answers = Vec::new();
     let read = join_all(needs.iter().map(|needed| needed.reading.clone())).await;
@@ -362,7 +326,7 @@ async fn make(source: Source, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome 
     if !answers.is_empty() {
         names.values.push(answers::gather(answers));
     }
-    source.make(Some(Arc::new(names)), scope).await
+    source.ask_once(Some(Arc::new(names)), scope).await
 }
 
 /// What a call answered.

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either};
 
 use crate::database::{Access, Before, Database, Query, Run, Wanted, writes};
+use crate::calling::AnswerSource;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
@@ -273,21 +274,6 @@ impl Running {
         offload::run(weight, put).await.map(Answer::of_value)
     }
 
-    /// The named results that it uses.
-    pub(crate) fn uses(&self) -> &[String] {
-        &self.uses
-    }
-
-    /// What stands for its answer, if something does.
-    pub(crate) fn otherwise(&self) -> Option<Answer> {
-        self.otherwise.clone().map(Answer::of_value)
-    }
-
-    /// The most bytes of its answer that are read whole.
-    pub(crate) fn max_body(&self) -> usize {
-        self.max_body
-    }
-
     /// Where it is run, and what.
     pub(crate) fn describe(&self) -> String {
         format!("{} {}", self.database.name(), self.shown())
@@ -353,6 +339,24 @@ impl Running {
         let values = |statement: &Statement| statement.filters.iter().enumerate().map(one).collect::<Result<_, _>>();
         let before = self.before.iter().map(values).collect::<Result<_, _>>()?;
         Ok(Some(Values { before, last: values(&self.last)? }))
+    }
+}
+
+impl AnswerSource for Running {
+    fn ask_once(self: Arc<Self>, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
+        Box::pin(self.make(jq::null().into(), names, scope))
+    }
+
+    fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    fn otherwise(&self) -> Option<Answer> {
+        self.otherwise.clone().map(Answer::of_value)
+    }
+
+    fn max_body(&self) -> usize {
+        self.max_body
     }
 }
 

@@ -7,6 +7,7 @@ use futures_util::stream::StreamExt;
 
 use super::ready::{Found, Ready};
 use super::written::Follow;
+use crate::calling::{Asking, Batch, Collector, Coming, Request, seated};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
@@ -14,9 +15,6 @@ use crate::jq::Value;
 use crate::jq::value::{self, Shape as Kinds};
 use crate::scope::Scope;
 use crate::step::{Compile, Step};
-use crate::steps::request::batch::Asking;
-use crate::steps::request::collect::{Collector, Coming, seated};
-use crate::steps::request::{Batch, Request};
 
 /// The step.
 pub(super) struct Asks {

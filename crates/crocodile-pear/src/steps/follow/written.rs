@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
+use crate::calling::Request;
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Expression, Literal, Located, Size, only};
 use crate::step::MAX_BODY;
 use crate::step::status::OnStatus;
-use crate::steps::request::Request;
 use crate::upstream::TimeoutSpec;
 
 /// Pages, unless they are set.

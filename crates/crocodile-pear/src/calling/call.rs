@@ -1,11 +1,11 @@
-//! One call: as it is written, ready, and made.
+//! One call, ready and made.
 
 use std::borrow::Cow;
 use std::future::ready;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either};
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
@@ -17,25 +17,24 @@ use crate::offload::{self, Work};
 use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;
 use crate::scope::memo::Document;
-use crate::spec::{Entries, Located, Timeout};
 use crate::step::answers::Asked;
 use crate::step::status::Rules;
 use crate::step::view::View;
-use crate::step::{Blame, Compile, Shape, StreamSpec, ask_whole, holds};
-use crate::template::{Source, Template, TemplateKind};
-use crate::upstream::{Call, Events, Likeness, RewriteSpec, Root, TimeoutSpec, Timeouts, Upstream};
+use crate::step::{Blame, ask_whole, holds};
+use crate::template::{Source, Template};
+use crate::upstream::{Call, Events, Likeness, Root, Timeouts, Upstream};
 
 use super::fields::{shake_hands, takes_body};
 use super::rewrite::Rewrite;
-use super::written::{Request, is_written};
+use super::source::AnswerSource;
 
 /// One call, ready to be made for any item.
 pub(crate) struct Calling {
     /// For errors: `request`, or `requests.NAME`.
-    pub(super) step: Cow<'static, str>,
+    pub(crate) step: Cow<'static, str>,
     /// For records.
     pub(super) noted: Arc<CallingStep>,
-    pub(super) upstream: Arc<Upstream>,
+    pub(crate) upstream: Arc<Upstream>,
     pub(super) target: Template,
     pub(super) client_query: bool,
     /// Whether it may be the client's own request, handed on: it is the first step, and one call.
@@ -47,19 +46,19 @@ pub(crate) struct Calling {
     pub(super) body: Sent,
     pub(super) timeouts: Option<Arc<Timeouts>>,
     pub(super) when: Option<Filter>,
-    pub(super) otherwise: Option<Value>,
-    pub(super) on_status: Rules,
-    pub(super) max_body: usize,
-    pub(super) reads_item: bool,
+    pub(crate) otherwise: Option<Value>,
+    pub(crate) on_status: Rules,
+    pub(crate) max_body: usize,
+    pub(crate) reads_item: bool,
     /// Whether it has expressions.
     pub(super) evaluates: bool,
     /// The variables that it uses.
-    pub(super) uses: Vec<String>,
+    pub(crate) uses: Vec<String>,
     pub(super) blame: Blame,
     /// Whether its answers say where they came from.
     pub(super) notes_base: bool,
     /// Whether anybody asks for the status and the fields of its answers.
-    pub(super) asked: Asked,
+    pub(crate) asked: Asked,
     /// Whether a step reads its answers.
     pub(super) is_read: bool,
 }
@@ -76,7 +75,7 @@ pub(super) enum Begun<C> {
 }
 
 /// What a call is made for.
-pub(super) enum Given {
+pub(crate) enum Given {
     Item(Data, Names),
     /// It has to be read.
     Other(Outcome),
@@ -97,157 +96,6 @@ pub(super) enum Sent {
     /// The client's own, as it comes.
     Clients,
     Json(Box<Filter>),
-}
-
-impl Request {
-    /// The call itself, without `for_each`; `each` says that its `.` is a value of one.
-    pub(crate) fn calling(self, step: Cow<'static, str>, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
-        if self.batch.is_some() {
-            let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
-            cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
-            cx.flow.item = true;
-        }
-        if is_written(self.limit.span) && self.for_each.is_none() {
-            let remedy = "leave it out: this is one call";
-            cx.problems.error::<()>(self.limit.span, "`limit` without `for_each`", remedy);
-        }
-        let upstream = cx.upstream(&self.to);
-        let (path, client_query) = self.target();
-        let starts_right = path.value.starts_with('/');
-        if !starts_right {
-            let remedy = "begin it with `/`; the upstream's own path stands before it";
-            cx.problems.error::<()>(path.span, "a path begins with `/`", remedy);
-        }
-        let target = cx.template(&path, TemplateKind::Target);
-        let own = cx.flow.first && !each;
-        let method = method(&self, own, cx);
-        let headers = headers(self.headers.as_ref(), cx);
-        let body = body(&self, own, cx);
-        let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
-        let otherwise = cx.literal(self.otherwise.as_ref());
-        let rewritten = self.rewritten(own && !cx.ahead.follows, upstream.as_deref(), cx);
-        let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
-        let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
-        let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
-        let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value()), on_status?);
-        let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
-        let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
-        let filters: Vec<&Filter> =
-            templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
-        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.flow.first)).collect();
-        let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
-        let reads_item = filters.iter().any(|filter| filter.reads_item());
-        let evaluates = !filters.is_empty();
-        let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
-        let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
-        let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
-        Some(Calling {
-            noted: cx.calling(&step),
-            step,
-            upstream,
-            target,
-            client_query,
-            own,
-            method,
-            headers,
-            rewrite,
-            body,
-            timeouts,
-            when,
-            otherwise,
-            on_status,
-            uses,
-            max_body: self.max_body.value.bytes(),
-            reads_item,
-            evaluates,
-            blame,
-            notes_base: cx.ahead.follows,
-            asked: cx.found.asked.clone(),
-            is_read,
-        })
-        .filter(|_| starts_right)
-    }
-
-    /// Whether fields of its answers that point into the upstream point to the gateway instead.
-    pub(super) fn rewritten(&self, handed_on: bool, upstream: Option<&Upstream>, cx: &mut Compile<'_>) -> bool {
-        match &self.rewrite {
-            Some(written) if !handed_on => {
-                let remedy = "leave it out; in a pipeline that follows links, links stay as the upstream wrote them";
-                cx.problems.error::<()>(written.span, "`rewrite` is for an answer that is handed on", remedy);
-                false
-            }
-            Some(written) => written.value == RewriteSpec::On,
-            None => handed_on && upstream.is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On),
-        }
-    }
-}
-
-/// The times of a call, where they are not the upstream's. One that streams may rest and go on, unless the call itself says how
-/// long.
-fn timeouts(written: Option<&TimeoutSpec>, upstream: &Timeouts, streams: bool) -> Option<Timeouts> {
-    let usual = match streams {
-        true => Timeouts { idle: Timeout::Never, call: Timeout::Never, ..upstream.clone() },
-        false => upstream.clone(),
-    };
-    written.map(|written| written.over(&usual)).or_else(|| streams.then_some(usual))
-}
-
-fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
-    let Some(written) = &spec.method else {
-        return Some(match &spec.body {
-            Some(_) => Verb::Fixed(Method::POST),
-            None if own => Verb::Clients,
-            None => Verb::Fixed(Method::GET),
-        });
-    };
-    match Method::from_bytes(written.value.as_bytes()) {
-        Ok(method) if written.value.bytes().all(|byte| byte.is_ascii_uppercase()) && method != Method::CONNECT => {
-            Some(Verb::Fixed(method))
-        }
-        _ => cx.problems.error(
-            written.span,
-            format!("`{}` is no method for a call", written.value),
-            "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals",
-        ),
-    }
-}
-
-fn headers(written: Option<&Entries<Located<String>>>, cx: &mut Compile<'_>) -> Option<Vec<(HeaderName, Template)>> {
-    let mut headers = Some(Vec::new());
-    for (name, (span, text)) in written.into_iter().flatten() {
-        let template = cx.template(text, TemplateKind::Field);
-        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().filter(crate::upstream::may_send);
-        if parsed.is_none() {
-            let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own";
-            cx.problems.error::<()>(*span, format!("`{name}` cannot be set as a header field"), remedy);
-        }
-        headers = match (headers, parsed, template) {
-            (Some(mut headers), Some(name), Some(template)) => {
-                headers.push((name, template));
-                Some(headers)
-            }
-            _ => None,
-        };
-    }
-    headers
-}
-
-fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
-    if let Some(expression) = &spec.body {
-        return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
-    }
-    let method = spec.method.as_ref().map(Located::as_str);
-    if own && (method.is_none() || method == cx.known.route.method.map(Method::as_str)) {
-        return Some(Sent::Clients);
-    }
-    Some(Sent::Nothing)
-}
-
-fn body_filter(body: &Sent) -> Option<&Filter> {
-    match body {
-        Sent::Json(filter) => Some(filter),
-        Sent::Nothing | Sent::Clients => None,
-    }
 }
 
 /// The names, with where the answer comes from.
@@ -316,7 +164,7 @@ impl Calling {
     }
 
     /// What the call is made for, and what is known of it, where it is at hand.
-    pub(super) fn item_here(&self, outcome: Outcome) -> Given {
+    pub(crate) fn item_here(&self, outcome: Outcome) -> Given {
         match outcome {
             Some(Ok(answer)) if answer.is_usable() => match format::open_here(answer) {
                 Ok((answer, item)) => Given::Item(item, answer.names),
@@ -352,13 +200,13 @@ impl Calling {
     }
 
     /// What stands for the answer where `when` says that there is no call.
-    pub(super) fn unmade(&self, mut names: Names) -> Answer {
+    pub(crate) fn unmade(&self, mut names: Names) -> Answer {
         self.asked.note_nothing(&mut names);
         Answer { names, ..Answer::of_value(self.otherwise.clone().unwrap_or_else(jq::null)) }
     }
 
     /// What a rule says, as the answer.
-    pub(super) fn stand_for(&self, ruled: Result<Data, Error>, names: Names) -> Result<Answer, Error> {
+    pub(crate) fn stand_for(&self, ruled: Result<Data, Error>, names: Names) -> Result<Answer, Error> {
         match ruled {
             Ok(value) => Ok(Answer { names, ..Answer::of_value(value) }),
             Err(error) => Err(error.of_upstream(self.upstream.name()).at_step(self.step.clone())),
@@ -366,7 +214,7 @@ impl Calling {
     }
 
     /// The answer of one value, as if it had been asked for alone.
-    pub(super) fn pick(&self, document: &Document, names: &Names) -> Result<Answer, Error> {
+    pub(crate) fn pick(&self, document: &Document, names: &Names) -> Result<Answer, Error> {
         if document.data.is_null() {
             let error = Error::new(Kind::Missing, "the answer has nothing for this value");
             return Err(error.of_upstream(self.upstream.name()));
@@ -378,28 +226,13 @@ impl Calling {
         Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
     }
 
-    pub(super) fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
+    pub(crate) fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
         self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
     }
 
     /// Whether it reads, and asks for the same whatever the item is.
-    pub(super) fn is_the_same(&self) -> bool {
+    pub(crate) fn is_the_same(&self) -> bool {
         !self.reads_item && matches!(self.method, Verb::Fixed(Method::GET | Method::HEAD))
-    }
-
-    /// The named results that it uses.
-    pub(crate) fn uses(&self) -> &[String] {
-        &self.uses
-    }
-
-    /// What stands for its answer, if something does.
-    pub(crate) fn otherwise(&self) -> Option<Answer> {
-        self.otherwise.clone().map(Answer::of_value)
-    }
-
-    /// The most bytes of its answer that are read whole.
-    pub(crate) fn max_body(&self) -> usize {
-        self.max_body
     }
 
     /// Notes where the answer comes from.
@@ -511,5 +344,23 @@ impl Calling {
         let (status, headers, accepted) = (answer.status, answer.headers.clone(), answer.accepted);
         let data = format::data(answer, self.max_body).await.ok()?;
         Some(Answer { status, headers, accepted, ..Answer::of_value(data) })
+    }
+}
+
+impl AnswerSource for Calling {
+    fn ask_once(self: Arc<Self>, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
+        Box::pin(self.make(jq::null().into(), names, scope))
+    }
+
+    fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    fn otherwise(&self) -> Option<Answer> {
+        self.otherwise.clone().map(Answer::of_value)
+    }
+
+    fn max_body(&self) -> usize {
+        self.max_body
     }
 }

@@ -78,7 +78,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
 }
 
 /// Whether a field stands in the file, and is not its default.
-pub(super) fn is_written(place: Span) -> bool {
+pub(crate) fn is_written(place: Span) -> bool {
     place.line > 0
 }
 
@@ -118,12 +118,12 @@ fn plain(source: &str) -> Expression {
 
 impl Request {
     /// Whether it reads bodies whole, whatever its expressions read.
-    pub(super) fn reads_whole(&self, cx: &Compile<'_>) -> bool {
+    pub(crate) fn reads_whole(&self, cx: &Compile<'_>) -> bool {
         let spreads = self.for_each.is_some() && cx.flow.item;
         self.otherwise.is_some() || self.on_status.is_some() || self.batch.is_some() || spreads
     }
 
-    pub(super) fn check_concurrency(&self, cx: &mut Compile<'_>) -> Option<()> {
+    pub(crate) fn check_concurrency(&self, cx: &mut Compile<'_>) -> Option<()> {
         let Some(place) = self.concurrency.as_ref().map(|most| most.span) else { return Some(()) };
         if self.for_each.is_none() {
             let remedy = "leave it out; of calls behind `each`, its `concurrency` says how many run at once";
@@ -144,7 +144,7 @@ impl Request {
         }
     }
 
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let each = match &self.for_each {
             Some(expression) => format!(", for each of {}", expression.0.value),
             None => String::new(),

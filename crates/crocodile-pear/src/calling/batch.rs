@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, join};
 use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::calling::Calling;
+use super::call::Calling;
 use super::written::{Batch, Request};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Fields, Names, undescribe};
@@ -26,7 +26,7 @@ const RESERVED: &AsciiSet =
 
 /// Calls for values, ready: each alone, or in batches.
 pub(crate) struct Asking {
-    pub(super) calling: Arc<Calling>,
+    pub(crate) calling: Arc<Calling>,
     pub(super) batching: Option<Batching>,
     /// What distinguishes the documents of this step from those of others.
     mark: String,

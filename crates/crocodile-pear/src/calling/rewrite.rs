@@ -16,7 +16,7 @@ const FIELDS: [HeaderName; 4] = [LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE];
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// How a path of the upstream becomes one of the endpoint.
-pub(super) struct Rewrite {
+pub(crate) struct Rewrite {
     /// The path of the call.
     from: Vec<Piece>,
     /// The endpoint's own.

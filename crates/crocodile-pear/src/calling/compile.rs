@@ -1,0 +1,168 @@
+//! A call as it is written becomes one that can be made.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::Method;
+use http::header::HeaderName;
+
+use super::call::{Calling, Sent, Verb};
+use super::rewrite::Rewrite;
+use super::written::{Request, is_written};
+use crate::jq::Filter;
+use crate::spec::{Entries, Located, Timeout};
+use crate::step::status::Rules;
+use crate::step::{Blame, Compile, Shape, StreamSpec};
+use crate::template::{Template, TemplateKind};
+use crate::upstream::{RewriteSpec, TimeoutSpec, Timeouts, Upstream};
+
+impl Request {
+    /// The call itself, without `for_each`; `each` says that its `.` is a value of one.
+    pub(crate) fn calling(self, step: Cow<'static, str>, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
+        if self.batch.is_some() {
+            let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
+            cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
+            cx.flow.item = true;
+        }
+        if is_written(self.limit.span) && self.for_each.is_none() {
+            let remedy = "leave it out: this is one call";
+            cx.problems.error::<()>(self.limit.span, "`limit` without `for_each`", remedy);
+        }
+        let upstream = cx.upstream(&self.to);
+        let (path, client_query) = self.target();
+        let starts_right = path.value.starts_with('/');
+        if !starts_right {
+            let remedy = "begin it with `/`; the upstream's own path stands before it";
+            cx.problems.error::<()>(path.span, "a path begins with `/`", remedy);
+        }
+        let target = cx.template(&path, TemplateKind::Target);
+        let own = cx.flow.first && !each;
+        let method = method(&self, own, cx);
+        let headers = headers(self.headers.as_ref(), cx);
+        let body = body(&self, own, cx);
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
+        let otherwise = cx.literal(self.otherwise.as_ref());
+        let rewritten = self.rewritten(own && !cx.ahead.follows, upstream.as_deref(), cx);
+        let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
+        let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
+        let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
+        let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value()), on_status?);
+        let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
+        let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
+        let filters: Vec<&Filter> =
+            templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
+        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.flow.first)).collect();
+        let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
+        let reads_item = filters.iter().any(|filter| filter.reads_item());
+        let evaluates = !filters.is_empty();
+        let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
+        let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
+        let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
+        Some(Calling {
+            noted: cx.calling(&step),
+            step,
+            upstream,
+            target,
+            client_query,
+            own,
+            method,
+            headers,
+            rewrite,
+            body,
+            timeouts,
+            when,
+            otherwise,
+            on_status,
+            uses,
+            max_body: self.max_body.value.bytes(),
+            reads_item,
+            evaluates,
+            blame,
+            notes_base: cx.ahead.follows,
+            asked: cx.found.asked.clone(),
+            is_read,
+        })
+        .filter(|_| starts_right)
+    }
+
+    /// Whether fields of its answers that point into the upstream point to the gateway instead.
+    fn rewritten(&self, handed_on: bool, upstream: Option<&Upstream>, cx: &mut Compile<'_>) -> bool {
+        match &self.rewrite {
+            Some(written) if !handed_on => {
+                let remedy = "leave it out; in a pipeline that follows links, links stay as the upstream wrote them";
+                cx.problems.error::<()>(written.span, "`rewrite` is for an answer that is handed on", remedy);
+                false
+            }
+            Some(written) => written.value == RewriteSpec::On,
+            None => handed_on && upstream.is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On),
+        }
+    }
+}
+
+/// The times of a call, where they are not the upstream's. One that streams may rest and go on, unless the call itself says how
+/// long.
+fn timeouts(written: Option<&TimeoutSpec>, upstream: &Timeouts, streams: bool) -> Option<Timeouts> {
+    let usual = match streams {
+        true => Timeouts { idle: Timeout::Never, call: Timeout::Never, ..upstream.clone() },
+        false => upstream.clone(),
+    };
+    written.map(|written| written.over(&usual)).or_else(|| streams.then_some(usual))
+}
+
+fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
+    let Some(written) = &spec.method else {
+        return Some(match &spec.body {
+            Some(_) => Verb::Fixed(Method::POST),
+            None if own => Verb::Clients,
+            None => Verb::Fixed(Method::GET),
+        });
+    };
+    match Method::from_bytes(written.value.as_bytes()) {
+        Ok(method) if written.value.bytes().all(|byte| byte.is_ascii_uppercase()) && method != Method::CONNECT => {
+            Some(Verb::Fixed(method))
+        }
+        _ => cx.problems.error(
+            written.span,
+            format!("`{}` is no method for a call", written.value),
+            "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals",
+        ),
+    }
+}
+
+fn headers(written: Option<&Entries<Located<String>>>, cx: &mut Compile<'_>) -> Option<Vec<(HeaderName, Template)>> {
+    let mut headers = Some(Vec::new());
+    for (name, (span, text)) in written.into_iter().flatten() {
+        let template = cx.template(text, TemplateKind::Field);
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().filter(crate::upstream::may_send);
+        if parsed.is_none() {
+            let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own";
+            cx.problems.error::<()>(*span, format!("`{name}` cannot be set as a header field"), remedy);
+        }
+        headers = match (headers, parsed, template) {
+            (Some(mut headers), Some(name), Some(template)) => {
+                headers.push((name, template));
+                Some(headers)
+            }
+            _ => None,
+        };
+    }
+    headers
+}
+
+fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
+    if let Some(expression) = &spec.body {
+        return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
+    }
+    let method = spec.method.as_ref().map(Located::as_str);
+    if own && (method.is_none() || method == cx.known.route.method.map(Method::as_str)) {
+        return Some(Sent::Clients);
+    }
+    Some(Sent::Nothing)
+}
+
+fn body_filter(body: &Sent) -> Option<&Filter> {
+    match body {
+        Sent::Json(filter) => Some(filter),
+        Sent::Nothing | Sent::Clients => None,
+    }
+}
