@@ -50,6 +50,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("OlderSpec", "An older version"),
     ("AdaptSpec", "An endpoint of an older version"),
     ("RequestAdapt", "Requests of an older version"),
+    ("AnswerChange", "Answers of an older version"),
     ("EndpointSpec", "An endpoint"),
     ("ConvertSpec", "Formats of convert"),
     ("Clients", "Clients"),

@@ -11,10 +11,9 @@ const MANY: u64 = 10_000;
 pub fn last(written: &[Located<Written>], about: &[About], cx: &mut Compile<'_>) -> Option<()> {
     let mut sound = Some(());
     for (at, step) in about.iter().enumerate() {
-        let Some(place) = step.ends else { continue };
-        if about[at + 1..].iter().any(|later| !later.looks_on) {
-            let message = format!("`{}` is not the last step", written[at].value.name());
-            sound = cx.problems.error(place, message, "move it to the end");
+        if step.ends && about[at + 1..].iter().any(|later| !later.looks_on) {
+            let Located { value: step, span, .. } = &written[at];
+            sound = cx.problems.error(*span, format!("`{}` is not the last step", step.name()), "move it to the end");
         }
     }
     sound

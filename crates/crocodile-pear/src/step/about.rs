@@ -1,7 +1,6 @@
 //! What a step says of itself before its pipeline is compiled.
 
 use crate::flow::Order;
-use crate::problem::Span;
 
 /// What the plan and the other steps need to know of a step, as it says of itself. Most steps read what arrives and give
 /// something: the default.
@@ -25,8 +24,8 @@ pub struct About {
     pub gives_events: bool,
     /// The order in which it wants the items, if it takes all of them.
     pub order: Option<Order>,
-    /// Where it is written, if it has the last word: behind it, steps may only look on.
-    pub ends: Option<Span>,
+    /// It has the last word: behind it, steps may only look on.
+    pub ends: bool,
     /// The client's own request, if it may be handed on as its one call.
     pub proxies: Option<Proxied>,
 }

@@ -36,7 +36,7 @@ impl Spec for Request {
         let (bound, reads) = (self.max_body.span, self.reads_whole(cx));
         let batch = self.batch.clone().filter(|_| each);
         let at_once = self.concurrency.as_ref().map_or(usize::MAX, |most| most.value.get());
-        self.check_concurrency(cx)?;
+        let bounded = self.check_concurrency(cx);
         let made = match &batch {
             Some(_) => self.asking("request", cx).map(|asking| (asking.calling.clone(), Some(Arc::new(asking)))),
             None if each => {
@@ -46,6 +46,7 @@ impl Spec for Request {
         };
         // Not before the call was looked at as well: every problem is told.
         let (for_each, (calling, asking)) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, made?);
+        bounded?;
         if is_written(bound) && !reads && !calling.reads_item {
             cx.problems.warning(bound, "`max_body` bounds nothing: this call reads no body whole", "leave it out");
         }

@@ -81,9 +81,8 @@ impl Spec for Requests {
         if !cx.flow.first {
             // Who uses the names later has no fault of their own.
             cx.flow.pending.extend(self.0.keys().cloned());
-            let place = self.0.values().next().map(|(span, _)| *span).unwrap_or_default();
             let remedy = "put it first; what depends on other answers is a `request` with expressions in its path";
-            return cx.problems.error(place, "`requests` begins a pipeline", remedy);
+            return cx.problems.error_here("`requests` begins a pipeline", remedy);
         }
         let before = cx.flow.names.len();
         cx.flow.names.extend(self.0.keys().cloned());

@@ -24,9 +24,9 @@ use crate::step::view::View;
 use crate::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
 use crate::template::{Source, Template, TemplateKind};
 
-/// The answer to the client, with the place where it is written.
+/// The answer to the client.
 #[derive(Clone, Debug)]
-pub struct Respond(Located<RespondSpec>);
+pub struct Respond(RespondSpec);
 
 spec! {
     /// Sets the status, the header fields and the body of the client's answer. It is the last step, and may be the only
@@ -54,7 +54,7 @@ impl Decode for Respond {
             let remedy = "write `status`, `headers` or `body`, or leave the step out";
             return problems.error(node.span, "`respond` says nothing", remedy);
         }
-        Located::decode(node, problems).map(Respond)
+        RespondSpec::decode(node, problems).map(Respond)
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
@@ -89,12 +89,12 @@ impl Decode for WrittenStatus {
 impl Respond {
     /// Whether it gives the answer another body.
     fn replaces(&self) -> bool {
-        self.0.value.body.is_some()
+        self.0.body.is_some()
     }
 
     /// Whether it may look at the answer that flows in.
     fn reads(&self) -> bool {
-        let spec = &self.0.value;
+        let spec = &self.0;
         let texts = spec.headers.iter().flat_map(|headers| headers.values()).flat_map(|(_, texts)| &texts.0);
         self.replaces()
             || matches!(spec.status, Some(WrittenStatus::Jq(_)))
@@ -105,11 +105,11 @@ impl Respond {
 impl Spec for Respond {
     fn about(&self) -> About {
         let (replaces, hands_on) = (self.replaces(), !self.reads());
-        About { replaces, hands_on, ends: Some(self.0.span), ..About::default() }
+        About { replaces, hands_on, ends: true, ..About::default() }
     }
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let (place, spec) = (self.0.span, self.0.value);
+        let spec = self.0;
         let text = spec.describe();
         let status = spec.status.map_or(Some(None), |status| status.compile(cx).map(Some));
         let headers = headers(spec.headers, cx);
@@ -120,7 +120,7 @@ impl Spec for Respond {
         let body = spec.body.map_or(Some(None), |body| cx.filter(&body).map(Some));
         if cx.flow.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
-            return cx.problems.error(place, "`respond` takes one answer, and here are several", remedy);
+            return cx.problems.error_here("`respond` takes one answer, and here are several", remedy);
         }
         let ready = Ready::new(status?, headers?, body?, spec.max_body.bytes(), cx.flow.first);
         cx.explain(text, ready.reads.then_some("the answer is read whole, for the expressions"), 0);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, Either};
 
-use crate::database::{Access, Before, Database, Query, Run, Wanted, writes};
 use crate::calling::AnswerSource;
+use crate::database::{Access, Before, Database, Query, Run, Wanted, writes};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
