@@ -50,6 +50,10 @@ pub enum Parts {
 /// Where a configuration has an expression, a method takes a closure over any types that serde reads and writes, or
 /// [`jq`](crate::jq()). A word with settings is a value for [`step`](Self::step).
 ///
+/// It is compiled each time it runs: about a microsecond for a step, two for each `jq` that is not kept and cloned, and
+/// 10 to 300 for a [`select`](Self::select). A program that does the same for every request reads its pipeline once, with
+/// [`Client::read`](crate::Client::read), and runs it with [`Prepared::answer`](crate::Prepared::answer).
+///
 /// ```
 /// use crocodile_pear::{Client, Parts, jq, steps::each::{Each, Limit}};
 ///
@@ -167,6 +171,8 @@ impl Pipeline {
     }
 
     /// Keeps the fields that are wanted, in the shape that is written: `{"id": true, "title": ".name"}`.
+    /// The shape becomes jq each time the pipeline runs: 10 microseconds for one field, some 300 for four. For many requests, use
+    /// [`Client::read`](crate::Client::read), or [`map`](Self::map) with a kept [`jq`](crate::jq()).
     #[must_use]
     pub fn select(mut self, shape: serde_json::Value) -> Self {
         match Select::decode(&Node::from_json(&shape), &mut self.problems) {
