@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::data::{Data, is_small};
 use super::term::{self, Compare, Missing, Operator, Part, Term};
-use crate::format::json::fields::fields;
+use crate::format::json::fields::{Field, fields};
 use crate::format::json::walk::{self, Items};
 use crate::format::json::{DEPTH, Raw, SIZE, to_bytes, write_string};
 
@@ -142,7 +142,7 @@ impl Native {
         }
         let mut slots: Vec<&[u8]> = vec![b"null"; self.slots];
         for (frame, raw) in &inputs {
-            self.frames[*frame].fill(raw.bytes(), &mut slots)?;
+            self.frames[*frame].fill_from(raw, &mut slots)?;
         }
         if let Some(OnePart::Slot(slot)) = self.part {
             return Some(Raw::sound(Bytes::copy_from_slice(slots[slot]), depth as u8).into());
@@ -381,6 +381,22 @@ impl Tree {
         self.items.iter().for_each(|(_, inner)| inner.clear(slots));
     }
 
+    /// Finds the parts in a document, of which the fields may be known.
+    fn fill_from<'a>(&self, raw: &'a Raw, slots: &mut Vec<&'a [u8]>) -> Option<()> {
+        let fields = if self.items.is_empty() && !self.fields.is_empty() { raw.fields() } else { None };
+        let Some(mut fields) = fields else { return self.fill(raw.bytes(), slots) };
+        self.slots.iter().for_each(|slot| slots[*slot] = raw.bytes());
+        fields.try_for_each(|field| self.take(field, slots))
+    }
+
+    /// Finds the parts in the value of a field.
+    fn take<'a>(&self, field: Field<'a>, slots: &mut Vec<&'a [u8]>) -> Option<()> {
+        let Some((_, tree)) = self.fields.iter().find(|(name, _)| field.is(name)) else { return Some(()) };
+        // The key may have come before.
+        tree.clear(slots);
+        tree.fill(field.value, slots)
+    }
+
     /// Finds the parts in a value; `None` for a path that does not fit it.
     fn fill<'a>(&self, value: &'a [u8], slots: &mut Vec<&'a [u8]>) -> Option<()> {
         self.slots.iter().for_each(|slot| slots[*slot] = value);
@@ -393,12 +409,7 @@ impl Tree {
                 self.items.iter().for_each(|(_, inner)| inner.clear(slots));
             }
             b'{' if self.items.is_empty() => {
-                fields(value, &mut |field| {
-                    let Some((_, tree)) = self.fields.iter().find(|(name, _)| field.is(name)) else { return Some(()) };
-                    // The key may have come before.
-                    tree.clear(slots);
-                    tree.fill(field.value, slots)
-                })?;
+                fields(value, &mut |field| self.take(field, slots))?;
             }
             b'[' if self.fields.is_empty() => {
                 let negative = self.items.iter().any(|(index, _)| *index < 0);

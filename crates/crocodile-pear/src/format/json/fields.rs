@@ -1,5 +1,7 @@
 //! The fields of a checked object, found sixty-four bytes at a time.
 
+use std::ops::Range;
+
 use fearless_simd::{Level, Simd, dispatch};
 
 use super::block::{Block, Carry, WIDTH, is, load, without_case};
@@ -85,6 +87,61 @@ fn walk_blocks<'a, S: Simd>(simd: S, bytes: &'a [u8], take: &mut dyn FnMut(Field
 #[inline(always)]
 fn field(bytes: &[u8], start: usize, colon: usize, end: usize, escapes: bool) -> Field<'_> {
     Field { key: bytes[start..colon].trim_ascii(), value: bytes[colon + 1..end].trim_ascii(), escapes }
+}
+
+/// Where the fields of an object stand, for those who look into it again.
+#[derive(Clone, Debug)]
+pub struct FieldPlaces {
+    /// Of each its key and its value.
+    places: Vec<(Range<usize>, Range<usize>)>,
+    escapes: bool,
+    /// Whether they are all known.
+    whole: bool,
+}
+
+/// Fields whose places are noted; an object with more is walked through again.
+const MOST: usize = 64;
+
+impl FieldPlaces {
+    /// The places in a checked object that has no field of this name; `None` for one that has, and for another value.
+    pub fn without(bytes: &[u8], name: &str) -> Option<Self> {
+        // One more field is mostly added.
+        let mut known = FieldPlaces { places: Vec::with_capacity(8), escapes: false, whole: true };
+        let within = |part: &[u8]| {
+            let start = part.as_ptr().addr() - bytes.as_ptr().addr();
+            start..start + part.len()
+        };
+        fields(bytes, &mut |field| {
+            known.escapes |= field.escapes;
+            known.add(within(field.key), within(field.value));
+            (!field.is(name)).then_some(())
+        })?;
+        Some(known)
+    }
+
+    /// One more field stands here.
+    pub fn add(&mut self, key: Range<usize>, value: Range<usize>) {
+        self.whole &= self.places.len() < MOST;
+        if self.whole {
+            self.places.push((key, value));
+        }
+    }
+
+    /// Whether the key of a field that is added has escapes.
+    pub fn escaped(&mut self, escapes: bool) {
+        self.escapes |= escapes;
+    }
+
+    /// The fields of the object whose bytes these are, unless there are too many.
+    pub fn of<'a>(&'a self, bytes: &'a [u8]) -> Option<impl Iterator<Item = Field<'a>>> {
+        let escapes = self.escapes;
+        let field = move |(key, value): &(Range<usize>, Range<usize>)| Field {
+            key: &bytes[key.clone()],
+            value: &bytes[value.clone()],
+            escapes,
+        };
+        self.whole.then(|| self.places.iter().map(field))
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::check::{check, unclear};
-use super::fields::fields;
+use super::fields::{Field, FieldPlaces};
 use super::look::look;
 use super::read::read;
 use super::text::{DEPTH, trim};
@@ -26,6 +26,8 @@ struct Inner {
     bytes: Bytes,
     depth: u8,
     value: OnceLock<Value>,
+    /// Of an object that was put together here.
+    fields: Option<FieldPlaces>,
 }
 
 impl Raw {
@@ -47,7 +49,7 @@ impl Raw {
     }
 
     fn of(bytes: Bytes, depth: u8, value: OnceLock<Value>) -> Self {
-        Raw(Arc::new(Inner { bytes, depth, value }))
+        Raw(Arc::new(Inner { bytes, depth, value, fields: None }))
     }
 
     /// Keeps the values, if they are few.
@@ -78,29 +80,35 @@ impl Raw {
         self.0.bytes.first() == Some(&b'{')
     }
 
+    /// The fields of an object, where they are known without a walk through it.
+    pub(crate) fn fields(&self) -> Option<impl Iterator<Item = Field<'_>>> {
+        self.0.fields.as_ref()?.of(self.bytes())
+    }
+
     /// An object with one more field, behind the others. `None` for another value, for an object that has such a field, and
     /// where it might nest too deep.
     pub(crate) fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
         let depth = self.depth().max(field.depth().saturating_add(1));
-        if !self.is_object() || usize::from(depth) > DEPTH || self.has(name) {
+        if usize::from(depth) > DEPTH {
             return None;
         }
+        let mut places = FieldPlaces::without(self.bytes(), name)?;
         let fields = self.bytes().strip_suffix(b"}")?.trim_ascii_end();
         let mut out = Vec::with_capacity(fields.len() + name.len() + field.bytes().len() + 5);
         out.extend_from_slice(fields);
         if fields.len() > 1 {
             out.push(b',');
         }
+        let start = out.len();
         write_string(name, &mut out);
+        let key = start..out.len();
+        places.escaped(key.len() != name.len() + 2);
         out.push(b':');
+        let start = out.len();
         out.extend_from_slice(field.bytes());
+        places.add(key, start..out.len());
         out.push(b'}');
-        Some(Raw::sound(out.into(), depth))
-    }
-
-    /// Whether an object has a field of this name.
-    fn has(&self, name: &str) -> bool {
-        fields(self.bytes(), &mut |field| (!field.is(name)).then_some(())).is_none()
+        Some(Raw(Arc::new(Inner { bytes: out.into(), depth, value: OnceLock::new(), fields: Some(places) })))
     }
 
     /// A list of these, unless it might nest too deep.
@@ -148,6 +156,7 @@ impl fmt::Debug for Raw {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::fields;
     use super::*;
 
     #[test]
@@ -172,6 +181,33 @@ mod tests {
         assert_eq!(with("{}", &deep), None);
         let list = Raw::list(&[raw("[1]"), raw(" 2 ")]).expect("shallow");
         assert_eq!((&list.bytes()[..], list.depth()), (&b"[[1],2]"[..], 2));
+    }
+
+    #[test]
+    fn the_fields_of_what_was_put_together_are_known() {
+        let raw = |text: &str| Raw::check(&Bytes::from(text.to_owned())).expect("sound");
+        let pairs = |raw: &Raw| {
+            let mut walked = Vec::new();
+            fields(raw.bytes(), &mut |field| {
+                walked.push(format!("{field:?}"));
+                Some(())
+            });
+            (raw.fields().map(|known| known.map(|field| format!("{field:?}")).collect::<Vec<_>>()), walked)
+        };
+        for object in ["{}", "{ }", "{ \"a\" : [1, {\"b\":2}] , \"c\":\"x\" }", "{\"a\\u0062\":1}"] {
+            for name in ["d", "a\"b", ""] {
+                let joined = raw(object).with(name, &raw("{\"b\": 1}")).expect("joined");
+                // Whether there are escapes is told of all keys at once.
+                let (known, walked) = pairs(&joined);
+                let plain = |fields: Vec<String>| fields.into_iter().map(|field| field.replace("true", "false"));
+                assert!(plain(known.expect("known")).eq(plain(walked)), "{object} {name}");
+                let again = joined.with("e", &raw("2")).expect("joined again");
+                assert_eq!(again.fields().map(Iterator::count), Some(pairs(&again).1.len()));
+            }
+        }
+        let many: Vec<String> = (0..100).map(|at| format!("\"{at}\":{at}")).collect();
+        let joined = raw(&format!("{{{}}}", many.join(","))).with("a", &raw("1")).expect("joined");
+        assert!(joined.fields().is_none() && raw("{}").fields().is_none());
     }
 
     #[test]
