@@ -24,6 +24,8 @@ mod names;
 mod scene;
 #[path = "outages/server.rs"]
 mod server;
+#[path = "outages/services.rs"]
+mod services;
 #[path = "outages/several.rs"]
 mod several;
 #[path = "outages/shared.rs"]

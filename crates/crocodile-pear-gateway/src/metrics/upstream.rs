@@ -50,7 +50,7 @@ fn render_times(upstreams: &[UpstreamSample<'_>], out: &mut Exposition) {
                 Some(CallEnd::Dropped) => "error_type=\"cancelled\"".to_owned(),
                 None => "error_type=\"_OTHER\"".to_owned(),
             };
-            let address = label(address);
+            let address = label(&address);
             family.times(&format!("upstream=\"{name}\",server_address=\"{address}\",{end}"), &times);
         }
     }
@@ -95,7 +95,7 @@ const WAIT: &str = "Time that calls waited for their turn or for a connection, o
 
 type Read = fn(&UpstreamSample<'_>) -> u64;
 
-const UPSTREAM: [(&str, &str, &str, Read); 10] = [
+const UPSTREAM: [(&str, &str, &str, Read); 12] = [
     ("crocodile_pear_upstream_calls_total", "counter", "Calls to the upstream.", |seen| seen.counters.calls),
     ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened.", |seen| seen.counters.opened),
     ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls that reused a connection.", |seen| {
@@ -130,6 +130,18 @@ const UPSTREAM: [(&str, &str, &str, Read); 10] = [
         |seen| seen.counters.turned_away,
     ),
     ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls in flight.", |seen| seen.counters.in_flight),
+    (
+        "crocodile_pear_upstream_resolutions_failed_total",
+        "counter",
+        "Failed lookups of the SRV records that name its servers.",
+        |seen| seen.upstream.service_lookups().0,
+    ),
+    (
+        "crocodile_pear_upstream_server_changes_total",
+        "counter",
+        "Times that the SRV records named other servers.",
+        |seen| seen.upstream.service_lookups().1,
+    ),
 ];
 
 type ReadState = fn(&ServerState) -> u64;

@@ -132,8 +132,8 @@ impl Rewriting<'_> {
         if authority.is_none() && !path.starts_with('/') {
             return None;
         }
-        let mut bases = self.upstream.bases(scheme, authority, self.client_host());
-        let path = bases.find_map(|base| self.path(path.strip_prefix(base)?))?;
+        let below = |base: &str| self.path(path.strip_prefix(base)?);
+        let path = self.upstream.find_base(scheme, authority, self.client_host(), below)?;
         Some(path + tail)
     }
 
@@ -215,8 +215,7 @@ impl Rewriting<'_> {
     /// A cookie is for all paths below its own, with or without a slash at the end.
     fn cookie_path(&self, path: &str) -> Option<String> {
         let path = path.strip_prefix('/').map(|_| path.trim_end_matches('/'))?;
-        let mut bases = self.upstream.bases(None, None, None);
-        bases.find_map(|base| {
+        self.upstream.find_base(None, None, None, |base| {
             let path = path.strip_prefix(base)?;
             self.path(path).or_else(|| self.above(path))
         })
@@ -247,7 +246,7 @@ impl Rewriting<'_> {
             host.strip_suffix(&domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))
         };
         let client = self.client_host().map(|host| host.split(':').next().unwrap_or_default());
-        self.upstream.hosts().any(within) && !client.is_some_and(within)
+        self.upstream.has_host(within) && !client.is_some_and(within)
     }
 
     fn client_host(&self) -> Option<&str> {

@@ -1,5 +1,7 @@
 //! Load balancing: which of several servers is called.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -45,6 +47,14 @@ fn way(by: Located<String>, problems: &mut Problems) -> Option<BalanceSpec> {
 /// Chooses among the servers of one upstream.
 pub(super) struct Balance {
     way: Way,
+    /// By priority: the servers of one are called only where none of those before takes calls.
+    tiers: Box<[Tier]>,
+}
+
+/// Servers with the same priority.
+struct Tier {
+    /// Their places in the list.
+    servers: Range<usize>,
     /// Indices of servers, each as often as its weight, evenly mixed.
     turns: Box<[usize]>,
     next: AtomicUsize,
@@ -65,16 +75,24 @@ impl Tried {
 }
 
 impl Balance {
-    pub(super) fn new(way: Way, servers: &[Server]) -> Self {
-        let weights: Vec<u32> = servers.iter().map(|server| server.weight).collect();
-        Balance { way, turns: mix(&weights).into(), next: AtomicUsize::new(0) }
+    /// `tiers` are the numbers of servers with the same priority, in the order of the list.
+    pub(super) fn new(way: Way, servers: &[Arc<Server>], tiers: &[usize]) -> Self {
+        let mut start = 0;
+        let tier = |number: &usize| {
+            let range = start..start + number;
+            start = range.end;
+            let weights: Vec<u32> = servers[range.clone()].iter().map(|server| server.weight()).collect();
+            let turns = mix(&weights).into_iter().map(|at| range.start + at).collect();
+            Tier { servers: range, turns, next: AtomicUsize::new(0) }
+        };
+        Balance { way, tiers: tiers.iter().map(tier).collect() }
     }
 
     /// Chooses a server, if possible one that the call was not sent to.
     ///
     /// # Errors
-    /// `Busy`, if all breakers are open.
-    pub(super) fn choose(&self, servers: &[Server], tried: Tried) -> Result<(usize, Turn), Error> {
+    /// `Busy`, if all breakers are open; `Unreachable`, if there is no server.
+    pub(super) fn choose(&self, servers: &[Arc<Server>], tried: Tried) -> Result<(usize, Turn), Error> {
         if let [only] = servers {
             return only
                 .admit(StateFilter::All)
@@ -82,18 +100,34 @@ impl Balance {
                 .map(|turn| (0, turn))
                 .ok_or_else(|| open(servers));
         }
-        let (first, second) = self.candidates(servers);
-        // The next in turn, so that the share of a server that is out is spread over all others.
-        let turns = if self.way == Way::RoundRobin { self.turns.len() } else { 0 };
-        let turns = || (0..turns).map(|_| self.turn());
-        let rest = || (0..servers.len()).map(|at| (second + at) % servers.len());
-        let all = || [first, second].into_iter().chain(turns()).chain(rest());
-        let admit = |at: usize, filter| servers[at].admit(filter).map(|turn| (at, turn));
-        let fresh = || all().filter(|at| !tried.has(*at));
-        let chosen = fresh().find_map(|at| admit(at, StateFilter::All));
-        let chosen = chosen.or_else(|| all().find_map(|at| admit(at, StateFilter::All)));
+        let chosen = self.find(servers, |at| !tried.has(at), StateFilter::All);
+        let chosen = chosen.or_else(|| self.find(servers, |_| true, StateFilter::All));
         // All are down or ejected: call one all the same.
-        chosen.or_else(|| all().find_map(|at| admit(at, StateFilter::Breaker))).ok_or_else(|| open(servers))
+        chosen.or_else(|| self.find(servers, |_| true, StateFilter::Breaker)).ok_or_else(|| open(servers))
+    }
+
+    /// The first server that is wanted and takes the call, by priority.
+    fn find(
+        &self,
+        servers: &[Arc<Server>],
+        wanted: impl Fn(usize) -> bool,
+        filter: StateFilter,
+    ) -> Option<(usize, Turn)> {
+        let admit = |at: usize| servers[at].admit(filter).map(|turn| (at, turn));
+        self.tiers.iter().find_map(|tier| tier.order(servers, self.way).filter(|at| wanted(*at)).find_map(admit))
+    }
+}
+
+impl Tier {
+    /// Its servers, the preferred ones first.
+    fn order(&self, servers: &[Arc<Server>], way: Way) -> impl Iterator<Item = usize> {
+        let (first, second) = self.candidates(servers, way);
+        let (start, number) = (self.servers.start, self.servers.len());
+        // The next in turn, so that the share of a server that is out is spread over all others.
+        let turns = if way == Way::RoundRobin { self.turns.len() } else { 0 };
+        let turns = (0..turns).map(|_| self.turn());
+        let rest = (0..number).map(move |at| start + (second - start + at) % number);
+        [first, second].into_iter().chain(turns).chain(rest)
     }
 
     fn turn(&self) -> usize {
@@ -101,18 +135,21 @@ impl Balance {
     }
 
     /// Two servers, the preferred one first.
-    fn candidates(&self, servers: &[Server]) -> (usize, usize) {
+    fn candidates(&self, servers: &[Arc<Server>], way: Way) -> (usize, usize) {
         let chance = || self.turns[below(self.turns.len() as u64) as usize];
-        match self.way {
+        match way {
+            _ if self.servers.len() == 1 => (self.servers.start, self.servers.start),
             Way::RoundRobin => {
                 let turn = self.turn();
                 (turn, turn)
             }
             Way::Random => (chance(), chance()),
             Way::LeastLoaded => {
+                let (start, number) = (self.servers.start, self.servers.len());
                 let first = chance();
                 // Another one, all with the same chance: the weight counts below, in the load.
-                let second = (first + 1 + below(servers.len() as u64 - 1) as usize) % servers.len();
+                let other = 1 + below(number as u64 - 1) as usize;
+                let second = start + (first - start + other) % number;
                 if better(&servers[second], &servers[first]) { (second, first) } else { (first, second) }
             }
         }
@@ -123,11 +160,14 @@ impl Balance {
 /// is better than what chance has chosen by the weights: a canary of a tenth has a tenth of few calls, too.
 fn better(other: &Server, chosen: &Server) -> bool {
     let load = |server: &Server| server.load.load(Ordering::Relaxed);
-    (load(other) + 1) * i64::from(chosen.weight) <= load(chosen) * i64::from(other.weight)
+    (load(other) + 1) * i64::from(chosen.weight()) <= load(chosen) * i64::from(other.weight())
 }
 
-fn open(servers: &[Server]) -> Error {
-    let left = servers.iter().map(Server::left).min().unwrap_or_default();
+fn open(servers: &[Arc<Server>]) -> Error {
+    if servers.is_empty() {
+        return Error::new(Kind::Unreachable, "no server is known");
+    }
+    let left = servers.iter().map(|server| server.left()).min().unwrap_or_default();
     Error::new(Kind::Busy, "the upstream's circuit breaker is open").after(left)
 }
 
@@ -146,14 +186,12 @@ fn mix(weights: &[u32]) -> Vec<usize> {
     (0..total).map(turn).collect()
 }
 
-fn gcd(a: u32, b: u32) -> u32 {
+pub(super) fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicI64;
-
     use super::super::location::Location;
     use super::super::outage::Trial;
     use super::super::outcome::Went;
@@ -161,7 +199,7 @@ mod tests {
     use super::super::settings::Settings;
     use super::*;
 
-    fn servers(weights: &[u32]) -> Vec<Server> {
+    fn servers(weights: &[u32]) -> Vec<Arc<Server>> {
         let url = "http://127.0.0.1:9".parse().expect("a URL");
         let mut settings = Settings::new("shop", url);
         let only = settings.servers.remove(0);
@@ -169,7 +207,11 @@ mod tests {
         Servers::new(&settings).expect("a URL").list.into_vec()
     }
 
-    fn spread(balance: &Balance, servers: &[Server], calls: usize) -> Vec<usize> {
+    fn balance(way: Way, servers: &[Arc<Server>]) -> Balance {
+        Balance::new(way, servers, &[servers.len()])
+    }
+
+    fn spread(balance: &Balance, servers: &[Arc<Server>], calls: usize) -> Vec<usize> {
         let mut seen = vec![0; servers.len()];
         for _ in 0..calls {
             seen[balance.choose(servers, Tried::default()).expect("one").0] += 1;
@@ -186,35 +228,35 @@ mod tests {
     #[test]
     fn each_way_keeps_to_the_weights() {
         let servers = servers(&[2, 1, 1]);
-        assert_eq!(spread(&Balance::new(Way::RoundRobin, &servers), &servers, 400), [200, 100, 100]);
-        let seen = spread(&Balance::new(Way::Random, &servers), &servers, 4_000);
+        assert_eq!(spread(&balance(Way::RoundRobin, &servers), &servers, 400), [200, 100, 100]);
+        let seen = spread(&balance(Way::Random, &servers), &servers, 4_000);
         assert!((1_800..2_200).contains(&seen[0]), "{seen:?}");
     }
 
     #[test]
     fn the_less_loaded_of_two_is_called() {
-        let mut servers = servers(&[1, 1]);
-        servers[0].load = AtomicI64::new(5);
-        let balance = Balance::new(Way::LeastLoaded, &servers);
+        let servers = servers(&[1, 1]);
+        servers[0].load.store(5, Ordering::Relaxed);
+        let balance = balance(Way::LeastLoaded, &servers);
         assert_eq!(spread(&balance, &servers, 100), [0, 100]);
     }
 
     #[test]
     fn few_calls_keep_to_the_weights_too() {
-        let mut servers = servers(&[9, 1]);
-        let balance = Balance::new(Way::LeastLoaded, &servers);
+        let servers = servers(&[9, 1]);
+        let balance = balance(Way::LeastLoaded, &servers);
         let seen = spread(&balance, &servers, 4_000);
         assert!((300..500).contains(&seen[1]), "{seen:?}");
-        servers[0].load = AtomicI64::new(9);
+        servers[0].load.store(9, Ordering::Relaxed);
         assert_eq!(spread(&balance, &servers, 100), [0, 100]);
-        servers[1].load = AtomicI64::new(2);
+        servers[1].load.store(2, Ordering::Relaxed);
         assert_eq!(spread(&balance, &servers, 100), [100, 0]);
     }
 
     #[test]
     fn what_was_tried_is_left_for_last() {
         let servers = servers(&[1, 1, 1]);
-        let balance = Balance::new(Way::LeastLoaded, &servers);
+        let balance = balance(Way::LeastLoaded, &servers);
         let mut tried = Tried::default();
         tried.add(0);
         tried.add(2);
@@ -223,10 +265,28 @@ mod tests {
         assert!(balance.choose(&servers, tried).is_ok());
     }
 
+    #[test]
+    fn a_lower_priority_waits_until_no_server_of_a_higher_one_is_left() {
+        let servers = servers(&[2, 1, 1]);
+        let balance = Balance::new(Way::LeastLoaded, &servers, &[2, 1]);
+        let seen = spread(&balance, &servers, 300);
+        assert!(seen[0] > 150 && seen[1] > 60 && seen[2] == 0, "{seen:?}");
+        let mut tried = Tried::default();
+        tried.add(0);
+        assert_eq!(balance.choose(&servers, tried).expect("one").0, 1);
+        tried.add(1);
+        assert_eq!(balance.choose(&servers, tried).expect("one").0, 2);
+        for _ in 0..5 {
+            servers[0].note(Went::Badly, Turn::PLAIN, || false);
+            servers[1].note(Went::Badly, Turn::PLAIN, || false);
+        }
+        assert_eq!(spread(&balance, &servers, 100), [0, 0, 100]);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_ejected_server_is_left_out_and_tried_again() {
         let servers = servers(&[1, 1, 1]);
-        let balance = Balance::new(Way::LeastLoaded, &servers);
+        let balance = balance(Way::LeastLoaded, &servers);
         for _ in 0..5 {
             servers[1].note(Went::Badly, Turn::PLAIN, || false);
         }
@@ -240,7 +300,7 @@ mod tests {
     #[test]
     fn when_all_are_out_all_are_called() {
         let servers = servers(&[1, 1]);
-        let balance = Balance::new(Way::RoundRobin, &servers);
+        let balance = balance(Way::RoundRobin, &servers);
         for server in &servers {
             for _ in 0..5 {
                 server.note(Went::Badly, Turn::PLAIN, || false);

@@ -14,7 +14,8 @@ use super::caller::{Begun, Caller};
 use super::forward::filter;
 use super::given::Given;
 use super::keeping::{Keeping, OF_A_HOP, asked_place};
-use super::servers::Servers;
+use super::server::Face;
+use super::servers::Shared;
 use crate::cache::policy::Personal;
 use crate::cache::{
     Cache, CacheSpec, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Service, SharedBody, Shelf,
@@ -171,14 +172,14 @@ async fn with_body(
 
 /// A call that the cache serves: as GET, where there is a body that is a part of the key.
 fn serve(cached: Arc<Cached>, caller: Caller, mut call: Call, keeping: Box<Keeping>, body: Option<Bytes>) -> Begun {
-    let key = cached.key_of(&caller.servers, &call, &keeping);
+    let key = cached.key_of(caller.face(), &call, &keeping);
     let shelved = keeping.shelf.is_some().then(|| key.clone());
     let method = if body.is_some() { Method::GET } else { call.method.clone() };
     let question = Question { method: &method, key, headers: &call.headers, private: keeping.private };
     match cached.cache.look(question) {
         (Reply::Answer(answer, entry), behind) => {
             if let Some(note) = call.note.take() {
-                note_answer(&caller.servers, note, &call.method, call.target.clone(), &answer, Instant::now());
+                note_answer(&caller.shared, note, &call.method, call.target.clone(), &answer, Instant::now());
             }
             if let Some(errand) = behind {
                 let headers = call.headers.clone();
@@ -187,7 +188,7 @@ fn serve(cached: Arc<Cached>, caller: Caller, mut call: Call, keeping: Box<Keepi
             }
             keeping.note_kept(&answer, entry.as_deref());
             keeping.leave(&cached.cache, shelved, entry);
-            Begun::Kept(Box::new(adopt(&caller.servers, answer)))
+            Begun::Kept(Box::new(adopt(&caller.shared, answer)))
         }
         (Reply::Fetch(errand), _) => Begun::Boxed(Box::pin(fetch(cached, caller, call, keeping, shelved, errand))),
     }
@@ -212,15 +213,15 @@ async fn fetch(
     match cached.cache.fetch(errand, headers, deadline, Box::new(fetch)).await {
         Ok((answer, entry)) => {
             if let Some((note, method, target, began)) = unmade {
-                note_answer(&caller.servers, note, &method, target, &answer, began);
+                note_answer(&caller.shared, note, &method, target, &answer, began);
             }
             keeping.note_kept(&answer, entry.as_deref());
             keeping.leave(&cached.cache, shelved, entry);
-            Ok(adopt(&caller.servers, answer))
+            Ok(adopt(&caller.shared, answer))
         }
         Err(error) => {
             keeping.parts.iter().for_each(|parts| parts.lack());
-            Err(error.of_upstream(&caller.servers.name))
+            Err(error.of_upstream(&caller.shared.name))
         }
     }
 }
@@ -248,8 +249,7 @@ impl Cached {
         }
     }
 
-    fn key_of(&self, servers: &Servers, call: &Call, keeping: &Keeping) -> Key {
-        let first = &servers.list[0];
+    fn key_of(&self, first: &Face, call: &Call, keeping: &Keeping) -> Key {
         let host = call.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or(&first.authority);
         let base = if call.root == Root::Upstream { &*first.base } else { "" };
         let target = match (self.query, call.target.split_once('?')) {
@@ -264,9 +264,9 @@ impl Cached {
 }
 
 /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
-fn note_answer(servers: &Servers, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
+fn note_answer(shared: &Shared, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
     let Some(result) = status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
-    let place = Place { kind: CallKind::Http, upstream: &servers.name, server: None, tls: false };
+    let place = Place { kind: CallKind::Http, upstream: &shared.name, server: None, tls: false };
     let span = note.record.trace().map_or(0, |_| span_id());
     let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
     note.begin(place, method, target, began, span).revise(|call, record| {
@@ -277,8 +277,8 @@ fn note_answer(servers: &Servers, note: CallNote, method: &Method, target: Strin
 }
 
 /// An answer that was kept is one of this upstream.
-fn adopt(servers: &Servers, answer: Answer) -> Answer {
-    Answer { upstream: Some(servers.name.clone()), lists: servers.lists.clone(), ..answer }
+fn adopt(shared: &Shared, answer: Answer) -> Answer {
+    Answer { upstream: Some(shared.name.clone()), lists: shared.lists.clone(), ..answer }
 }
 
 /// Makes a call for the cache.

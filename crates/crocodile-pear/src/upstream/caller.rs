@@ -1,5 +1,6 @@
 //! A call that no cache answers: with credentials, where the upstream has some, and at once where not.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -7,15 +8,44 @@ use futures_util::future::BoxFuture;
 use super::call::Call;
 use super::credentials::ClientCredentials;
 use super::dispatch::{Ready, chain, prepare};
-use super::servers::Servers;
+use super::server::Face;
+use super::servers::{Servers, Shared};
+use super::service::Found;
+use super::settings::Settings;
+use super::timeouts::Timeouts;
 use crate::error::Error;
 use crate::flow::Answer;
 
 /// The servers of an upstream, and what calls prove themselves with.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub(super) servers: Arc<Servers>,
+    pub(super) shared: Arc<Shared>,
+    source: Source,
     pub(super) credentials: Option<Arc<ClientCredentials>>,
+}
+
+/// Where the servers come from.
+#[derive(Clone)]
+enum Source {
+    Fixed(Arc<Servers>),
+    Found(Arc<Found>),
+}
+
+/// The servers of one moment.
+pub(super) enum Now<'a> {
+    Fixed(&'a Arc<Servers>),
+    Found(Arc<Servers>),
+}
+
+impl Deref for Now<'_> {
+    type Target = Arc<Servers>;
+
+    fn deref(&self) -> &Arc<Servers> {
+        match self {
+            Now::Fixed(servers) => servers,
+            Now::Found(servers) => servers,
+        }
+    }
 }
 
 /// A call that is about to be made.
@@ -28,12 +58,67 @@ pub(super) enum Begun {
 }
 
 impl Caller {
+    /// # Errors
+    /// `Internal`, saying what is wrong with the URL.
+    pub(super) fn new(settings: &Settings, credentials: Option<Arc<ClientCredentials>>) -> Result<Self, Error> {
+        let (shared, source) = match &settings.service {
+            None => {
+                let servers = Arc::new(Servers::new(settings)?);
+                (servers.shared.clone(), Source::Fixed(servers))
+            }
+            Some(service) => {
+                let shared = Shared::new(settings);
+                let found = Found::new(service.clone(), settings.clone(), shared.clone())?;
+                (shared, Source::Found(Arc::new(found)))
+            }
+        };
+        Ok(Caller { shared, source, credentials })
+    }
+
+    /// The servers; nothing, while those of a service are not known.
+    pub(super) fn now(&self) -> Option<Now<'_>> {
+        match &self.source {
+            Source::Fixed(servers) => Some(Now::Fixed(servers)),
+            Source::Found(found) => found.now().map(Now::Found),
+        }
+    }
+
+    /// The service whose servers are called.
+    pub(super) fn service(&self) -> Option<&Found> {
+        match &self.source {
+            Source::Fixed(_) => None,
+            Source::Found(found) => Some(found),
+        }
+    }
+
+    /// The scheme, the host and the base path that stand for all of its servers.
+    pub(super) fn face(&self) -> &Face {
+        match &self.source {
+            Source::Fixed(servers) => &servers.list[0].face,
+            Source::Found(found) => &found.face,
+        }
+    }
+
     /// Begins the call.
     pub(super) fn begin(&self, call: Box<Call>) -> Begun {
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        match &self.credentials {
-            None => Begun::Plain(prepare(&self.servers, call)),
-            Some(credentials) => Begun::Boxed(Box::pin(credentials.clone().call(self.servers.clone(), call))),
+        match (self.now(), &self.credentials) {
+            (Some(servers), None) => Begun::Plain(prepare(&servers, call)),
+            (Some(servers), Some(credentials)) => {
+                Begun::Boxed(Box::pin(credentials.clone().call(servers.clone(), call)))
+            }
+            (None, _) => Begun::Boxed(Box::pin(self.clone().wait(call))),
+        }
+    }
+
+    /// Makes the call once its servers are known.
+    async fn wait(self, call: Box<Call>) -> Result<Answer, Error> {
+        let Some(found) = self.service() else { return self.begin(call).finish().await };
+        let Timeouts { connect, call: whole, .. } = call.timeouts.as_deref().unwrap_or(&self.shared.timeouts);
+        let servers = found.wait((*connect).min(*whole)).await.map_err(|error| error.of_upstream(&self.shared.name))?;
+        match self.credentials {
+            None => Begun::Plain(prepare(&servers, call)).finish().await,
+            Some(credentials) => credentials.call(servers, call).await,
         }
     }
 }

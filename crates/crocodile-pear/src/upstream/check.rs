@@ -1,12 +1,14 @@
 //! Active health checks: a GET at an interval tells whether a server is up.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use tokio::time::MissedTickBehavior;
 
 use super::attempt::{Attempt, head};
 use super::call::Call;
+use super::caller::Caller;
 use super::change::Change;
 use super::clock::Clock;
 use super::health::HealthSpec;
@@ -15,7 +17,29 @@ use super::timeouts::Timeouts;
 use crate::spec::Timeout;
 
 /// Checks all servers for as long as it is polled.
-pub(super) async fn watch(servers: Arc<Servers>, rules: Arc<HealthSpec>) {
+pub(super) async fn watch(caller: Caller, rules: Arc<HealthSpec>) {
+    let Some(found) = caller.service() else {
+        if let Some(servers) = caller.now() {
+            watch_all(&servers, &rules).await;
+        }
+        return;
+    };
+    loop {
+        match found.wait(Timeout::Never).await {
+            Ok(servers) => {
+                let (checks, change) = (pin!(watch_all(&servers, &rules)), pin!(found.changed(&servers)));
+                // Without a server there is nothing to check, but there may be one later.
+                match select(checks, change).await {
+                    Either::Left(((), change)) => change.await,
+                    Either::Right(((), _)) => {}
+                }
+            }
+            Err(_) => found.appeared().await,
+        }
+    }
+}
+
+async fn watch_all(servers: &Arc<Servers>, rules: &Arc<HealthSpec>) {
     let watches: Vec<_> = (0..servers.list.len()).map(|at| watch_one(servers.clone(), at, rules.clone())).collect();
     drop(join_all(watches).await);
 }

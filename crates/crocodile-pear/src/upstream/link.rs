@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::origin::Origin;
 use super::ready::Upstream;
-use super::server::Server;
+use super::server::Face;
 use crate::error::{Error, Kind};
 
 /// The longest link, in bytes: more than any server accepts.
@@ -20,25 +20,27 @@ const UNFIT: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 
 impl Upstream {
-    /// The paths of its servers, as far as a URL of this scheme and authority leads to them; all of them for a URL without.
-    /// `asked` is the host that the client asked for: an upstream that was told it may have made a URL of it.
-    pub fn bases(
+    /// What `found` makes of the first of the paths of its servers, as far as a URL of this scheme and authority leads to them; of all
+    /// of them for a URL without. `asked` is the host that the client asked for: an upstream that was told it may have made a URL of it.
+    pub fn find_base<T>(
         &self,
         scheme: Option<&str>,
         authority: Option<&str>,
         asked: Option<&str>,
-    ) -> impl Iterator<Item = &str> {
+        mut found: impl FnMut(&str) -> Option<T>,
+    ) -> Option<T> {
         let all = authority.is_none_or(|authority| self.forward.names(authority, asked));
         let authority = authority.filter(|authority| !authority.contains('@'));
         let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
         let origin = move |usual: &str| Origin::new(scheme.unwrap_or(usual), authority.as_ref()?);
-        let leads = move |server: &&Server| all || origin(server.origin.scheme()).as_ref() == Some(&server.origin);
-        self.list().iter().filter(leads).map(|server| &*server.base)
+        let leads = |face: &Face| all || origin(face.origin.scheme()).as_ref() == Some(&face.origin);
+        self.find_face(|face| if leads(face) { found(&face.base) } else { None })
     }
 
-    /// The hosts that it is reached by, and the one that its calls name.
-    pub fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.list().iter().map(|server| &*server.origin.host).chain(self.forward.host_name())
+    /// Whether this is so of one of the hosts that it is reached by, or of the one that its calls name.
+    pub fn has_host(&self, wanted: impl Fn(&str) -> bool) -> bool {
+        let reached = self.find_face(|face| wanted(&face.origin.host).then_some(()));
+        reached.is_some() || self.forward.host_name().is_some_and(wanted)
     }
 }
 
@@ -91,12 +93,12 @@ fn within(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Op
     let (scheme, rest) = base.split_once("://")?;
     let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
     let upstream = upstreams.iter().find(|upstream| **upstream.name() == *from)?;
-    let server = upstream.list().iter().find(|server| *server.authority == *authority)?;
-    if *server.origin.scheme() != *scheme || authority.contains(['@', '?']) {
-        return None;
-    }
     let path = &link[..link.find('?').unwrap_or(link.len())];
-    let upstream = choose(upstreams, from, &server.origin, path)?.clone();
+    let found = upstream.find_face(|face| {
+        let same = *face.authority == *authority && *face.origin.scheme() == *scheme;
+        same.then(|| choose(upstreams, from, &face.origin, path))
+    });
+    let upstream = found.flatten().filter(|_| !authority.contains(['@', '?']))?.clone();
     Some(Place { upstream, target: link.to_owned(), url: [scheme, "://", authority, link].concat() })
 }
 
@@ -108,8 +110,14 @@ fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path:
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) { 1 + base.len() } else { 0 }
     };
     let there = |upstream: &Arc<Upstream>| {
-        let servers = upstream.list().iter().filter(|server| server.origin == *origin);
-        servers.map(|server| below(&server.base)).max()
+        let mut most = None;
+        upstream.find_face(|face| {
+            if face.origin == *origin {
+                most = most.max(Some(below(&face.base)));
+            }
+            None::<()>
+        });
+        most
     };
     let found = upstreams.iter().filter_map(|upstream| Some((there(upstream)?, upstream)));
     found.max_by_key(|(below, upstream)| (*below, **upstream.name() == *from)).map(|(_, upstream)| upstream)

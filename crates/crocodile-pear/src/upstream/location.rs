@@ -40,13 +40,17 @@ pub struct Location {
     pub socket: Option<Arc<Path>>,
 }
 
+/// The name of a DNS service: `_http._tcp.example.com`.
+#[derive(Clone, Debug)]
+pub struct Service(pub Arc<str>);
+
 /// How operators read where a Unix socket is.
 pub(super) fn place_of(path: &Path) -> Box<str> {
     format!("unix:{}", path.display()).into()
 }
 
 /// The round robin has one entry per unit of weight; a hundred is fine enough.
-const MOST_WEIGHT: u32 = 100;
+pub(super) const MOST_WEIGHT: u32 = 100;
 
 /// Every server.
 pub(super) fn servers(written: &[ServerSpec], problems: &mut Problems) -> Option<Vec<Location>> {

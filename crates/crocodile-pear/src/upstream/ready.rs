@@ -16,10 +16,10 @@ use super::forward::{Forward, Likeness};
 use super::health::HealthSpec;
 use super::keeping::Keeping;
 use super::moments::CallEnd;
-use super::open::check_http1;
+use super::protocol::Protocol;
 use super::rewrite::RewriteSpec;
-use super::server::Server;
-use super::servers::Servers;
+use super::server::{Face, Server};
+use super::service::Found;
 use super::settings::Settings;
 use super::state::ServerState;
 use super::timeouts::Timeouts;
@@ -35,6 +35,7 @@ pub struct Upstream {
     rewrite: RewriteSpec,
     health: Option<Arc<HealthSpec>>,
     cached: Option<Arc<Cached>>,
+    protocol: Protocol,
     outline: Vec<String>,
 }
 
@@ -63,7 +64,8 @@ impl Upstream {
         let token = || "calls carry an access token (OAuth 2.0 client credentials)".to_owned();
         outline.extend(credentials.as_ref().map(|_| token()));
         Ok(Arc::new(Upstream {
-            caller: Caller { servers: Arc::new(Servers::new(&settings)?), credentials },
+            caller: Caller::new(&settings, credentials)?,
+            protocol: settings.protocol,
             forward: settings.forward,
             rewrite: settings.rewrite,
             health: settings.health.map(Arc::new),
@@ -72,14 +74,22 @@ impl Upstream {
         }))
     }
 
-    /// Its servers.
-    pub(super) fn list(&self) -> &[Server] {
-        &self.caller.servers.list
+    /// The URLs of its servers, and that of their service.
+    pub(super) fn find_face<T>(&self, found: impl FnMut(&Face) -> Option<T>) -> Option<T> {
+        let own = self.caller.service().map(|service| &service.face);
+        let now = self.caller.now();
+        let list = now.iter().flat_map(|servers| servers.list.iter()).map(|server| &server.face);
+        own.into_iter().chain(list).find_map(found)
+    }
+
+    fn each_server<T>(&self, made: impl FnMut(&Server) -> T) -> Vec<T> {
+        let now = self.caller.now();
+        now.iter().flat_map(|servers| servers.list.iter()).map(|server| &**server).map(made).collect()
     }
 
     /// Its name in the configuration.
     pub fn name(&self) -> &Arc<str> {
-        &self.caller.servers.name
+        &self.caller.shared.name
     }
 
     /// The header fields that a call takes along of the client's request, and those that every call has.
@@ -102,47 +112,53 @@ impl Upstream {
 
     /// How long each phase of a call may take.
     pub fn timeouts(&self) -> &Timeouts {
-        &self.caller.servers.timeouts
+        &self.caller.shared.timeouts
     }
 
     /// The whole URL of a call's target.
     pub fn url(&self, target: &str) -> String {
-        let first = &self.list()[0];
-        [first.origin.scheme(), "://", &first.authority, &first.base, target].concat()
+        let Face { origin, authority, base } = self.caller.face();
+        [origin.scheme(), "://", authority, base, target].concat()
     }
 
     /// Whether its connections may change their protocol: HTTP/2 has no `Upgrade`.
     pub fn takes_upgrades(&self) -> bool {
-        self.list().iter().all(|server| check_http1(&server.pool).is_ok())
+        self.protocol != Protocol::Http2
     }
 
     /// The counters, summed over all threads.
     pub fn counters(&self) -> CounterSnapshot {
-        self.caller.servers.counters.snapshot()
+        self.caller.shared.counters.snapshot()
     }
 
     /// Retries, and retries that the exhausted budget prevented.
     pub fn retries(&self) -> (u64, u64) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        self.caller.servers.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
+        self.caller.shared.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
     }
 
     /// The state of each server.
     pub fn servers(&self) -> impl Iterator<Item = ServerState> {
-        self.list().iter().map(ServerState::of)
+        self.each_server(ServerState::of).into_iter()
     }
 
     /// How long the calls to each server took, by how they ended; nothing, for the ends that are counted together.
-    pub fn times(&self) -> impl Iterator<Item = (&Arc<str>, Option<CallEnd>, Snapshot)> {
-        self.list().iter().flat_map(|server| {
+    pub fn times(&self) -> impl Iterator<Item = (Arc<str>, Option<CallEnd>, Snapshot)> {
+        let times = self.each_server(|server| {
             let own = server.times.snapshots();
-            own.map(|(end, times)| (&server.address, end, times))
-        })
+            own.map(|(end, times)| (server.address.clone(), end, times)).collect::<Vec<_>>()
+        });
+        times.into_iter().flatten()
+    }
+
+    /// Failed lookups of the DNS service whose servers it has, and changes of its records.
+    pub fn service_lookups(&self) -> (u64, u64) {
+        self.caller.service().map_or((0, 0), Found::news)
     }
 
     /// How long those calls waited that had to: for their turn, or until a connection was open.
     pub fn waits(&self) -> Snapshot {
-        self.caller.servers.waits.snapshot()
+        self.caller.shared.waits.snapshot()
     }
 
     /// What `explain` prints about its calls; empty for an upstream without options.
@@ -188,6 +204,6 @@ impl Upstream {
     /// Checks the servers for as long as it is polled; `None` without `health`. Poll it on a thread that serves no requests:
     /// its connections are used by checks alone.
     pub fn watch(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
-        Some(check::watch(self.caller.servers.clone(), self.health.clone()?))
+        Some(check::watch(self.caller.clone(), self.health.clone()?))
     }
 }

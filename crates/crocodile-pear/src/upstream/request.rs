@@ -350,7 +350,7 @@ impl Parts {
     /// What stands before the target; a target without a path is the upstream's own path, or the server's root.
     fn base<'a>(&self, server: &'a Server) -> &'a str {
         let base = match self.root {
-            Root::Upstream => &server.base,
+            Root::Upstream => &server.face.base,
             Root::Server => "",
         };
         if base.is_empty() && !self.target.starts_with('/') { "/" } else { base }
@@ -385,7 +385,7 @@ impl Parts {
 
     fn share(&self, server: &Server) -> Option<http::Request<()>> {
         let path = [self.base(server), &self.target].concat();
-        let uri = Uri::builder().scheme(server.origin.scheme()).authority(self.host(server)).path_and_query(path);
+        let uri = Uri::builder().scheme(server.face.origin.scheme()).authority(self.host(server)).path_and_query(path);
         let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
         let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.append(VIA, HeaderValue::from_static(via::entry(self.received)));

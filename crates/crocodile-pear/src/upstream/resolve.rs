@@ -12,6 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{RData, Record};
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -92,29 +93,85 @@ struct Asker {
 }
 
 /// A name to follow.
-struct Order {
+enum Order {
+    Addresses(Following<IpAddr>),
+    Service(Following<Target>),
+}
+
+/// Where the answers of a name go.
+struct Following<T> {
     name: Box<str>,
-    known: watch::Sender<Known>,
+    known: watch::Sender<Known<T>>,
     news: Arc<News>,
+}
+
+/// A server of a service (RFC 2782).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Target {
+    pub(super) priority: u16,
+    pub(super) host: Box<str>,
+    pub(super) port: u16,
+    pub(super) weight: u16,
 }
 
 /// Counters of a name.
 #[derive(Default)]
-struct News {
+pub(super) struct News {
     /// How often its addresses have changed.
     changes: AtomicU32,
     /// Failed DNS lookups.
     failures: AtomicU64,
 }
 
+impl News {
+    /// How often what is known of the name has changed.
+    pub(super) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Failed DNS lookups.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+}
+
 /// What is known of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Known {
+enum Known<T> {
     #[default]
     NotYet,
     /// No lookup has succeeded so far.
     Nothing,
-    Addresses(Arc<[IpAddr]>),
+    These(Arc<[T]>),
+}
+
+/// A name that is looked up again and again, for as long as this or a clone of it lives.
+#[derive(Clone)]
+pub(super) struct Lookup<T>(watch::Receiver<Known<T>>);
+
+impl<T> Lookup<T> {
+    /// What is known now.
+    pub(super) fn now(&self) -> Option<Arc<[T]>> {
+        match &*self.0.borrow() {
+            Known::These(known) => Some(known.clone()),
+            Known::NotYet | Known::Nothing => None,
+        }
+    }
+
+    /// What is known after the first lookup.
+    pub(super) async fn known(&self) -> Option<Arc<[T]>> {
+        // An error means that the thread has ended.
+        let _ = self.0.clone().wait_for(|known| !matches!(known, Known::NotYet)).await;
+        self.now()
+    }
+
+    /// Waits for something else to be known.
+    pub(super) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The thread has ended: nothing changes any more.
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl Default for Resolver {
@@ -131,17 +188,24 @@ impl Resolver {
         Resolver(Arc::new(Asker { servers, names: OnceLock::new() }))
     }
 
-    /// Looks a name up again and again, for as long as the receiver lives.
-    fn follow(&self, name: &str, news: &Arc<News>) -> watch::Receiver<Known> {
+    /// Looks the addresses of a name up.
+    fn follow(&self, name: &str, news: &Arc<News>) -> Lookup<IpAddr> {
+        self.order(name, news, Order::Addresses)
+    }
+
+    /// Looks the servers of a service up.
+    pub(super) fn follow_service(&self, name: &str, news: &Arc<News>) -> Lookup<Target> {
+        self.order(name, news, Order::Service)
+    }
+
+    fn order<T>(&self, name: &str, news: &Arc<News>, order: impl FnOnce(Following<T>) -> Order) -> Lookup<T> {
         let (known, receiver) = watch::channel(Known::NotYet);
         let names = self.0.names.get_or_init(|| start(self.0.servers.clone()));
-        if let Err(refused) = names.try_send(Order { name: name.into(), known, news: news.clone() }) {
-            let order = match refused {
-                mpsc::error::TrySendError::Full(order) | mpsc::error::TrySendError::Closed(order) => order,
-            };
-            order.known.send_replace(Known::Nothing);
+        let following = Following { name: name.into(), known: known.clone(), news: news.clone() };
+        if names.try_send(order(following)).is_err() {
+            known.send_replace(Known::Nothing);
         }
-        receiver
+        Lookup(receiver)
     }
 }
 
@@ -171,7 +235,15 @@ fn run(servers: &[SocketAddr], mut orders: mpsc::Receiver<Order>) {
             Err(error) => return tracing::error!(%error, "cannot start the DNS resolver; no name can be resolved"),
         };
         while let Some(order) = orders.recv().await {
-            tokio::spawn(follow(resolver.clone(), order));
+            let resolver = resolver.clone();
+            match order {
+                Order::Addresses(order) => {
+                    tokio::spawn(follow(order, async move |name| addresses(&resolver, name).await));
+                }
+                Order::Service(order) => {
+                    tokio::spawn(follow(order, async move |name| targets(&resolver, name).await));
+                }
+            }
         }
     });
 }
@@ -202,24 +274,52 @@ fn name_server(server: &SocketAddr) -> NameServerConfig {
     NameServerConfig::new(server.ip(), true, connections)
 }
 
+/// What a lookup has found, and until when it is valid.
+type Answer<T> = Result<(Arc<[T]>, std::time::Instant), hickory_resolver::net::NetError>;
+
+async fn addresses(resolver: &TokioResolver, name: &str) -> Answer<IpAddr> {
+    let found = resolver.lookup_ip(name).await?;
+    Ok((alternate(found.iter()), found.valid_until()))
+}
+
+async fn targets(resolver: &TokioResolver, name: &str) -> Answer<Target> {
+    let found = resolver.srv_lookup(name).await?;
+    let target = |record: &Record| match &record.data {
+        RData::SRV(srv) => Some(Target {
+            priority: srv.priority,
+            host: srv.target.to_ascii().trim_end_matches('.').into(),
+            port: srv.port,
+            weight: srv.weight,
+        }),
+        _ => None,
+    };
+    let targets = found.answers().iter().filter_map(target);
+    // A service whose only target is the root is not offered here (RFC 2782).
+    let mut targets: Vec<Target> = targets.filter(|target| !target.host.is_empty()).collect();
+    // By priority; else sorted so that the order of the answer does not matter.
+    targets.sort_unstable();
+    targets.dedup_by(|one, other| (&one.host, one.port) == (&other.host, other.port));
+    Ok((targets.into(), found.valid_until()))
+}
+
 /// Looks a name up again and again.
-async fn follow(resolver: Arc<TokioResolver>, order: Order) {
+async fn follow<T: Clone + fmt::Debug + PartialEq>(order: Following<T>, look: impl AsyncFn(&str) -> Answer<T>) {
     let mut failing = false;
     loop {
-        let next = match resolver.lookup_ip(&*order.name).await {
-            Ok(found) => {
+        let next = match look(&order.name).await {
+            Ok((found, until)) => {
+                order.found(found);
                 if std::mem::take(&mut failing) {
                     tracing::info!(target: TARGET, name = %order.name, "DNS lookup succeeds again");
                 }
-                order.found(alternate(found.iter()));
-                let left = found.valid_until().saturating_duration_since(std::time::Instant::now());
+                let left = until.saturating_duration_since(std::time::Instant::now());
                 // Before it expires, so that no call waits for a lookup.
                 (left * 9 / 10).clamp(SOONEST, LATEST)
             }
             Err(error) => {
                 // One warning per outage.
                 if !std::mem::replace(&mut failing, true) {
-                    let known = matches!(*order.known.borrow(), Known::Addresses(_));
+                    let known = matches!(*order.known.borrow(), Known::These(_));
                     let then = if known { "using the last known addresses" } else { "no address is known" };
                     tracing::warn!(target: TARGET, name = %order.name, %error, "DNS lookup failed; {then}");
                 }
@@ -236,22 +336,22 @@ async fn follow(resolver: Arc<TokioResolver>, order: Order) {
 
 const TARGET: &str = "crocodile_pear::upstream";
 
-impl Order {
-    fn found(&self, addresses: Arc<[IpAddr]>) {
-        let found = Known::Addresses(addresses.clone());
+impl<T: Clone + fmt::Debug + PartialEq> Following<T> {
+    fn found(&self, these: Arc<[T]>) {
+        let found = Known::These(these.clone());
         let before = self.known.borrow().clone();
         if before == found {
             return;
         }
         self.known.send_replace(found);
-        if let Known::Addresses(_) = before {
-            // After the addresses: whoever sees the count reads them next.
+        if let Known::These(_) = before {
+            // After the answer: whoever sees the count reads it next.
             self.news.changes.fetch_add(1, Ordering::Release);
-            tracing::info!(target: TARGET, name = %self.name, ?addresses, "DNS: the addresses have changed");
+            tracing::info!(target: TARGET, name = %self.name, addresses = ?these, "DNS: the addresses have changed");
         }
     }
 
-    /// The last known addresses stay.
+    /// What was known last stays.
     fn failed(&self) {
         self.news.failures.fetch_add(1, Ordering::Relaxed);
         self.known.send_if_modified(|known| {
@@ -281,7 +381,7 @@ pub(super) struct Name {
     /// The system's unless set.
     resolver: Option<Resolver>,
     /// Looked up from the first call on.
-    known: OnceLock<watch::Receiver<Known>>,
+    known: OnceLock<Lookup<IpAddr>>,
     news: Arc<News>,
     turn: AtomicUsize,
 }
@@ -294,20 +394,17 @@ impl Name {
 
     /// How often its addresses have changed.
     pub(super) fn changes(&self) -> u32 {
-        self.news.changes.load(Ordering::Acquire)
+        self.news.changes()
     }
 
     /// Failed DNS lookups.
     pub(super) fn failures(&self) -> u64 {
-        self.news.failures.load(Ordering::Relaxed)
+        self.news.failures()
     }
 
     /// Whether this is one of its addresses.
     pub(super) fn has(&self, address: IpAddr) -> bool {
-        self.known.get().is_none_or(|known| match &*known.borrow() {
-            Known::Addresses(addresses) => addresses.contains(&address),
-            _ => true,
-        })
+        self.known.get().and_then(Lookup::now).is_none_or(|addresses| addresses.contains(&address))
     }
 
     /// The addresses, once some are known.
@@ -316,10 +413,7 @@ impl Name {
     /// `Unreachable` if there are none.
     pub(super) async fn addresses(&self) -> Result<Arc<[IpAddr]>, Fault> {
         let follow = || self.resolver.clone().unwrap_or_default().follow(&self.name, &self.news);
-        let mut known = self.known.get_or_init(follow).clone();
-        let known = known.wait_for(|known| *known != Known::NotYet).await.map_err(|_| self.unknown())?.clone();
-        let Known::Addresses(addresses) = known else { return Err(self.unknown()) };
-        Ok(addresses)
+        self.known.get_or_init(follow).known().await.ok_or_else(|| self.unknown())
     }
 
     fn unknown(&self) -> Fault {

@@ -1,8 +1,10 @@
 //! One of the servers behind an upstream: its address, its connections, its health.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+use http::Uri;
 
 use super::breaker::Breaker;
 use super::change::Change;
@@ -24,18 +26,13 @@ use crate::histogram::{self, Histograms};
 
 /// One server of an upstream.
 pub(super) struct Server {
-    /// Scheme, host and port, which links to it begin with.
-    pub(super) origin: Origin,
-    /// Host and port, as in the URL.
-    pub(super) authority: Box<str>,
+    pub(super) face: Face,
     /// Where operators find it: host and port, or a Unix socket.
     pub(super) place: Box<str>,
     /// The same with the base path: what it is called in metrics and records.
     pub(super) address: Arc<str>,
     /// The `host` of calls that bring none of their own.
     pub(super) host: Box<str>,
-    /// The path before every call's own.
-    pub(super) base: Box<str>,
     pub(super) pool: Arc<Pool>,
     /// Calls in flight; counted where there are several servers to choose from.
     pub(super) load: AtomicI64,
@@ -43,9 +40,28 @@ pub(super) struct Server {
     pub(super) times: Histograms<CallEnd>,
     /// Heads of answers; counted where there are several servers to compare.
     pub(super) heard: AtomicU64,
-    pub(super) weight: u32,
+    /// Relative to those of the other servers. A DNS record may change it.
+    pub(super) weight: AtomicU32,
     /// `None` without health checks, ejection and breaker: calls always go there.
     pub(super) standing: Option<Box<Standing>>,
+}
+
+/// What its URL says.
+pub(super) struct Face {
+    /// Scheme, host and port, which links to it begin with.
+    pub(super) origin: Origin,
+    /// Host and port, as in the URL.
+    pub(super) authority: Box<str>,
+    /// The path before every call's own.
+    pub(super) base: Box<str>,
+}
+
+impl Face {
+    /// Nothing, where the URL has no host.
+    pub(super) fn of(url: &Uri) -> Option<Self> {
+        let base = url.path().trim_end_matches('/').into();
+        Some(Face { origin: Origin::of(url)?, authority: url.authority()?.as_str().into(), base })
+    }
 }
 
 /// Which states are respected when a server is chosen.
@@ -96,21 +112,24 @@ impl Server {
             None => Connector::new(authority.host(), port, tls, common.resolver),
         };
         let place = socket.as_deref().map_or_else(|| authority.as_str().into(), place_of);
-        let base: Box<str> = url.path().trim_end_matches('/').into();
+        let face = Face::of(url).ok_or_else(nowhere)?;
         Ok(Server {
             pool: Arc::new(Pool::new(connector, common.protocol, common.bounds.clone(), common.counters.clone())),
-            origin: Origin::of(url).ok_or_else(nowhere)?,
-            authority: authority.as_str().into(),
-            address: format!("{place}{base}").into(),
+            address: format!("{place}{}", face.base).into(),
             place,
             host: common.host.unwrap_or(authority.as_str()).into(),
-            base,
+            face,
             load: AtomicI64::new(0),
             times: Histograms::new(histogram::HTTP),
             heard: AtomicU64::new(0),
-            weight: (*weight).max(1),
+            weight: AtomicU32::new((*weight).max(1)),
             standing: Standing::new(&common.rules).map(Box::new),
         })
+    }
+
+    /// Its share of the calls.
+    pub(super) fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
     }
 
     /// Asks whether a call may go there; `None` if not.

@@ -1,9 +1,10 @@
 //! The servers of an upstream, and what all calls to them share: bounds, the budget of retries, counters.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::balance::{Balance, Tried};
+use super::balance::{Balance, Tried, Way};
 use super::counters::{Counters, Event};
 use super::gate::Gate;
 use super::location::Location;
@@ -19,12 +20,10 @@ use crate::format::xml::Lists;
 use crate::histogram::{self, Histogram};
 use crate::limiter::LogLimiter;
 
-/// The servers of an upstream. Every call holds them as long as it lasts.
-pub(super) struct Servers {
+/// What all calls to an upstream share, whichever servers it has now.
+pub(super) struct Shared {
     /// The upstream's name.
     pub(super) name: Arc<str>,
-    pub(super) list: Box<[Server]>,
-    balance: Balance,
     pub(super) gate: Gate,
     pub(super) retry: Option<Retry>,
     /// How long a server may answer no call while others answer; `None` with a single server.
@@ -39,12 +38,53 @@ pub(super) struct Servers {
     log_limiter: LogLimiter,
 }
 
-impl Servers {
+/// The servers of an upstream. Every call holds them as long as it lasts.
+pub(super) struct Servers {
+    pub(super) shared: Arc<Shared>,
+    pub(super) list: Box<[Arc<Server>]>,
+    balance: Balance,
+}
+
+impl Deref for Servers {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Shared {
+    /// The error, with the upstream's name. Calls rejected because a limit was reached are counted and logged.
+    pub(super) fn turn_away(&self, error: Error) -> Error {
+        if error.kind() == Kind::Busy {
+            self.counters.count(Event::TurnedAway);
+            if self.log_limiter.allows() {
+                tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "rejecting calls: {error}");
+            }
+        }
+        error.of_upstream(&self.name)
+    }
+
+    pub(super) fn new(settings: &Settings) -> Arc<Self> {
+        Arc::new(Shared {
+            name: settings.name.clone(),
+            gate: Gate::new(settings.in_flight),
+            retry: settings.retries().and_then(Retry::new),
+            silence: settings.balance.silence.duration().filter(|_| settings.has_several()),
+            timeouts: settings.timeouts.clone(),
+            max_head: settings.max_head,
+            lists: settings.lists.clone(),
+            counters: Counters::new(),
+            waits: Histogram::new(histogram::HTTP),
+            log_limiter: LogLimiter::default(),
+        })
+    }
+
+    /// A server of this upstream.
+    ///
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
-    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
-        let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&settings.name);
-        let counters = Counters::new();
+    pub(super) fn server(&self, settings: &Settings, location: &Location) -> Result<Arc<Server>, Error> {
         let common = Common {
             tls: &settings.tls,
             protocol: settings.protocol,
@@ -60,45 +100,40 @@ impl Servers {
                 eject: settings.ejection(),
                 breaker: settings.breaker.as_ref(),
             },
-            counters: &counters,
+            counters: &self.counters,
         };
-        let server = |location: &Location| Server::new(location, &common);
-        let list = settings.servers.iter().map(server).collect::<Result<Box<[_]>, _>>().map_err(wrong)?;
+        let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&self.name);
+        Server::new(location, &common).map(Arc::new).map_err(wrong)
+    }
+}
+
+impl Servers {
+    /// Those of the settings.
+    ///
+    /// # Errors
+    /// `Internal`, saying what is wrong with the URL.
+    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
+        let shared = Shared::new(settings);
+        let list = settings.servers.iter().map(|location| shared.server(settings, location));
+        let list = list.collect::<Result<Box<[_]>, _>>()?;
         if list.is_empty() {
-            return Err(wrong("an upstream needs a URL".to_owned()));
+            let error = Error::new(Kind::Internal, "an upstream needs a URL".to_owned());
+            return Err(error.of_upstream(&shared.name));
         }
-        Ok(Servers {
-            name: settings.name.clone(),
-            balance: Balance::new(settings.balance.by, &list),
-            gate: Gate::new(settings.in_flight),
-            retry: settings.retries().and_then(Retry::new),
-            silence: settings.balance.silence.duration().filter(|_| list.len() > 1),
-            timeouts: settings.timeouts.clone(),
-            max_head: settings.max_head,
-            lists: settings.lists.clone(),
-            counters,
-            waits: Histogram::new(histogram::HTTP),
-            log_limiter: LogLimiter::default(),
-            list,
-        })
+        let tiers = [list.len()];
+        Ok(Servers::of(shared, list, settings.balance.by, &tiers))
+    }
+
+    /// These servers; `tiers` are the numbers of those with the same priority, the first to be called first.
+    pub(super) fn of(shared: Arc<Shared>, list: Box<[Arc<Server>]>, by: Way, tiers: &[usize]) -> Self {
+        Servers { balance: Balance::new(by, &list, tiers), shared, list }
     }
 
     /// Chooses a server, if possible one that the call was not sent to.
     ///
     /// # Errors
-    /// `Busy`, if all breakers are open.
+    /// `Busy`, if all breakers are open; `Unreachable`, if there is no server.
     pub(super) fn choose(&self, tried: Tried) -> Result<(usize, Turn), Error> {
         self.balance.choose(&self.list, tried)
-    }
-
-    /// The error, with the upstream's name. Calls rejected because a limit was reached are counted and logged.
-    pub(super) fn turn_away(&self, error: Error) -> Error {
-        if error.kind() == Kind::Busy {
-            self.counters.count(Event::TurnedAway);
-            if self.log_limiter.allows() {
-                tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "rejecting calls: {error}");
-            }
-        }
-        error.of_upstream(&self.name)
     }
 }

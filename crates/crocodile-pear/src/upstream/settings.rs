@@ -11,7 +11,7 @@ use super::connections::Connections;
 use super::eject::{EjectSpec, Ejection};
 use super::forward::Forward;
 use super::health::HealthSpec;
-use super::location::Location;
+use super::location::{Location, Service};
 use super::protocol::Protocol;
 use super::resolve::Resolver;
 use super::retry::RetrySpec;
@@ -28,6 +28,8 @@ pub struct Settings {
     pub name: Arc<str>,
     /// Its servers, at least one.
     pub servers: Vec<Location>,
+    /// The DNS service whose servers they are (SRV). The only entry of `servers` says the scheme and the base path then.
+    pub service: Option<Service>,
     /// Which versions of HTTP are used.
     pub protocol: Protocol,
     /// TLS settings for `https`.
@@ -65,6 +67,7 @@ impl Settings {
         Settings {
             name: name.into(),
             servers: vec![Location { url, weight: 1, socket: None }],
+            service: None,
             protocol: Protocol::Auto,
             tls: TlsSettings::default(),
             resolver: None,
@@ -82,22 +85,28 @@ impl Settings {
         }
     }
 
+    /// Whether there may be more than one server.
+    pub(super) fn has_several(&self) -> bool {
+        self.servers.len() > 1 || self.service.is_some()
+    }
+
     /// When a request is retried: where one of several servers fails, another can answer.
     pub(super) fn retries(&self) -> Option<RetrySpec> {
-        self.retry.clone().or_else(|| (self.servers.len() > 1).then(spec::defaults))
+        self.retry.clone().or_else(|| self.has_several().then(spec::defaults))
     }
 
     /// When a server is ejected; a single one never is.
     pub(super) fn ejection(&self) -> Option<&EjectSpec> {
         match &self.balance.eject {
-            Ejection::After(rules) if self.servers.len() > 1 => Some(rules),
+            Ejection::After(rules) if self.has_several() => Some(rules),
             _ => None,
         }
     }
 
     /// What these settings do to a call, as `explain` prints it.
     pub(super) fn outline(&self) -> Vec<String> {
-        let several = |count: usize| format!("{count} servers, {}", self.balance.by.word().replace('_', " "));
+        let by = || self.balance.by.word().replace('_', " ");
+        let several = |count: usize| format!("{count} servers, {}", by());
         let eject = |rules: &EjectSpec| {
             let EjectSpec { failures, first, most } = rules;
             format!("a server is ejected after {failures} failures in a row, for {first:?} up to {most:?}")
@@ -105,9 +114,11 @@ impl Settings {
         let silence = |silence: Duration| {
             format!("a server that answers no call for {silence:?} while others answer counts as failed")
         };
-        let alone = self.servers.len() == 1;
+        let alone = !self.has_several();
+        let service = |Service(name): &Service| format!("the servers of the SRV records of {name}, {}", by());
         let parts = [
-            Some(self.servers.len()).filter(|_| !alone).map(several),
+            self.service.as_ref().map(service),
+            Some(self.servers.len()).filter(|count| *count > 1).map(several),
             self.balance.silence.duration().filter(|_| !alone).map(silence),
             self.in_flight.map(|most| format!("at most {most} calls in flight")),
             self.connections.open.map(|most| format!("at most {most} connections to a server from each core")),

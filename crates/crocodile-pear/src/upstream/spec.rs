@@ -12,7 +12,7 @@ use super::credentials::CredentialsSpec;
 use super::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSpec};
 use super::given::{Files, Given};
 use super::health::HealthSpec;
-use super::location::{Location, ServerSpec, servers};
+use super::location::{Location, ServerSpec, Service, servers};
 use super::protocol::Protocol;
 use super::ready::{Around, Upstream};
 use super::retry::RetrySpec;
@@ -20,6 +20,7 @@ use super::rewrite::RewriteSpec;
 use super::settings::Settings;
 use super::timeouts::{TimeoutSpec, Timeouts};
 use super::tls::{TlsSettings, TlsSpec};
+use super::url::{is_service, service};
 use crate::cache::CacheSpec;
 use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
@@ -29,7 +30,9 @@ use crate::spec::{Entries, Located, defaults, only};
 spec! {
     /// An API: its servers, and how they are called. Written short as the URL alone.
     pub struct UpstreamSpec {
-        /// Scheme, host, port and a path that every call's path is appended to: `http://127.0.0.1:8000/api`.
+        /// Scheme, host, port and a path that every call's path is appended to: `http://127.0.0.1:8000/api`. With `http+srv` or `https+srv`
+        /// the host is the name of a DNS service, `http+srv://_api._tcp.example.com`: its SRV records name the servers, with their
+        /// priorities and weights, and are looked up again before they expire.
         pub url: Option<Located<String>>,
         /// The path of the Unix socket that the server of `url` listens on: `/run/app.sock`. It is connected to instead of the host
         /// and port of the URL, which then only give the `host` of calls, and the name in its certificate.
@@ -97,7 +100,11 @@ impl UpstreamSpec {
     /// Makes it ready; every problem is reported. `span` is the place of its name.
     pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
         let written = self.locations(name, span, problems);
-        let servers = written.as_deref().and_then(|written| servers(written, problems));
+        let service = self.url.as_ref().filter(|url| is_service(url.as_str()) && written.is_some());
+        let servers = match (service, written.as_deref()) {
+            (Some(url), Some(_)) => self.service(url, problems).map(|location| vec![location]),
+            (_, written) => written.and_then(|written| servers(written, problems)),
+        };
         let tls = self.tls(written.as_deref().unwrap_or_default(), servers.as_deref(), given.files, problems);
         let forward = ForwardSettings {
             fields: &self.forward,
@@ -132,12 +139,25 @@ impl UpstreamSpec {
             breaker: self.breaker.clone(),
             balance: self.balance.clone(),
             health: self.health.clone(),
+            service: service.and_then(|_| Some(Service(servers.first()?.url.host()?.into()))),
             ..Settings::new(name, servers.first()?.url.clone())
         };
         match Upstream::within(Settings { servers, ..settings }, Around { credentials, cached: cached? }) {
             Ok(upstream) => Some(upstream),
             Err(error) => problems.error(span, error.detail().to_owned(), ""),
         }
+    }
+
+    /// Where the servers of a DNS service are, but for their names and ports.
+    fn service(&self, url: &Located<String>, problems: &mut Problems) -> Option<Location> {
+        if let Some(socket) = &self.socket {
+            return problems.error(
+                socket.span,
+                "the servers of a DNS service have no Unix socket",
+                "leave `socket` out",
+            );
+        }
+        Some(Location { url: service(url, problems)?, weight: 1, socket: None })
     }
 
     /// Its servers, as written.
@@ -182,7 +202,8 @@ impl UpstreamSpec {
             written.iter().zip(read).filter(|(_, read)| read.url.scheme_str() != Some("https"))
         {
             let authority = url.authority().map_or("", |authority| authority.as_str());
-            let remedy = format!("write `https://{authority}`, or leave out `tls`");
+            let scheme = if is_service(location.url.as_str()) { "https+srv" } else { "https" };
+            let remedy = format!("write `{scheme}://{authority}`, or leave out `tls`");
             problems.error::<()>(location.url.span, "`tls` needs an `https` URL", remedy);
             sound = false;
         }

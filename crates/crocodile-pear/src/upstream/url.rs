@@ -16,6 +16,30 @@ fn habit(text: &str) -> Option<String> {
     Some(format!("write `url: {scheme}://localhost{path}` and `socket: /{socket}`"))
 }
 
+/// The end of the scheme of a URL that names a DNS service.
+const SERVICE: &str = "+srv://";
+
+/// Whether it names a DNS service instead of a server: `http+srv://_api._tcp.example.com`.
+pub(super) fn is_service(text: &str) -> bool {
+    text.strip_prefix("http").is_some_and(|rest| rest.trim_start_matches('s').starts_with(SERVICE))
+}
+
+/// The URL of a DNS service, its name as the host.
+pub(super) fn service(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
+    let plain =
+        Located { value: written.value.replacen(SERVICE, "://", 1), span: written.span, runs: written.runs.clone() };
+    let uri = url(&plain, problems)?;
+    let host = uri.host().unwrap_or_default();
+    if uri.port().is_some() {
+        return problems.error(written.span, "the records of a service say the ports", "leave the port out");
+    }
+    if !host.starts_with('_') || host.split('.').nth(1).is_none_or(|protocol| !protocol.starts_with('_')) {
+        let remedy = "its name begins with the service and the protocol: `http+srv://_api._tcp.example.com`";
+        return problems.error(written.span, "this is not the name of a DNS service", remedy);
+    }
+    Some(uri)
+}
+
 /// Reads it; what is wrong is noted.
 pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<Uri> {
     let wrong = |message: &str, remedy: &str, problems: &mut Problems| {
@@ -32,6 +56,10 @@ pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<
     let Ok(uri) = written.value.parse::<Uri>() else { return wrong("this is not a URL", remedy, problems) };
     match uri.scheme_str() {
         Some("http" | "https") => {}
+        Some("http+srv" | "https+srv") => {
+            let remedy = "write it as the `url` of the upstream, without other servers";
+            return wrong("a DNS service cannot stand beside other servers, or here", remedy, problems);
+        }
         Some(_) => return wrong("only http and https URLs can be called", remedy, problems),
         None => return wrong("the URL has no scheme", remedy, problems),
     }

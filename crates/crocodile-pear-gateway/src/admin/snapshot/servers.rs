@@ -57,7 +57,7 @@ impl Figures {
         let mut all = Figures::default();
         for upstream in gateway.upstreams().values() {
             for (server, end, times) in upstream.times() {
-                let own = all.0.entry((upstream.name().clone(), server.clone())).or_default();
+                let own = all.0.entry((upstream.name().clone(), server)).or_default();
                 own.calls += times.number();
                 match end {
                     Some(CallEnd::Failed(_)) => own.failed += times.number(),
