@@ -11,18 +11,17 @@ macro_rules! steps {
     ($($name:ident: $spec:ident),* $(,)?) => {
         $(pub mod $name;)*
 
-        /// A step as written.
+        /// A step as written. Boxed: a configuration may have tens of thousands, and the largest is large.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant, reason = "there are as many as steps are written, at start")]
         pub enum Written {
-            $(#[doc = concat!("`", stringify!($name), "`")] $spec($name::$spec),)*
+            $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$name::$spec>),)*
             /// One that a Rust program brings.
             Own(own::Own),
         }
 
         $(impl From<$name::$spec> for Written {
             fn from(spec: $name::$spec) -> Self {
-                Written::$spec(spec)
+                Written::$spec(Box::new(spec))
             }
         })*
 
@@ -31,7 +30,7 @@ macro_rules! steps {
 
         fn decode(name: &str, node: &Node, problems: &mut Problems) -> Option<Written> {
             match name {
-                $(stringify!($name) => $name::$spec::decode(node, problems).map(Written::$spec),)*
+                $(stringify!($name) => $name::$spec::decode(node, problems).map(Written::from),)*
                 _ => None,
             }
         }
@@ -71,7 +70,7 @@ macro_rules! steps {
 impl Written {
     /// The one step of a pipeline that is written short, as `UPSTREAM /path`.
     pub fn short(text: Located<String>, problems: &mut Problems) -> Option<Self> {
-        request::Request::short(text, problems).map(Written::Request)
+        request::Request::short(text, problems).map(Written::from)
     }
 }
 

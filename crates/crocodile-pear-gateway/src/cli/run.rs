@@ -1,5 +1,6 @@
 //! `run`: the gateway itself.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::{Entries, Located};
+use crocodile_pear::spec::Located;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -45,10 +46,14 @@ impl Run {
         let (serving, served) = watch::channel(false);
         let renewals = Renewals::new(&live.current(), &sources, served);
         let certificates = Certificates::new(live.current().listening(), sources);
-        let reload = Reload { file: self.file, live: live.clone(), document: document.clone(), certificates, renewals };
+        let facts = Facts::of(&document);
+        // The rest is ready, and as it is written it is large.
+        drop(document);
+        let settings = facts.settings.clone();
+        let reload = Reload { file: self.file, live: live.clone(), facts, certificates, renewals };
         // Before anybody knows that it serves: a SIGHUP that nothing waits for ends the process.
         reload.begin();
-        serve(&document, &live, |_, _| _ = serving.send(true))
+        serve(&settings, &live, |_, _| _ = serving.send(true))
     }
 }
 
@@ -140,7 +145,8 @@ fn settings(clients: &Clients) -> Settings {
 struct Reload {
     file: File,
     live: Arc<Live>,
-    document: Document,
+    /// Of the configuration that serves.
+    facts: Facts,
     certificates: Certificates,
     renewals: Renewals,
 }
@@ -166,14 +172,25 @@ impl Reload {
     /// SIGHUP reads the configuration again, SIGUSR1 opens log files again; certificates are read again when their files change.
     async fn follow(&mut self, mut hangups: Signal, mut moves: Signal) {
         let mut look = tokio::time::interval(certificates::LOOK);
+        // What was needed to read the configuration is given back, too.
+        let mut settling = SETTLING;
         loop {
             tokio::select! {
                 hangup = hangups.recv() => match hangup {
-                    Some(()) => self.reload(),
+                    Some(()) => {
+                        self.reload();
+                        settling = SETTLING;
+                    }
                     None => return,
                 },
                 Some(()) = moves.recv() => self.live.current().lasting().journals.reopen(),
-                _ = look.tick() => self.certificates.look(),
+                _ = look.tick() => {
+                    self.certificates.look();
+                    if settling > 0 {
+                        settling -= 1;
+                        give_back();
+                    }
+                }
             }
         }
     }
@@ -195,12 +212,41 @@ impl Reload {
         self.live.current().metrics().count_reload(began.elapsed());
         self.live.configured().accept(lines);
         pool::apply(document.thread_pool.as_ref());
-        let change = Change::between(&self.document, &document);
+        let facts = Facts::of(&document);
+        drop(document);
+        let change = Change::between(&self.facts, &facts);
         tracing::info!("the configuration was read again; {change}");
         if !change.restart.is_empty() {
             tracing::warn!("{} changed: this needs a restart", change.restart.join(", "));
         }
-        self.document = document;
+        self.facts = facts;
+    }
+}
+
+/// How many times after a reload the allocator is made to give memory back to the system: it keeps what is free for a second, and
+/// gives back a part at a time.
+const SETTLING: u8 = 8;
+
+/// The allocator looks for what it can give back when a large block is freed. Without traffic nothing else frees one.
+fn give_back() {
+    const LARGE: usize = 16 << 20;
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
+}
+
+/// What a reload compares: the names, and the settings without the rest.
+struct Facts {
+    endpoints: Vec<String>,
+    upstreams: Vec<String>,
+    settings: Document,
+}
+
+impl Facts {
+    fn of(document: &Document) -> Self {
+        Facts {
+            endpoints: document.endpoints.keys().cloned().collect(),
+            upstreams: document.upstreams.iter().flat_map(|upstreams| upstreams.keys()).cloned().collect(),
+            settings: document.settings(),
+        }
     }
 }
 
@@ -219,9 +265,10 @@ struct Names {
 }
 
 impl Names {
-    fn between<T>(before: &Entries<T>, after: &Entries<T>) -> Self {
-        let beyond = |one: &Entries<T>, other: &Entries<T>| {
-            one.keys().filter(|name| !other.contains_key(*name)).cloned().collect::<Vec<_>>()
+    fn between(before: &[String], after: &[String]) -> Self {
+        let beyond = |one: &[String], other: &[String]| {
+            let other: HashSet<&String> = other.iter().collect();
+            one.iter().filter(|name| !other.contains(name)).cloned().collect()
         };
         Names { added: beyond(after, before), removed: beyond(before, after) }
     }
@@ -239,23 +286,20 @@ impl fmt::Display for Names {
 }
 
 impl Change {
-    fn between(before: &Document, after: &Document) -> Self {
-        let none = Entries::new();
+    fn between(Facts { endpoints, upstreams, settings: before }: &Facts, after: &Facts) -> Self {
         let written = |admin: &Option<AdminSpec>| {
             admin.as_ref().map(|admin| (admin.address.value.clone(), admin.hosts.clone(), admin.token.clone()))
         };
+        let now = &after.settings;
         let settings = [
-            ("listen", before.listen.fixed() != after.listen.fixed()),
-            ("admin", written(&before.admin) != written(&after.admin)),
-            ("threads", before.threads != after.threads),
-            ("clients", format!("{:?}", before.clients) != format!("{:?}", after.clients)),
+            ("listen", before.listen.fixed() != now.listen.fixed()),
+            ("admin", written(&before.admin) != written(&now.admin)),
+            ("threads", before.threads != now.threads),
+            ("clients", format!("{:?}", before.clients) != format!("{:?}", now.clients)),
         ];
         Change {
-            endpoints: Names::between(&before.endpoints, &after.endpoints),
-            upstreams: Names::between(
-                before.upstreams.as_ref().unwrap_or(&none),
-                after.upstreams.as_ref().unwrap_or(&none),
-            ),
+            endpoints: Names::between(endpoints, &after.endpoints),
+            upstreams: Names::between(upstreams, &after.upstreams),
             restart: settings.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect(),
         }
     }
