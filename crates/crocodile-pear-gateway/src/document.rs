@@ -71,18 +71,6 @@ spec! {
 }
 
 impl Document {
-    /// What is needed while the gateway serves: how it listens, and for how long things may take.
-    pub fn settings(&self) -> Self {
-        Document {
-            listen: self.listen.clone(),
-            admin: self.admin.clone(),
-            threads: self.threads,
-            thread_pool: self.thread_pool.clone(),
-            clients: self.clients.clone(),
-            ..crocodile_pear::spec::defaults()
-        }
-    }
-
     /// What can be read of a document with faults, so that one `check` finds the others too; and the names of the
     /// upstreams and databases that cannot be read. The faults in what cannot be read have been told before.
     pub fn partial(node: &Node) -> (Self, Unread) {

@@ -46,9 +46,7 @@ impl Run {
         let (serving, served) = watch::channel(false);
         let renewals = Renewals::new(&live.current(), &sources, served);
         let certificates = Certificates::new(live.current().listening(), sources);
-        let facts = Facts::of(&document);
-        // The rest is ready, and as it is written it is large.
-        drop(document);
+        let facts = Facts::of(document);
         let settings = facts.settings.clone();
         let reload = Reload { file: self.file, live: live.clone(), facts, certificates, renewals };
         // Before anybody knows that it serves: a SIGHUP that nothing waits for ends the process.
@@ -211,9 +209,8 @@ impl Reload {
         self.live.replace(gateway);
         self.live.current().metrics().count_reload(began.elapsed());
         self.live.configured().accept(lines);
-        pool::apply(document.thread_pool.as_ref());
-        let facts = Facts::of(&document);
-        drop(document);
+        let facts = Facts::of(document);
+        pool::apply(facts.settings.thread_pool.as_ref());
         let change = Change::between(&self.facts, &facts);
         tracing::info!("the configuration was read again; {change}");
         if !change.restart.is_empty() {
@@ -233,19 +230,26 @@ fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
 
-/// What a reload compares: the names, and the settings without the rest.
+/// What a reload compares.
 struct Facts {
     endpoints: Vec<String>,
     upstreams: Vec<String>,
+    /// The document without the parts that are ready by now: as they are written they are large.
     settings: Document,
 }
 
 impl Facts {
-    fn of(document: &Document) -> Self {
+    fn of(document: Document) -> Self {
         Facts {
             endpoints: document.endpoints.keys().cloned().collect(),
             upstreams: document.upstreams.iter().flat_map(|upstreams| upstreams.keys()).cloned().collect(),
-            settings: document.settings(),
+            settings: Document {
+                endpoints: Default::default(),
+                groups: None,
+                upstreams: None,
+                databases: None,
+                ..document
+            },
         }
     }
 }

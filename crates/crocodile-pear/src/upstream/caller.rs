@@ -101,25 +101,28 @@ impl Caller {
 
     /// Begins the call.
     pub(super) fn begin(&self, call: Box<Call>) -> Begun {
+        match &self.source {
+            Source::Fixed(servers) => self.begin_at(servers, call),
+            Source::Found(found) => match found.now() {
+                Some(servers) => self.begin_at(&servers, call),
+                None => Begun::Boxed(Box::pin(self.clone().wait(found.clone(), call))),
+            },
+        }
+    }
+
+    fn begin_at(&self, servers: &Arc<Servers>, call: Box<Call>) -> Begun {
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        match (self.now(), &self.credentials) {
-            (Some(servers), None) => Begun::Plain(prepare(&servers, call)),
-            (Some(servers), Some(credentials)) => {
-                Begun::Boxed(Box::pin(credentials.clone().call(servers.clone(), call)))
-            }
-            (None, _) => Begun::Boxed(Box::pin(self.clone().wait(call))),
+        match &self.credentials {
+            None => Begun::Plain(prepare(servers, call)),
+            Some(credentials) => Begun::Boxed(Box::pin(credentials.clone().call(servers.clone(), call))),
         }
     }
 
     /// Makes the call once its servers are known.
-    async fn wait(self, call: Box<Call>) -> Result<Answer, Error> {
-        let Some(found) = self.service() else { return self.begin(call).finish().await };
+    async fn wait(self, found: Arc<Found>, call: Box<Call>) -> Result<Answer, Error> {
         let Timeouts { connect, call: whole, .. } = call.timeouts.as_deref().unwrap_or(&self.shared.timeouts);
         let servers = found.wait((*connect).min(*whole)).await.map_err(|error| error.of_upstream(&self.shared.name))?;
-        match self.credentials {
-            None => Begun::Plain(prepare(&servers, call)).finish().await,
-            Some(credentials) => credentials.call(servers, call).await,
-        }
+        self.begin_at(&servers, call).finish().await
     }
 }
 

@@ -1,9 +1,8 @@
 //! Active health checks: a GET at an interval tells whether a server is up.
 
-use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::join_all;
 use tokio::time::MissedTickBehavior;
 
 use super::attempt::{Attempt, head};
@@ -24,18 +23,14 @@ pub(super) async fn watch(caller: Caller, rules: Arc<HealthSpec>) {
         }
         return;
     };
+    let mut servers = found.next(None).await;
     loop {
-        match found.wait(Timeout::Never).await {
-            Ok(servers) => {
-                let (checks, change) = (pin!(watch_all(&servers, &rules)), pin!(found.changed(&servers)));
-                // Without a server there is nothing to check, but there may be one later.
-                match select(checks, change).await {
-                    Either::Left(((), change)) => change.await,
-                    Either::Right(((), _)) => {}
-                }
-            }
-            Err(_) => found.appeared().await,
-        }
+        let next = tokio::select! {
+            next = found.next(Some(&servers)) => next,
+            // Without a server there is nothing to check, but there may be one later.
+            () = watch_all(&servers, &rules) => found.next(Some(&servers)).await,
+        };
+        servers = next;
     }
 }
 

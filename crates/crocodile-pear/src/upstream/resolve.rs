@@ -343,10 +343,13 @@ impl<T: Clone + fmt::Debug + PartialEq> Following<T> {
         if before == found {
             return;
         }
-        self.known.send_replace(found);
-        if let Known::These(_) = before {
-            // After the answer: whoever sees the count reads it next.
-            self.news.changes.fetch_add(1, Ordering::Release);
+        let changed = matches!(before, Known::These(_));
+        self.known.send_modify(|known| {
+            *known = found;
+            // Together with the answer: who sees the one sees the other, also who is woken by it.
+            self.news.changes.fetch_add(u32::from(changed), Ordering::Release);
+        });
+        if changed {
             tracing::info!(target: TARGET, name = %self.name, addresses = ?these, "DNS: the addresses have changed");
         }
     }

@@ -91,19 +91,14 @@ impl Found {
         self.now().ok_or_else(none)
     }
 
-    /// Returns when there are records, after none were found.
-    pub(super) async fn appeared(&self) {
+    /// Waits for servers other than these.
+    pub(super) async fn next(&self, before: Option<&Arc<Servers>>) -> Arc<Servers> {
         let mut lookup = self.lookup().clone();
-        while lookup.now().is_none() {
-            lookup.changed().await;
-        }
-    }
-
-    /// Returns when the records have changed since `servers` were made of them.
-    pub(super) async fn changed(&self, servers: &Arc<Servers>) {
-        let mut lookup = self.lookup().clone();
-        while self.now().is_none_or(|now| Arc::ptr_eq(&now, servers)) {
-            lookup.changed().await;
+        loop {
+            match self.now() {
+                Some(now) if before.is_none_or(|before| !Arc::ptr_eq(&now, before)) => return now,
+                _ => lookup.changed().await,
+            }
         }
     }
 
@@ -142,7 +137,7 @@ impl Found {
         }
         if targets.len() > MOST_SERVERS {
             let (left, upstream) = (targets.len() - MOST_SERVERS, &*self.shared.name);
-            tracing::warn!(target: TARGET, upstream, "{left} SRV records are left out: {MOST_SERVERS} servers are the most");
+            tracing::warn!(target: TARGET, upstream, "more than {MOST_SERVERS} servers: {left} SRV records are left out");
         }
         let servers = Servers::of(self.shared.clone(), list.into(), self.settings.balance.by, &tiers);
         self.now.store(Some(Arc::new(servers)));
