@@ -138,7 +138,7 @@ impl Plan {
     }
 }
 
-/// Makes all steps ready. One that cannot be does not keep the problems of the others from being told.
+/// Makes all steps ready. A step with a problem does not hide the problems of the others.
 fn compile_steps(
     written: Vec<Located<Written>>,
     about: &[About],

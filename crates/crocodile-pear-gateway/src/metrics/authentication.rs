@@ -71,7 +71,7 @@ impl AuthenticationCounters {
     }
 }
 
-/// The counters of all methods. Whoever counts keeps its own at hand, and needs no search.
+/// The counters of all methods. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
 pub(super) struct Authentications(Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>);
 

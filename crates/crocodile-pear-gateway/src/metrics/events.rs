@@ -39,7 +39,7 @@ impl EventCounters {
     }
 }
 
-/// The counters of all sources and channels. Whoever counts keeps its own at hand, and needs no search.
+/// The counters of all sources and channels. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
 pub(super) struct Events(Mutex<IndexMap<(String, String), Weak<EventCounters>>>);
 

@@ -51,7 +51,7 @@ impl LimitCounters {
     }
 }
 
-/// The counters of all limits and routes. Whoever counts keeps its own at hand, and needs no search.
+/// The counters of all limits and routes. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
 pub(super) struct Limits(Mutex<IndexMap<LimitPlace, Arc<LimitCounters>>>);
 

@@ -181,7 +181,7 @@ impl RouteCounters {
     }
 }
 
-/// The counters of all routes. Whoever counts keeps its own at hand, and needs no search.
+/// The counters of all routes. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
 pub(super) struct Routes(Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>);
 

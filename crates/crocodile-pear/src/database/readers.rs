@@ -1,4 +1,4 @@
-//! Where statements run that only read: on the replicas, in turn; on the primary, where none of them can be reached.
+//! Chooses where a statement that only reads runs: on the replicas in turn, or on the primary where no replica can be reached.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -27,7 +27,7 @@ pub fn source(step: &About, cx: &mut Compile<'_>) -> Option<()> {
     cx.problems.error_here("no step before this one gives anything", "put a `request` before it")
 }
 
-/// What stands under a key and no expression has used is lost behind this step.
+/// Warns of values under a key that no expression has used: after this step they are gone.
 pub fn forget(cx: &mut Compile<'_>) {
     for (key, place) in std::mem::take(&mut cx.flow.unused) {
         let message = format!("what is put under `{key}` is never used");

@@ -7,8 +7,8 @@ use http::{HeaderMap, Method};
 const CONDITIONS: [HeaderName; 4] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 const RANGES: [HeaderName; 2] = [RANGE, IF_RANGE];
 
-/// Asks for a whole answer, as a step needs that reads it: a client's conditions are about what the client has of this
-/// gateway. Those of a write stay, which must not be done without them.
+/// Asks for a whole answer, because a step will read it. The client's conditions are left out: they are about the copy that the
+/// client has of this gateway's answer. A write keeps its conditions, because it must not be done without them.
 pub fn ask_whole(headers: &mut HeaderMap, method: &Method) {
     if headers.is_empty() {
         return;

@@ -89,7 +89,7 @@ fn field(bytes: &[u8], start: usize, colon: usize, end: usize, escapes: bool) ->
     Field { key: bytes[start..colon].trim_ascii(), value: bytes[colon + 1..end].trim_ascii(), escapes }
 }
 
-/// Where the fields of an object stand, for those who look into it again.
+/// The places of the fields of an object, kept for a second look at it.
 #[derive(Clone, Debug)]
 pub struct FieldPlaces {
     /// Of each its key and its value.
