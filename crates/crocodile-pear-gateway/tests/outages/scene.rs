@@ -1,7 +1,7 @@
 //! The gateway's process, with a configuration of the test's.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,16 +47,29 @@ impl Scene {
 
     /// The sum of a metric, or its value where the labels have `label` in them.
     pub fn metric(&self, name: &str, label: &str) -> u64 {
-        let text = get(self.admin, "/metrics");
-        let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+        self.ask_metric(name, label)
+            .unwrap_or_else(|error| panic!("{error}; the gateway said: {}", self.gateway.said()))
     }
 
-    /// Waits until a metric has this value.
+    fn ask_metric(&self, name: &str, label: &str) -> io::Result<u64> {
+        let text = ask(self.admin, "/metrics")?;
+        let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+    }
+
+    /// Waits until a metric has this value. A gateway in need may not answer who asks for it: it is asked again.
     pub fn until_at_least(&self, name: &str, label: &str, value: u64) {
         let end = Instant::now() + PATIENCE;
-        while self.metric(name, label) < value {
-            assert!(Instant::now() < end, "{name} is {} after {PATIENCE:?}", self.metric(name, label));
+        loop {
+            let seen = self.ask_metric(name, label);
+            if seen.as_ref().is_ok_and(|seen| *seen >= value) {
+                return;
+            }
+            assert!(
+                Instant::now() < end,
+                "{name} is {seen:?} after {PATIENCE:?}; the gateway said: {}",
+                self.gateway.said()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -72,10 +85,14 @@ pub fn config(upstream: &str) -> String {
 
 /// An answer with its head.
 pub fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    ask(address, path).unwrap()
+}
+
+fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes())?;
     let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
+    stream.read_to_string(&mut text)?;
+    Ok(text)
 }
