@@ -5,6 +5,7 @@ mod attempt;
 mod backoff;
 mod balance;
 mod breaker;
+mod burst;
 mod cached;
 mod call;
 mod caller;

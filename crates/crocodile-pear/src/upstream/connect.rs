@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::burst::Burst;
 use super::dial::{LATE, connect, connect_unix};
 use super::fault::Fault;
 use super::io::Io;
@@ -32,6 +33,7 @@ pub(super) struct Connector {
     failed: AtomicU64,
     distrusted: AtomicU64,
     opened: Opened,
+    burst: Burst,
 }
 
 /// What opening connections took: how many had which phase, and for how long all together.
@@ -97,7 +99,8 @@ impl Connector {
 
     fn to(host: Host, written: Box<str>, tls: Option<Tls>) -> Self {
         let (failed, distrusted) = (AtomicU64::new(0), AtomicU64::new(0));
-        Connector { host, tls, written, failing: AtomicBool::new(false), failed, distrusted, opened: Opened::default() }
+        let (failing, opened, burst) = (AtomicBool::new(false), Opened::default(), Burst::new());
+        Connector { host, tls, written, failing, failed, distrusted, opened, burst }
     }
 
     pub(super) fn has_tls(&self) -> bool {
@@ -109,6 +112,14 @@ impl Connector {
         match &self.host {
             Host::Address(_) | Host::Socket(_) => None,
             Host::Name(name) => Some(name),
+        }
+    }
+
+    /// When a further connection may begin, unless that is now. A Unix socket tells when its queue is full.
+    pub(super) fn turn(&self) -> Option<Instant> {
+        match &self.host {
+            Host::Address(_) | Host::Name(_) => self.burst.turn(),
+            Host::Socket(_) => None,
         }
     }
 

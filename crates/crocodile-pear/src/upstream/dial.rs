@@ -1,11 +1,15 @@
 //! A socket that is connected to a server, over TCP or at a path, and what a failure means.
 
+use std::future::{pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::sleep;
 
 use super::fault::Fault;
 use crate::error::Kind;
@@ -13,18 +17,40 @@ use crate::error::Kind;
 /// What the client is told.
 pub(super) const LATE: &str = "connecting timed out";
 
+/// After so long a second attempt is made beside the first. The kernel repeats a packet that was lost, or that found a server's
+/// queue full, after a second.
+const AGAIN: Duration = Duration::from_millis(200);
+
 /// Connects to an address.
 ///
 /// # Errors
 /// Why that failed, for the client and for the operator.
 pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Fault> {
-    let stream = TcpStream::connect(address).await.map_err(|error| {
+    let stream = dial(address).await.map_err(|error| {
         let (kind, told) = explain(&error);
         Fault::new(kind, told, format!("{address}: {error}"))
     })?;
     // A head is written whole, so Nagle's algorithm would only delay it. Without the option the call works all the same.
     let _ = stream.set_nodelay(true);
     Ok(stream)
+}
+
+/// The first connection of two attempts. What goes wrong with the second is not told: the first one is still under way.
+async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
+    let mut first = pin!(TcpStream::connect(address));
+    // Boxed: calls carry the room while their connection is opened, and most connections are there long before.
+    let mut second = Box::pin(async {
+        sleep(AGAIN).await;
+        match TcpStream::connect(address).await {
+            Ok(stream) => stream,
+            Err(_) => pending().await,
+        }
+    });
+    poll_fn(|cx| match first.as_mut().poll(cx) {
+        Poll::Ready(connected) => Poll::Ready(connected),
+        Poll::Pending => second.as_mut().poll(cx).map(Ok),
+    })
+    .await
 }
 
 /// The time between two attempts at a Unix socket whose queue is full.
@@ -63,5 +89,42 @@ fn explain(error: &io::Error) -> (Kind, &'static str) {
             (Kind::Unreachable, "no route to the upstream")
         }
         _ => (Kind::Unreachable, "connection failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    use tokio::net::TcpSocket;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_full_queue_dropped_is_sent_again_soon() {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        // The shortest queue has room for one.
+        let listener = socket.listen(0).expect("a listener");
+        let address = listener.local_addr().expect("bound");
+        let _queued = TcpStream::connect(address).await.expect("room");
+        let mut connecting = pin!(dial(address));
+        assert!(connecting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        listener.accept().await.expect("the one in the queue");
+        // Nobody waits for anything but this timer, so it comes at once.
+        let begun = Instant::now();
+        connecting.await.expect("a connection");
+        assert!((AGAIN..AGAIN * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_told_at_once() {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let address = socket.local_addr().expect("bound");
+        let refused = dial(address).await.expect_err("nobody listens");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

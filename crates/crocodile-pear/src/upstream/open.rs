@@ -4,9 +4,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::futures::OwnedNotified;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::counters::Event;
+use super::dial::LATE;
 use super::io::Io;
 use super::pool::{
     ConnectAttempt, KeptConnection, Lease, Origin, OwnConnection, Pool, PoolShard, ShardState, Waited, Wire, full,
@@ -109,7 +110,15 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
     let since = Instant::now();
     let (pool, thread) = (&goal.pool, goal.thread);
     let (permit, waited) = pool.acquire(thread, limit).await?;
-    if waited == Waited::Yes {
+    // The server is not to blame for what its calls wait for their turn.
+    let limit = rest(limit, since);
+    let mut queued = waited == Waited::Yes;
+    if let Some(turn) = pool.connector.turn() {
+        // Boxed: few calls wait here, and all would carry the room.
+        Box::pin(sleep_until(turn)).await;
+        queued = true;
+    }
+    if queued {
         goal.pool.counters.count(Event::Queued);
         // The call that made room has most likely left its connection.
         let kept = std::future::poll_fn(|cx| pool.reuse(thread, cx).into()).await;
@@ -122,7 +131,7 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
     let tried = attempt.and_then(|attempt| attempt.single.lock().unwrap_or_else(PoisonError::into_inner).take());
     let (io, opening) = match tried.filter(|(io, _)| pool.leads(io, changes.wrapping_sub(1))) {
         Some(opened) => opened,
-        None => goal.connect(rest(limit, since), Offer::All).await?,
+        None => goal.connect(limit, Offer::All).await?,
     };
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
     Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), Origin::Fresh))
@@ -131,7 +140,6 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
 /// Where connections may be shared, calls without one wait for one attempt together.
 async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, Origin), Error> {
     let since = Instant::now();
-    let late = || Error::new(Kind::Timeout, "connecting timed out");
     let mut waiting = None;
     let mut tried = None;
     loop {
@@ -152,6 +160,10 @@ async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, Origin), Error> {
             }
         }
     }
+}
+
+fn late() -> Error {
+    Error::new(Kind::Timeout, LATE)
 }
 
 /// What a call without a connection does next.
@@ -198,7 +210,7 @@ impl Connecting {
     async fn run(self) {
         // The limit covers the whole attempt: one that never ended would block all later ones.
         let outcome = within(self.goal.pool.bounds.connect, self.reach()).await;
-        let outcome = outcome.unwrap_or_else(|| Err(Error::new(Kind::Timeout, "connecting timed out")));
+        let outcome = outcome.unwrap_or_else(|| Err(late()));
         // Set once, here.
         let _ = self.attempt.outcome.set(outcome);
     }
