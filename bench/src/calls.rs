@@ -59,9 +59,7 @@ struct Row {
 
 const ROWS: [Row; 12] = [
     row("proxied, 282 B", "/proxy", None, || Expected::Exactly(upstream::item(0))),
-    row("one call, two fields of a list picked", "/pick", Some(1.15), || {
-        Expected::Exactly(br#"{"a":1,"b":"item 2"}"#.to_vec())
-    }),
+    row("one call, fields of 1 KB picked", "/pick", Some(1.15), || Expected::Exactly(PICKED.to_vec())),
     row("merge of 3", "/merge", Some(2.0), merged),
     row("list of 10", "/ten", Some(6.5), || Expected::any_order((1..=10).map(detail).collect())),
     row("list of 100, handed on", "/rows", None, || Expected::Exactly(list())),
@@ -170,18 +168,29 @@ fn print(candidates: Vec<Candidate<'_>>, beside: bool, options: &Options) -> Res
 
 fn serve() -> Result<SocketAddr> {
     let details = (1..=ITEMS).map(|number| upstream::written(&detail(number)));
-    let others = [upstream::written(&list()), upstream::answer(0)];
+    let others = [upstream::written(&list()), upstream::answer(0), upstream::written(&user())];
     upstream::serving(others.into_iter().chain(details).collect(), asked)
 }
 
-/// 0 for the list, 1 for what is proxied, and then the details.
+/// The list, what is proxied, what is picked from, and then the details.
 fn asked(head: &[u8]) -> Option<usize> {
     let target = std::str::from_utf8(head.strip_prefix(b"GET /")?).ok()?.split(' ').next()?;
     match target.strip_prefix("d/") {
-        Some(number) => number.parse::<usize>().ok().map(|number| number + 1),
-        None => ["list", "item"].iter().position(|known| *known == target),
+        Some(number) => number.parse::<usize>().ok().map(|number| number + OTHERS.len() - 1),
+        None => OTHERS.iter().position(|known| *known == target),
     }
 }
+
+const OTHERS: [&str; 3] = ["list", "item", "user"];
+
+/// 1 KB, of which three fields are picked.
+fn user() -> Vec<u8> {
+    let bare = r#"{"id":17,"name":"Marta Silva","email":"marta.silva@example.com","phone":"+351 210 000 017","address":{"street":"Rua das Flores 17","city":"Porto","zip":"4050-262"},"active":true,"notes":"","links":[{"rel":"self","href":"/users/17"},{"rel":"posts","href":"/users/17/posts"}]}"#;
+    let notes = "call back on Monday, ".chars().cycle().take(1_000 - bare.len()).collect::<String>();
+    bare.replace(r#""notes":"""#, &format!(r#""notes":"{notes}""#)).into_bytes()
+}
+
+const PICKED: &[u8] = br#"{"id":17,"name":"Marta Silva","city":"Porto"}"#;
 
 fn list() -> Vec<u8> {
     let items: Vec<Vec<u8>> = (1..=ITEMS).map(listed).collect();
@@ -233,7 +242,8 @@ mod tests {
     #[test]
     fn items_and_details_have_their_size() {
         assert!((1..=ITEMS).all(|number| listed(number).len() == 290 && detail(number).len() == SIZE));
-        assert_eq!((asked(b"GET /list HTTP/1.1"), asked(b"GET /d/7 HTTP/1.1")), (Some(0), Some(8)));
+        assert_eq!(user().len(), 1_000);
+        assert_eq!((asked(b"GET /list HTTP/1.1"), asked(b"GET /d/7 HTTP/1.1")), (Some(0), Some(9)));
         assert_eq!((asked(b"GET /item HTTP/1.1"), asked(b"GET /other HTTP/1.1")), (Some(1), None));
     }
 }

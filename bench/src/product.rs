@@ -137,8 +137,8 @@ endpoints:
   GET /rows: up /list
   GET /pick:
     pipeline:
-      - request: up /list
-      - transform: '{{a: .items[0].id, b: .items[1].name}}'
+      - request: up /user
+      - transform: '{{id, name, city: .address.city}}'
   GET /merge:
     pipeline:
       - requests: {{ a: up /d/1, b: up /d/2, c: up /d/3 }}
