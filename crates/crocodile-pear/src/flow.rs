@@ -6,7 +6,7 @@ mod passage;
 
 use std::future::{Ready, poll_fn, ready};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -74,13 +74,16 @@ pub const OF_BYTES: [HeaderName; 6] = [
     HeaderName::from_static("repr-digest"),
 ];
 
+/// The fields that describe a body, its bytes or what they say.
+static OF_BODY: LazyLock<Vec<HeaderName>> =
+    LazyLock::new(|| OF_BYTES.into_iter().chain([CONTENT_TYPE, CONTENT_RANGE, ETAG]).collect());
+
 /// Drops the fields that describe a body: another one takes its place.
 pub fn undescribe(headers: &mut HeaderMap) {
     if headers.is_empty() {
         return;
     }
-    headers.remove(CONTENT_RANGE);
-    for name in OF_BYTES.iter().chain(&[CONTENT_TYPE, ETAG]) {
+    for name in &*OF_BODY {
         headers.remove(name);
     }
 }
@@ -224,9 +227,7 @@ impl Answer {
     /// Another body takes the place of its own: no field describes that any more, and its status is not one of a part (206) or
     /// of nothing (204, 205).
     pub fn redescribe(&mut self) {
-        if !self.headers.is_empty() {
-            undescribe(&mut self.headers);
-        }
+        self.headers.remove_all(&OF_BODY);
         self.status = of_whole(self.status);
     }
 

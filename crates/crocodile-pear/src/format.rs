@@ -119,9 +119,10 @@ pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
         Body::Value(value) => value.into(),
         Body::Json(raw) => raw.into(),
         body => {
-            let lists = answer.lists.clone();
-            let inner = Answer::new(answer.status, answer.headers.clone(), body);
-            data(Answer { upstream, lists, ..inner }, bound).await?
+            let told = |error| of(error, upstream.as_ref());
+            let bytes = body.collect(bound).await.map_err(told)?;
+            let read = declared(&answer).read(&answer.headers, answer.lists.clone(), bytes);
+            read.await.map_err(told)?
         }
     };
     Ok((answer, data))

@@ -75,7 +75,7 @@ impl Layer for Deadline {
         if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()) && !is_events(response.headers()))
             && let Body::Pulled(body) = std::mem::replace(response.body_mut(), Body::empty())
         {
-            *response.body_mut() = Body::Pulled(Box::pin(Bound { body, deadline }));
+            *response.body_mut() = Body::Pulled(Box::pin(Bound { body, deadline, unwatched: 0 }));
         }
         Passage::Done
     }
@@ -94,10 +94,15 @@ fn is_events(headers: &HeaderMap) -> bool {
 /// A body of this size leaves in one write, or nearly: it is not worth a clock.
 const AT_HAND: u64 = 64 << 10;
 
+/// The clock is read again after so many bytes, or when the body made its client wait: many items are short.
+const WATCHED: usize = 8 << 10;
+
 /// A body with a deadline: one that is late is broken off.
 struct Bound {
     body: Pulled,
     deadline: Instant,
+    /// How many bytes may still come before the clock is read.
+    unwatched: usize,
 }
 
 impl http_body::Body for Bound {
@@ -105,10 +110,22 @@ impl http_body::Body for Bound {
     type Error = Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        if self.deadline <= Instant::now() {
-            return Poll::Ready(Some(Err(Error::new(Kind::Timeout, "the deadline of the request has passed"))));
+        if self.unwatched == 0 {
+            if self.deadline <= Instant::now() {
+                return Poll::Ready(Some(Err(Error::new(Kind::Timeout, "the deadline of the request has passed"))));
+            }
+            self.unwatched = WATCHED;
         }
-        self.body.as_mut().poll_frame(cx)
+        let polled = self.body.as_mut().poll_frame(cx);
+        self.unwatched = match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                // Empty frames are no way around it.
+                let bytes = frame.data_ref().map_or(0, Bytes::len).max(1);
+                self.unwatched.saturating_sub(bytes)
+            }
+            _ => 0,
+        };
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_LOCATION, HOST, HeaderMap, HeaderName, HeaderValue, LINK, LOCATION, SET_COOKIE};
+use http::header::{CONTENT_LOCATION, HOST, HeaderName, HeaderValue, LINK, LOCATION, SET_COOKIE};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::flow::Fields;
 use crate::scope::Scope;
 use crate::template::{self, Part, RestForm, Template};
 use crate::upstream::Upstream;
 
 /// The fields that may point into the upstream.
-const FIELDS: [HeaderName; 4] = [LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE];
+static FIELDS: [HeaderName; 4] = [LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE];
 
 /// All but the unreserved characters (RFC 3986, 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -54,9 +55,9 @@ impl Rewrite {
     }
 
     /// Rewrites the fields of an answer. What leads elsewhere, or where no path of the endpoint leads, stays as it is.
-    pub(super) fn apply(&self, headers: &mut HeaderMap, upstream: &Upstream, scope: &Scope) {
-        // Names first: most answers have none of these.
-        if !headers.keys().any(|name| FIELDS.contains(name)) {
+    pub(super) fn apply(&self, headers: &mut Fields, upstream: &Upstream, scope: &Scope) {
+        // Most answers have none of these.
+        if !headers.has_any(&FIELDS) {
             return;
         }
         let rewriting = Rewriting { rules: self, upstream, scope };
@@ -301,8 +302,8 @@ fn opening(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use http::Method;
     use http::uri::PathAndQuery;
+    use http::{HeaderMap, Method};
 
     use super::*;
     use crate::flow::Body;
@@ -326,7 +327,7 @@ mod tests {
         let path = PathAndQuery::from_static("/t/a%20b/x");
         let mut scope = Scope::new(Method::GET, Some(path), HeaderMap::new(), Body::empty());
         scope.set_params(Params { values: vec![("tenant".into(), "a b".to_owned())], rest: None });
-        let mut headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
+        let mut headers = Fields::from(HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]));
         let rewrite = rewrite(target, route).expect("no expressions");
         rewrite.apply(&mut headers, &upstream, &scope);
         headers[LOCATION].to_str().expect("a text").to_owned()

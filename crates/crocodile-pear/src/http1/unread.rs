@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::fields::hop_by_hop;
 use super::line::FieldLine;
@@ -79,6 +79,25 @@ impl Lines {
         Fields(Some(Box::new(Held { lines: self, map: OnceLock::new() })))
     }
 
+    fn name(&self, place: &FieldPlace) -> &[u8] {
+        self.bytes.get(place.name.start as usize..place.name.end as usize).unwrap_or_default()
+    }
+
+    fn is_any(&self, place: &FieldPlace, names: &[HeaderName]) -> bool {
+        let name = self.name(place);
+        names.iter().any(|known| name.eq_ignore_ascii_case(known.as_str().as_bytes()))
+    }
+
+    fn remove(&mut self, names: &[HeaderName]) {
+        let mut places = std::mem::take(&mut self.places);
+        places.retain(|place| !self.is_any(place, names));
+        self.places = places;
+        if names.contains(&CONTENT_TYPE) {
+            self.media = None;
+        }
+        self.coded &= !names.contains(&CONTENT_ENCODING);
+    }
+
     fn read(&self) -> HeaderMap {
         let part = |place: &Range<u32>| place.start as usize..place.end as usize;
         let mut map = HeaderMap::with_capacity(self.places.len() + 1);
@@ -116,6 +135,23 @@ impl Fields {
             Some(map) => map.contains_key(CONTENT_ENCODING),
             None => held.lines.coded,
         })
+    }
+
+    /// Whether one of these fields is there.
+    pub fn has_any(&self, names: &[HeaderName]) -> bool {
+        self.0.as_deref().is_some_and(|held| match held.map.get() {
+            Some(map) => names.iter().any(|name| map.contains_key(name)),
+            None => held.lines.places.iter().any(|place| held.lines.is_any(place, names)),
+        })
+    }
+
+    /// Removes these fields.
+    pub fn remove_all(&mut self, names: &[HeaderName]) {
+        let Some(held) = self.0.as_deref_mut() else { return };
+        match held.map.get_mut() {
+            Some(map) => names.iter().for_each(|name| drop(map.remove(name))),
+            None => held.lines.remove(names),
+        }
     }
 
     /// The map.
@@ -163,7 +199,7 @@ impl fmt::Debug for Fields {
 
 #[cfg(test)]
 mod tests {
-    use http::header::{CONTENT_LENGTH, SERVER};
+    use http::header::{CONTENT_LENGTH, ETAG, LOCATION, SERVER};
 
     use super::*;
     use crate::http1::answer::{Asked, parse};
@@ -192,6 +228,21 @@ mod tests {
         let one = fields("X: 1\r\nx:  2 \r\nKeep-Alive: timeout=5\r\nConnection: y\r\nY: 3\r\nServer:\r\n");
         assert_eq!(one.get_all("x").iter().collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!((one.len(), one.get(SERVER)), (3, Some(&HeaderValue::from_static(""))));
+    }
+
+    #[test]
+    fn fields_are_found_and_removed_without_a_map() {
+        let mut one = fields("Content-Type: a/b\r\nETag: x\r\nContent-Encoding: br\r\nServer: y\r\netag: z\r\n");
+        assert!(one.has_any(&[LOCATION, ETAG]) && !one.has_any(&[LOCATION]));
+        one.remove_all(&[ETAG, CONTENT_TYPE]);
+        assert_eq!((one.media(), one.is_coded(), is_read(&one)), (None, true, false));
+        assert!(!one.has_any(&[ETAG]));
+        one.remove_all(&[CONTENT_ENCODING]);
+        assert!(!one.is_coded() && !is_read(&one));
+        assert_eq!((one.len(), one.get(SERVER)), (1, Some(&HeaderValue::from_static("y"))));
+        assert!(one.has_any(&[SERVER]));
+        one.remove_all(&[SERVER]);
+        assert!(one.is_empty() && !one.has_any(&[SERVER]) && !Fields::default().has_any(&[SERVER]));
     }
 
     #[test]

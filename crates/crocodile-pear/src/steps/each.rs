@@ -8,10 +8,10 @@ use std::task::{self, Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::error::{Error, Kind};
-use crate::flow::{self, Answer, Body, Flow, Named, Names, Order, Producer, Pulled, interleave};
+use crate::flow::{self, Answer, Body, Fields, Flow, Named, Names, Order, Producer, Pulled, interleave};
 use crate::format::charset::Recoder;
 use crate::format::json::Raw;
 use crate::format::json::items::Path;
@@ -275,7 +275,7 @@ impl Source {
 
     fn answer(&self, body: Body) -> Answer {
         // What is known to be JSON needs no field that says so.
-        let mut headers = HeaderMap::new();
+        let mut headers = Fields::default();
         if !matches!(body, Body::Json(_) | Body::Value(_)) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
