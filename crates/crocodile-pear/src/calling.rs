@@ -1,5 +1,5 @@
-//! What the steps share that call upstreams: a call, as it is written and ready to be made, alone or for several values
-//! together.
+//! What the steps share that call upstreams and databases: a call and a statement, as they are written and ready to be
+//! made; a call alone or for several values together.
 
 mod batch;
 mod call;
@@ -8,11 +8,16 @@ mod compile;
 mod fields;
 mod rewrite;
 mod source;
+mod sql;
+mod statement;
+mod terms;
 mod written;
 
 pub(crate) use self::batch::Asking;
 pub(crate) use self::call::{Calling, Given};
 pub(crate) use self::collect::{Collector, Coming, seated};
 pub(crate) use self::source::AnswerSource;
+pub use self::sql::{Sql, StatementSpec};
+pub(crate) use self::statement::ReadyStatement;
 pub(crate) use self::written::is_written;
 pub use self::written::{Batch, Request};

@@ -151,6 +151,21 @@ fn no_step_is_known_by_name_outside_of_the_steps() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
+/// What two steps share stands below both.
+#[test]
+fn no_step_knows_another() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let steps = steps(&source.join("steps.rs"));
+    let mut wrong = Vec::new();
+    for file in files(&source.join("steps")) {
+        let (name, text) = (module(&source, &file), lines(&file).join("\n"));
+        let others = steps.iter().filter(|(step, _)| name.split("::").nth(1) != Some(&**step));
+        let named = others.filter(|(module, spec)| names_step(&text, module, spec));
+        wrong.extend(named.map(|(step, _)| format!("{name} knows {step}")));
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 /// The modules of the steps with their specs, as they stand in the list.
 fn steps(file: &Path) -> Vec<(String, String)> {
     let lines = lines(file).into_iter().skip_while(|line| line != "steps! {").skip(1);

@@ -61,7 +61,7 @@ impl Request {
                 let remedy = "write them as the upstream wants them, as in `?ids={join(\",\")}`";
                 return cx.problems.error(place, "in a batch `.` is the list of its values", remedy);
             }
-            Some(batching) if batching.repeat.is_none() && !calling.reads_item => {
+            Some(batching) if batching.repeat.is_none() && !calling.terms.reads_item => {
                 let remedy =
                     "write them into the path, as in `?ids={join(\",\")}`, or name their parameter: `repeat: id`";
                 return cx.problems.error(place, "this call does not say which values it asks for", remedy);
@@ -103,7 +103,7 @@ impl Asking {
     pub(super) fn key(&self, value: &Value) -> Result<Key, Error> {
         let refuse = || {
             let detail = format!("a value to ask for is a string, a number or a boolean, not {}", jq::kind(value));
-            self.calling.blame.lay(Error::new(Kind::Expression, detail))
+            self.calling.terms.blame.lay(Error::new(Kind::Expression, detail))
         };
         template::scalar(value).map(Into::into).ok_or_else(refuse)
     }
@@ -116,7 +116,7 @@ impl Asking {
         scope: Arc<Scope>,
     ) -> BoxFuture<'static, Table> {
         Box::pin(async move {
-            let weight = scope.weight(&self.calling.uses, &names);
+            let weight = scope.weight(&self.calling.terms.uses, &names);
             let (asking, asked, known, request) = (self.clone(), values.clone(), names.clone(), scope.clone());
             let call = offload::run(weight, move || asking.prepare(&asked, &known, &request)).await;
             let found = match call {
@@ -144,7 +144,7 @@ impl Asking {
             _ => list(),
         };
         let call = self.calling.prepare(&item.into(), names, scope);
-        let mut call = call.map_err(|error| self.name(self.calling.blame.lay(error)))?;
+        let mut call = call.map_err(|error| self.name(self.calling.terms.blame.lay(error)))?;
         if let Some(name) = self.batching.as_ref().and_then(|batching| batching.repeat.as_ref()) {
             for (key, _) in values {
                 let before = if call.target.contains('?') { '&' } else { '?' };
@@ -173,11 +173,11 @@ impl Asking {
             undescribe(&mut headers);
         }
         let read = async {
-            let body = answer.body.collect(self.calling.max_body).await?;
+            let body = answer.body.collect(self.calling.terms.max_body).await?;
             let size = body.len();
             let answer = Answer { body: Body::Bytes(body), ..answer };
             let text = format::Text::of(&answer);
-            let data = format::data(answer, self.calling.max_body).await?;
+            let data = format::data(answer, self.calling.terms.max_body).await?;
             if !used {
                 return Ok((size, Items::Whole(data)));
             }

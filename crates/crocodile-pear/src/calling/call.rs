@@ -1,39 +1,35 @@
 //! One call, ready and made.
 
-use std::borrow::Cow;
 use std::future::ready;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, Either};
+use futures_util::future::Either;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Named, Names, Outcome, Passage};
 use crate::format;
-use crate::jq::{self, Data, Filter, Value};
+use crate::jq::{self, Data, Filter};
 use crate::offload::{self, Work};
-use crate::record::{CallNote, CallingStep};
+use crate::record::CallNote;
 use crate::scope::Scope;
 use crate::scope::memo::Document;
 use crate::step::answers::Asked;
+use crate::step::ask_whole;
 use crate::step::status::Rules;
 use crate::step::view::View;
-use crate::step::{Blame, ask_whole, holds};
 use crate::template::{Source, Template};
 use crate::upstream::{Call, Events, Likeness, Root, Timeouts, Upstream};
 
 use super::fields::{shake_hands, takes_body};
 use super::rewrite::Rewrite;
-use super::source::AnswerSource;
+use super::terms::Terms;
 
 /// One call, ready to be made for any item.
 pub(crate) struct Calling {
-    /// For errors: `request`, or `requests.NAME`.
-    pub(crate) step: Cow<'static, str>,
-    /// For records.
-    pub(super) noted: Arc<CallingStep>,
+    pub(crate) terms: Terms,
     pub(crate) upstream: Arc<Upstream>,
     pub(super) target: Template,
     pub(super) client_query: bool,
@@ -45,16 +41,9 @@ pub(crate) struct Calling {
     pub(super) rewrite: Option<Rewrite>,
     pub(super) body: Sent,
     pub(super) timeouts: Option<Arc<Timeouts>>,
-    pub(super) when: Option<Filter>,
-    pub(crate) otherwise: Option<Value>,
     pub(crate) on_status: Rules,
-    pub(crate) max_body: usize,
-    pub(crate) reads_item: bool,
     /// Whether it has expressions.
     pub(super) evaluates: bool,
-    /// The variables that it uses.
-    pub(crate) uses: Vec<String>,
-    pub(super) blame: Blame,
     /// Whether its answers say where they came from.
     pub(super) notes_base: bool,
     /// Whether anybody asks for the status and the fields of its answers.
@@ -108,10 +97,7 @@ fn rebased(names: &Names, base: Base) -> Names {
 impl Calling {
     /// Why a call must wait for something before it can begin or end.
     pub(crate) fn waits(&self) -> Option<&'static str> {
-        match (self.reads_item, &self.otherwise) {
-            (_, Some(_)) => Some("the answer is read whole, for `otherwise`"),
-            _ => None,
-        }
+        self.terms.otherwise.is_some().then_some("the answer is read whole, for `otherwise`")
     }
 
     /// Makes the call for an item.
@@ -127,14 +113,14 @@ impl Calling {
         };
         self.asked.note(&mut names, &called);
         let called = called.map(|answer| self.rewritten(answer, &scope));
-        let answer = match self.on_status.is_empty() && self.otherwise.is_none() {
+        let answer = match self.on_status.is_empty() && self.terms.otherwise.is_none() {
             true => called,
             // Boxed: calls without these would carry the room.
             false => Box::pin(self.settle(called)).await,
         };
         Some(match answer {
             Ok(answer) => Ok(Answer { names, ..answer }),
-            Err(error) => Err(error.at_step(self.step.clone())),
+            Err(error) => Err(self.terms.name(error)),
         })
     }
 
@@ -151,7 +137,7 @@ impl Calling {
             }
             Ok(Some(Err(error))) => Begun::Failed(error, names),
             Ok(None) => Begun::Over(Some(Ok(self.unmade(names)))),
-            Err(error) => Begun::Over(Some(Err(error.at_step(self.step.clone())))),
+            Err(error) => Begun::Over(Some(Err(self.terms.name(error)))),
         }
     }
 
@@ -179,8 +165,7 @@ impl Calling {
         if !self.evaluates {
             return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null().into(), names, scope)))));
         }
-        let own = if self.reads_item { item.weight() } else { 0 };
-        let weight = own + scope.weight(&self.uses, names);
+        let weight = self.terms.weigh(&item, names, scope);
         let here = || self.prepare_wanted(&item, names, scope);
         let lent = || {
             let (calling, item, names, scope) = (self.clone(), item.clone(), names.clone(), scope.clone());
@@ -190,26 +175,26 @@ impl Calling {
     }
 
     pub(super) fn prepare_wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Prepared>, Error> {
-        let wanted = self.wanted(item, names, scope)?;
+        let wanted = self.terms.wanted(item, names, scope)?;
         Ok(wanted.then(|| self.prepare_one(item, names, scope)))
     }
 
     pub(super) fn prepare_one(&self, item: &Data, names: &Names, scope: &Scope) -> Prepared {
         let call = self.prepare(item, names, scope);
-        call.map_err(|error| self.blame.lay(error).of_upstream(self.upstream.name()))
+        call.map_err(|error| self.terms.blame.lay(error).of_upstream(self.upstream.name()))
     }
 
     /// What stands for the answer where `when` says that there is no call.
     pub(crate) fn unmade(&self, mut names: Names) -> Answer {
         self.asked.note_nothing(&mut names);
-        Answer { names, ..Answer::of_value(self.otherwise.clone().unwrap_or_else(jq::null)) }
+        Answer { names, ..self.terms.unmade() }
     }
 
     /// What a rule says, as the answer.
     pub(crate) fn stand_for(&self, ruled: Result<Data, Error>, names: Names) -> Result<Answer, Error> {
         match ruled {
             Ok(value) => Ok(Answer { names, ..Answer::of_value(value) }),
-            Err(error) => Err(error.of_upstream(self.upstream.name()).at_step(self.step.clone())),
+            Err(error) => Err(self.terms.name(error.of_upstream(self.upstream.name()))),
         }
     }
 
@@ -226,13 +211,9 @@ impl Calling {
         Ok(Answer { headers, names, upstream, ..Answer::of_value(document.data.clone()) })
     }
 
-    pub(crate) fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
-        self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
-    }
-
     /// Whether it reads, and asks for the same whatever the item is.
     pub(crate) fn is_the_same(&self) -> bool {
-        !self.reads_item && matches!(self.method, Verb::Fixed(Method::GET | Method::HEAD))
+        !self.terms.reads_item && matches!(self.method, Verb::Fixed(Method::GET | Method::HEAD))
     }
 
     /// Notes where the answer comes from.
@@ -243,7 +224,7 @@ impl Calling {
     }
 
     pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Box<Call>, Error> {
-        let view = View { item, names, scope, blame: self.blame };
+        let view = View { item, names, scope, blame: self.terms.blame };
         let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
             target.push('?');
@@ -276,7 +257,7 @@ impl Calling {
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
         let (root, received) = (Root::Upstream, scope.version());
         let keeping = self.upstream.keeping(scope, &headers)?;
-        let note = scope.record().map(|record| CallNote::new(record, &self.noted));
+        let note = scope.record().map(|record| CallNote::new(record, &self.terms.noted));
         // Boxed: it goes through many hands.
         Ok(Box::new(Call {
             method,
@@ -326,7 +307,7 @@ impl Calling {
             },
             failed => failed,
         };
-        match &self.otherwise {
+        match &self.terms.otherwise {
             None => called,
             // A tunnel has no body to read.
             Some(_) if matches!(&called, Ok(Answer { body: Body::Tunnel(_), .. })) => called,
@@ -342,25 +323,7 @@ impl Calling {
         let answer = called.ok().filter(Answer::is_usable)?;
         let answer = format::plain(answer).ok()?;
         let (status, headers, accepted) = (answer.status, answer.headers.clone(), answer.accepted);
-        let data = format::data(answer, self.max_body).await.ok()?;
+        let data = format::data(answer, self.terms.max_body).await.ok()?;
         Some(Answer { status, headers, accepted, ..Answer::of_value(data) })
-    }
-}
-
-impl AnswerSource for Calling {
-    fn ask_once(self: Arc<Self>, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
-        Box::pin(self.make(jq::null().into(), names, scope))
-    }
-
-    fn uses(&self) -> &[String] {
-        &self.uses
-    }
-
-    fn otherwise(&self) -> Option<Answer> {
-        self.otherwise.clone().map(Answer::of_value)
-    }
-
-    fn max_body(&self) -> usize {
-        self.max_body
     }
 }

@@ -8,11 +8,12 @@ use http::header::HeaderName;
 
 use super::call::{Calling, Sent, Verb};
 use super::rewrite::Rewrite;
+use super::terms::{Terms, Written};
 use super::written::{Request, is_written};
 use crate::jq::Filter;
 use crate::spec::{Entries, Located, Timeout};
 use crate::step::status::Rules;
-use crate::step::{Blame, Compile, Shape, StreamSpec};
+use crate::step::{Compile, Shape, StreamSpec};
 use crate::template::{Template, TemplateKind};
 use crate::upstream::{RewriteSpec, TimeoutSpec, Timeouts, Upstream};
 
@@ -46,21 +47,17 @@ impl Request {
         let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
-        let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value()), on_status?);
+        let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value().into()), on_status?);
         let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
-        let filters: Vec<&Filter> =
-            templates.flat_map(Template::filters).chain(body_filter(&body)).chain(&when).collect();
-        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, cx.flow.first)).collect();
-        let blame = if blames.contains(&Blame::Upstream) { Blame::Upstream } else { Blame::Client };
-        let reads_item = filters.iter().any(|filter| filter.reads_item());
-        let evaluates = !filters.is_empty();
-        let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
+        let filters: Vec<&Filter> = templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
+        let evaluates = !filters.is_empty() || when.is_some();
+        let written = Written { step, when, otherwise, max_body: self.max_body.value.bytes() };
+        let terms = Terms::new(written, filters, cx);
         let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
         let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
         Some(Calling {
-            noted: cx.calling(&step),
-            step,
+            terms,
             upstream,
             target,
             client_query,
@@ -70,14 +67,8 @@ impl Request {
             rewrite,
             body,
             timeouts,
-            when,
-            otherwise,
             on_status,
-            uses,
-            max_body: self.max_body.value.bytes(),
-            reads_item,
             evaluates,
-            blame,
             notes_base: cx.ahead.follows,
             asked: cx.found.asked.clone(),
             is_read,

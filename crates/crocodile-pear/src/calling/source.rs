@@ -4,20 +4,34 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::flow::{Answer, Names, Outcome};
+use super::call::Calling;
+use super::statement::ReadyStatement;
+use super::terms::Terms;
+use crate::flow::{Names, Outcome};
+use crate::jq;
 use crate::scope::Scope;
 
 /// An upstream or a database that is asked once, whatever item there is.
-pub(crate) trait AnswerSource: Send + Sync {
+#[derive(Clone)]
+pub(crate) enum AnswerSource {
+    Upstream(Arc<Calling>),
+    Database(Arc<ReadyStatement>),
+}
+
+impl AnswerSource {
     /// Asks. `names` are the results that it uses.
-    fn ask_once(self: Arc<Self>, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome>;
+    pub(crate) fn ask(&self, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
+        match self {
+            AnswerSource::Upstream(calling) => Box::pin(calling.clone().make(jq::null().into(), names, scope)),
+            AnswerSource::Database(statement) => Box::pin(statement.clone().make(jq::null().into(), names, scope)),
+        }
+    }
 
-    /// The named results that it uses.
-    fn uses(&self) -> &[String];
-
-    /// What stands for its answer, if something does.
-    fn otherwise(&self) -> Option<Answer>;
-
-    /// The most bytes of its answer that are read whole.
-    fn max_body(&self) -> usize;
+    /// When it is asked, and what stands for its answer.
+    pub(crate) fn terms(&self) -> &Terms {
+        match self {
+            AnswerSource::Upstream(calling) => &calling.terms,
+            AnswerSource::Database(statement) => &statement.terms,
+        }
+    }
 }

@@ -47,7 +47,7 @@ impl Spec for Request {
         // Not before the call was looked at as well: every problem is told.
         let (for_each, (calling, asking)) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, made?);
         bounded?;
-        if is_written(bound) && !reads && !calling.reads_item {
+        if is_written(bound) && !reads && !calling.terms.reads_item {
             cx.problems.warning(bound, "`max_body` bounds nothing: this call reads no body whole", "leave it out");
         }
         if each && batch.is_none() && calling.is_the_same() {
@@ -93,11 +93,11 @@ impl Calling {
     ) -> Outcome {
         let mut names = names;
         let (calling, asked, known, request) = (self.clone(), Data::from(value.clone()), names.clone(), scope.clone());
-        let wanted = move || calling.wanted(&asked, &known, &request);
-        match offload::run(scope.weight(&self.uses, &names), wanted).await {
+        let wanted = move || calling.terms.wanted(&asked, &known, &request);
+        match offload::run(scope.weight(&self.terms.uses, &names), wanted).await {
             Ok(true) => {}
             Ok(false) => return Some(Ok(self.unmade(names))),
-            Err(error) => return Some(Err(error.at_step(self.step.clone()))),
+            Err(error) => return Some(Err(self.terms.name(error))),
         }
         let fetched = seated(collector.ask(value, names.clone()), coming).await;
         self.asked.note_document(&mut names, &fetched);
@@ -109,9 +109,9 @@ impl Calling {
             },
             Err(error) => Err(error),
         };
-        Some(match (picked, &self.otherwise) {
-            (Err(_), Some(otherwise)) => self.stand_for(Ok(otherwise.clone().into()), names),
-            (picked, _) => picked.map_err(|error| error.at_step(self.step.clone())),
+        Some(match (picked, &self.terms.otherwise) {
+            (Err(_), Some(otherwise)) => self.stand_for(Ok(otherwise.clone()), names),
+            (picked, _) => picked.map_err(|error| self.terms.name(error)),
         })
     }
 }
@@ -218,8 +218,8 @@ async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> O
         other => return Some(other),
     };
     let (names, text) = (answer.names.clone(), format::Text::of(&answer));
-    let item = match calling.reads_item {
-        true => match format::data(answer, calling.max_body).await {
+    let item = match calling.terms.reads_item {
+        true => match format::data(answer, calling.terms.max_body).await {
             Ok(item) => item,
             Err(error) => return Some(Err(error)),
         },
@@ -296,7 +296,7 @@ impl Calls {
             Some(other) => return alone(other),
         };
         let (names, text) = (answer.names.clone(), format::Text::of(&answer));
-        let values = match format::data(answer, self.calling.max_body).await {
+        let values = match format::data(answer, self.calling.terms.max_body).await {
             Ok(item) => each.values(item, &names, &scope).await,
             Err(error) => Err(error),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 
-use crate::calling::{AnswerSource, Request};
+use crate::calling::{AnswerSource, Request, Sql};
 use crate::error::Error;
 use crate::flow::{Answer, Awaited, Fields, Flow, Named, Names, Outcome, Producer};
 use crate::format;
@@ -16,7 +16,6 @@ use crate::spec::{Decode, Definitions, Entries, Field, Json, Node};
 use crate::step::answers::{self, ANSWER, ANSWERS};
 use crate::step::status::failure;
 use crate::step::{Compile, Shape, Sink, Spec, Step};
-use crate::steps::sql::Sql;
 
 /// Calls with a name each; the names are known to expressions after `merge`, and to each other's.
 #[derive(Clone, Debug)]
@@ -114,7 +113,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
             sound &= check_request(&request, cx);
             let text = format!("{name} = {} {}", request.to.value, request.path.value);
             let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
-            (Arc::new(calling) as Arc<dyn AnswerSource>, text)
+            (AnswerSource::Upstream(Arc::new(calling)), text)
         }
         NamedCall::Sql(sql) => {
             if let Some(key) = &sql.name {
@@ -122,9 +121,9 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
                 cx.problems.error::<()>(key.span, "a named statement cannot have `as`", remedy);
                 sound = false;
             }
-            let running = sql.running(format!("requests.{name}").into(), cx)?;
-            let text = format!("{name} = {}", running.describe());
-            (Arc::new(running) as Arc<dyn AnswerSource>, text)
+            let statement = sql.ready(format!("requests.{name}").into(), cx)?;
+            let text = format!("{name} = {}", statement.describe());
+            (AnswerSource::Database(Arc::new(statement)), text)
         }
     };
     let taken = cx.found.taken.split_off(before);
@@ -208,7 +207,7 @@ fn explain(calls: &[Call], cx: &mut Compile<'_>) {
 struct Call {
     name: Arc<str>,
     /// Where its answer comes from.
-    source: Arc<dyn AnswerSource>,
+    source: AnswerSource,
     /// The calls whose answers it takes out of `$answers`.
     answers: Vec<String>,
     /// The calls that it waits for.
@@ -230,7 +229,7 @@ struct Need {
 impl Call {
     fn need(&mut self, names: &[Arc<str>]) {
         let need = |(at, name): (usize, &Arc<str>)| {
-            let value = self.source.uses().iter().any(|used| **used == **name);
+            let value = self.source.terms().uses.iter().any(|used| **used == **name);
             let answer = self.answers.iter().any(|taken| **taken == **name);
             (value || answer).then_some(Need { at, value, answer })
         };
@@ -268,14 +267,14 @@ impl Step for Calls {
                 Some(Needed { need: *need, name, reading })
             });
             let making: BoxFuture<'static, Outcome> = match call.needs.is_empty() {
-                true => call.source.clone().ask_once(None, scope.clone()),
+                true => call.source.ask(None, scope.clone()),
                 false => Box::pin(make(call.source.clone(), needs.collect(), scope.clone())),
             };
             let needed = |other: &Call| other.needs.iter().any(|need| need.at == at);
             outcomes[at] = Some(match self.calls.iter().any(needed) {
                 false => making,
                 true => {
-                    let reading = read(making, call.source.max_body(), call.name.clone()).boxed().shared();
+                    let reading = read(making, call.source.terms().max_body, call.name.clone()).boxed().shared();
                     readings[at] = Some(reading.clone());
                     Box::pin(reading.map(|read| Some(read.transpose()?.map(Read::answer))))
                 }
@@ -306,7 +305,7 @@ struct Needed {
 }
 
 /// Makes a call when all the answers that it uses are there.
-async fn make(source: Arc<dyn AnswerSource>, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
+async fn make(source: AnswerSource, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
     let mut names = Named::default();
     let mut answers = Vec::new();
     let read = join_all(needs.iter().map(|needed| needed.reading.clone())).await;
@@ -319,13 +318,13 @@ async fn make(source: Arc<dyn AnswerSource>, needs: Vec<Needed>, scope: Arc<Scop
         }
         match read.and_then(|read| read.map(|read| read.usable(&name)).transpose()) {
             Ok(read) => names.values.extend(read.map(|read| (name, read.data))),
-            Err(error) => return Some(source.otherwise().ok_or(error)),
+            Err(error) => return Some(source.terms().substitute().ok_or(error)),
         }
     }
     if !answers.is_empty() {
         names.values.push(answers::gather(answers));
     }
-    source.ask_once(Some(Arc::new(names)), scope).await
+    source.ask(Some(Arc::new(names)), scope).await
 }
 
 /// What a call answered.

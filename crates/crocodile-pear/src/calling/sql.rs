@@ -1,0 +1,169 @@
+//! `sql` as it is written, and how it becomes a statement that can be run.
+
+use std::borrow::Cow;
+
+use super::statement::{ReadyStatement, Statement};
+use super::terms::{Terms, Written};
+use crate::database::{Access, Wanted, writes};
+use crate::jq::{Data, Filter};
+use crate::problem::{Problems, Span};
+use crate::spec;
+use crate::spec::{Expression, Literal, Located, Size, Timeout, only};
+use crate::step::{Compile, MAX_BODY};
+
+spec! {
+    /// Runs a statement in a database: once, or once for each item that flows in. Its rows become objects of JSON. An answer that
+    /// flows in with another status than 2xx passes unchanged, and nothing is run.
+    ///
+    /// Without `one`, the result is a list, which streams: rows are read from the database as the client takes them. A statement
+    /// that gives no rows at all, such as `insert` without `returning`, gives `{"rows": 2}`: how many it has changed.
+    ///
+    /// What the database refuses is the client's: 409 for what must be unique, 422 for other rules, 400 for values that do not fit.
+    /// 503 says that the database cannot be reached, or has no connection free. No answer names a table or shows SQL.
+    pub struct Sql {
+        /// The name of the database.
+        pub to: Located<String>,
+        /// The statement, as PostgreSQL has it. `$1` is the first of `values`; nothing else can be put into it.
+        pub query: Option<Located<String>>,
+        /// Instead of `query`: several statements, all or nothing. The result is that of the last. If one of them fails, or has no row
+        /// where it wants one, nothing is changed. Where other changes come in between, all of it is run again.
+        pub transaction: Option<Located<Vec<StatementSpec>>>,
+        /// An expression for each of `$1`, `$2` and so on. A value must be of the type that the statement needs: a number from the
+        /// path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value; null is NULL.
+        pub values: Vec<Expression> = Vec::new(),
+        /// Whether nothing may be changed. It then runs on one of the database's `replicas`, if it has some, and the server refuses
+        /// what changes something; clients get 500, and nothing is changed. A `transaction` begins with `BEGIN READ ONLY`.
+        pub read_only: bool = false,
+        /// Whether one row is wanted. The result is that row, and 404 if there is none, or if nothing was changed. Several rows are
+        /// an error of the statement.
+        pub one: bool = false,
+        /// The key of the item under which the result is put. Without it, the result replaces the item.
+        #[name = "as"]
+        pub name: Option<Located<String>>,
+        /// A condition. If it is false or null, nothing is run; the result is `otherwise`, or null.
+        pub when: Option<Expression>,
+        /// The value to use if the statement fails, or gives no row where one is wanted.
+        pub otherwise: Option<Located<Literal>>,
+        /// How long it may take, if not as long as other statements of the database.
+        pub timeout: Option<Timeout>,
+        /// The most bytes of an item that are read for the expressions.
+        pub max_body: Size = MAX_BODY,
+    }
+}
+
+spec! {
+    /// A statement of a transaction.
+    pub struct StatementSpec {
+        /// The statement.
+        pub query: Located<String>,
+        /// An expression for each of `$1`, `$2` and so on.
+        pub values: Vec<Expression> = Vec::new(),
+        /// Whether one row is wanted.
+        pub one: bool = false,
+    }
+}
+
+impl Sql {
+    /// Runs this statement in the database of this name.
+    pub fn of(database: &str, query: &str) -> Self {
+        let text = |text: &str| Located::new(text.to_owned(), Span::default());
+        let sql = only([("to", text(database)), ("query", text(query))], &mut Problems::default());
+        sql.expect("any text is a name or a statement")
+    }
+}
+
+impl Sql {
+    /// The statement, ready to be run for any item.
+    pub(crate) fn ready(self, step: Cow<'static, str>, cx: &mut Compile<'_>) -> Option<ReadyStatement> {
+        let database = cx.database(&self.to);
+        let statements = self.statements(cx);
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
+        let otherwise = cx.literal(self.otherwise.as_ref());
+        // Every problem of every statement is told.
+        let filters: Vec<Option<Vec<Filter>>> =
+            statements.iter().flatten().map(|statement| compile_values(&statement.values, cx)).collect();
+        let access = if self.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let (database, when, otherwise) = (database?, when?, otherwise?);
+        let filters = filters.into_iter().collect::<Option<Vec<_>>>()?;
+        let compiled = |(statement, filters): (&StatementSpec, Vec<Filter>)| Statement {
+            query: database.query(&statement.query, filters.len(), access),
+            names: statement.values.iter().enumerate().map(|(at, value)| name(at, value.0.as_str())).collect(),
+            wanted: if statement.one { Wanted::One } else { Wanted::List },
+            filters,
+        };
+        let mut statements: Vec<Statement> = statements?.iter().zip(filters).map(compiled).collect();
+        let last = statements.pop()?;
+        let otherwise = otherwise.map(Data::Json);
+        let written = Written { step, when, otherwise, max_body: self.max_body.bytes() };
+        let expressions = statements.iter().chain([&last]).flat_map(|statement| &statement.filters).collect();
+        let terms = Terms::new(written, expressions, cx);
+        let name = self.name.map(|name| name.value);
+        Some(ReadyStatement { terms, name, database, before: statements, last, timeout: self.timeout })
+    }
+
+    /// The statements, as they are written: one, or those of a transaction.
+    fn statements(&self, cx: &mut Compile<'_>) -> Option<Vec<StatementSpec>> {
+        let statements = match (&self.query, &self.transaction) {
+            (Some(query), None) => {
+                vec![StatementSpec { query: query.clone(), values: self.values.clone(), one: self.one }]
+            }
+            (None, Some(transaction)) if !transaction.value.is_empty() => {
+                if self.one || !self.values.is_empty() {
+                    let remedy = "write them at the statements";
+                    let message = "`values` and `one` are those of a single `query`";
+                    return cx.problems.error(transaction.span, message, remedy);
+                }
+                transaction.value.clone()
+            }
+            (Some(_), Some(transaction)) => {
+                let remedy = "make `query` the last statement of `transaction`";
+                return cx.problems.error(transaction.span, "`transaction` beside `query`", remedy);
+            }
+            _ => {
+                let remedy = "add `query: select …`";
+                return cx.problems.error(self.to.span, "there is no statement", remedy);
+            }
+        };
+        for statement in &statements {
+            if statement.query.value.trim().is_empty() {
+                let remedy = "write a statement, as in `select id, name from users where id = $1`";
+                return cx.problems.error(statement.query.span, "there is no statement", remedy);
+            }
+            if self.read_only && writes(&statement.query.value) {
+                let message = "this changes something, and `read_only` allows nothing to be changed";
+                return cx.problems.error(statement.query.span, message, "leave out `read_only`");
+            }
+        }
+        Some(statements)
+    }
+}
+
+fn compile_values(values: &[Expression], cx: &mut Compile<'_>) -> Option<Vec<Filter>> {
+    let filters: Vec<Option<Filter>> = values.iter().map(|value| cx.filter(value)).collect();
+    filters.into_iter().collect()
+}
+
+/// What a value is called towards the client: by what it takes of the request, if that is plain to see.
+fn name(at: usize, expression: &str) -> Box<str> {
+    let word = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    let of = |prefix: &str| {
+        let rest = expression.trim_start_matches(['(', ' ']).strip_prefix(prefix)?.strip_prefix('.')?;
+        Some(&rest[..word(rest)]).filter(|name| !name.is_empty())
+    };
+    let known = [("$path", "in the path"), ("$query", "in the query"), ("$body", "in the body")];
+    let found = known.iter().find_map(|(prefix, place)| Some(format!("`{}` {place}", of(prefix)?)));
+    found.unwrap_or_else(|| format!("value {}", at + 1)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_called_by_what_it_takes() {
+        let names = ["$path.id | tonumber", "($query.limit // 10)", "$body.a_b", "$claims.sub", "$body"]
+            .map(|text| name(1, text));
+        let wanted = ["`id` in the path", "`limit` in the query", "`a_b` in the body", "value 2", "value 2"];
+        assert_eq!(names.map(String::from), wanted);
+    }
+}

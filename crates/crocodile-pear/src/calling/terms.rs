@@ -1,0 +1,76 @@
+//! The terms of a call, whoever answers it: when it is made, what it reads, and what stands for its answer.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::flow::{Answer, Names};
+use crate::jq::{self, Data, Filter};
+use crate::record::CallingStep;
+use crate::scope::Scope;
+use crate::step::{Blame, Compile, holds};
+
+/// What a call to an upstream and a statement in a database have in common.
+pub(crate) struct Terms {
+    /// For errors: `request`, `sql`, or `requests.NAME`.
+    pub(crate) step: Cow<'static, str>,
+    /// For records.
+    pub(super) noted: Arc<CallingStep>,
+    pub(super) when: Option<Filter>,
+    /// What stands for its answer, if something does.
+    pub(crate) otherwise: Option<Data>,
+    /// The most bytes that are read whole.
+    pub(crate) max_body: usize,
+    pub(crate) reads_item: bool,
+    /// The variables that it uses.
+    pub(crate) uses: Vec<String>,
+    pub(super) blame: Blame,
+}
+
+/// What is written of the terms, compiled.
+pub(super) struct Written {
+    pub(super) step: Cow<'static, str>,
+    pub(super) when: Option<Filter>,
+    pub(super) otherwise: Option<Data>,
+    pub(super) max_body: usize,
+}
+
+impl Terms {
+    /// Those of a call that has these expressions, beside its condition.
+    pub(super) fn new(written: Written, expressions: Vec<&Filter>, cx: &mut Compile<'_>) -> Self {
+        let Written { step, when, otherwise, max_body } = written;
+        let mut filters = expressions;
+        filters.extend(&when);
+        let from_upstream = filters.iter().any(|filter| Blame::of(filter, cx.flow.first) == Blame::Upstream);
+        let blame = if from_upstream { Blame::Upstream } else { Blame::Client };
+        let reads_item = filters.iter().any(|filter| filter.reads_item());
+        let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
+        Terms { noted: cx.calling(&step), step, when, otherwise, max_body, reads_item, uses, blame }
+    }
+
+    /// Whether the call is to be made for an item.
+    pub(crate) fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
+        self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
+    }
+
+    /// About how many bytes its expressions read.
+    pub(super) fn weigh(&self, item: &Data, names: &Names, scope: &Scope) -> usize {
+        let own = if self.reads_item { item.weight() } else { 0 };
+        own + scope.weight(&self.uses, names)
+    }
+
+    /// What stands for the answer of a call that fails, if something does.
+    pub(crate) fn substitute(&self) -> Option<Answer> {
+        self.otherwise.clone().map(Answer::of_value)
+    }
+
+    /// What stands for the answer of a call that is not made.
+    pub(super) fn unmade(&self) -> Answer {
+        self.substitute().unwrap_or_else(|| Answer::of_value(jq::null()))
+    }
+
+    /// The error, with the step that it comes from.
+    pub(crate) fn name(&self, error: Error) -> Error {
+        error.at_step(self.step.clone())
+    }
+}
