@@ -9,6 +9,7 @@ mod pipeline;
 mod prepared;
 mod request;
 mod servers;
+mod shape;
 mod whole;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use faults::Faults;
 pub use pipeline::{MAX_BODY, Parts, Pipeline};
 pub use prepared::Prepared;
 pub use request::Request;
+pub use shape::{IntoSelect, select};
 pub use whole::Whole;
 
 use crate::database::DatabaseSpec;

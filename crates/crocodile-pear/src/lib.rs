@@ -30,5 +30,6 @@ pub mod via;
 pub mod yaml;
 
 pub use client::{
-    Client, Code, Faults, IntoExpression, IntoItems, Jq, MAX_BODY, Parts, Pipeline, Prepared, Request, Whole, jq,
+    Client, Code, Faults, IntoExpression, IntoItems, IntoSelect, Jq, MAX_BODY, Parts, Pipeline, Prepared, Request,
+    Whole, jq, select,
 };

@@ -11,6 +11,7 @@ use super::expression::{IntoExpression, IntoItems, read};
 use super::faults::Faults;
 use super::request::Request;
 use super::servers::{Named, Servers};
+use super::shape::IntoSelect;
 use super::whole::Whole;
 use super::{answer, map};
 use crate::error::{Error, Kind};
@@ -18,7 +19,7 @@ use crate::flow::{Body, Pulled};
 use crate::plan::Plan;
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
-use crate::spec::{Decode, Located, Node};
+use crate::spec::Located;
 use crate::step;
 use crate::steps::Written;
 use crate::steps::concatenate::{As, Concatenate};
@@ -27,7 +28,6 @@ use crate::steps::dedupe::Dedupe;
 use crate::steps::each::Each;
 use crate::steps::follow::Follow;
 use crate::steps::merge::Merge;
-use crate::steps::select::Select;
 use crate::steps::sql::Sql;
 use crate::steps::timer::Timer;
 use crate::steps::transform::Transform;
@@ -51,7 +51,7 @@ pub enum Parts {
 /// [`jq`](crate::jq()). A word with settings is a value for [`step`](Self::step).
 ///
 /// It is compiled each time it runs: about a microsecond for a step, two for each `jq` that is not kept and cloned, and
-/// 10 to 300 for a [`select`](Self::select). A program that does the same for every request reads its pipeline once, with
+/// 10 to 300 for a [`select`](Self::select) that is not kept and cloned. A program that does the same for every request reads its pipeline once, with
 /// [`Client::read`](crate::Client::read), and runs it with [`Prepared::answer`](crate::Prepared::answer).
 ///
 /// ```
@@ -171,11 +171,11 @@ impl Pipeline {
     }
 
     /// Keeps the fields that are wanted, in the shape that is written: `{"id": true, "title": ".name"}`.
-    /// The shape becomes jq each time the pipeline runs: 10 microseconds for one field, some 300 for four. For many requests, use
-    /// [`Client::read`](crate::Client::read), or [`map`](Self::map) with a kept [`jq`](crate::jq()).
+    /// A shape that is written here becomes jq each time the pipeline runs: 10 microseconds for one field, some 300 for four.
+    /// For many requests, keep a [`select`](crate::select()) and clone it.
     #[must_use]
-    pub fn select(mut self, shape: serde_json::Value) -> Self {
-        match Select::decode(&Node::from_json(&shape), &mut self.problems) {
+    pub fn select(mut self, shape: impl IntoSelect) -> Self {
+        match shape.into_select(&mut self.problems) {
             Some(select) => self.step(select),
             None => self,
         }

@@ -9,7 +9,14 @@ use crate::step::{About, Compile, MAX_BODY, Spec, Step};
 
 /// A map in the shape of the output.
 #[derive(Clone, Debug)]
-pub struct Select(Located<Fields>);
+pub struct Select(Located<Fields>, Option<Kept>);
+
+/// The two expressions that a shape becomes, compiled before it is known where the step stands.
+#[derive(Clone, Debug)]
+struct Kept {
+    one: Expression,
+    each: Expression,
+}
 
 type Fields = IndexMap<String, Wanted>;
 
@@ -28,7 +35,7 @@ enum Wanted {
 
 impl Decode for Select {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        fields(node, problems).map(|fields| Select(Located::new(fields, node.span)))
+        fields(node, problems).map(|fields| Select(Located::new(fields, node.span), None))
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
@@ -104,18 +111,35 @@ impl Spec for Select {
     }
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let mut sound = true;
-        check(&self.0.value, cx, &mut sound);
-        if !sound {
-            return None;
-        }
-        let written = |source| Expression::plain(Located::new(source, self.0.span));
-        let one = source(&self.0.value, "");
-        let each = cx.apart(|cx| cx.filter(&written(format!("map({one})"))))?;
-        let one = cx.filter(&written(one))?;
+        let kept = self.1.or_else(|| {
+            // Each by itself: its faults have their places then.
+            let filters: Vec<_> = expressions(&self.0.value).into_iter().map(|each| cx.filter(each)).collect();
+            let sound = filters.iter().all(Option::is_some);
+            let (one, each) = sources(&self.0.value);
+            let written = |source| Expression::plain(Located::new(source, self.0.span));
+            sound.then(|| Kept { one: written(one), each: written(each) })
+        })?;
+        let each = cx.apart(|cx| cx.filter(&kept.each))?;
+        let one = cx.filter(&kept.one)?;
         let waits = "an item's body is read whole before its fields are taken";
         cx.explain(format!("select {}", names(&self.0.value)), Some(waits), 0);
         Some(Box::new(Reshape::new("select", one, Some(each), MAX_BODY.bytes(), cx.flow.first)))
+    }
+}
+
+impl Select {
+    /// The same, compiled already: it costs little wherever it is used. `compile` makes an expression of its text.
+    ///
+    /// # Errors
+    /// The first that `compile` gives.
+    pub(crate) fn kept<E>(self, compile: impl Fn(&str) -> Result<Expression, E>) -> Result<Self, E> {
+        // Each by itself: brackets that close the object's own are no expression.
+        for expression in expressions(&self.0.value) {
+            compile(&expression.0.value)?;
+        }
+        let (one, each) = sources(&self.0.value);
+        let kept = Kept { one: compile(&one)?, each: compile(&each)? };
+        Ok(Select(self.0, Some(kept)))
     }
 }
 
@@ -123,15 +147,21 @@ fn names(fields: &Fields) -> String {
     fields.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Compiles each expression by itself: its faults have their places then.
-fn check(fields: &Fields, cx: &mut Compile<'_>, sound: &mut bool) {
-    for wanted in fields.values() {
-        match wanted {
-            Wanted::Of(expression) => *sound &= cx.filter(expression).is_some(),
-            Wanted::Object(inner) => check(inner, cx, sound),
-            Wanted::Same | Wanted::Left => {}
-        }
-    }
+/// The expressions that are written in it, at any depth.
+fn expressions<'a>(fields: &'a Fields) -> Vec<&'a Expression> {
+    let within = |wanted: &'a Wanted| match wanted {
+        Wanted::Of(expression) => vec![expression],
+        Wanted::Object(inner) => expressions(inner),
+        Wanted::Same | Wanted::Left => Vec::new(),
+    };
+    fields.values().flat_map(within).collect()
+}
+
+/// The expressions that make the object of an item, and of each item of a list.
+fn sources(fields: &Fields) -> (String, String) {
+    let one = source(fields, "");
+    let each = format!("map({one})");
+    (one, each)
 }
 
 /// The expression that makes the object; `at` is the path of the same place in the item.
