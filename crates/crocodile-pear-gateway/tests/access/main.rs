@@ -5,10 +5,7 @@
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
-#[path = "access/destinations.rs"]
 mod destinations;
-#[path = "access/formats.rs"]
 mod formats;
-#[path = "access/scene.rs"]
 mod scene;
 use crocodile_pear_stage as stage;

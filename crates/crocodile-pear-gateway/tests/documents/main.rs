@@ -7,17 +7,11 @@
 // What a test skips it prints.
 #![allow(clippy::print_stdout)]
 
-#[path = "documents/examples.rs"]
 mod examples;
-#[path = "documents/generated.rs"]
 mod generated;
-#[path = "documents/page.rs"]
 mod page;
-#[path = "documents/pages.rs"]
 mod pages;
-#[path = "documents/reference.rs"]
 mod reference;
-#[path = "documents/stage.rs"]
 mod stage;
 
 use std::path::PathBuf;

@@ -8,16 +8,10 @@
 // The measurement prints what it found.
 #![allow(clippy::print_stdout)]
 
-#[path = "upgrade/bytes.rs"]
 mod bytes;
-#[path = "upgrade/http2.rs"]
 mod http2;
-#[path = "upgrade/requests.rs"]
 mod requests;
-#[path = "upgrade/scene.rs"]
 mod scene;
 use crocodile_pear_stage as stage;
-#[path = "upgrade/stops.rs"]
 mod stops;
-#[path = "upgrade/websocket.rs"]
 mod websocket;

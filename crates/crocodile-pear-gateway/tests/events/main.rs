@@ -8,21 +8,15 @@
 #![allow(clippy::print_stdout)]
 
 #[allow(dead_code, reason = "the library's tests use the rest")]
-#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
 mod authority;
-#[path = "events/connections.rs"]
 mod connections;
 use crocodile_pear_stage::database;
-#[path = "events/scene.rs"]
 mod scene;
-#[path = "events/shop.rs"]
 mod shop;
-#[path = "events/soak.rs"]
 mod soak;
 use crocodile_pear_stage as stage;
-#[path = "events/trigger.rs"]
 mod trigger;
-#[path = "events/updates.rs"]
 mod updates;
 
 use stage::ports::free_port;

@@ -10,12 +10,9 @@
 // It prints its seed.
 #![allow(clippy::print_stdout)]
 
-#[path = "mutations/client.rs"]
 mod client;
-#[path = "mutations/mutate.rs"]
 mod mutate;
 use crocodile_pear_stage as stage;
-#[path = "mutations/upstream.rs"]
 mod upstream;
 
 use std::path::Path;

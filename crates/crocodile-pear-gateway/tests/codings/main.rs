@@ -6,20 +6,12 @@
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
-#[path = "codings/bodies.rs"]
 mod bodies;
-#[path = "codings/bombs.rs"]
 mod bombs;
-#[path = "codings/cuts.rs"]
 mod cuts;
-#[path = "codings/drips.rs"]
 mod drips;
-#[path = "codings/fields.rs"]
 mod fields;
-#[path = "codings/programs.rs"]
 mod programs;
-#[path = "codings/reader.rs"]
 mod reader;
-#[path = "codings/scene.rs"]
 mod scene;
 use crocodile_pear_stage as stage;

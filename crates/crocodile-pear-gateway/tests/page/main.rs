@@ -5,7 +5,6 @@
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 
-#[path = "page/browser.rs"]
 mod browser;
 use crocodile_pear_stage as stage;
 

@@ -8,16 +8,12 @@
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 
-#[path = "items/hostile.rs"]
 mod hostile;
-#[path = "items/killed.rs"]
 mod killed;
-#[path = "items/outage.rs"]
 mod outage;
-#[path = "items/rows.rs"]
 mod rows;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "events/scene.rs"]
+#[path = "../events/scene.rs"]
 mod scene;
 use crocodile_pear_stage as stage;
 

@@ -7,15 +7,11 @@
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 
-#[path = "traces/agreement.rs"]
 mod agreement;
-#[path = "traces/collector.rs"]
 mod collector;
-#[path = "traces/contexts.rs"]
 mod contexts;
-#[path = "traces/inbox.rs"]
 mod inbox;
 #[allow(dead_code, reason = "the tests of the access log use the rest")]
-#[path = "access/scene.rs"]
+#[path = "../access/scene.rs"]
 mod scene;
 use crocodile_pear_stage as stage;

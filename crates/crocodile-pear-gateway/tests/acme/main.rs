@@ -8,17 +8,13 @@
 #![allow(clippy::print_stdout)]
 
 #[allow(dead_code, reason = "the library's tests use the rest")]
-#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
 mod authority;
-#[path = "acme/failures.rs"]
 mod failures;
-#[path = "acme/orders.rs"]
 mod orders;
-#[path = "acme/pebble.rs"]
 mod pebble;
-#[path = "acme/renewals.rs"]
 mod renewals;
 #[allow(dead_code, reason = "the tests of TLS use the rest")]
-#[path = "tls/scene.rs"]
+#[path = "../tls/scene.rs"]
 mod scene;
 use crocodile_pear_stage as stage;

@@ -7,31 +7,21 @@
 
 use crocodile_pear_stage::database;
 #[allow(dead_code, reason = "the tests of TLS use the rest")]
-#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
+#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
 mod authority;
-#[path = "databases/breaker.rs"]
 mod breaker;
-#[path = "databases/hosts.rs"]
 mod hosts;
-#[path = "databases/outages.rs"]
 mod outages;
-#[path = "databases/refusals.rs"]
 mod refusals;
-#[path = "databases/replicas.rs"]
 mod replicas;
-#[path = "databases/rows.rs"]
 mod rows;
 #[allow(dead_code, reason = "the events use the rest")]
-#[path = "events/scene.rs"]
+#[path = "../events/scene.rs"]
 mod scene;
-#[path = "databases/shared.rs"]
 mod shared;
 use crocodile_pear_stage as stage;
-#[path = "databases/tls.rs"]
 mod tls;
-#[path = "databases/transactions.rs"]
 mod transactions;
-#[path = "databases/values.rs"]
 mod values;
 
 use database::Database;

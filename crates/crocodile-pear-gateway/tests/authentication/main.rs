@@ -1,0 +1,15 @@
+//! Authentication from outside: forged tokens, keys that change, what is told and what is kept secret.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+
+mod asked;
+mod forged;
+mod issuer;
+mod keys;
+mod passwords;
+mod scene;
+mod secrets;
+use crocodile_pear_stage as stage;
+mod tokens;
+mod upstream;
