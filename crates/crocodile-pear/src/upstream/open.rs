@@ -10,8 +10,8 @@ use super::counters::Event;
 use super::dial::LATE;
 use super::io::Io;
 use super::pool::{
-    ConnectAttempt, KeptConnection, Lease, Origin, OwnConnection, Pool, PoolShard, ShardState, Waited, Wire, full,
-    within,
+    ConnectAttempt, Joining, KeptConnection, Lease, Origin, OwnConnection, Pool, PoolShard, ShardState, Waited, Wire,
+    full, within,
 };
 use super::protocol::{Offer, Protocol};
 use super::session::{Driver, Session, Span, StreamSlot, Terms};
@@ -137,7 +137,7 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
     Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), Origin::Fresh))
 }
 
-/// Where connections may be shared, calls without one wait for one attempt together.
+/// Where connections may be shared, calls without one wait together for an attempt: as many as its connection can serve.
 async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, Origin), Error> {
     let since = Instant::now();
     let mut waiting = None;
@@ -186,15 +186,19 @@ fn next(goal: &Goal) -> Next {
     if state.single.is_some_and(|since| since.elapsed() < BELIEVED) {
         return Next::Own;
     }
-    if let Some(attempt) = &state.attempt {
-        return Next::Attempt(attempt.clone(), attempt.done.clone().notified_owned());
+    if let Some(attempt) = state.attempt.as_mut().and_then(Joining::join) {
+        let done = attempt.done.clone().notified_owned();
+        return Next::Attempt(attempt, done);
     }
-    if bounds.open.is_some_and(|most| state.shared.len() >= most) {
+    if bounds.open.is_some_and(|most| state.shared.len() + state.attempts >= most) {
         return Next::Full(goal.shard().freed.clone().notified_owned());
     }
-    let attempt = Arc::<ConnectAttempt>::default();
+    // Side by side with those under way: none of them has room for this call.
+    let joining = Joining::new(state.most);
+    let attempt = joining.attempt.clone();
     let done = attempt.done.clone().notified_owned();
-    state.attempt = Some(attempt.clone());
+    state.attempt = Some(joining);
+    state.attempts += 1;
     let connecting = Connecting { goal: goal.clone(), attempt: attempt.clone() };
     // A task of its own: it serves all calls that wait, and the call that started it may be dropped.
     tokio::spawn(connecting.run());
@@ -241,7 +245,11 @@ impl Connecting {
 impl Drop for Connecting {
     /// Also when the runtime shuts down: no call may wait for an attempt that is gone.
     fn drop(&mut self) {
-        self.goal.state().attempt = None;
+        let mut state = self.goal.state();
+        state.attempts -= 1;
+        // There may be a newer one.
+        state.attempt.take_if(|joining| Arc::ptr_eq(&joining.attempt, &self.attempt));
+        drop(state);
         self.attempt.done.notify_waiters();
         self.goal.shard().freed.notify_waiters();
     }

@@ -16,7 +16,7 @@ use super::connections::Connections;
 use super::counters::Counters;
 use super::io::Io;
 use super::protocol::Protocol;
-use super::session::{Session, StreamSlot};
+use super::session::{MOST_STREAMS, Session, StreamSlot};
 use crate::alarm::Alarm;
 use crate::error::{Error, Kind};
 use crate::record::Opening;
@@ -66,8 +66,9 @@ pub(super) struct ShardState {
     pub(super) shared: Vec<(Arc<Session>, Option<IpAddr>)>,
     /// The changes of the name when those addresses were last checked.
     changes: u32,
-    /// The attempt to open a shared connection, while it runs.
-    pub(super) attempt: Option<Arc<ConnectAttempt>>,
+    /// The attempts to open a shared connection that run, and the newest of them.
+    pub(super) attempts: usize,
+    pub(super) attempt: Option<Joining>,
     /// How many streams the server allows on a shared connection.
     pub(super) most: Option<usize>,
     /// When the server last chose HTTP/1.1.
@@ -276,6 +277,10 @@ impl ShardState {
         // The oldest first, so that connections opened for a peak become idle after it.
         let mut at = 0;
         while let Some((session, _)) = self.shared.get(at) {
+            if session.is_full() {
+                at += 1;
+                continue;
+            }
             match session.ready(lifetime) {
                 None => drop(self.shared.remove(at)),
                 Some(sender) => match session.reserve(sender) {
@@ -327,7 +332,29 @@ async fn clear(pool: Weak<Pool>, thread: usize, id: runtime::Id, every: Duration
     }
 }
 
-/// An attempt to open a connection for all calls that wait.
+/// An attempt that further calls may wait for.
+pub(super) struct Joining {
+    pub(super) attempt: Arc<ConnectAttempt>,
+    /// How many of them its connection can serve.
+    pub(super) room: usize,
+}
+
+impl Joining {
+    /// One that the first of its calls waits for already, where the server allows so many streams, if that is known.
+    pub(super) fn new(streams: Option<usize>) -> Self {
+        // A server that allows none may still allow some later.
+        let room = streams.filter(|streams| *streams > 0).map_or(usize::MAX, |streams| streams.min(MOST_STREAMS) - 1);
+        Joining { attempt: Arc::default(), room }
+    }
+
+    /// The attempt, if it has room for one more.
+    pub(super) fn join(&mut self) -> Option<Arc<ConnectAttempt>> {
+        self.room = self.room.checked_sub(1)?;
+        Some(self.attempt.clone())
+    }
+}
+
+/// An attempt to open a connection for as many of the calls that wait as it can serve.
 #[derive(Default)]
 pub(super) struct ConnectAttempt {
     pub(super) outcome: OnceLock<Result<(), Error>>,

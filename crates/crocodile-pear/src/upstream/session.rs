@@ -20,7 +20,7 @@ use crate::error::{Error, Kind};
 
 /// Calls on one connection, where the upstream allows more: beyond it a second connection and its share of the
 /// upstream's threads serve better.
-const MOST_STREAMS: usize = 1024;
+pub(super) const MOST_STREAMS: usize = 1024;
 /// The most that a call may receive before it is pulled: 17 MB/s at a round trip of 30 ms.
 const STREAM_WINDOW: u32 = 512 * 1024;
 /// The same for all calls of a connection together. It bounds what stalled readers hold; 32 of them may stall before
@@ -36,6 +36,8 @@ const PING_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Session {
     sender: SendRequest<Bytes>,
     streams: AtomicUsize,
+    /// How many there may be, as last seen: a connection that is full is passed over without its lock.
+    allowed: AtomicUsize,
     /// When the last call left, in milliseconds after `born`.
     left: AtomicU32,
     born: Instant,
@@ -83,6 +85,18 @@ impl Session {
         self.sender.current_max_send_streams()
     }
 
+    /// Whether all streams were in use when that was last looked at.
+    pub(super) fn is_full(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) >= self.allowed.load(Ordering::Relaxed)
+    }
+
+    /// How many streams there may be, looked at anew.
+    fn refresh(&self) -> usize {
+        let allowed = self.most().min(MOST_STREAMS);
+        self.allowed.store(allowed, Ordering::Relaxed);
+        allowed
+    }
+
     /// The sender, if the session accepts further calls.
     pub(super) fn ready(&self, lifetime: Duration) -> Option<SendRequest<Bytes>> {
         let mut nobody = Context::from_waker(Waker::noop());
@@ -93,7 +107,7 @@ impl Session {
 
     /// Reserves a stream, unless all are in use.
     pub(super) fn reserve(self: &Arc<Self>, sender: SendRequest<Bytes>) -> Option<StreamSlot> {
-        let most = self.most().min(MOST_STREAMS);
+        let most = self.refresh();
         let free = |streams| (streams < most).then_some(streams + 1);
         self.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
         Some(StreamSlot { sender, guard: StreamGuard(self.clone()) })
@@ -143,8 +157,8 @@ where
         })
         .await?;
     }
-    let (streams, left) = (AtomicUsize::new(0), AtomicU32::new(0));
-    let session = Arc::new(Session { sender, streams, left, born: Instant::now(), freed: terms.freed });
+    let (streams, allowed, left) = (AtomicUsize::new(0), AtomicUsize::new(MOST_STREAMS), AtomicU32::new(0));
+    let session = Arc::new(Session { sender, streams, allowed, left, born: Instant::now(), freed: terms.freed });
     let watch = Watch::new(&session, pings, span);
     Ok((session, Driver { connection: Box::pin(connection.map(drop)), watch }))
 }
@@ -175,6 +189,10 @@ impl Driver {
             if self.connection.as_mut().poll(cx).is_ready() {
                 self.watch.gone = true;
                 return Poll::Ready(());
+            }
+            // The server may allow more calls by now, or fewer.
+            if let Some(session) = self.watch.session.upgrade() {
+                session.refresh();
             }
             loop {
                 let seen = ready!(self.watch.poll(cx));

@@ -530,6 +530,46 @@ async fn secure(authority: &Authority, offers: &[&[u8]]) -> u16 {
     port
 }
 
+#[tokio::test]
+async fn connections_that_calls_need_at_once_are_opened_side_by_side() {
+    const STREAMS: u32 = 10;
+    let authority = Authority::new();
+    let mut config = authority.sign(&["127.0.0.1"]).server(&[&TLS13]);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let upstream = trusting(&authority, listener.local_addr().unwrap().port(), Protocol::Http2);
+    let (further, answered) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(40)));
+    let serve = Arc::new(move |asked: Asked| {
+        let answered = answered.clone();
+        async move {
+            if asked.0.uri().path() != "/api/first" {
+                answered.wait().await;
+            }
+            path(asked).await
+        }
+    });
+    tokio::spawn(async move {
+        for number in 0.. {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (acceptor, further, serve) = (acceptor.clone(), further.clone(), serve.clone());
+            tokio::spawn(async move {
+                // None of the further ones has a handshake before all of them are there.
+                if number > 0 {
+                    further.wait().await;
+                }
+                let stream = acceptor.accept(stream).await.unwrap();
+                converse(stream, Builder::new().max_concurrent_streams(STREAMS).clone(), serve).await;
+            });
+        }
+    });
+    // After it, the upstream's settings are known.
+    fetch(&upstream, get("/first")).await.unwrap();
+    let bodies = join_all((0..4 * STREAMS).map(|_| fetch(&upstream, get("/")))).await;
+    bodies.into_iter().for_each(|body| drop(body.unwrap()));
+    assert_eq!(count(&upstream)[0], 4);
+}
+
 fn trusting(authority: &Authority, port: u16, protocol: Protocol) -> Arc<Upstream> {
     upstream(&format!("https://127.0.0.1:{port}/api"), |settings| {
         settings.tls = TlsSettings { ca: Some(authority.pem()), ..TlsSettings::default() };
