@@ -28,7 +28,7 @@ pub struct Plan {
     endless: bool,
     /// The variables that its expressions use.
     uses: Vec<String>,
-    outline: Vec<Outline>,
+    outline: Box<[Outline]>,
 }
 
 impl Plan {
@@ -70,7 +70,7 @@ impl Plan {
             endless,
             uses: std::mem::take(&mut cx.found.used),
             reads_body: cx.found.reads_body,
-            outline: std::mem::take(&mut cx.found.outline),
+            outline: std::mem::take(&mut cx.found.outline).into(),
         })
     }
 

@@ -32,9 +32,9 @@ const PATH: &AsciiSet = &UNFIT.add(b'?');
 /// A template, compiled.
 pub struct Template {
     /// A header value, or the path of a target.
-    parts: Vec<Part>,
+    parts: Box<[Part]>,
     /// The parameters of a target's query.
-    query: Vec<Vec<Part>>,
+    query: Box<[Vec<Part>]>,
     kind: TemplateKind,
 }
 
@@ -220,7 +220,7 @@ impl Template {
             TemplateKind::Target => parameters(parts?),
             TemplateKind::Field => (parts?, Vec::new()),
         };
-        Some(Template { parts, query, kind })
+        Some(Template { parts: parts.into(), query: query.into(), kind })
     }
 
     /// The parts of a target's path.

@@ -29,8 +29,11 @@ const METHODS: [Method; 9] = [
     Method::CONNECT,
 ];
 
-/// What is counted of the requests for one route.
-pub struct RouteCounters {
+/// What is counted of the requests for one route. Made when the first one comes: of thousands of routes many have none.
+#[derive(Default)]
+pub struct RouteCounters(OnceLock<Box<Counters>>);
+
+struct Counters {
     durations: Histograms<RequestKind>,
     threads: Box<[Flow]>,
     steps: Box<[OnceLock<StepTimes>]>,
@@ -98,38 +101,48 @@ pub struct Ended<'a> {
     pub sent: u64,
 }
 
-impl Default for RouteCounters {
-    fn default() -> Self {
+impl Counters {
+    fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-        RouteCounters {
+        Counters {
             durations: Histograms::new(histogram::HTTP),
             threads: (0..threads).map(|_| Flow::default()).collect(),
             steps: (0..STEPS).map(|_| OnceLock::new()).collect(),
         }
     }
-}
 
-impl RouteCounters {
     fn flow(&self) -> &Flow {
         &self.threads[threads::slot(self.threads.len())]
     }
 
+    fn step(&self, step: &Arc<CallingStep>) -> Option<&StepTimes> {
+        let make = || StepTimes { step: step.clone(), requests: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) };
+        self.steps.iter().map(|place| place.get_or_init(make)).find(|times| times.step == *step)
+    }
+}
+
+impl RouteCounters {
+    fn counters(&self) -> &Counters {
+        self.0.get_or_init(|| Box::new(Counters::new()))
+    }
+
     /// A request has come.
     pub fn enter(&self) {
-        self.flow().entered.fetch_add(1, Ordering::Relaxed);
+        self.counters().flow().entered.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A request that had come is over.
     pub fn leave(&self) {
-        self.flow().left.fetch_add(1, Ordering::Relaxed);
+        self.counters().flow().left.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A request has ended.
     pub fn count(&self, ended: &Ended<'_>) {
         let known = |method: &Method| METHODS.iter().position(|known| known == method);
         let method = ended.method.and_then(known).unwrap_or(METHODS.len()) as u8;
-        self.durations.count(RequestKind { method, status: ended.status, error: ended.error }, ended.time);
-        let flow = self.flow();
+        let own = self.counters();
+        own.durations.count(RequestKind { method, status: ended.status, error: ended.error }, ended.time);
+        let flow = own.flow();
         if let Some(head) = ended.head {
             flow.heads.fetch_add(1, Ordering::Relaxed);
             flow.nanoseconds.fetch_add(head.as_nanos() as u64, Ordering::Relaxed);
@@ -151,20 +164,16 @@ impl RouteCounters {
             let own = calls[at..].iter().filter(|other| other.step == call.step);
             let end = own.filter_map(|call| call.ended).max();
             let Some(time) = end.map(|end| end.saturating_sub(call.began)) else { continue };
-            if let Some(times) = self.step(&call.step) {
+            if let Some(times) = self.counters().step(&call.step) {
                 times.requests.fetch_add(1, Ordering::Relaxed);
                 times.nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
             }
         }
     }
 
-    fn step(&self, step: &Arc<CallingStep>) -> Option<&StepTimes> {
-        let make = || StepTimes { step: step.clone(), requests: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) };
-        self.steps.iter().map(|place| place.get_or_init(make)).find(|times| times.step == *step)
-    }
-
     fn sum(&self, read: impl Fn(&Flow) -> &AtomicU64) -> u64 {
-        self.threads.iter().map(|thread| read(thread).load(Ordering::Relaxed)).sum()
+        let threads = self.0.get().map_or(&[][..], |own| &own.threads);
+        threads.iter().map(|thread| read(thread).load(Ordering::Relaxed)).sum()
     }
 
     /// Requests that are being served.
@@ -177,7 +186,11 @@ impl RouteCounters {
     /// How long requests took, by the labels that tell them apart: method, status, and the type of the error if they failed.
     /// `_OTHER` and 0 are what is counted together.
     fn times(&self) -> impl Iterator<Item = (String, Snapshot)> {
-        self.durations.snapshots().map(|(kind, times)| (RequestKind::labels(kind), times))
+        self.0
+            .get()
+            .into_iter()
+            .flat_map(|own| own.durations.snapshots())
+            .map(|(kind, times)| (RequestKind::labels(kind), times))
     }
 }
 
@@ -231,7 +244,8 @@ impl Routes {
         }
         let mut family = out.summary("crocodile_pear_step_duration_seconds", STEP);
         for (route, own) in &routes {
-            for times in own.steps.iter().map_while(OnceLock::get) {
+            let steps = own.0.get().map_or(&[][..], |own| &own.steps);
+            for times in steps.iter().map_while(OnceLock::get) {
                 let (index, step) = (times.step.index, label(&times.step.name));
                 let seconds = Duration::from_nanos(times.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
                 let labels = format_args!("http_route=\"{route}\",step=\"{step}\",index=\"{index}\"");
@@ -266,6 +280,16 @@ mod tests {
         assert_eq!(template("GET /orders/{id}"), "/orders/{id}");
         assert_eq!(template("GET shop.example/orders 2024-01"), "shop.example/orders 2024-01");
         assert_eq!(template("/all 2"), "/all 2");
+    }
+
+    #[test]
+    fn a_route_without_requests_has_no_counters() {
+        let metrics = Routes::default();
+        let counters = metrics.of(Some("GET /orders"));
+        assert_eq!((counters.active(), counters.times().count()), (0, 0));
+        assert!(counters.0.get().is_none(), "they take more than all else that is made of a small endpoint");
+        counters.enter();
+        assert_eq!(counters.active(), 1);
     }
 
     #[test]

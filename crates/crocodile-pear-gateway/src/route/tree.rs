@@ -78,6 +78,8 @@ impl<T> Routes<T> {
         }
         let rest = route.rest.as_deref().map(Arc::from);
         let (method, path) = (route.method.clone(), route.path.as_str().into());
+        // Mostly there is one: each further one is a method, a version or a condition more.
+        leaves.reserve_exact(1);
         leaves.push(Leaf { method, params: params.into(), rest, endpoint, path });
         Ok(())
     }

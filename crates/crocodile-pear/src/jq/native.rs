@@ -108,7 +108,11 @@ impl Native {
         let mut builder = Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, deepest: 0 };
         let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
         let make = builder.make(term, &item, 0)?;
-        let Builder { frames, sources, slots, deepest, .. } = builder;
+        let Builder { mut frames, mut sources, slots, deepest, .. } = builder;
+        // It stays for as long as it is used: what was left free for more goes.
+        frames.iter_mut().for_each(Tree::fit);
+        frames.shrink_to_fit();
+        sources.shrink_to_fit();
         let part = match &make {
             Make::Take(Take { slot, slice: None }) if frames[item.frame].slots.contains(slot) => Some(OnePart::Item),
             Make::Take(Take { slot, slice: None }) => Some(OnePart::Slot(*slot)),
@@ -428,6 +432,15 @@ impl Tree {
         Some(())
     }
 
+    /// Keeps no room for more.
+    fn fit(&mut self) {
+        self.slots.shrink_to_fit();
+        self.fields.shrink_to_fit();
+        self.items.shrink_to_fit();
+        let inner = self.fields.iter_mut().map(|(_, tree)| tree);
+        inner.chain(self.items.iter_mut().map(|(_, tree)| tree)).for_each(Tree::fit);
+    }
+
     fn at(&mut self, steps: &[Step]) -> &mut Tree {
         let Some((step, rest)) = steps.split_first() else { return self };
         let inner = match step {
@@ -734,7 +747,8 @@ fn step((part, missing): &(Part<'_>, Missing)) -> Option<Step> {
 
 fn literal(term: &Term<'_>) -> Option<Vec<u8>> {
     let text = match term {
-        Term::Number(digits) => return to_bytes(&term::number(digits)).ok().map(Into::into),
+        // Copied at its size: the buffer has room for a document.
+        Term::Number(digits) => return to_bytes(&term::number(digits)).ok().map(|bytes| bytes.to_vec()),
         Term::Negate(_) => term.integer()?.to_string(),
         Term::Call(word @ ("null" | "true" | "false"), _) => (*word).to_owned(),
         Term::List(None) => "[]".to_owned(),
