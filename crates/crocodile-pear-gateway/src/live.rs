@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
+
 use crate::background::Background;
 use crate::configured::Configured;
 use crate::events::Events;
@@ -16,6 +18,8 @@ use crate::server::{ClientRequest, Connection, Handler, Refusal, Reply};
 pub struct Live {
     generation: AtomicU64,
     current: Mutex<Arc<Gateway>>,
+    /// Tells the cores that there is another one.
+    replaced: watch::Sender<()>,
     checks: Mutex<Option<Checks>>,
     background: Mutex<Option<Background>>,
     events: Mutex<Events>,
@@ -35,19 +39,25 @@ impl Live {
             checks: Mutex::new(Checks::begin(&gateway)),
             background: Mutex::new(Background::begin(gateway.take_tasks())),
             current: Mutex::new(Arc::new(gateway)),
+            replaced: watch::Sender::default(),
         }
     }
 
-    /// Serves new requests with another gateway; those in flight end with theirs.
-    pub fn replace(&self, gateway: Gateway) {
+    /// Serves new requests with another gateway; those in flight end with theirs. Gives the old one, so that none of the cores
+    /// has to take it apart.
+    pub fn replace(&self, gateway: Gateway) -> Arc<Gateway> {
         gateway.begin();
         // Those of the old one end here.
         *self.checks.lock().unwrap_or_else(PoisonError::into_inner) = Checks::begin(&gateway);
         *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Background::begin(gateway.take_tasks());
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gateway);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *current, Arc::new(gateway));
+        drop(current);
         self.generation.fetch_add(1, Ordering::Release);
+        self.replaced.send_replace(());
+        old
     }
 
     /// What is known of its configuration.
@@ -77,6 +87,7 @@ impl Core {
     pub fn new(live: Arc<Live>, index: usize) -> Self {
         metrics::begin_core(index);
         tokio::spawn(live.current().metrics().watch_core(index));
+        tokio::spawn(let_go(live.replaced.subscribe()));
         Core(live)
     }
 
@@ -86,6 +97,13 @@ impl Core {
             Some((known, gateway)) if *known == generation => gateway.clone(),
             _ => seen.insert((generation, Arc::new(self.0.current()))).1.clone(),
         })
+    }
+}
+
+/// Lets go of each gateway that was replaced: a core without requests would keep it, with all that belongs to it.
+async fn let_go(mut replaced: watch::Receiver<()>) {
+    while replaced.changed().await.is_ok() {
+        drop(SEEN.take());
     }
 }
 
@@ -108,5 +126,48 @@ impl Handler for Core {
 
     fn connection_closed(&self) {
         self.gateway().metrics().count_closed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crocodile_pear::problem::Problems;
+    use crocodile_pear::spec::{Decode, Node};
+    use serde_json::json;
+
+    use super::*;
+    use crate::document::{Document, Unread};
+    use crate::gateway::Surroundings;
+    use crate::lasting::Lasting;
+
+    fn gateway() -> Gateway {
+        let written = json!({
+            "listen": "127.0.0.1:0",
+            "upstreams": { "shop": "http://127.0.0.1:1" },
+            "endpoints": { "GET /": { "pipeline": [{ "request": "shop /" }] } },
+        });
+        let mut problems = Problems::default();
+        let document = Document::decode(&Node::from_json(&written), &mut problems).expect("a document");
+        let (files, paths) = (|_: &_| unreachable!("it names no file"), |_: &_| unreachable!("it names no file"));
+        let (unread, lasting) = (Unread::default(), Lasting::default());
+        let given = Surroundings { unread: &unread, files: &files, paths: &paths, lasting: &lasting };
+        Gateway::compile(&document, given, &mut problems).expect("a gateway")
+    }
+
+    #[tokio::test]
+    async fn a_core_without_requests_lets_go_of_a_gateway_that_was_replaced() {
+        let live = Arc::new(Live::new(gateway()));
+        let core = Core::new(live.clone(), 0);
+        drop(core.gateway());
+        let old = Arc::downgrade(&live.replace(gateway()));
+        let gone = async {
+            while old.strong_count() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), gone).await.expect("the core still has it");
+        assert!(Arc::ptr_eq(&*core.gateway(), &live.current()));
     }
 }

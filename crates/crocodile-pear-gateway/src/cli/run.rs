@@ -20,6 +20,7 @@ use crate::address::{self, Address};
 use crate::admin;
 use crate::certificates::{self, Certificates};
 use crate::document::{Clients, Document};
+use crate::gateway::Gateway;
 use crate::layers::Setting;
 use crate::listen::Listening;
 use crate::live::{Core, Live};
@@ -48,7 +49,7 @@ impl Run {
         let certificates = Certificates::new(live.current().listening(), sources);
         let facts = Facts::of(document);
         let settings = facts.settings.clone();
-        let reload = Reload { file: self.file, live: live.clone(), facts, certificates, renewals };
+        let reload = Reload { file: self.file, live: live.clone(), facts, certificates, renewals, old: Vec::new() };
         // Before anybody knows that it serves: a SIGHUP that nothing waits for ends the process.
         reload.begin();
         serve(&settings, &live, |_, _| _ = serving.send(true))
@@ -147,6 +148,8 @@ struct Reload {
     facts: Facts,
     certificates: Certificates,
     renewals: Renewals,
+    /// Gateways that were replaced, until their last request has ended. A core that took apart a large one would stand still.
+    old: Vec<Arc<Gateway>>,
 }
 
 impl Reload {
@@ -184,6 +187,9 @@ impl Reload {
                 Some(()) = moves.recv() => self.live.current().lasting().journals.reopen(),
                 _ = look.tick() => {
                     self.certificates.look();
+                    if self.is_relieved() {
+                        settling = SETTLING;
+                    }
                     if settling > 0 {
                         settling -= 1;
                         give_back();
@@ -191,6 +197,13 @@ impl Reload {
                 }
             }
         }
+    }
+
+    /// Drops the gateways whose last request has ended; returns whether there were any.
+    fn is_relieved(&mut self) -> bool {
+        let before = self.old.len();
+        self.old.retain(|gateway| Arc::strong_count(gateway) > 1);
+        self.old.len() < before
     }
 
     /// What is found wrong is told, and the old configuration goes on.
@@ -206,7 +219,7 @@ impl Reload {
         };
         self.renewals.reload(&gateway, &loaded.sources);
         self.certificates.reload(gateway.listening(), loaded.sources);
-        self.live.replace(gateway);
+        self.old.push(self.live.replace(gateway));
         self.live.current().metrics().count_reload(began.elapsed());
         self.live.configured().accept(lines);
         let facts = Facts::of(document);
