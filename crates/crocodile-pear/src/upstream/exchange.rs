@@ -660,3 +660,15 @@ fn in_the_way(phase: Phase) -> Error {
 fn gone() -> Error {
     Error::new(Kind::Internal, "the call was polled after its end")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_waits_is_small() {
+        // Beside it there are a socket and a timer; thousands wait at the same time.
+        let size = size_of::<Exchange>();
+        assert!(size <= 800, "{size} bytes");
+    }
+}
