@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body, Outcome};
-use crocodile_pear::format::json::to_bytes;
+use crocodile_pear::json::to_bytes;
 use crocodile_pear::scope::Scope;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, Response, StatusCode};

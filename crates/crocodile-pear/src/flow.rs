@@ -17,10 +17,11 @@ use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 
 use crate::error::{Error, Kind};
-use crate::format::json::Raw;
+
 use crate::format::xml::Lists;
 pub use crate::http1::Fields;
-use crate::jq::{Data, Value};
+use crate::json::value::Value;
+use crate::json::{self, Data, Raw};
 pub use interleave::{Interleave, interleave};
 pub use order::Order;
 
@@ -472,7 +473,7 @@ impl Body {
         match self {
             Body::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
             Body::Bytes(bytes) => Ok(bytes),
-            Body::Value(value) => crate::format::json::to_bytes(&value),
+            Body::Value(value) => json::to_bytes(&value),
             Body::Json(raw) => bounded(raw.bytes().clone(), bound),
             Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
             Body::Pulled(body) => collect(body, bound).await,
@@ -486,7 +487,7 @@ impl Body {
             Body::Bytes(bytes) => Ok(Box::pin(Whole(Some(bytes)))),
             Body::Json(raw) => Ok(Box::pin(Whole::new(raw.bytes().clone()))),
             Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
-            Body::Value(value) => Ok(Box::pin(Whole(Some(crate::format::json::to_bytes(&value)?)))),
+            Body::Value(value) => Ok(Box::pin(Whole(Some(json::to_bytes(&value)?)))),
         }
     }
 }

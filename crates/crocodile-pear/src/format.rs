@@ -5,7 +5,6 @@ pub mod csv;
 mod declared;
 mod decode;
 pub mod form;
-pub mod json;
 pub mod list;
 pub mod msgpack;
 pub mod ndjson;
@@ -28,9 +27,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::error::Error;
 use crate::flow::{Answer, Body};
 use crate::http1::Fields;
-use crate::jq::{self, Data, Value};
+use crate::json::Raw;
+use crate::json::value::{self, Value};
+use crate::json::{self, Data};
 use crate::offload::{self, Work};
-use json::Raw;
 use xml::Lists;
 
 use declared::{Declared, by_status, by_type, declared};
@@ -87,7 +87,7 @@ pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
 /// The same for those who may not look inside: JSON is checked and not yet parsed.
 ///
 /// # Errors
-/// As [`value`].
+/// As [`value()`].
 pub fn data(answer: Answer, bound: usize) -> Reading {
     let upstream = answer.upstream.clone();
     Reading { upstream, work: read(answer, bound) }
@@ -111,7 +111,7 @@ impl Future for Reading {
 /// An answer's head, and what [`data`] makes of its body.
 ///
 /// # Errors
-/// As [`value`].
+/// As [`value()`].
 pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
     let upstream = answer.upstream.clone();
     let mut answer = plain(answer).map_err(|error| of(error, upstream.as_ref()))?;
@@ -147,7 +147,7 @@ pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
 /// What the bytes of an answer with this head say, at most `bound` of them.
 ///
 /// # Errors
-/// As [`value`].
+/// As [`value()`].
 pub fn document(status: StatusCode, headers: &Fields, lists: Lists, bytes: Bytes, bound: usize) -> Work<Data> {
     if headers.is_coded() {
         let answer = Answer::new(status, headers.clone(), Body::Bytes(bytes));
@@ -159,7 +159,7 @@ pub fn document(status: StatusCode, headers: &Fields, lists: Lists, bytes: Bytes
 /// An answer as it came, its body at hand, and what [`data`] makes of that.
 ///
 /// # Errors
-/// As [`value`].
+/// As [`value()`].
 pub async fn peek(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
     let (body, copy) = match answer.body {
         Body::Value(value) => (Body::Value(value.clone()), Body::Value(value)),
@@ -210,13 +210,13 @@ pub async fn check(bytes: Bytes) -> Result<Raw, Error> {
 
 fn parse(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
     match declared {
-        Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(jq::null().into()),
+        Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(value::null().into()),
         Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
-        Declared::Nothing => match Raw::check(&charset::unmarked(bytes.clone())) {
+        Declared::Nothing => match Raw::check(&json::unmarked(bytes.clone())) {
             Ok(raw) => Ok(raw.into()),
-            Err(_) => charset::any(headers, &bytes).map(|text| jq::string(&text).into()),
+            Err(_) => charset::any(headers, &bytes).map(|text| value::string(&text).into()),
         },
-        Declared::Other => charset::any(headers, &bytes).map(|text| jq::string(&text).into()),
+        Declared::Other => charset::any(headers, &bytes).map(|text| value::string(&text).into()),
         Declared::Form => form::read(&charset::text(headers, &bytes)?).map(Data::Value),
         other => structured(other, headers, lists, bytes).map(Data::Json),
     }
@@ -238,7 +238,7 @@ fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes)
 /// The same as JSON text, appended to `out`: JSON is checked and spliced as it came.
 ///
 /// # Errors
-/// As [`value`].
+/// As [`value()`].
 pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Splicing<'_> {
     let upstream = answer.upstream.clone();
     let told = move |error| of(error, upstream.as_ref());
@@ -314,8 +314,8 @@ fn append_bytes(
             json::check(&bytes)?;
             lines.append(&bytes, out);
         }
-        Declared::Nothing if json::check(&charset::unmarked(bytes.clone())).is_ok() => {
-            lines.append(&charset::unmarked(bytes), out);
+        Declared::Nothing if json::check(&json::unmarked(bytes.clone())).is_ok() => {
+            lines.append(&json::unmarked(bytes), out);
         }
         Declared::Nothing | Declared::Other => json::write_string(&charset::any(headers, &bytes)?, out),
         Declared::Form => json::write(&form::read(&charset::text(headers, &bytes)?)?, out)?,
@@ -378,7 +378,7 @@ mod tests {
                 .map(Data::into_value)
         };
         let value = read("application/json; charset=iso-8859-1", b"\"\xe5\"").expect("sound");
-        assert_eq!(jq::as_str(&value), Some("å"));
+        assert_eq!(value::as_str(&value), Some("å"));
         assert!(read("application/json", b"\"\xe5\"").is_err());
         assert!(read("application/json; charset=nonsense", b"1").is_err());
         assert!(read("text/csv; charset=utf-8", b"a\n\xe5\n").is_err());

@@ -10,7 +10,6 @@ mod budget;
 mod closure;
 mod code;
 mod compile;
-mod data;
 mod fault;
 mod filter;
 mod form;
@@ -27,14 +26,15 @@ mod resolve;
 mod run;
 mod taken;
 mod term;
-pub mod value;
 
+#[doc(inline)]
+pub use crate::json::Data;
+/// What expressions take and give.
+pub use crate::json::value::{Value, as_str, kind, list, null, object, string};
 pub use closure::Closure;
-pub use data::Data;
 pub use filter::Filter;
 pub(crate) use habit::assignment;
 pub use refusal::Fault;
-pub use value::{Value, as_str, kind, list, null, object, string};
 
 /// What of jq is refused, and why.
 pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {

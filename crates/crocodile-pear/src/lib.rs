@@ -11,6 +11,7 @@ pub mod format;
 pub mod histogram;
 pub mod http1;
 pub mod jq;
+pub mod json;
 pub mod limiter;
 pub mod offload;
 pub mod plan;

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 
 use crate::error::{Error, Kind};
-use crate::jq::value::{self, Shape};
 use crate::jq::{self, Data, Filter, Value};
+use crate::json::value::{self, Shape};
 use crate::spec::Located;
 
 /// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.

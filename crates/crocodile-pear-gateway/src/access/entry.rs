@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crocodile_pear::error::ErrorType;
-use crocodile_pear::jq::value::{as_object, number};
 use crocodile_pear::jq::{self, Filter, Value, as_str};
+use crocodile_pear::json::value::{as_object, number};
 use crocodile_pear::record::{Record, Summary};
 use crocodile_pear::scope::{ClientFacts, Scope};
 use crocodile_pear::template::scalar;

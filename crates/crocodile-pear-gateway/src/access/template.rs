@@ -1,7 +1,7 @@
 //! A line of the operator's own: text with expressions in braces.
 
-use crocodile_pear::jq::value::{Shape, shape};
 use crocodile_pear::jq::{self, Filter};
+use crocodile_pear::json::value::{Shape, shape};
 use crocodile_pear::spec::Located;
 use crocodile_pear::template::{self, Part, scalar};
 

@@ -1,8 +1,8 @@
 //! What a message means for the cache.
 
 use bytes::Bytes;
-use crocodile_pear::format::json;
 use crocodile_pear::jq::{self, Filter, Value};
+use crocodile_pear::json;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Expression;
 

@@ -10,8 +10,8 @@ use crocodile_pear::cache::{
 };
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::format::json;
 use crocodile_pear::jq::{self, Filter};
+use crocodile_pear::json;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};

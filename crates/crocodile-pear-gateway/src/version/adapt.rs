@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::format::{form, json};
+use crocodile_pear::format::form;
 use crocodile_pear::jq::{Filter, Value};
+use crocodile_pear::json;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::step::Blame;
 

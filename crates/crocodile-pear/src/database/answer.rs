@@ -9,7 +9,7 @@ use super::rows::{ListBody, Progress, Rows};
 use super::run::Wanted;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
-use crate::format::json::Raw;
+use crate::json::Raw;
 use crate::spec::Timeout;
 
 /// How deep a row nests whose columns hold no JSON: a list has at most six dimensions.

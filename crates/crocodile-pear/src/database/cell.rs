@@ -8,7 +8,7 @@ use tokio_postgres::types::{Kind, Type};
 
 use super::garbled::Garbled;
 use super::moment;
-use crate::format::json::write_string;
+use crate::json::write_string;
 
 /// How the values of a type are written.
 #[derive(Clone, Debug, PartialEq)]

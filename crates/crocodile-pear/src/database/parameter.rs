@@ -8,9 +8,9 @@ use bytes::{BufMut, BytesMut};
 use tokio_postgres::types::{Field, Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 use super::form;
-use crate::format::json;
 use crate::jq::Data;
-use crate::jq::value::{self, Shape, Value};
+use crate::json;
+use crate::json::value::{self, Shape, Value};
 
 /// A value as it is sent: text, or null.
 #[derive(Debug)]

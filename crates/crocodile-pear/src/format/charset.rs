@@ -9,9 +9,7 @@ use http::header::CONTENT_TYPE;
 
 use crate::error::{Error, Kind};
 use crate::http1::Fields;
-
-/// The byte order mark of UTF-8.
-pub const MARK: &[u8] = b"\xef\xbb\xbf";
+use crate::json;
 
 /// The `charset` of a content type.
 pub fn named(headers: &Fields) -> Option<&str> {
@@ -47,14 +45,9 @@ pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error
 /// As [`text`].
 pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
     if named(headers).is_none() || encoding(headers)? == UTF_8 {
-        return Ok(unmarked(bytes));
+        return Ok(json::unmarked(bytes));
     }
     Ok(text(headers, &bytes)?.into_owned().into())
-}
-
-/// Without the byte order mark that some put before UTF-8 (RFC 8259, 8.1).
-pub fn unmarked(bytes: Bytes) -> Bytes {
-    if bytes.starts_with(MARK) { bytes.slice(MARK.len()..) } else { bytes }
 }
 
 /// Text in whatever it is; bytes of a type that names no character set, and which are no UTF-8, as a `data:` URL (RFC 2397).

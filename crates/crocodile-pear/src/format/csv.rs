@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use csv_core::ReadRecordResult;
 
-use super::json::{self, Raw, SIZE, write_string};
 use crate::error::{Error, Kind};
-use crate::jq::value::{self, Shape, Value};
+use crate::json::value::{self, Shape, Value};
+use crate::json::{self, Raw, SIZE, write_string};
 
 /// Columns: each row has all of them.
 const COLUMNS: usize = 1024;

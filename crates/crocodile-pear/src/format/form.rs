@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::json;
 use crate::error::{Error, Kind};
-use crate::jq::value::{Shape, shape};
-use crate::jq::{self, Value};
+use crate::json;
+use crate::json::value::{self, Shape, Value, shape};
 
 /// Reads a form: an object of texts; a name that comes several times has a list of texts.
 ///
@@ -82,13 +81,13 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
 pub fn gather(pairs: impl Iterator<Item = (String, String)>) -> Value {
     let mut grouped: indexmap::IndexMap<String, Vec<Value>> = indexmap::IndexMap::new();
     for (name, value) in pairs {
-        grouped.entry(name).or_default().push(jq::string(&value));
+        grouped.entry(name).or_default().push(value::string(&value));
     }
     let single = |mut values: Vec<Value>| match values.len() {
         1 => values.remove(0),
-        _ => jq::list(values),
+        _ => value::list(values),
     };
-    jq::object(grouped.into_iter().map(|(name, values)| (name, single(values))))
+    value::object(grouped.into_iter().map(|(name, values)| (name, single(values))))
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use http_body::Frame;
 
 use super::charset::Recoder;
 use super::csv::Rows;
-use super::json::items::{Items, Path};
 use super::sse::Events;
 use super::{Declared, declared, plain};
 use crate::error::Error;
 use crate::flow::{self, Answer, Body, Pulled};
+use crate::json::items::{Items, Path};
 
 /// What a body turned out to be.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]

@@ -3,9 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::json::{DEPTH, Raw, to_bytes, write_string};
 use crate::error::{Error, Kind};
-use crate::jq::value::{self, Shape, Value};
+use crate::json::value::{self, Shape, Value};
+use crate::json::{DEPTH, Raw, to_bytes, write_string};
 
 /// A list or map that is open.
 struct Open {
@@ -130,7 +130,7 @@ fn refuse(reason: &str) -> Error {
 /// # Errors
 /// `Kind::Expression` for what is larger than 64 MiB, or too long for the format.
 pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
-    if out.len() > super::json::SIZE {
+    if out.len() > crate::json::SIZE {
         return Err(Error::new(Kind::Expression, "the value is too large to write"));
     }
     match value::shape(value) {
@@ -217,7 +217,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         let json = r#"{"a":[1,-1,300,-70000,12345678901234567890,1.5,null,true,"é",{},[],{"b":{"c":[[]]}}],"z":false}"#;
         let mut out = Vec::new();
-        write(&crate::format::json::read(&json.into()).expect("JSON"), &mut out).expect("written");
+        write(&crate::json::read(&json.into()).expect("JSON"), &mut out).expect("written");
         assert_eq!(&read(&out).expect("read").bytes()[..], json.as_bytes());
         for length in 0..out.len() {
             assert!(read(&out[..length]).is_err(), "{length}");
@@ -237,7 +237,7 @@ mod tests {
     fn values_have_their_shortest_heads() {
         let json = r#"{"a":[1,-1,300,-70000,12345678901234567890,1.5,null,true,"é"]}"#;
         let mut out = Vec::new();
-        write(&crate::format::json::read(&json.into()).expect("JSON"), &mut out).expect("written");
+        write(&crate::json::read(&json.into()).expect("JSON"), &mut out).expect("written");
         let expected = b"\x81\xa1a\x99\x01\xff\xd1\x01\x2c\xd2\xff\xfe\xee\x90\xcf\xab\x54\xa9\x8c\xeb\x1f\x0a\xd2\
             \xcb\x3f\xf8\0\0\0\0\0\0\xc0\xc3\xa2\xc3\xa9";
         assert_eq!(out, expected);

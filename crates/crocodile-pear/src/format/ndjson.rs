@@ -1,7 +1,7 @@
 //! NDJSON: one JSON value a line, read as a list.
 
-use super::json::{self, Raw};
 use crate::error::{Error, Kind};
+use crate::json::{self, Raw};
 
 /// Reads the lines; empty ones are left out.
 ///

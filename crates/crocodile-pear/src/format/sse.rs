@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use memchr::memchr2;
 
-use super::json::{Raw, check, compact, walk, write_string};
 use crate::error::{Error, Kind};
+use crate::json::{Raw, check, compact, walk, write_string};
 
 /// Reads the events; one that is cut off is left out, as the standard has it.
 ///

@@ -21,8 +21,8 @@ mod write;
 
 use bytes::Bytes;
 
-use super::json::{DEPTH, Raw, write_string};
 use crate::error::{Error, Kind};
+use crate::json::{DEPTH, Raw, write_string};
 use dtd::Dtd;
 use element::Element;
 use parse::{Event, Parser};
@@ -89,7 +89,7 @@ mod tests {
 
     fn json(text: &str) -> String {
         let raw = read(text.as_bytes(), None, &Lists::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert!(super::super::json::check(raw.bytes()).is_ok(), "{raw:?}");
+        assert!(crate::json::check(raw.bytes()).is_ok(), "{raw:?}");
         String::from_utf8(raw.bytes().to_vec()).expect("UTF-8")
     }
 

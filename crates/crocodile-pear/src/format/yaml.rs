@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::json::{DEPTH, Raw, write_string};
 use crate::error::{Error, Kind};
+use crate::json::{DEPTH, Raw, write_string};
 
 /// What aliases may add: enough for any honest reuse, and far from "billion laughs".
 const ALIASED: usize = 1 << 20;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::suite::{THEIRS, cases, folder};
 use super::*;
-use crate::format::json;
+use crate::json;
 
 /// Programs that are tried; `JQ_PROGRAMS=100000` tries so many.
 const PROGRAMS: usize = 3_000;

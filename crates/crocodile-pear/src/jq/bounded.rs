@@ -4,8 +4,8 @@ use bytes::Bytes;
 use jaq_json::Val;
 
 use super::budget::{self, charge, grow};
-use super::value::{self, Fields};
-use crate::format::json::DEPTH;
+use crate::json::DEPTH;
+use crate::json::value::{self, Fields};
 
 /// Levels that a value may nest during evaluation: what came in, wrapped as often again. Dropping, comparing and
 /// writing a value recurse, so this bounds the stack.

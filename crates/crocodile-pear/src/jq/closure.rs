@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::data::Data;
 use crate::error::{Error, Kind};
-use crate::format::json::{self, Raw};
+use crate::json::{self, Data, Raw};
 
 /// From the JSON of an item to that of each output, or to the reason why there is none.
 type Run = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, String> + Send + Sync;

@@ -2,7 +2,7 @@
 
 use super::item::{Item, ItemR};
 use super::term::{Compare, Math, Missing};
-use super::value::Value;
+use crate::json::value::Value;
 
 /// A step of a program.
 #[derive(Debug)]

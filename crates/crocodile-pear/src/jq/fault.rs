@@ -4,8 +4,8 @@
 //! to the log names only the kind of value.
 
 use super::bounded::Item;
-use super::value::{self, Shape, Value, kind};
-use crate::format::json;
+use crate::json;
+use crate::json::value::{self, Shape, Value, kind};
 
 /// Bytes that an error quotes of a value, with the end of C's string.
 const QUOTE: usize = 30;

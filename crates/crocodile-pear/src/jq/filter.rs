@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::budget;
 use super::closure::Closure;
 use super::code::{Code, Function, Node};
-use super::data::Data;
 use super::fault::Stop;
 use super::item::{self, Item};
 use super::machine::{Current, Machine};
 use super::native::Native;
-use super::value::{Value, as_str};
 use crate::error::{Error, Kind};
+use crate::json::Data;
+use crate::json::value::{Value, as_str};
 
 /// Outputs of one evaluation.
 const OUTPUTS: usize = 1_000_000;

@@ -10,7 +10,7 @@ use super::fault::{Fault, Stop, fail, refuse, thrown};
 use super::item::{self, Item};
 use super::machine::{Current, Flow, Machine, Out, Sees};
 use super::paths;
-use super::value;
+use crate::json::value;
 
 /// Runs one of them.
 pub fn run<'c>(

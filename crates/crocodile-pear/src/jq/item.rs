@@ -9,7 +9,7 @@ use jaq_json::{Num, Val};
 pub use super::bounded::{Item, LIMIT, OBJECT};
 use super::budget::{self, charge, grow};
 use super::fault::{Fault, fail, refuse};
-use super::value::{self, Fields, kind};
+use crate::json::value::{self, Fields, kind};
 
 /// Bits of an integer: multiplying is quadratic.
 const BITS: u64 = 4096;
@@ -690,7 +690,7 @@ pub fn take(item: &mut Item, key: &Val) -> ItemR {
 pub fn written(value: &Val) -> Item {
     let canonical = canonical(value);
     let mut out = Vec::new();
-    match crate::format::json::write_within(canonical.as_ref().unwrap_or(value), budget::room(), &mut out) {
+    match crate::json::write_within(canonical.as_ref().unwrap_or(value), budget::room(), &mut out) {
         Ok(()) => {
             // Its writing cost far more than its copying.
             charge(out.len() / 8);

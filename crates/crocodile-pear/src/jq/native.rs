@@ -7,11 +7,10 @@
 
 use bytes::Bytes;
 
-use super::data::{Data, is_small};
 use super::term::{self, Compare, Missing, Operator, Part, Term};
-use crate::format::json::fields::{Field, fields};
-use crate::format::json::walk::{self, Items};
-use crate::format::json::{DEPTH, Raw, SIZE, to_bytes, write_string};
+use crate::json::fields::{Field, fields};
+use crate::json::walk::{self, Items};
+use crate::json::{DEPTH, Data, Raw, SIZE, is_small, to_bytes, write_string};
 
 /// An expression, ready to run on bytes.
 pub struct Native {

@@ -9,7 +9,7 @@ use super::code::Node;
 use super::fault::{Fault, Stop, fail};
 use super::item::{self, Item, ItemR};
 use super::machine::{Current, Flow, Machine, Out, Sees};
-use super::value::{self, Fields, kind};
+use crate::json::value::{self, Fields, kind};
 
 /// Keys of a path, as in jq.
 pub const LONGEST: usize = 10_000;

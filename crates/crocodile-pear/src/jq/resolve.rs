@@ -7,7 +7,7 @@ use super::code::{Bind, Code, Entry, Fold, Form, Format, Function, Node, Pattern
 use super::item;
 use super::library;
 use super::term::{self, Definition, Key, Missing, Operator, Part, Pattern, Piece, Term};
-use super::value::{self, Value};
+use crate::json::value::{self, Value};
 
 /// What is wrong with an expression, at a part of its source.
 pub enum Wrong<'s> {

@@ -13,6 +13,7 @@ use super::machine::{Bound, Current, Flow, Machine, Out, Scope, Sees, up};
 use super::term::{Compare, Math, Missing};
 use super::{form, paths};
 use crate::jq::library::format;
+use crate::json::value;
 
 impl<'c> Machine<'c> {
     /// Hands every output of a step to `out`.
@@ -629,7 +630,7 @@ fn holds(left: &Item, compare: Compare, right: &Item) -> bool {
 
 fn object(entries: Vec<(Val, Item)>) -> Result<Item, Stop> {
     grow(item::OBJECT);
-    let mut fields = super::value::Fields::default();
+    let mut fields = value::Fields::default();
     let mut depth = 0;
     for (key, item) in entries {
         let Val::TStr(name) = &key else {
@@ -640,7 +641,7 @@ fn object(entries: Vec<(Val, Item)>) -> Result<Item, Stop> {
         depth = depth.max(item.depth());
         fields.insert(key, item.value);
     }
-    Ok(Item::made(super::value::fields_of(fields), depth))
+    Ok(Item::made(value::fields_of(fields), depth))
 }
 
 fn concatenate(parts: &[Item]) -> Item {

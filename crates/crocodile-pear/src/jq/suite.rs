@@ -12,7 +12,7 @@ use super::item::same;
 use super::machine::{Current, Machine};
 use super::*;
 use crate::error::Error;
-use crate::format::json;
+use crate::json;
 use crate::offload;
 
 /// Differences from jq 1.8 that its tests may show.

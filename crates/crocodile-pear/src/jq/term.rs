@@ -1,6 +1,6 @@
 //! An expression as it is written.
 
-use super::value::{self, Value};
+use crate::json::value::{self, Value};
 
 /// A filter: from one value to any number of them.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::error::{Error, Kind};
-use crate::format::json;
+use crate::json::{self, value};
 use crate::offload;
 
 fn compiled(source: &str) -> Filter {

@@ -71,12 +71,13 @@ mod tests {
 
     use super::*;
     use crate::jq;
+    use crate::json::value::number;
 
     #[tokio::test]
     async fn a_body_is_read_once_and_stays_for_a_call() {
         let scope = Scope::new(Method::POST, None, HeaderMap::new(), Body::Bytes("[1]".into()));
         scope.read_body(3).await.expect("read");
-        assert_eq!(scope.variable("body", &None), jq::list(vec![jq::value::number("1")]));
+        assert_eq!(scope.variable("body", &None), jq::list(vec![number("1")]));
         let bytes = scope.take_body().expect("it is there").collect(3).await.expect("bytes");
         assert_eq!(bytes, "[1]");
         scope.read_body(0).await.expect("it was read before");

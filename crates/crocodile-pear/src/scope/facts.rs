@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 use http::{HeaderValue, Version};
 
 use super::credentials::Credentials;
-use crate::jq::value::number;
 use crate::jq::{self, Value};
+use crate::json::value::number;
 use crate::trace::hex;
 
 /// Who asked, as the gateway sees them.

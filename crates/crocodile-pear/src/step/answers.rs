@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode};
 
 use crate::error::Error;
 use crate::flow::{Answer, Named, Names};
-use crate::jq::value::number;
 use crate::jq::{self, Data, Value};
+use crate::json::value::number;
 use crate::scope::header_value;
 use crate::scope::memo::Fetched;
 

@@ -12,12 +12,13 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::error::{Error, Kind};
 use crate::flow::{self, Answer, Body, Fields, Flow, Named, Names, Order, Producer, Pulled, interleave};
+use crate::format;
 use crate::format::charset::Recoder;
-use crate::format::json::Raw;
-use crate::format::json::items::Path;
 use crate::format::list::{self, Opened};
-use crate::format::{self, json};
 use crate::jq::{Data, Filter};
+use crate::json;
+use crate::json::Raw;
+use crate::json::items::Path;
 use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;

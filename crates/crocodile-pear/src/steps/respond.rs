@@ -11,10 +11,11 @@ use http::header::{
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Names, Outcome, undescribe};
-use crate::format::{self, json};
+use crate::format;
 use crate::http1::fields::hop_by_hop;
-use crate::jq::value::{self, Shape as Kinds};
 use crate::jq::{self, Data, Filter, Value};
+use crate::json;
+use crate::json::value::{self, Shape as Kinds};
 use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;

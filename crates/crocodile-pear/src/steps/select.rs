@@ -206,7 +206,7 @@ mod tests {
     fn made(map: Json, input: Json) -> (String, bool) {
         let select = written(&map).expect("sound");
         let filter = Filter::compile(&source(&select.0.value, ""), &[]).expect("compiles");
-        let raw = crate::format::json::Raw::check(&input.to_string().into()).expect("JSON");
+        let raw = crate::json::Raw::check(&input.to_string().into()).expect("JSON");
         let outputs = filter.apply(raw.into(), &mut |_| crate::jq::null().into()).expect("fits");
         let mut out = Vec::new();
         outputs[0].write(&mut out).expect("written");

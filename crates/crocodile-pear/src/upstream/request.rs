@@ -16,10 +16,10 @@ use super::io::Io;
 use super::server::Server;
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Passage, Pulled, Upgrade};
-use crate::format::json;
 use crate::http1::answer::Asked;
 use crate::http1::fields::rebuilt;
 use crate::http1::write;
+use crate::json;
 use crate::trace::Trace;
 use crate::via;
 

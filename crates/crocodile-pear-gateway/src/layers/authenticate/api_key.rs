@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crocodile_pear::format::json;
 use crocodile_pear::jq::Value;
+use crocodile_pear::json;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::format::json;
 use crocodile_pear::jq::Value;
+use crocodile_pear::json;
 use crocodile_pear::limiter::LogLimiter;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::format::json;
 use crocodile_pear::jq::Value;
+use crocodile_pear::json;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;

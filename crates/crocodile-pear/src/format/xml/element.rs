@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::cursor::is_space;
-use crate::format::json::write_string;
+use crate::json::write_string;
 
 /// What an element has become.
 pub struct Closed {

@@ -93,7 +93,7 @@ mod tests {
 
     fn json(text: &str, lists: &[&str]) -> String {
         let raw = read(text.as_bytes(), None, &compiled(lists).expect("sound")).expect("XML");
-        assert!(crate::format::json::check(raw.bytes()).is_ok(), "{raw:?}");
+        assert!(crate::json::check(raw.bytes()).is_ok(), "{raw:?}");
         String::from_utf8(raw.bytes().to_vec()).expect("UTF-8")
     }
 

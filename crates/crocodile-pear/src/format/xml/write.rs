@@ -2,8 +2,8 @@
 
 use super::name;
 use crate::error::{Error, Kind};
-use crate::format::json::{self, SIZE};
-use crate::jq::value::{self, Shape, Value};
+use crate::json::value::{self, Shape, Value};
+use crate::json::{self, SIZE};
 
 /// Appends a document.
 ///

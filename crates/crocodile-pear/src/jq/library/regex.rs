@@ -11,7 +11,7 @@ use super::named::Named;
 use crate::jq::budget::{self, charge};
 use crate::jq::fault::{Fault, fail, refuse};
 use crate::jq::item::{self, Item};
-use crate::jq::value::kind;
+use crate::json::value::{self, kind};
 
 pub const NATIVES: &[Named] = &[
     (("_match", 2), |it, arguments| {
@@ -55,16 +55,16 @@ pub const NATIVES: &[Named] = &[
         Ok(Item::list(vec![Item::list(edits), tail]))
     }),
     (("_captures", 0), |it, _| {
-        let captures = item::index(&it, &crate::jq::value::string("captures"))?;
-        let mut fields = crate::jq::value::Fields::default();
+        let captures = item::index(&it, &value::string("captures"))?;
+        let mut fields = value::Fields::default();
         for (_, capture) in item::children(&captures)? {
-            let name = item::index(&capture, &crate::jq::value::string("name"))?;
+            let name = item::index(&capture, &value::string("name"))?;
             if let Val::TStr(_) = name.value {
                 budget::grow(48);
-                fields.insert(name.value, item::index(&capture, &crate::jq::value::string("string"))?.value);
+                fields.insert(name.value, item::index(&capture, &value::string("string"))?.value);
             }
         }
-        Ok(Item::made(crate::jq::value::fields_of(fields), 0))
+        Ok(Item::made(value::fields_of(fields), 0))
     }),
     // A regular expression alone, or in a list with its flags.
     (("_pattern", 0), |it, _| match &it.value {
@@ -78,7 +78,7 @@ fn global(flags: &Item) -> Result<String, Fault> {
     match &flags.value {
         Val::Null => Ok("g".to_owned()),
         Val::TStr(flags) => Ok(format!("{}g", String::from_utf8_lossy(flags))),
-        other => refuse("^ and ^ cannot be added", &[other, &crate::jq::value::string("g")]),
+        other => refuse("^ and ^ cannot be added", &[other, &value::string("g")]),
     }
 }
 
@@ -325,14 +325,14 @@ impl Search {
 
     /// The named groups of a match, null where one took no part.
     fn named(&self, captures: &Captures<'_, str>) -> Item {
-        let mut fields = crate::jq::value::Fields::default();
+        let mut fields = value::Fields::default();
         budget::grow(item::OBJECT);
         for (group, name) in self.regex.names.iter().enumerate() {
             let Some(name) = name else { continue };
             let found = span(captures, group).map_or(Item::null(), |(from, to)| Item::text(self.text.slice(from..to)));
             budget::grow(item::FIELD);
-            fields.insert(crate::jq::value::text(name.clone()), found.value);
+            fields.insert(value::text(name.clone()), found.value);
         }
-        Item::made(crate::jq::value::fields_of(fields), 0)
+        Item::made(value::fields_of(fields), 0)
     }
 }

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use jaq_json::{Num, Val};
 
 use super::named::Named;
-use crate::format::json;
 use crate::jq::budget::{self, charge};
 use crate::jq::fault::{Fault, fail, refuse};
 use crate::jq::item::{self, Item, ItemR};
 use crate::jq::paths;
-use crate::jq::value::kind;
+use crate::json;
+use crate::json::value::kind;
 
 pub const NATIVES: &[Named] = &[
     (("not", 0), |it, _| Ok((!it.holds()).into())),

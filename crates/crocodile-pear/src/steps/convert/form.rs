@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use crate::choice;
 use crate::error::Error;
-use crate::format::{csv, json, msgpack, sse, xml};
-use crate::jq::{Data, Value, value};
+use crate::format::{csv, msgpack, sse, xml};
+use crate::json;
+use crate::json::{Data, Value, value};
 
 choice! {
     /// The format of an answer.

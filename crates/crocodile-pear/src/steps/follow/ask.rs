@@ -12,7 +12,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
 use crate::jq::Value;
-use crate::jq::value::{self, Shape as Kinds};
+use crate::json::value::{self, Shape as Kinds};
 use crate::scope::Scope;
 use crate::step::{Compile, Step};
 

@@ -11,10 +11,11 @@ use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Awaited, Base, Flow, Named, Names, Order, Outcome, Producer, interleave};
-use crate::format::json::Raw;
-use crate::format::{self, json};
-use crate::jq::value::{self, Shape as Kinds};
+use crate::format;
 use crate::jq::{self, Data, Filter, Value};
+use crate::json;
+use crate::json::Raw;
+use crate::json::value::{self, Shape as Kinds};
 use crate::offload::{self, Work};
 use crate::record::{CallNote, CallingStep};
 use crate::scope::Scope;

@@ -6,8 +6,8 @@ use memchr::memchr;
 use super::check::check;
 use super::number::DIGITS;
 use super::text::{is_space, quoted};
+use super::value::{self, Value};
 use crate::error::{Error, Kind};
-use crate::jq::value::{self, Value};
 use crate::offload;
 
 /// Bytes that an object takes, one of its fields, a list, and one of its items: what the allocator was seen to give.

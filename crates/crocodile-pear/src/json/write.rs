@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
 use super::text::DEPTH;
+use super::value::{self, Shape, Value};
 use crate::error::{Error, Kind};
-use crate::jq::value::{self, Shape, Value};
 
 /// What one value may become at most: values share their parts, so a small one can be endless on paper.
 pub(crate) const SIZE: usize = 64 << 20;

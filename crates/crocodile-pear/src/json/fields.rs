@@ -146,8 +146,8 @@ impl FieldPlaces {
 
 #[cfg(test)]
 mod tests {
+    use super::super::walk::Entries;
     use super::*;
-    use crate::format::json::walk::Entries;
 
     fn found(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
         let mut found = Vec::new();

@@ -1,7 +1,8 @@
-//! JSON: checked strictly, spliced as it came, parsed only for those who look inside.
+//! JSON, as bytes and as values: checked strictly, spliced as it came, parsed only for those who look inside.
 
 mod block;
 mod check;
+mod data;
 pub(crate) mod fields;
 pub mod items;
 mod look;
@@ -10,13 +11,17 @@ mod raw;
 mod read;
 pub(crate) mod scan;
 mod text;
+pub mod value;
 pub(crate) mod walk;
 mod write;
 
 pub use check::{Checker, check};
+pub use data::Data;
+pub(crate) use data::is_small;
 pub use raw::Raw;
 pub use read::read;
-pub use text::{DEPTH, compact, trim};
+pub use text::{DEPTH, compact, trim, unmarked};
+pub use value::Value;
 pub(crate) use write::{SIZE, write_within};
 pub use write::{to_bytes, write, write_string};
 

@@ -1,4 +1,4 @@
-//! The values that expressions take and give, made and looked into without naming the engine.
+//! Values, made and looked into without naming the engine of the expressions.
 
 use std::sync::Arc;
 

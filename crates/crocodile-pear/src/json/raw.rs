@@ -10,9 +10,9 @@ use super::fields::{Field, FieldPlaces};
 use super::look::look;
 use super::read::read;
 use super::text::{DEPTH, trim};
+use super::value::{self, Value};
 use super::write::write_string;
 use crate::error::Error;
-use crate::jq::value::{self, Value};
 use crate::offload;
 
 /// JSON, checked and kept as it came; parsed when somebody looks inside, and then once. Cheap to clone.

@@ -1,8 +1,9 @@
-//! What expressions take and give: a value, or JSON that nobody has looked into.
+//! A value, or JSON that nobody has looked into.
 
+use super::raw::Raw;
 use super::value::{self, Shape, Value};
+use super::write::{to_bytes, write};
 use crate::error::Error;
-use crate::format::json::{Raw, to_bytes, write};
 use crate::offload;
 
 /// A value, or a checked document whose parts an expression may take without parsing it. Cheap to clone.

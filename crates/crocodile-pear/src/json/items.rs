@@ -6,16 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
 
-use super::super::charset::unmarked;
 use super::check::{Checker, check};
 use super::look::look;
 use super::raw::Raw;
 use super::read::read;
 use super::scan;
-use super::text::{DEPTH, is_space, trim};
+use super::text::{DEPTH, is_space, trim, unmarked};
+use super::value;
 use super::walk;
 use crate::error::{Error, Kind};
-use crate::jq::value;
 
 /// Where a list stands in a document: the keys that lead to it from the root.
 #[derive(Clone, Debug, PartialEq, Eq)]

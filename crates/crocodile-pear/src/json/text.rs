@@ -6,6 +6,14 @@ use memchr::memchr2;
 /// How deep lists and objects may nest: serde_json's bound, far above what APIs send.
 pub const DEPTH: usize = 128;
 
+/// The byte order mark of UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Without the byte order mark that some put before UTF-8 (RFC 8259, 8.1).
+pub fn unmarked(bytes: Bytes) -> Bytes {
+    if bytes.starts_with(MARK) { bytes.slice(MARK.len()..) } else { bytes }
+}
+
 /// The document without whitespace around it; shares the bytes.
 pub fn trim(bytes: &Bytes) -> Bytes {
     let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
