@@ -19,6 +19,7 @@ use crocodile_pear_stage as stage;
 
 use stage::gateway::Gateway;
 use stage::ports::free_address;
+use stage::until;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -125,14 +126,6 @@ impl Scene {
             .map(|line| line.rsplit_once(' ').unwrap())
             .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
             .collect()
-    }
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(5));
     }
 }
 

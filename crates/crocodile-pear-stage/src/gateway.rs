@@ -6,10 +6,9 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::PATIENCE;
 use crate::script::like;
+use crate::{PATIENCE, within};
 
 /// A gateway in a process of its own, which ends with it.
 pub struct Gateway {
@@ -76,16 +75,9 @@ impl Gateway {
 
     /// Waits until it ends.
     pub fn ended(&mut self) -> Result<ExitStatus, String> {
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Ok(status),
-                // The standard library cannot wait for a process with a bound.
-                Ok(None) => thread::sleep(Duration::from_millis(5)),
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Err("the gateway does not end".to_owned())
+        // The standard library cannot wait for a process with a bound.
+        let ended = within(PATIENCE, || self.child.try_wait().transpose());
+        ended.ok_or("the gateway does not end")?.map_err(|error| error.to_string())
     }
 }
 

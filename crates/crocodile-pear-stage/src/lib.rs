@@ -13,6 +13,9 @@ pub mod schema;
 pub mod script;
 pub mod shop;
 pub mod upstream;
+mod wait;
+
+pub use wait::{found, pause, until, within};
 
 use std::time::Duration;
 

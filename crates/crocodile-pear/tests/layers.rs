@@ -180,6 +180,19 @@ fn no_step_knows_another() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
+/// Who waits for another process does so in `stage::until`, with a bound, and a pause of a scene says that it is one.
+#[test]
+fn tests_sleep_in_one_place_alone() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = ["crocodile-pear/tests", "crocodile-pear-gateway/tests", "crocodile-pear-stage/src"];
+    let all = folders.iter().flat_map(|folder| files(&crates.join(folder)));
+    let sleep = ["thread", "sleep"].join("::");
+    let sleeps = |file: &PathBuf| lines(file).iter().any(|line| line.contains(&sleep));
+    let found: Vec<PathBuf> =
+        all.filter(|file| file.extension().is_some_and(|end| end == "rs")).filter(sleeps).collect();
+    assert_eq!(found, [crates.join("crocodile-pear-stage/src/wait.rs")]);
+}
+
 /// The modules of the steps with their specs, as they stand in the list.
 fn steps(file: &Path) -> Vec<(String, String)> {
     let lines = lines(file).into_iter().skip_while(|line| line != "steps! {").skip(1);

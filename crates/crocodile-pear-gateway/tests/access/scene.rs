@@ -5,8 +5,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::stage::PATIENCE;
 use crate::stage::gateway::Gateway;
@@ -61,18 +59,8 @@ fn read(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8(bytes).expect("UTF-8")).unwrap_or_default()
 }
 
-/// Waits for something of another process.
-pub fn wait<T>(mut look: impl FnMut() -> Option<T>, instead: impl Fn() -> String) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "in vain: {}", instead());
-        // Nobody tells when a file has grown.
-        thread::sleep(Duration::from_millis(2));
-    }
-}
+/// Waits for something of another process: nobody tells when a file has grown.
+pub use crate::stage::found as wait;
 
 /// The whole answer to the bytes of a request, which says `connection: close`.
 pub fn ask(address: SocketAddr, request: &[u8]) -> String {

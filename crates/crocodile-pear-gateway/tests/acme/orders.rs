@@ -166,17 +166,11 @@ fn two_gateways_with_one_folder_order_once_and_prove_for_each_other() {
     }
     pebble.run();
     let client = pebble.client();
-    let begun = std::time::Instant::now();
     let shown = |scene: &crate::scene::Scene| {
         connect(scene.gateway.address, &client, "shop.test", b"").ok().map(|client| shown(&client).to_vec())
     };
-    loop {
-        let (one, other) = (shown(&alone), shown(&scene));
-        if one.is_some() && one == other {
-            break;
-        }
-        assert!(begun.elapsed() < crate::pebble::LONG, "{}\n{}", alone.gateway.said(), scene.gateway.said());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let both =
+        crate::stage::within(crate::pebble::LONG, || shown(&alone).filter(|one| shown(&scene).as_ref() == Some(one)));
+    assert!(both.is_some(), "{}\n{}", alone.gateway.said(), scene.gateway.said());
     assert_eq!(pebble.log().matches("Issued certificate").count(), 1, "{}", pebble.log());
 }

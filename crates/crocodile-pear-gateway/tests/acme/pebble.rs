@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::client::Resumption;
 use rustls::pki_types::CertificateDer;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::authority::{Authority, provider};
 use crate::scene::{ALL_VERSIONS, Folder, Scene, connect, get, trusting};
 use crate::stage::ports::free_port;
+use crate::stage::within;
 
 /// It needs Go 1.24.
 const MODULE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
@@ -87,11 +88,9 @@ impl Pebble {
             .stderr(log)
             .spawn();
         self.child = Some(child.unwrap());
-        let begun = Instant::now();
-        while [self.port, self.admin].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
-            assert!(begun.elapsed() < LONG, "Pebble does not listen: {}", self.log());
-            thread::sleep(Duration::from_millis(5));
-        }
+        let listens = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_ok();
+        let listening = within(LONG, || [self.port, self.admin].iter().all(listens).then_some(()));
+        assert!(listening.is_some(), "Pebble does not listen: {}", self.log());
     }
 
     /// Stops it: its accounts and orders are forgotten.
@@ -156,16 +155,12 @@ pub fn logged(scene: &Scene, parts: &[&str]) -> String {
 
 /// Waits until so many lines have all of these parts; answers the last.
 pub fn logged_times(scene: &Scene, parts: &[&str], times: usize) -> String {
-    let begun = Instant::now();
-    loop {
+    let look = || {
         let said = scene.gateway.said();
         let mut found = said.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
-        if let Some(line) = found.nth(times - 1) {
-            return line.to_owned();
-        }
-        assert!(begun.elapsed() < LONG, "no {times} lines with {parts:?} in {said}");
-        thread::sleep(Duration::from_millis(10));
-    }
+        found.nth(times - 1).map(str::to_owned)
+    };
+    within(LONG, look).unwrap_or_else(|| panic!("no {times} lines with {parts:?} in {}", scene.gateway.said()))
 }
 
 /// Ports that nobody listens on.

@@ -3,8 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::stage::gateway::Gateway;
 
@@ -50,9 +48,5 @@ pub fn bearer(gateway: &Gateway, call: &str, token: &str) -> Answer {
 
 /// Waits until it is so.
 pub fn until(so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !so() {
-        assert!(Instant::now() < end, "it never is so");
-        thread::sleep(Duration::from_millis(20));
-    }
+    crate::stage::until("it never is so", so);
 }

@@ -249,14 +249,8 @@ fn printed(mut program: Command, arguments: &[&str], folder: &std::path::Path) -
 
 /// Sends a GET as soon as somebody listens, and reads to the end of the connection.
 fn exchange(address: std::net::SocketAddr, path: &str, field: &str) -> String {
-    let begun = std::time::Instant::now();
-    let mut stream = loop {
-        match TcpStream::connect(address) {
-            Ok(stream) => break stream,
-            Err(error) => assert!(begun.elapsed() < crate::stage::PATIENCE, "{error}"),
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    };
+    let mut stream =
+        crate::stage::found(|| TcpStream::connect(address).ok(), || format!("nobody listens on {address}"));
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n{field}\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};
+use crocodile_pear_stage::within;
 use rustix::process::{Pid, Signal, kill_process};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_crocodile-pear");
@@ -70,10 +71,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         // What it has started itself ends with it.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
-        let begun = Instant::now();
-        while begun.elapsed() < STOP && matches!(self.process.try_wait(), Ok(None)) {
-            thread::sleep(Duration::from_millis(5));
-        }
+        let _ = within(STOP, || self.process.try_wait().transpose());
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::stage::gateway::Gateway;
 
@@ -79,14 +79,7 @@ fn write(file: &Path, config: &str) {
     fs::write(file, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
 }
 
-/// Waits until something holds.
-pub fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
+pub use crate::stage::until;
 
 /// One connection of a client.
 pub struct Client(BufReader<TcpStream>);

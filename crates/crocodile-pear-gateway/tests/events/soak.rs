@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::scene::Scene;
+use crate::stage::pause;
 use crate::stage::ports::free_address;
 
 /// Items, two of each kind; each has two queries and two languages. So few are asked for again while they are fresh, stale, and
@@ -93,7 +94,7 @@ impl Upstream {
             // Its listener is closed behind this.
             runtime.shutdown_timeout(Duration::from_secs(5));
         }
-        thread::sleep(away);
+        pause(away);
         self.start();
     }
 }
@@ -190,7 +191,7 @@ fn soak() {
         let purger = scope.spawn(|| purge(&scene, &stop));
         let (mut turn, mut random) = (0, Random(7));
         while begun.elapsed() < time {
-            thread::sleep(Duration::from_millis(500 + random.below(1000)));
+            pause(Duration::from_millis(500 + random.below(1000)));
             turn += 1;
             match turn % 2 {
                 0 => scene.reload(&config(upstream.address, turn / 2)),
@@ -224,7 +225,7 @@ fn soak() {
 fn client(scene: &Scene, number: u64, seconds: u64, stop: &AtomicBool) -> Vec<Seen> {
     let (mut client, mut random, mut seen) = (scene.client(), Random(number + 11), Vec::new());
     let each = REQUESTS / CLIENTS * seconds.min(600) / 600;
-    let pause = Duration::from_secs_f64(seconds as f64 / each.max(1) as f64);
+    let apart = Duration::from_secs_f64(seconds as f64 / each.max(1) as f64);
     let begun = Instant::now();
     while !stop.load(Ordering::SeqCst) {
         let item = random.below(ITEMS);
@@ -238,8 +239,8 @@ fn client(scene: &Scene, number: u64, seconds: u64, stop: &AtomicBool) -> Vec<Se
             status: reply.status,
             began,
         });
-        let due = begun + pause * seen.len() as u32;
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let due = begun + apart * seen.len() as u32;
+        pause(due.saturating_duration_since(Instant::now()));
     }
     seen
 }
@@ -253,7 +254,7 @@ fn purge(scene: &Scene, stop: &AtomicBool) -> Vec<Purged> {
         let began = Instant::now();
         scene.purge(&format!("{{\"tag\": \"{tag}\", \"mode\": \"{mode}\"}}"));
         purged.push(Purged { group, hard: mode == "hard", number, began, ended: Instant::now() });
-        thread::sleep(Duration::from_millis(20 + random.below(200)));
+        pause(Duration::from_millis(20 + random.below(200)));
     }
     purged
 }

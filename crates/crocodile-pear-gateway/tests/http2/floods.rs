@@ -15,6 +15,7 @@ use crate::raw::{
     block, field, frame, get, request,
 };
 use crate::scene::Scene;
+use crate::stage::pause;
 
 /// Attackers at once. Each may have 100 answers that wait with what came with their heads, up to 16 KiB: 13 MiB.
 const CONNECTIONS: usize = 8;
@@ -184,14 +185,14 @@ fn run(scene: &Arc<Scene>, attack: fn(&mut Raw)) -> (u64, Duration) {
                 let mut raw = Raw::new(address);
                 raw.0.set_write_timeout(Some(HOLD)).unwrap();
                 attack(&mut raw);
-                thread::sleep(HOLD);
+                pause(HOLD);
             })
         })
         .collect();
     let mut most = before;
     while attackers.iter().any(|attacker| !attacker.is_finished()) {
         most = most.max(scene.resident());
-        thread::sleep(Duration::from_millis(5));
+        pause(Duration::from_millis(5));
     }
     over.store(true, Ordering::Relaxed);
     (most - before, bystander.join().unwrap())
@@ -207,7 +208,7 @@ fn stand_by(scene: &Scene, over: &AtomicBool) -> Duration {
         stream.write_all(b"GET /bystander HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();
         assert!(stream.read(&mut bytes).unwrap() > 0);
         worst = worst.max(asked.elapsed());
-        thread::sleep(Duration::from_millis(1));
+        pause(Duration::from_millis(1));
     }
     worst
 }

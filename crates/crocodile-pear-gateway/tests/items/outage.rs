@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::postgres;
 use crate::scene::{Scene, until};
+use crate::stage::pause;
 
 /// Clients that write.
 const CLIENTS: u64 = 8;
@@ -76,7 +77,7 @@ impl Ledger {
                 self.last.store(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
             } else {
                 // As `retry-after` would have it, only sooner.
-                thread::sleep(Duration::from_millis(5));
+                pause(Duration::from_millis(5));
                 client = scene.client();
             }
         }

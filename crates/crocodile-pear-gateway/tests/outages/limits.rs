@@ -2,12 +2,11 @@
 
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
 
 use crate::load::Load;
 use crate::scene::{Scene, config, get};
 use crate::server::Server;
+use crate::stage::until;
 
 fn refused(seen: &crate::load::Seen) -> usize {
     seen.failures.iter().filter(|(_, what)| what == "503").count()
@@ -78,9 +77,7 @@ fn health_checks_end_with_the_configuration_that_wants_them() {
     let server = Server::new();
     let health = "health: { path: /item, interval: 10ms }";
     let scene = Scene::new("health", &format!("{{ url: 'http://{}', {health} }}", server.address));
-    while server.mood.asked() < 5 {
-        thread::sleep(Duration::from_millis(5));
-    }
+    until("health checks are made", || server.mood.asked() >= 5);
     std::fs::write(&scene.file, config(&format!("'http://{}'", server.address))).unwrap();
     scene.gateway.signal("HUP").unwrap();
     scene.gateway.logged("*the configuration was read again*").unwrap();

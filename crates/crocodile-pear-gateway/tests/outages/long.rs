@@ -1,12 +1,13 @@
 //! Long work beside short requests: documents and expressions that would hold a core for seconds.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::{JoinHandle, spawn};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::time::Duration;
 
 use crate::scene::{Scene, get};
+use crate::stage::within;
 
 /// Longer than the work of a debug build on a busy machine takes.
 const LONG: Duration = Duration::from_secs(100);
@@ -87,11 +88,8 @@ fn long_work_leaves_the_core_to_short_requests() {
         let text = work.join().unwrap();
         assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     }
-    let end = Instant::now() + LONG;
-    while memory(&scene) > rest + 30 {
-        assert!(Instant::now() < end, "{} MiB, and {rest} MiB before", memory(&scene));
-        thread::sleep(Duration::from_millis(100));
-    }
+    let given = within(LONG, || (memory(&scene) <= rest + 30).then_some(()));
+    assert!(given.is_some(), "{} MiB, and {rest} MiB before", memory(&scene));
 }
 
 #[test]

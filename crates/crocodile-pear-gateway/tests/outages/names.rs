@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use crate::load::Load;
 use crate::scene::{Scene, config};
 use crate::server::Server;
+use crate::stage::until;
 
 /// Answers every name with these addresses, for a second; with nothing, while there are none.
 #[derive(Clone, Default)]
@@ -68,9 +68,7 @@ fn stage(name: &str, listening: &[&str], known: &[&str]) -> (Vec<Server>, Names,
 fn busy_connections_follow_a_name_that_moves() {
     let (servers, names, scene) = stage("moves", &["127.0.0.1", "127.0.0.2"], &["127.0.0.1"]);
     let load = Load::get(scene.address(), 2_000).paced(500).begin();
-    while servers[0].mood.asked() < 200 {
-        thread::sleep(Duration::from_millis(5));
-    }
+    until("the load has begun", || servers[0].mood.asked() >= 200);
     names.set(&["127.0.0.2"]);
     scene.gateway.logged("*the addresses have changed*").unwrap();
     // What is under way ends where it began; each connection has one call under way.

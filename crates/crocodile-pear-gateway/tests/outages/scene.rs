@@ -5,10 +5,9 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use crate::stage::PATIENCE;
 use crate::stage::gateway::Gateway;
+use crate::stage::{PATIENCE, found};
 
 pub struct Scene {
     pub gateway: Gateway,
@@ -59,19 +58,10 @@ impl Scene {
 
     /// Waits until a metric has this value. A gateway in need may not answer who asks for it: it is asked again.
     pub fn until_at_least(&self, name: &str, label: &str, value: u64) {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let seen = self.ask_metric(name, label);
-            if seen.as_ref().is_ok_and(|seen| *seen >= value) {
-                return;
-            }
-            assert!(
-                Instant::now() < end,
-                "{name} is {seen:?} after {PATIENCE:?}; the gateway said: {}",
-                self.gateway.said()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let look = || self.ask_metric(name, label).ok().filter(|seen| *seen >= value);
+        found(look, || {
+            format!("{name} is {:?}; the gateway said: {}", self.ask_metric(name, label), self.gateway.said())
+        });
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::load::{Load, Seen, times};
 use crate::scene::Scene;
 use crate::server::Server;
+use crate::stage::until;
 
 /// The configurations that people write first.
 const WAYS: [(&str, &str); 3] = [
@@ -18,9 +19,6 @@ const WAYS: [(&str, &str); 3] = [
 fn rate() -> u64 {
     if times() > 1 { 1_000 } else { 500 }
 }
-
-/// So long everything is well at first.
-const BEFORE: Duration = Duration::from_millis(500);
 
 struct Three {
     servers: [Server; 3],
@@ -36,14 +34,27 @@ impl Three {
     }
 
     fn load(&self) -> std::thread::JoinHandle<Seen> {
-        Load::get(self.scene.address(), 2 * rate()).paced(rate()).begin()
+        let load = Load::get(self.scene.address(), 2 * rate()).paced(rate()).begin();
+        self.asked(rate() / 2);
+        load
     }
 
-    /// How many requests the third server gets from a second after now on, while the load lasts.
+    /// Waits until the servers have got so many more requests.
+    fn asked(&self, more: u64) {
+        asked(&self.servers, more);
+    }
+
+    /// How many requests the third server has got when a second of the load has gone by.
     fn still_asked(&self) -> u64 {
-        std::thread::sleep(Duration::from_secs(1));
+        self.asked(rate());
         self.servers[2].mood.asked()
     }
+}
+
+fn asked(servers: &[Server; 3], more: u64) {
+    let all = || servers.iter().map(|server| server.mood.asked()).sum::<u64>();
+    let enough = all() + more;
+    until("the load goes on", || all() >= enough);
 }
 
 /// Less than one of a thousand; in a short run, none but one.
@@ -59,7 +70,6 @@ fn a_server_that_answers_500_is_hardly_noticed() {
     for (way, more) in WAYS {
         let three = Three::new(&format!("fails_{way}"), more);
         let load = three.load();
-        std::thread::sleep(BEFORE);
         three.servers[2].mood.fails.store(true, Ordering::SeqCst);
         let after = three.still_asked();
         hardly_noticed(way, &load.join().unwrap());
@@ -75,7 +85,6 @@ fn a_server_that_stalls_is_hardly_noticed() {
     for (way, more) in WAYS {
         let three = Three::new(&format!("stalls_{way}"), more);
         let load = three.load();
-        std::thread::sleep(BEFORE);
         three.servers[2].mood.stall(true);
         hardly_noticed(way, &load.join().unwrap());
         three.servers[2].mood.stall(false);
@@ -88,7 +97,6 @@ fn a_server_that_is_killed_is_hardly_noticed() {
     for (way, more) in WAYS {
         let mut three = Three::new(&format!("killed_{way}"), more);
         let load = three.load();
-        std::thread::sleep(BEFORE);
         let [first, second, third] = three.servers;
         let address = third.kill();
         hardly_noticed(way, &load.join().unwrap());
@@ -107,7 +115,7 @@ fn a_stopped_process_is_hardly_noticed() {
             [servers[0].address, servers[1].address, behind.address()].map(|at| format!("'http://{at}'")).join(", ");
         let scene = Scene::new(&format!("stopped_{way}"), &format!("{{ servers: [{urls}]{more} }}"));
         let load = Load::get(scene.address(), 2 * rate()).paced(rate()).begin();
-        std::thread::sleep(BEFORE);
+        asked(&servers, rate() / 2);
         behind.gateway.signal("STOP").unwrap();
         hardly_noticed(way, &load.join().unwrap());
         behind.gateway.signal("CONT").unwrap();

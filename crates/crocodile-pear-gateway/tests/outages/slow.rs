@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::scene::{Scene, get};
 use crate::server::Server;
+use crate::stage::pause;
 
 /// Sends a byte each half second on each of these connections until it is told to stop.
 fn trickle(mut clients: Vec<TcpStream>, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
@@ -16,7 +17,7 @@ fn trickle(mut clients: Vec<TcpStream>, stop: Arc<AtomicBool>) -> thread::JoinHa
         while !stop.load(Ordering::SeqCst) {
             // One that was answered is closed: it no longer counts.
             clients.retain_mut(|client| client.write_all(b"x").is_ok());
-            thread::sleep(Duration::from_millis(500));
+            pause(Duration::from_millis(500));
         }
     })
 }
@@ -44,7 +45,7 @@ fn trickling_uploads_and_answers_leave_room_for_others() {
         let answer = get(scene.address(), "/item");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{:?}: {answer}", began.elapsed());
         longest = longest.max(asked.elapsed());
-        thread::sleep(Duration::from_millis(10));
+        pause(Duration::from_millis(10));
     }
     stop.store(true, Ordering::SeqCst);
     trickling.join().unwrap();

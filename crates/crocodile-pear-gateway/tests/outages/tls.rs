@@ -151,9 +151,7 @@ fn a_connection_that_is_closed_says_goodbye() {
         let upstream = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }}, keep: 20ms }}", server.address);
         let scene = Scene::new(&format!("tls_goodbye_{version:?}").replace(['(', ')'], "_"), &upstream);
         assert!(get(scene.address(), "/item").starts_with("HTTP/1.1 200 "));
-        while server.ends.lock().unwrap().is_empty() {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        crate::stage::until("a connection has ended", || !server.ends.lock().unwrap().is_empty());
         assert_eq!(*server.ends.lock().unwrap(), [true], "{version:?}");
     }
 }

@@ -5,15 +5,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
 use crate::authority::{Authority, Identity, provider};
-use crate::stage::PATIENCE;
 use crate::stage::gateway::Gateway;
+use crate::stage::{PATIENCE, found};
 
 pub use rustls::ALL_VERSIONS;
 
@@ -70,16 +69,10 @@ impl Scene {
     pub fn until_metrics(&self, wanted: &[String]) {
         let line = self.gateway.logged("*health and metrics on http://*").unwrap();
         let admin: SocketAddr = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let metrics = ask(&mut dial(admin), "localhost", "/metrics").unwrap();
-            let missing: Vec<_> = wanted.iter().filter(|line| !metrics.lines().any(|known| known == *line)).collect();
-            if missing.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < end, "{missing:#?} in {metrics}");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        let metrics = || ask(&mut dial(admin), "localhost", "/metrics").unwrap();
+        let has = |metrics: &str, line: &String| metrics.lines().any(|known| known == line);
+        let look = || Some(metrics()).filter(|metrics| wanted.iter().all(|line| has(metrics, line)));
+        found(look, || format!("{wanted:#?} in {}", metrics()));
     }
 
     /// The addresses of all listeners, in the order of the configuration.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::authority::Authority;
 use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
 use crate::stage::PATIENCE;
+use crate::stage::pause;
 
 const LISTEN: &str = "admin: 127.0.0.1:0
 listen: { address: '127.0.0.1:0', tls: { certificate: own.pem, key: own.key } }
@@ -103,7 +104,7 @@ fn no_handshake_fails_while_certificates_are_swapped() {
                 swaps += 1;
                 folder.identity("own", &identities[swaps % 2]);
                 scene.gateway.signal("HUP").unwrap();
-                thread::sleep(Duration::from_millis(50));
+                pause(Duration::from_millis(50));
             }
             swaps
         });
