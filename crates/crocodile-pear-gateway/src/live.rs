@@ -43,8 +43,8 @@ impl Live {
         }
     }
 
-    /// Serves new requests with another gateway; those in flight end with theirs. Gives the old one, so that none of the cores
-    /// has to take it apart.
+    /// Serves new requests with another gateway; those in flight end with theirs. Returns the old one, so that no core
+    /// has to free it.
     pub fn replace(&self, gateway: Gateway) -> Arc<Gateway> {
         gateway.begin();
         // Those of the old one end here.
@@ -100,7 +100,7 @@ impl Core {
     }
 }
 
-/// Lets go of each gateway that was replaced: a core without requests would keep it, with all that belongs to it.
+/// Drops this core's reference to each gateway that was replaced. Without requests the core would keep it.
 async fn let_go(mut replaced: watch::Receiver<()>) {
     while replaced.changed().await.is_ok() {
         drop(SEEN.take());

@@ -148,7 +148,7 @@ struct Reload {
     facts: Facts,
     certificates: Certificates,
     renewals: Renewals,
-    /// Gateways that were replaced, until their last request has ended. A core that took apart a large one would stand still.
+    /// Gateways that were replaced, until their last request has ended. They are freed here: a large one would block a core.
     old: Vec<Arc<Gateway>>,
 }
 

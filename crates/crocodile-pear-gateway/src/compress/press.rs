@@ -1,7 +1,7 @@
 //! Deflate in a hurry: blocks that know nothing of each other, so that any of them can follow any other in a stream.
 //!
-//! One look at each place of 64 KiB, and then codes made for them. The time goes into what the processor guesses wrong:
-//! where lengths differ from one repetition to the next, the same is done for all of them.
+//! One look at each place of 64 KiB, and then codes made for them. Most time is lost where the processor predicts a
+//! branch wrongly, so short and long repetitions take the same steps.
 
 mod code;
 mod find;
@@ -137,8 +137,8 @@ fn body(finder: &Finder, near: &[Bits; LITERALS], far: &[Bits; DISTANCES], out: 
     out.spill();
 }
 
-/// Writes literals by fours, with how many of the four are meant: the same work for all, with nothing to guess for the
-/// processor. There are four even where none is meant. Inlined always: a call costs a tenth of all.
+/// Writes the literals before `end`, four at a time. Of the last four, those that are not meant are written as no bits:
+/// the steps are always the same, and no branch can be predicted wrongly. Inlined, since a call costs a tenth of the time.
 #[inline(always)]
 fn write(literals: &[u8], mut at: usize, end: usize, near: &[Bits; LITERALS], out: &mut Writer<'_>) {
     loop {

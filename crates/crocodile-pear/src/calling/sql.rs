@@ -70,9 +70,7 @@ impl Sql {
         let sql = only([("to", text(database)), ("query", text(query))], &mut Problems::default());
         sql.expect("any text is a name or a statement")
     }
-}
 
-impl Sql {
     /// The statement, ready to be run for any item.
     pub(crate) fn ready(self, step: Cow<'static, str>, cx: &mut Compile<'_>) -> Option<ReadyStatement> {
         let database = cx.database(&self.to);

@@ -1,8 +1,8 @@
 //! How fast new connections to one server may begin.
 //!
-//! A server takes connections from a queue, and the queue of most is 128 or 511 long. What comes while it is full is dropped
-//! without a word, and the kernel sends it again after a second. So the first calls of a long list go out at once, and those
-//! behind them in a quick row, in which the server gets its turn, too.
+//! A server takes new connections from a queue. Most queues have 128 or 511 places. An attempt that finds the queue full is
+//! dropped, and the kernel repeats it only after a second. So the first connections for a long list begin at once, and the
+//! others follow at short intervals, in which the server can take some from its queue.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
