@@ -4,16 +4,16 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use crocodile_pear_stage as stage;
 
 use stage::PATIENCE;
 use stage::gateway::Gateway;
+use stage::shop::Shop;
 
 const CONFIG: &str = r#"
 listen: 127.0.0.1:0
@@ -35,57 +35,23 @@ struct Scene {
 
 impl Scene {
     fn new(name: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, arrived) = (listener.local_addr().unwrap(), Arrived::default());
+        let arrived = Arrived::default();
         let notes = arrived.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let notes = notes.clone();
-                thread::spawn(move || while serve(&mut BufReader::new(&stream), &notes).is_some() {});
-            }
+        let shop = Shop::open(move |asked, stream| {
+            notes.lock().unwrap().push((asked.call(), asked.body.clone()));
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
         });
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bytes_{name}.yaml"));
         fs::write(&file, CONFIG).unwrap();
         let gateway =
-            Gateway::start(["run".as_ref(), file.as_os_str()], [("SHOP".to_owned(), address.to_string())]).unwrap();
+            Gateway::start(["run".as_ref(), file.as_os_str()], [("SHOP".to_owned(), shop.address.to_string())])
+                .unwrap();
         Scene { gateway, arrived }
     }
 
     fn arrived(&self) -> Vec<(String, Vec<u8>)> {
         std::mem::take(&mut self.arrived.lock().unwrap())
     }
-}
-
-/// Takes one request, and answers it with nothing.
-fn serve(reader: &mut BufReader<&TcpStream>, arrived: &Arrived) -> Option<()> {
-    let call = line(reader)?.strip_suffix(" HTTP/1.1")?.to_owned();
-    let (mut length, mut chunked) = (0, false);
-    loop {
-        let field = line(reader)?.to_ascii_lowercase();
-        match field.split_once(": ") {
-            None => break,
-            Some(("content-length", value)) => length = value.parse().ok()?,
-            Some(("transfer-encoding", _)) => chunked = true,
-            Some(_) => {}
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    while chunked {
-        let mut chunk = vec![0; usize::from_str_radix(&line(reader)?, 16).ok()?];
-        reader.read_exact(&mut chunk).ok()?;
-        line(reader)?;
-        chunked = !chunk.is_empty();
-        body.extend(chunk);
-    }
-    arrived.lock().unwrap().push((call, body));
-    reader.get_mut().write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()
-}
-
-fn line(reader: &mut impl BufRead) -> Option<String> {
-    let mut line = Vec::new();
-    reader.read_until(b'\n', &mut line).ok()?;
-    Some(String::from_utf8(line.strip_suffix(b"\r\n")?.to_vec()).unwrap())
 }
 
 /// The status of the answer to a request that is sent as it is, on a connection of its own.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,6 +19,7 @@ use crocodile_pear_stage as stage;
 
 use stage::gateway::Gateway;
 use stage::ports::free_address;
+use stage::shop::{Shop, answer};
 use stage::until;
 
 /// Longer than anything here takes.
@@ -26,28 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An upstream that answers with the status that begins the path, as in `/404/item`, and ten bytes.
 fn upstream() -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || serve(stream));
-        }
+    let shop = Shop::open(|asked, stream| {
+        let status = asked.target.get(1..4).and_then(|status| status.parse().ok()).ok_or(ErrorKind::InvalidData)?;
+        stream.write_all(&answer(status, "content-type: application/json\r\n", r#"{"a":1234}"#))
     });
-    address
-}
-
-fn serve(stream: TcpStream) -> Option<()> {
-    stream.set_nodelay(true).ok()?;
-    let mut reader = BufReader::new(stream);
-    loop {
-        let (head, length) = head(&mut reader)?;
-        std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink()).ok()?;
-        let status = head.split(' ').nth(1)?.get(1..4)?;
-        let answer = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{{\"a\":1234}}"
-        );
-        reader.get_mut().write_all(answer.as_bytes()).ok()?;
-    }
+    shop.address
 }
 
 /// The first line, and the length of the body behind the head.

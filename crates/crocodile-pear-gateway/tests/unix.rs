@@ -16,13 +16,10 @@ use std::thread;
 
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::authority::Authority;
 use crate::stage::PATIENCE;
+use crate::stage::authority::Authority;
 use crate::stage::gateway::Gateway;
 
-#[allow(dead_code, reason = "the library's tests use the rest")]
-#[path = "../../crocodile-pear/tests/protocols/authority.rs"]
-mod authority;
 #[allow(dead_code, reason = "the tests of TLS use the rest")]
 #[path = "tls/scene.rs"]
 mod scene;

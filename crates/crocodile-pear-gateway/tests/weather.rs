@@ -16,23 +16,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crocodile_pear::Client;
 use crocodile_pear_gateway::demo::{self, Demo};
+use crocodile_pear_stage::absent::nobody;
+use crocodile_pear_stage::served::Served;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
-async fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
+/// The address of the example upstreams.
+fn upstreams() -> SocketAddr {
+    Served::run(|listener| demo::upstreams(listener, Demo::default())).stay()
 }
 
 /// What the endpoint answers for these cities, percent-encoded.
 async fn temperatures(cities: &str) -> Vec<Value> {
-    let (upstreams, api) = listen().await;
-    let (front, address) = listen().await;
-    tokio::spawn(demo::upstreams(upstreams, Demo::default()));
-    tokio::spawn(axum::serve(front, weather::router(format!("http://{api}/weather"))).into_future());
+    let router = weather::router(format!("http://{}/weather", upstreams()));
+    let front = Served::run(|listener| axum::serve(listener, router).into_future());
+    let address = front.address;
     let uri = format!("http://{address}/temperatures?q={cities}");
     let answer = Client::new().request([uri]).into_response().await;
     assert_eq!(answer.headers()["content-type"], "application/json");
@@ -56,26 +56,23 @@ async fn a_city_cannot_add_to_the_call() {
 }
 
 /// Hands every connection on to `to`, and counts the requests that pass.
-async fn count(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
-    let (listener, address) = listen().await;
+fn count(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
     let counted = Arc::new(AtomicUsize::new(0));
     let counter = counted.clone();
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            let counter = counter.clone();
-            tokio::spawn(async move {
-                let (mut asks, mut answered) = client.into_split();
-                let (mut answers, mut server) = TcpStream::connect(to).await.unwrap().into_split();
-                tokio::spawn(async move { tokio::io::copy(&mut answers, &mut answered).await });
-                let mut piece = vec![0; 16 << 10];
-                while let Ok(length @ 1..) = asks.read(&mut piece).await {
-                    counter.fetch_add(memchr::memmem::find_iter(&piece[..length], b"GET /").count(), Ordering::Relaxed);
-                    server.write_all(&piece[..length]).await.unwrap();
-                }
-            });
+    let served = Served::begin(move |client| {
+        let counter = counter.clone();
+        async move {
+            let (mut asks, mut answered) = client.into_split();
+            let (mut answers, mut server) = TcpStream::connect(to).await.unwrap().into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut answered).await });
+            let mut piece = vec![0; 16 << 10];
+            while let Ok(length @ 1..) = asks.read(&mut piece).await {
+                counter.fetch_add(memchr::memmem::find_iter(&piece[..length], b"GET /").count(), Ordering::Relaxed);
+                server.write_all(&piece[..length]).await.unwrap();
+            }
         }
     });
-    (address, counted)
+    (served.stay(), counted)
 }
 
 /// The inbox as a configuration has it.
@@ -98,9 +95,7 @@ fn sorted(lines: &[u8]) -> Vec<&str> {
 
 #[tokio::test]
 async fn the_inbox_of_a_program_is_that_of_a_configuration() {
-    let (upstreams, api) = listen().await;
-    tokio::spawn(demo::upstreams(upstreams, Demo::default()));
-    let (counting, counted) = count(api).await;
+    let (counting, counted) = count(upstreams());
     let api = format!("http://{counting}/streamflow/api");
 
     let mut program = Vec::new();
@@ -120,7 +115,7 @@ async fn the_inbox_of_a_program_is_that_of_a_configuration() {
 
 #[tokio::test]
 async fn an_inbox_that_cannot_be_reached_is_an_error() {
-    let nobody = listen().await.1;
+    let (_held, nobody) = nobody().unwrap();
     let mut out = Vec::new();
     let problem = inbox::print(&format!("http://{nobody}"), &mut out).await.unwrap_err().to_string();
     let problem: Value = serde_json::from_str(problem.lines().next().unwrap()).unwrap();
@@ -129,11 +124,8 @@ async fn an_inbox_that_cannot_be_reached_is_an_error() {
 
 #[tokio::test]
 async fn a_pipeline_that_is_read_serves_behind_any_server() {
-    let (upstreams, api) = listen().await;
-    let (front, address) = listen().await;
-    tokio::spawn(demo::upstreams(upstreams, Demo::default()));
-    let prepared = Arc::new(dashboard::dashboard(&format!("http://{api}")).unwrap());
-    tokio::spawn(dashboard::serve(front, prepared));
+    let prepared = Arc::new(dashboard::dashboard(&format!("http://{}", upstreams())).unwrap());
+    let address = Served::run(|listener| dashboard::serve(listener, prepared)).stay();
     let get = async |user: &str| {
         let answer = Client::new().request([format!("http://{address}/{user}")]).into_response().await;
         let status = answer.status().as_u16();

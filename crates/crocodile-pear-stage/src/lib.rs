@@ -11,16 +11,11 @@ pub mod play;
 pub mod ports;
 pub mod schema;
 pub mod script;
-pub mod shop;
 pub mod upstream;
 mod wait;
 
+pub use crocodile_pear_peers::{PATIENCE, absent, accept, asked, authority, http2, moody, served, shop};
 pub use wait::{found, pause, until, within};
-
-use std::time::Duration;
-
-/// Nothing here takes this long. A test that waits for it has failed.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program of the gateway's package, which Cargo builds before its tests: it lies beside the folder of the test that runs.
 pub fn program(name: &str) -> std::path::PathBuf {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crocodile_pear::spec::{Entries, Json};
 
+use crate::absent;
 use crate::client::{Client, Head, Piece};
 use crate::gates::Gates;
 use crate::gateway::Gateway;
 use crate::script::{Payload, Scenario, Step, check_fields};
-use crate::upstream::{self, Upstream};
+use crate::upstream::Upstream;
 
 /// Plays the scenario in a file.
 pub fn play(path: &Path) -> Result<(), String> {
@@ -41,9 +42,9 @@ impl Scene {
         }
         let mut addresses: Vec<(String, String)> =
             upstreams.iter().map(|(name, upstream)| (name.to_uppercase(), upstream.address.to_string())).collect();
-        let (nobody, address) = upstream::nobody().map_err(|error| error.to_string())?;
+        let (nobody, address) = absent::nobody().map_err(|error| error.to_string())?;
         addresses.push(("NOBODY".to_owned(), address.to_string()));
-        let (full, address) = upstream::full().map_err(|error| error.to_string())?;
+        let (full, address) = absent::full().map_err(|error| error.to_string())?;
         addresses.push(("FULL".to_owned(), address.to_string()));
         // Both last as long as the test's process.
         std::mem::forget((nobody, full));

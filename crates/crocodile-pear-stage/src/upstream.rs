@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crocodile_pear::spec::Entries;
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 
 use crate::PATIENCE;
 use crate::gates::Gates;
@@ -90,25 +90,6 @@ impl Upstream {
     pub fn faults(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).faults.clone()
     }
-}
-
-/// An address that refuses connections, as long as it is held.
-pub fn nobody() -> io::Result<(Socket, SocketAddr)> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
-    let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    Ok((socket, address))
-}
-
-/// An address that never takes a connection: its queue is full, as long as it is held.
-pub fn full() -> io::Result<((Socket, Vec<TcpStream>), SocketAddr)> {
-    let (socket, address) = nobody()?;
-    socket.listen(0)?;
-    let mut queue = Vec::new();
-    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
-        queue.push(stream);
-    }
-    Ok(((socket, queue), address))
 }
 
 #[derive(Clone)]

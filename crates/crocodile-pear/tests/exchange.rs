@@ -14,6 +14,7 @@ use crocodile_pear::flow::{Answer, Body};
 use crocodile_pear::spec::Timeout;
 use crocodile_pear::upstream::{Call, Settings, Timeouts, Upstream};
 use crocodile_pear::via;
+use crocodile_pear_peers::absent::full;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -803,14 +804,7 @@ async fn a_client_that_does_not_send_takes_the_time_of_its_call() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_come_about_times_out() {
     // Nobody accepts here, and the queue is full.
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-    socket.listen(0).unwrap();
-    let address = socket.local_addr().unwrap().as_socket().unwrap();
-    let mut queued = Vec::new();
-    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(20)) {
-        queued.push(stream);
-    }
+    let (_held, address) = full().unwrap();
     let upstream = Upstream::new(Settings::new("books", format!("http://{address}").parse().unwrap())).unwrap();
     let since = Instant::now();
     let error = upstream.call(get("/")).await.err().unwrap();

@@ -184,7 +184,12 @@ fn no_step_knows_another() {
 #[test]
 fn tests_sleep_in_one_place_alone() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folders = ["crocodile-pear/tests", "crocodile-pear-gateway/tests", "crocodile-pear-stage/src"];
+    let folders = [
+        "crocodile-pear/tests",
+        "crocodile-pear-gateway/tests",
+        "crocodile-pear-stage/src",
+        "crocodile-pear-peers/src",
+    ];
     let all = folders.iter().flat_map(|folder| files(&crates.join(folder)));
     let sleep = ["thread", "sleep"].join("::");
     let sleeps = |file: &PathBuf| lines(file).iter().any(|line| line.contains(&sleep));

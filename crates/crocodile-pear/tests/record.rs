@@ -16,10 +16,13 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Json, Node};
 use crocodile_pear::step::{ByName, Known, KnownRoute};
 use crocodile_pear::upstream::{Call, Given, Upstream, UpstreamSpec};
+use crocodile_pear_peers::absent::nobody;
+use crocodile_pear_peers::asked::Asked;
+use crocodile_pear_peers::served::Served;
 use http::{HeaderMap, Method, StatusCode};
 use indexmap::IndexMap;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
@@ -30,27 +33,15 @@ const SORRY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 5\r\n\r
 const ENDLESS: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\nbegin";
 
 /// A server that gives every request this answer; its address.
-async fn server(answer: &'static str) -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, answer));
-        }
-    });
-    address
+fn server(answer: &'static str) -> String {
+    Served::begin(move |stream| serve(stream, answer)).stay().to_string()
 }
 
 async fn serve(stream: TcpStream, answer: &str) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line).await.ok()? == 0 {
-            return None;
-        }
-        if line == "\r\n" {
-            stream.write_all(answer.as_bytes()).await.ok()?;
-        }
+        Asked::receive(&mut stream).await.ok()??;
+        stream.write_all(answer.as_bytes()).await.ok()?;
     }
 }
 
@@ -97,7 +88,7 @@ fn in_order(call: &CallRecord) -> bool {
 async fn each_call_of_a_merge_is_there_with_its_server_and_its_moments() {
     let (mut upstreams, mut servers) = (IndexMap::new(), Vec::new());
     for name in ["users", "orders", "stock"] {
-        let address = server(JSON).await;
+        let address = server(JSON);
         upstreams.insert(name.to_owned(), upstream(name, json!(format!("http://{address}/base"))));
         servers.push(format!("{address}/base"));
     }
@@ -128,7 +119,7 @@ async fn each_call_of_a_merge_is_there_with_its_server_and_its_moments() {
 
 #[tokio::test]
 async fn a_retry_is_a_call_of_its_own() {
-    let (bad, good) = (server(SORRY).await, server(JSON).await);
+    let (bad, good) = (server(SORRY), server(JSON));
     let written =
         json!({"servers": [format!("http://{bad}"), format!("http://{good}")], "balance": {"by": "round_robin"}});
     let shop = upstream("shop", written);
@@ -148,7 +139,7 @@ async fn a_retry_is_a_call_of_its_own() {
 
 #[tokio::test]
 async fn a_call_that_nobody_wants_to_its_end_is_dropped() {
-    let shop = upstream("shop", json!(format!("http://{}", server(ENDLESS).await)));
+    let shop = upstream("shop", json!(format!("http://{}", server(ENDLESS))));
     let (_, record) = recorded();
     let answer = shop.call(call(&record, "/film")).await.unwrap();
     let before = record.calls().remove(0);
@@ -162,7 +153,7 @@ async fn a_call_that_nobody_wants_to_its_end_is_dropped() {
 
 #[tokio::test]
 async fn what_the_cache_of_an_upstream_answers_is_a_call_without_a_server() {
-    let shop = upstream("shop", json!({"url": format!("http://{}", server(FRESH).await), "cache": "on"}));
+    let shop = upstream("shop", json!({"url": format!("http://{}", server(FRESH)), "cache": "on"}));
     let upstreams = IndexMap::from([("shop".to_owned(), shop)]);
     let mut calls = Vec::new();
     for _ in 0..2 {
@@ -177,7 +168,7 @@ async fn what_the_cache_of_an_upstream_answers_is_a_call_without_a_server() {
 
 #[tokio::test]
 async fn a_call_without_an_answer_says_why() {
-    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+    let (_held, closed) = nobody().unwrap();
     let shop = upstream("shop", json!(format!("http://{closed}")));
     let (_, record) = recorded();
     assert!(shop.call(call(&record, "/items")).await.is_err());
@@ -188,7 +179,7 @@ async fn a_call_without_an_answer_says_why() {
 
 #[tokio::test]
 async fn of_eleven_hundred_calls_all_are_counted() {
-    let shop = upstream("shop", json!(format!("http://{}", server(JSON).await)));
+    let shop = upstream("shop", json!(format!("http://{}", server(JSON))));
     let (scope, record) = recorded();
     let upstreams = IndexMap::from([("shop".to_owned(), shop)]);
     let pipeline = json!([
@@ -204,7 +195,7 @@ async fn of_eleven_hundred_calls_all_are_counted() {
 async fn an_answer_that_takes_long_is_the_slowest() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let slow = upstream("slow", json!(format!("http://{}", listener.local_addr().unwrap())));
-    let fast = upstream("fast", json!(format!("http://{}", server(JSON).await)));
+    let fast = upstream("fast", json!(format!("http://{}", server(JSON))));
     let (_, record) = recorded();
     let begun = Instant::now();
     let calling = tokio::spawn(slow.call(call(&record, "/")));

@@ -2,9 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
@@ -12,94 +11,11 @@ use crocodile_pear::flow::Body;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec::{Decode, Json, Located, Node};
 use crocodile_pear::upstream::{Call, Given, Upstream, UpstreamSpec};
+use crocodile_pear_peers::absent::nobody;
+use crocodile_pear_peers::moody::Server;
 use futures_util::future::join_all;
 use http::Method;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
-
-/// What a server does now.
-#[derive(Default)]
-struct Mood {
-    /// Requests that arrived whole.
-    asked: AtomicU64,
-    /// Closes the connection after so many answers; never, at 0.
-    closes: AtomicU64,
-    /// Answers with 500.
-    fails: AtomicBool,
-    /// Closes the connection in place of an answer.
-    hangs_up: AtomicBool,
-    /// Answers nothing.
-    stalls: AtomicBool,
-    changed: Notify,
-}
-
-impl Mood {
-    fn asked(&self) -> u64 {
-        self.asked.load(Ordering::SeqCst)
-    }
-
-    fn set(&self, which: impl FnOnce(&Self) -> &AtomicBool, on: bool) {
-        which(self).store(on, Ordering::SeqCst);
-        self.changed.notify_waiters();
-    }
-}
-
-/// A server of small answers.
-struct Server {
-    url: String,
-    mood: Arc<Mood>,
-}
-
-impl Server {
-    async fn new() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let (url, mood) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(Mood::default()));
-        let serving = mood.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, serving.clone()));
-            }
-        });
-        Server { url, mood }
-    }
-}
-
-async fn serve(stream: TcpStream, mood: Arc<Mood>) -> Option<()> {
-    let mut stream = BufReader::new(stream);
-    for answered in 1.. {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if stream.read_line(&mut line).await.ok()? == 0 {
-                return None;
-            }
-            if let Some(value) = line.strip_prefix("content-length: ") {
-                length = value.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        stream.read_exact(&mut vec![0; length]).await.ok()?;
-        mood.asked.fetch_add(1, Ordering::SeqCst);
-        while mood.stalls.load(Ordering::SeqCst) {
-            mood.changed.notified().await;
-        }
-        if mood.hangs_up.load(Ordering::SeqCst) {
-            return None;
-        }
-        let status = if mood.fails.load(Ordering::SeqCst) { "500 Oh" } else { "200 OK" };
-        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\nok");
-        stream.write_all(answer.as_bytes()).await.ok()?;
-        let closes = mood.closes.load(Ordering::SeqCst);
-        if closes > 0 && answered % closes == 0 {
-            return None;
-        }
-    }
-    None
-}
 
 /// An upstream as it would be written.
 fn upstream(written: Json) -> Arc<Upstream> {
@@ -133,13 +49,13 @@ async fn load(upstream: &Arc<Upstream>, requests: usize, at_once: usize) -> usiz
 }
 
 fn three(servers: &[Server; 3], more: Json) -> Arc<Upstream> {
-    let mut written = json!({"urls": servers.each_ref().map(|server| server.url.clone())});
+    let mut written = json!({"urls": servers.each_ref().map(Server::url)});
     written.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     upstream(written)
 }
 
-async fn servers() -> [Server; 3] {
-    [Server::new().await, Server::new().await, Server::new().await]
+fn servers() -> [Server; 3] {
+    [Server::new(), Server::new(), Server::new()]
 }
 
 fn asked(servers: &[Server; 3]) -> [u64; 3] {
@@ -149,9 +65,9 @@ fn asked(servers: &[Server; 3]) -> [u64; 3] {
 #[tokio::test]
 async fn a_server_that_closes_its_connections_is_never_noticed() {
     for closes in [1, 7, 1_000] {
-        let server = Server::new().await;
+        let server = Server::new();
         server.mood.closes.store(closes, Ordering::SeqCst);
-        let upstream = upstream(json!({"url": server.url}));
+        let upstream = upstream(json!({"url": server.url()}));
         assert_eq!(load(&upstream, 6_400, 16).await, 0, "{closes}");
         assert_eq!(server.mood.asked(), 6_400);
     }
@@ -159,9 +75,9 @@ async fn a_server_that_closes_its_connections_is_never_noticed() {
 
 #[tokio::test]
 async fn a_post_arrives_at_most_once() {
-    let server = Server::new().await;
+    let server = Server::new();
     server.mood.closes.store(7, Ordering::SeqCst);
-    let upstream = upstream(json!({"url": server.url, "retry": {"attempts": 5, "on": ["connect", "reset", 503]}}));
+    let upstream = upstream(json!({"url": server.url(), "retry": {"attempts": 5, "on": ["connect", "reset", 503]}}));
     for _ in 0..1_000 {
         // Whether it arrived is known to nobody when a connection breaks: an error may be told, a second one not sent.
         let _ = ask(&upstream, Method::POST).await;
@@ -175,17 +91,17 @@ async fn a_post_arrives_at_most_once() {
 
 #[tokio::test]
 async fn a_get_that_broke_is_sent_again_as_often_as_is_written() {
-    let server = Server::new().await;
+    let server = Server::new();
     server.mood.set(|mood| &mood.hangs_up, true);
     let backoff = json!({"first": "1ms", "most": "1ms"});
-    let upstream = upstream(json!({"url": server.url, "retry": {"attempts": 3, "backoff": backoff}}));
+    let upstream = upstream(json!({"url": server.url(), "retry": {"attempts": 3, "backoff": backoff}}));
     assert_eq!(ask(&upstream, Method::GET).await.unwrap_err().kind(), Kind::Reset);
     assert_eq!((server.mood.asked(), upstream.retries()), (3, (2, 0)));
 }
 
 #[tokio::test]
 async fn what_failed_at_one_goes_to_another() {
-    let servers = servers().await;
+    let servers = servers();
     servers[0].mood.set(|mood| &mood.fails, true);
     let upstream = three(&servers, json!({"retry": {"on": [500]}, "balance": "round_robin"}));
     assert_eq!(load(&upstream, 3_000, 10).await, 0);
@@ -195,36 +111,29 @@ async fn what_failed_at_one_goes_to_another() {
 
 #[tokio::test]
 async fn a_server_that_is_gone_is_left_out_and_comes_back() {
-    let servers = servers().await;
+    let servers = servers();
     // Bound, so that nobody else gets the port; not listening, so that it refuses.
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    let gone = format!("http://{}", socket.local_addr().unwrap());
-    let urls = json!([servers[0].url, servers[1].url, gone]);
+    let (socket, address) = nobody().unwrap();
+    let gone = format!("http://{address}");
+    let urls = json!([servers[0].url(), servers[1].url(), gone]);
     let upstream = upstream(json!({"urls": urls, "balance": {"eject": {"first": "1ms", "most": "1ms"}}}));
     assert_eq!(load(&upstream, 3_000, 10).await, 0);
     let places: Vec<bool> = upstream.servers().map(|state| state.up).collect();
     assert_eq!(places, [true, true, false]);
 
-    let listener = socket.listen(64).unwrap();
-    let mood = Arc::new(Mood::default());
-    let serving = mood.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, serving.clone()));
-        }
-    });
+    socket.listen(64).unwrap();
+    let back = Server::of(socket.into());
     while upstream.servers().any(|state| !state.up) {
         assert_eq!(load(&upstream, 100, 10).await, 0);
     }
     assert_eq!(load(&upstream, 3_000, 10).await, 0);
-    assert!(mood.asked() > 500, "{}", mood.asked());
+    assert!(back.mood.asked() > 500, "{}", back.mood.asked());
 }
 
 #[tokio::test]
 async fn a_server_that_stalls_holds_few_calls() {
-    let servers = servers().await;
-    servers[2].mood.set(|mood| &mood.stalls, true);
+    let servers = servers();
+    servers[2].mood.set(|mood| &mood.mute, true);
     let more = json!({"timeout": {"first_byte": "100ms"}, "retry": {"on": ["timeout"]}});
     let upstream = three(&servers, more);
     assert_eq!(load(&upstream, 3_000, 10).await, 0);
@@ -233,9 +142,9 @@ async fn a_server_that_stalls_holds_few_calls() {
 
 #[tokio::test]
 async fn an_open_breaker_answers_at_once_and_closes_when_probes_are_good() {
-    let server = Server::new().await;
+    let server = Server::new();
     server.mood.set(|mood| &mood.fails, true);
-    let upstream = upstream(json!({"url": server.url, "breaker": {"failures": 3, "open": "1ms", "probes": 2}}));
+    let upstream = upstream(json!({"url": server.url(), "breaker": {"failures": 3, "open": "1ms", "probes": 2}}));
     for _ in 0..3 {
         assert_eq!(ask(&upstream, Method::GET).await.unwrap(), 500);
     }
@@ -257,7 +166,7 @@ async fn an_open_breaker_answers_at_once_and_closes_when_probes_are_good() {
 
 #[tokio::test]
 async fn a_server_whose_checks_fail_is_not_called() {
-    let servers = servers().await;
+    let servers = servers();
     servers[1].mood.set(|mood| &mood.fails, true);
     let health = json!({"path": "/health", "interval": "1ms", "unhealthy": 2, "healthy": 2});
     let upstream = three(&servers, json!({"health": health}));
@@ -275,10 +184,11 @@ async fn a_server_whose_checks_fail_is_not_called() {
 
 #[tokio::test]
 async fn the_budget_bounds_what_a_dead_upstream_is_asked() {
-    let server = Server::new().await;
+    let server = Server::new();
     server.mood.set(|mood| &mood.hangs_up, true);
     let backoff = json!({"first": "0s"});
-    let upstream = upstream(json!({"url": server.url, "retry": {"attempts": 10, "budget": "10%", "backoff": backoff}}));
+    let upstream =
+        upstream(json!({"url": server.url(), "retry": {"attempts": 10, "budget": "10%", "backoff": backoff}}));
     assert_eq!(load(&upstream, 2_000, 10).await, 2_000);
     let (sent, withheld) = upstream.retries();
     // A store of 100 at the beginning, and a tenth of the calls.
@@ -288,7 +198,7 @@ async fn the_budget_bounds_what_a_dead_upstream_is_asked() {
 
 #[tokio::test]
 async fn calls_in_flight_are_given_back_however_they_end() {
-    let servers = servers().await;
+    let servers = servers();
     servers[0].mood.set(|mood| &mood.fails, true);
     servers[1].mood.set(|mood| &mood.hangs_up, true);
     let more = json!({"in_flight": 4, "retry": {"attempts": 3, "on": ["reset", 500]}, "balance": {"eject": "never"}});

@@ -3,18 +3,16 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
-use std::net::SocketAddr;
-
 use axum::Router;
 use axum::extract::Path;
 use axum::routing::get;
 use crocodile_pear::steps::convert::Form;
 use crocodile_pear::steps::each::{Each, Limit};
 use crocodile_pear::{Client, Parts, Pipeline, Whole, jq, select};
+use crocodile_pear_peers::served::Served;
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 #[derive(Deserialize)]
 struct List {
@@ -45,12 +43,9 @@ async fn detail(Path(id): Path<u64>) -> Json {
 }
 
 /// The root of a small API.
-async fn api() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
+fn api() -> String {
     let router = Router::new().route("/list", get(list)).route("/detail/{id}", get(detail));
-    tokio::spawn(axum::serve(listener, router).into_future());
-    format!("http://{address}")
+    format!("http://{}", Served::run(|listener| axum::serve(listener, router).into_future()).stay())
 }
 
 async fn answer(pipeline: Pipeline) -> (u16, String, String) {
@@ -71,7 +66,7 @@ async fn list_of(pipeline: Pipeline) -> Vec<Value> {
 
 #[tokio::test]
 async fn items_are_mapped_by_closures_and_by_jq() {
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let start = || client.request([format!("{api}/list")]);
     let closures = start().each(|list: List| list.items).map(|item: Item| json!([item.id, item.kind]));
     assert_eq!(list_of(closures).await, [json!([1, "a"]), json!([2, "b"]), json!([3, "a"])]);
@@ -83,7 +78,7 @@ async fn items_are_mapped_by_closures_and_by_jq() {
 
 #[tokio::test]
 async fn a_shape_is_compiled_once_for_many_pipelines() {
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let short = select(json!({"id": true, "of": ".kind"})).unwrap();
     let begin = || client.request([format!("{api}/list")]);
     assert_eq!(
@@ -119,7 +114,7 @@ fn what_a_kept_shape_saves() {
 
 #[tokio::test]
 async fn one_item_of_a_key_is_kept() {
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let deduped = client.request([format!("{api}/list")]).each(|list: List| list.items).dedupe(|item: Item| item.kind);
     let kept = list_of(deduped.map(|item: Item| item.id)).await;
     assert_eq!(kept, [json!(1), json!(2)]);
@@ -127,7 +122,7 @@ async fn one_item_of_a_key_is_kept() {
 
 #[tokio::test]
 async fn links_are_followed_to_known_origins_alone() {
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let followed = client
         .request([format!("{api}/list")])
         .each(|list: List| list.items)
@@ -142,7 +137,7 @@ async fn links_are_followed_to_known_origins_alone() {
 
 #[tokio::test]
 async fn a_call_is_made_for_each_item() {
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let called = client
         .request([format!("{api}/list")])
         .step(Each { limit: Some(Limit::Most(2)), ..Each::of(jq(".items[].id").unwrap()) })
@@ -160,7 +155,7 @@ async fn named_answers_are_merged() {
         one: Value,
         two: Value,
     }
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let calls = || client.requests([("one", format!("{api}/detail/1")), ("two", format!("{api}/detail/2"))]);
     let by_closure = calls().merge(|both: Both| json!([both.two["text"], both.one["id"]]));
     assert_eq!(answer(by_closure).await.2, r#"["detail 2",1]"#);
@@ -172,7 +167,7 @@ async fn named_answers_are_merged() {
 
 #[tokio::test]
 async fn lines_events_and_other_formats() {
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let ids = || client.request([format!("{api}/list")]).each(|list: List| list.items).map(|item: Item| item.id);
     let (_, media, lines) = answer(ids().concatenate_ndjson(Parts::BodyOnly)).await;
     assert_eq!((media.as_str(), lines.as_str()), ("application/x-ndjson", "1\n2\n3\n"));
@@ -184,7 +179,7 @@ async fn lines_events_and_other_formats() {
 
 #[tokio::test]
 async fn what_a_closure_cannot_take_is_a_failed_item() {
-    let (client, api) = (Client::new(), api().await);
+    let (client, api) = (Client::new(), api());
     let wrong = client.request([format!("{api}/list")]).each(|list: List| list.items).map(|text: String| text);
     let (status, _, body) = answer(wrong.concatenate_json(Parts::BodyOnly)).await;
     assert_eq!((status, body.matches("not what the closure takes").count()), (502, 3), "{body}");

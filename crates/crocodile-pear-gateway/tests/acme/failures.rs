@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::authority::Authority;
 use crate::pebble::{Pebble, logged};
 use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, get, trusting};
+use crate::stage::authority::Authority;
 
 #[test]
 fn the_gateway_serves_while_the_authority_is_away() {

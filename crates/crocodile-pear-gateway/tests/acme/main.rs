@@ -7,9 +7,6 @@
 // A test that is skipped says so.
 #![allow(clippy::print_stdout)]
 
-#[allow(dead_code, reason = "the library's tests use the rest")]
-#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
-mod authority;
 mod failures;
 mod orders;
 mod pebble;

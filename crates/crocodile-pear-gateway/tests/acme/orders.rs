@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::authority::Authority;
 use crate::pebble::{EAB, Pebble, logged};
 use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
+use crate::stage::authority::Authority;
 
 /// A listener with TLS, one that redirects, and operators.
 fn redirecting(pebble: &Pebble, acme: &str) -> String {

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use rustls::client::Resumption;
@@ -15,8 +14,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
-use crate::authority::{Authority, provider};
 use crate::scene::{ALL_VERSIONS, Folder, Scene, connect, get, trusting};
+use crate::stage::accept::Accepting;
+use crate::stage::authority::{Authority, provider};
 use crate::stage::ports::free_port;
 use crate::stage::within;
 
@@ -194,14 +194,7 @@ fn program() -> Option<PathBuf> {
 
 /// Answers that every name is 127.0.0.1; those that end with `nowhere.test` are not there. Pebble asks over TCP.
 fn dns() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || answer(stream));
-        }
-    });
-    address
+    Accepting::begin(answer).address
 }
 
 fn answer(mut stream: TcpStream) -> std::io::Result<()> {

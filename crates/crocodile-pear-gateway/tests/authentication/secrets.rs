@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::issuer::Issuer;
 use crate::scene::{bearer, folder, gateway, send};
+use crate::stage::ports::free_address;
 use crate::tokens::{Ec, claims, encode, now, sign_hmac, token, with};
 
 const API_KEY: &str = "gold-key-7f3a";
@@ -183,8 +184,7 @@ fn the_one_entry_to_a_private_network_says_no_secret() {
         // Its comments are commands with the very token.
         let config: String =
             config.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-        let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (admin, listen) = (free_address(), free_address());
         // At `error` no line says where it listens.
         let config = config.replace("listen: 127.0.0.1:0", &format!("listen: {listen}"));
         let config = config.replace("admin: 127.0.0.1:0", &format!("admin: {admin}"));

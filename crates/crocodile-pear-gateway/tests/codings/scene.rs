@@ -1,15 +1,14 @@
 //! A gateway before an upstream that does what a test says.
 
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use crate::reader::read;
 use crate::stage::client::{Client, Head, Piece};
 use crate::stage::gateway::Gateway;
+use crate::stage::shop::Shop;
 
 static SCENES: AtomicUsize = AtomicUsize::new(0);
 
@@ -30,16 +29,8 @@ impl Scene {
     /// `config` without `listen` and with `${UP}` for the upstream, which answers calls with `play`: it is given the
     /// head of each, and writes what it likes. A connection whose play fails is closed.
     pub fn new(config: &str, play: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let upstream = format!("http://{}", listener.local_addr().unwrap());
-        let play = Arc::new(play);
-        // It ends with the process.
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let play = play.clone();
-                thread::spawn(move || serve(stream, &*play));
-            }
-        });
+        let shop = Shop::open(move |asked, stream| play(&asked.head, stream));
+        let upstream = format!("http://{}", shop.address);
         let name = format!("codings-{}.yaml", SCENES.fetch_add(1, Ordering::Relaxed));
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::write(&file, format!("listen: 127.0.0.1:0\nthreads: 1\n{config}")).unwrap();
@@ -107,20 +98,6 @@ impl Answer {
         let (text, whole) = read(&self.coding(), &self.body);
         assert!(whole, "{} does not end", self.coding());
         text
-    }
-}
-
-fn serve(stream: TcpStream, play: &dyn Fn(&str, &mut TcpStream) -> io::Result<()>) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head)? == 0 {
-                return Ok(());
-            }
-        }
-        play(&head, reader.get_mut())?;
     }
 }
 

@@ -6,9 +6,6 @@
 #![allow(clippy::print_stdout)]
 
 use crocodile_pear_stage::database;
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
-mod authority;
 mod breaker;
 mod hosts;
 mod outages;

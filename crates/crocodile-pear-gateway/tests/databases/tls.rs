@@ -2,20 +2,20 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 
 use crocodile_pear_gateway::demo::postgres::other;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::authority::{Authority, Identity};
 use crate::database::Database;
 use crate::scene::{Scene, until};
+use crate::stage::accept::Accepting;
+use crate::stage::authority::{Authority, Identity};
 
 const ENDPOINTS: &str = "endpoints:
   GET /tls:
@@ -156,19 +156,13 @@ fn a_server_that_is_not_trusted_is_told_nothing() {
 
 /// Something that begins like PostgreSQL, and tells what each client says behind the question for TLS; without an identity it has none.
 fn pretender(identity: Option<&Identity>) -> (u16, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
     let config = identity.map(|identity| Arc::new(identity.server(rustls::ALL_VERSIONS)));
     let (tell, heard) = channel();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let said = hear(stream.unwrap(), config.clone());
-            if tell.send(said).is_err() {
-                return;
-            }
-        }
+    let accepting = Accepting::begin(move |stream| {
+        let _ = tell.send(hear(stream, config.clone()));
+        Ok(())
     });
-    (port, heard)
+    (accepting.address.port(), heard)
 }
 
 fn hear(mut stream: TcpStream, config: Option<Arc<ServerConfig>>) -> String {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::authority::Authority;
 use crate::database::Database;
 use crate::scene::Scene;
+use crate::stage::authority::Authority;
 
 /// A configuration with one source.
 fn config(source: &str, purge: &str) -> String {

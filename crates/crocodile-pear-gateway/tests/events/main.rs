@@ -7,9 +7,6 @@
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 
-#[allow(dead_code, reason = "the library's tests use the rest")]
-#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
-mod authority;
 mod connections;
 use crocodile_pear_stage::database;
 mod scene;

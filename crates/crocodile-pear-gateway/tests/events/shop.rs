@@ -9,9 +9,9 @@ use axum::Router;
 use axum::extract::Path;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls, Statement};
+
+use crate::stage::served::Served;
 
 /// So many items.
 pub const ITEMS: usize = 50;
@@ -22,7 +22,7 @@ pub struct Shop {
     pub values: Arc<Vec<AtomicU64>>,
     /// Requests that came.
     pub asked: Arc<AtomicU64>,
-    _runtime: Runtime,
+    _served: Served,
 }
 
 #[derive(Clone)]
@@ -44,16 +44,20 @@ impl Shop {
     }
 
     fn begin(url: Option<&str>) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let values: Arc<Vec<AtomicU64>> = Arc::new((0..ITEMS).map(|_| AtomicU64::new(0)).collect());
         let asked = Arc::new(AtomicU64::new(0));
-        let database = url.map(|url| runtime.block_on(connect(url)));
-        let items = Items { values: values.clone(), asked: asked.clone(), database };
-        let app = Router::new().route("/items/{id}", get(move |path: Path<usize>| items.clone().answer(path)));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
-        runtime.spawn(async move { axum::serve(listener, app).await });
-        Shop { address, values, asked, _runtime: runtime }
+        let (url, items) =
+            (url.map(str::to_owned), Items { values: values.clone(), asked: asked.clone(), database: None });
+        let served = Served::run(move |listener| async move {
+            let database = match url {
+                Some(url) => Some(connect(&url).await),
+                None => None,
+            };
+            let items = Items { database, ..items };
+            let app = Router::new().route("/items/{id}", get(move |path: Path<usize>| items.clone().answer(path)));
+            axum::serve(listener, app).await
+        });
+        Shop { address: served.address, values, asked, _served: served }
     }
 }
 

@@ -15,12 +15,11 @@ use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::scene::Scene;
 use crate::stage::pause;
 use crate::stage::ports::free_address;
+use crate::stage::served::{Served, bind};
 
 /// Items, two of each kind; each has two queries and two languages. So few are asked for again while they are fresh, stale, and
 /// just purged.
@@ -62,20 +61,18 @@ struct Upstream {
     address: SocketAddr,
     given: Given,
     serial: Arc<AtomicU64>,
-    runtime: Option<Runtime>,
+    served: Option<Served>,
 }
 
 impl Upstream {
     fn new() -> Self {
         let mut upstream =
-            Upstream { address: free_address(), given: Given::default(), serial: Arc::default(), runtime: None };
+            Upstream { address: free_address(), given: Given::default(), serial: Arc::default(), served: None };
         upstream.start();
         upstream
     }
 
     fn start(&mut self) {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let listener = runtime.block_on(TcpListener::bind(self.address)).unwrap();
         let (given, serial) = (self.given.clone(), self.serial.clone());
         let app = Router::new().route(
             "/items/{item}",
@@ -84,16 +81,14 @@ impl Upstream {
                 async move { answer(path.0, &query.0, &headers, &given, &serial) }
             }),
         );
-        runtime.spawn(async move { axum::serve(listener, app).await });
-        self.runtime = Some(runtime);
+        let serve = |listener| async { axum::serve(listener, app).await };
+        self.served = Some(Served::run_on(bind(self.address), serve));
     }
 
     /// All connections are reset, and nobody listens for a moment.
     fn restart(&mut self, away: Duration) {
-        if let Some(runtime) = self.runtime.take() {
-            // Its listener is closed behind this.
-            runtime.shutdown_timeout(Duration::from_secs(5));
-        }
+        // Its listener is closed behind this.
+        drop(self.served.take());
         pause(away);
         self.start();
     }

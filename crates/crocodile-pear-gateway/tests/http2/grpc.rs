@@ -4,28 +4,19 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use h2::Reason;
 use h2::client::SendRequest;
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
+use h2::server::Builder;
 use http::{HeaderMap, Request, Response};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use crate::scene::Scene;
 use crate::stage::PATIENCE;
+use crate::stage::http2::{Asked, converse};
+use crate::stage::served::Served;
 
 /// A server that does as the method says.
-async fn serve(listener: TcpListener) {
-    while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(async move {
-            let Ok(mut connection) = h2::server::handshake(stream).await else { return };
-            while let Some(Ok((request, respond))) = connection.accept().await {
-                tokio::spawn(answer(request, respond));
-            }
-        });
-    }
-}
-
-async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+async fn answer((request, mut respond): Asked) {
     let (head, mut body) = request.into_parts();
     let named = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("none").to_owned();
     let asked = format!("{} {} {}", named("te"), named("content-type"), named("grpc-timeout"));
@@ -78,13 +69,13 @@ fn message(text: &str) -> Bytes {
 
 struct Stage {
     _scene: Scene,
+    _served: Served,
     client: SendRequest<Bytes>,
 }
 
 async fn stage(name: &str) -> Stage {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let up = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener));
+    let served = Served::begin(|stream| converse(stream, Builder::new(), answer));
+    let up = served.address;
     let scene = Scene::with(name, |_| {
         format!(
             "listen: 127.0.0.1:0\nupstreams:\n  s: {{ url: 'http://{up}', protocol: http2, forward: all }}\n  \
@@ -95,7 +86,7 @@ async fn stage(name: &str) -> Stage {
     let stream = TcpStream::connect(scene.address).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
-    Stage { _scene: scene, client }
+    Stage { _scene: scene, _served: served, client }
 }
 
 fn call(method: &str, timeout: Option<&str>) -> Request<()> {

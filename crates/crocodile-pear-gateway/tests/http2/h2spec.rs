@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::authority::Authority;
 use crate::scene::Scene;
+use crate::stage::authority::Authority;
 
 /// Where h2spec is: that of the machine, or one that is built, as `h2spec/go.mod` has it; nothing without Go.
 fn program() -> Option<&'static Path> {

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
+use crate::stage::accept::Accepting;
 use crate::stage::gateway::Gateway;
+use crate::stage::shop::answer;
 
 pub struct Scene {
     pub gateway: Gateway,
@@ -55,16 +56,10 @@ pub struct Upstream {
 
 impl Upstream {
     fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = seen.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let kept = kept.clone();
-                thread::spawn(move || serve(stream, &kept));
-            }
-        });
-        Upstream { address, seen }
+        let accepting = Accepting::begin(move |stream| serve(stream, &kept));
+        Upstream { address: accepting.address, seen }
     }
 
     /// The bytes of each request that came, with its body as far as it did.
@@ -73,7 +68,7 @@ impl Upstream {
     }
 }
 
-fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) {
+fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) -> std::io::Result<()> {
     let (mut held, mut bytes) = (Vec::new(), [0; 4096]);
     let mut number = None;
     loop {
@@ -87,13 +82,10 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) {
             kept.lock().unwrap()[number].clone_from(&held);
             if whole(&held, end) {
                 let target = held.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
-                let answered = match target {
-                    b"/hang" => Ok(()),
-                    b"/endless" => endless(&mut stream),
-                    _ => stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes"),
-                };
-                if answered.is_err() {
-                    return;
+                match target {
+                    b"/hang" => {}
+                    b"/endless" => endless(&mut stream)?,
+                    _ => stream.write_all(&answer(200, "", "yes"))?,
                 }
                 held.clear();
             }
@@ -105,7 +97,7 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) {
             // Of a flood of data a part is enough.
             Ok(length @ 1..) if held.len() < 1 << 16 => held.extend_from_slice(&bytes[..length]),
             Ok(1..) => {}
-            _ => return,
+            _ => return Ok(()),
         }
     }
 }

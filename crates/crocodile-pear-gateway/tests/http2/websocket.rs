@@ -1,51 +1,45 @@
 //! Extended CONNECT (RFC 8441): a stream of HTTP/2 here, a connection of HTTP/1.1 there.
 
 use std::future::poll_fn;
+use std::io;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::ext::Protocol;
 use h2::{RecvStream, SendStream};
 use http::{Request, Response, StatusCode};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 use crate::scene::Scene;
 use crate::stage::PATIENCE;
+use crate::stage::asked::Asked;
+use crate::stage::served::Served;
+use crate::stage::shop::answer;
 
-/// A server that agrees, and sends back what it reads; or declines, where the path says so.
-async fn serve(listener: TcpListener) {
-    while let Ok((mut stream, _)) = listener.accept().await {
-        tokio::spawn(async move {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(stream.read_u8().await.unwrap());
-            }
-            let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
-            if head.starts_with("get /no ") {
-                return stream.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno").await.unwrap();
-            }
-            if !head.contains("\r\nupgrade: websocket\r\n") {
-                return stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nplain").await.unwrap();
-            }
-            assert!(head.starts_with("get /chat ") && head.contains("\r\nconnection: upgrade\r\n"), "{head}");
-            assert!(head.contains("\r\nsec-websocket-version: 13\r\n"), "{head}");
-            let key = head.split("sec-websocket-key: ").nth(1).and_then(|rest| rest.split("\r\n").next());
-            assert_eq!(key.map(str::len), Some(24), "{head}");
-            let agreed = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
-                 sec-websocket-accept: x\r\nsec-websocket-protocol: chat\r\n\r\nhello";
-            stream.write_all(agreed.as_bytes()).await.unwrap();
-            let (mut from, mut to) = stream.split();
-            let _ = tokio::io::copy(&mut from, &mut to).await;
-            let _ = to.shutdown().await;
-        });
+/// Agrees, and sends back what it reads; or declines, where the path says so.
+async fn serve(stream: TcpStream) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let asked = Asked::receive(&mut stream).await?.expect("a request");
+    if asked.target == "/no" {
+        return stream.write_all(&answer(403, "", "no")).await;
     }
+    if asked.field("upgrade") != "websocket" {
+        return stream.write_all(&answer(200, "", "plain")).await;
+    }
+    assert_eq!((&*asked.call(), asked.field("connection")), ("GET /chat", "upgrade"), "{}", asked.head);
+    assert_eq!(asked.field("sec-websocket-version"), "13", "{}", asked.head);
+    assert_eq!(asked.field("sec-websocket-key").len(), 24, "{}", asked.head);
+    let agreed = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-accept: x\r\nsec-websocket-protocol: chat\r\n\r\nhello";
+    stream.write_all(agreed.as_bytes()).await?;
+    let (mut from, mut to) = tokio::io::split(stream);
+    tokio::io::copy(&mut from, &mut to).await?;
+    to.shutdown().await
 }
 
 async fn stage(name: &str) -> (Scene, SendRequest<Bytes>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let up = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener));
+    let up = Served::begin(serve).stay();
     let scene = Scene::with(name, |_| {
         format!(
             "listen: 127.0.0.1:0\nupstreams:\n  s: 'http://{up}'\nendpoints:\n  GET /chat: {{ upgrade: websocket, pipeline: [request: s \

@@ -1,13 +1,13 @@
 //! A strict upstream, whose answers have faults where it is asked for them.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use crate::mutate::{ANSWERS, Random, mutate};
 use crate::stage::PATIENCE;
+use crate::stage::accept::Accepting;
 
 pub struct Upstream {
     pub address: SocketAddr,
@@ -37,16 +37,13 @@ pub fn belongs(named: &str, id: u64) -> bool {
 
 impl Upstream {
     pub fn new(seed: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Seen::default()));
+        let seen = Arc::new(Seen::default());
         let shared = seen.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let seen = shared.clone();
-                thread::spawn(move || serve(stream, seed, &seen));
-            }
+        let accepting = Accepting::begin(move |stream| {
+            serve(stream, seed, &shared);
+            Ok(())
         });
-        Upstream { address, seen }
+        Upstream { address: accepting.address, seen }
     }
 
     /// What the gateway must not have done.

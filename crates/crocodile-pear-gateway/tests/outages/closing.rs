@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::load::Load;
 use crate::scene::Scene;
-use crate::server::Server;
+use crate::stage::moody::Server;
 
 fn closing(name: &str, closes: u64, whims: u64) -> (Server, Scene) {
     let server = Server::new();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::load::Load;
 use crate::scene::{Scene, config, get};
-use crate::server::Server;
+use crate::stage::moody::Server;
 use crate::stage::until;
 
 fn refused(seen: &crate::load::Seen) -> usize {
@@ -21,11 +21,11 @@ fn without_files_to_open_clients_are_told_and_nothing_ends() {
         command.args(["-c", run, env!("CARGO_BIN_EXE_crocodile-pear")]).arg(file);
         command
     });
-    server.mood.stall(true);
+    server.mood.set(|mood| &mood.stalls, true);
     // Each wants two files: its own connection, and one to the upstream.
     let load = Load { requests: 150, ..Load::get(scene.address(), 0).at_once(150) }.begin();
     scene.until_at_least("crocodile_pear_responses_total", "5xx", 1);
-    server.mood.stall(false);
+    server.mood.set(|mood| &mood.stalls, false);
     let seen = load.join().unwrap();
     assert_eq!(refused(&seen), seen.failures.len(), "{seen:?}");
     assert!((1..150).contains(&refused(&seen)), "{seen:?}");
@@ -41,12 +41,12 @@ fn a_bounded_number_of_connections_is_never_exceeded_and_who_waits_too_long_is_t
         "open",
         &format!("threads: 1\n{}", config(&format!("{{ url: 'http://{}', {bounds} }}", server.address))),
     );
-    server.mood.stall(true);
+    server.mood.set(|mood| &mood.stalls, true);
     let load = Load { requests: 20, ..Load::get(scene.address(), 0).at_once(20) }.begin();
     scene.until_at_least("crocodile_pear_responses_total", "5xx", 16);
     let told = get(scene.address(), "/item");
     assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("retry-after: 1\r\n"), "{told}");
-    server.mood.stall(false);
+    server.mood.set(|mood| &mood.stalls, false);
     let seen = load.join().unwrap();
     assert_eq!((refused(&seen), seen.failures.len()), (16, 16), "{seen:?}");
     let seen = Load::get(scene.address(), 1_000).at_once(12).run();

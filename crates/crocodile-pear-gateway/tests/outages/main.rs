@@ -5,9 +5,6 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "the library's tests use the rest")]
-#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
-mod authority;
 mod closing;
 mod limits;
 mod load;
@@ -15,7 +12,6 @@ mod long;
 mod loops;
 mod names;
 mod scene;
-mod server;
 mod services;
 mod several;
 mod shared;

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::load::Load;
 use crate::scene::{Scene, config};
-use crate::server::Server;
+use crate::stage::moody::Server;
 use crate::stage::until;
 
 /// Answers every name with these addresses, for a second; with nothing, while there are none.

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::load::Load;
 use crate::scene::{Scene, config, get};
-use crate::server::Server;
+use crate::stage::moody::Server;
 
 /// Priority, weight, and the server.
 type Record = (u16, u16, SocketAddr);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::load::{Load, Seen, times};
 use crate::scene::Scene;
-use crate::server::Server;
+use crate::stage::moody::Server;
+use crate::stage::ports::free_address;
 use crate::stage::until;
 
 /// The configurations that people write first.
@@ -27,7 +28,7 @@ struct Three {
 
 impl Three {
     fn new(name: &str, more: &str) -> Self {
-        let servers = [Server::new(), Server::new(), Server::new()];
+        let servers = [(); 3].map(|()| Server::at(free_address()));
         let urls = servers.each_ref().map(|server| format!("'http://{}'", server.address)).join(", ");
         let scene = Scene::new(name, &format!("{{ servers: [{urls}]{more} }}"));
         Three { servers, scene }
@@ -85,9 +86,9 @@ fn a_server_that_stalls_is_hardly_noticed() {
     for (way, more) in WAYS {
         let three = Three::new(&format!("stalls_{way}"), more);
         let load = three.load();
-        three.servers[2].mood.stall(true);
+        three.servers[2].mood.set(|mood| &mood.stalls, true);
         hardly_noticed(way, &load.join().unwrap());
-        three.servers[2].mood.stall(false);
+        three.servers[2].mood.set(|mood| &mood.stalls, false);
         comes_back(&three, way);
     }
 }
@@ -109,7 +110,7 @@ fn a_server_that_is_killed_is_hardly_noticed() {
 #[test]
 fn a_stopped_process_is_hardly_noticed() {
     for (way, more) in WAYS {
-        let servers = [Server::new(), Server::new(), Server::new()];
+        let servers = [(); 3].map(|()| Server::at(free_address()));
         let behind = Scene::new(&format!("behind_{way}"), &format!("'http://{}'", servers[2].address));
         let urls =
             [servers[0].address, servers[1].address, behind.address()].map(|at| format!("'http://{at}'")).join(", ");

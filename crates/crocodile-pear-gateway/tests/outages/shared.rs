@@ -2,62 +2,31 @@
 
 use std::future::poll_fn;
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::TcpStream;
 
 use bytes::Bytes;
-use h2::server::SendResponse;
-use http::{Request, Response};
+use h2::server::Builder;
+use http::Response;
+use rustls::ServerConfig;
 use rustls::version::TLS13;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
-use tokio_rustls::TlsAcceptor;
 
-use crate::authority::Authority;
 use crate::load::Load;
 use crate::scene::Scene;
+use crate::stage::authority::{Authority, offering};
+use crate::stage::http2::{Asked, converse};
+use crate::stage::served::Served;
 
 /// An HTTP/2 server; the path is the number of a body, or `endless`.
-struct Server {
-    address: SocketAddr,
-    connections: Arc<AtomicU64>,
-    _runtime: Runtime,
-}
-
-impl Server {
-    fn new(tls: Option<TlsAcceptor>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let (address, connections) = (listener.local_addr().unwrap(), Arc::<AtomicU64>::default());
-        let counted = connections.clone();
-        runtime.spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let tls = tls.clone();
-                tokio::spawn(async move {
-                    match tls {
-                        None => converse(stream).await,
-                        Some(tls) => converse(tls.accept(stream).await.ok()?).await,
-                    }
-                });
-            }
-        });
-        Server { address, connections, _runtime: runtime }
+fn serve(tls: Option<ServerConfig>) -> Served {
+    let mut builder = Builder::new();
+    builder.max_concurrent_streams(1_000);
+    match tls {
+        None => Served::begin(move |stream| converse(stream, builder.clone(), answer)),
+        Some(config) => Served::secured(config, move |stream| converse(stream, builder.clone(), answer)),
     }
 }
 
-async fn converse<T: AsyncRead + AsyncWrite + Unpin>(stream: T) -> Option<()> {
-    let mut builder = h2::server::Builder::new();
-    let mut connection = builder.max_concurrent_streams(1_000).handshake::<_, Bytes>(stream).await.ok()?;
-    while let Some(Ok((request, respond))) = connection.accept().await {
-        tokio::spawn(answer(request, respond));
-    }
-    None
-}
-
-async fn answer<B>(request: Request<B>, mut respond: SendResponse<Bytes>) -> Option<()> {
+async fn answer((request, mut respond): Asked) -> Option<()> {
     let number = request.uri().path().trim_start_matches('/').parse().ok();
     let length = number.map_or(1 << 40, |number| body(number).len());
     let head = Response::builder().header("content-length", length).body(()).ok()?;
@@ -87,20 +56,20 @@ fn body(number: u64) -> Vec<u8> {
 #[test]
 fn answers_side_by_side_are_byte_exact() {
     let authority = Authority::new();
-    let mut config = authority.sign(&["127.0.0.1"]).server(&[&TLS13]);
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = offering(authority.sign(&["127.0.0.1"]).server(&[&TLS13]), &["h2"]);
     let ca = format!("{}/outages_shared_ca.pem", env!("CARGO_TARGET_TMPDIR"));
     std::fs::write(&ca, authority.pem()).unwrap();
     let cores = std::thread::available_parallelism().unwrap().get() as u64;
-    for (name, tls) in [("h2c", None), ("h2", Some(TlsAcceptor::from(Arc::new(config.clone()))))] {
-        let server = Server::new(tls.clone());
-        let upstream = match tls {
-            None => format!("{{ url: 'http://{}', protocol: http2 }}", server.address),
-            Some(_) => format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address),
+    for (name, tls) in [("h2c", None), ("h2", Some(config))] {
+        let secure = tls.is_some();
+        let server = serve(tls);
+        let upstream = match secure {
+            false => format!("{{ url: 'http://{}', protocol: http2 }}", server.address),
+            true => format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address),
         };
         let scene = Scene::new(name, &upstream);
         let seen = Load::get(scene.address(), 2_500).at_once(500).wanting(body).run();
-        let connections = server.connections.load(Ordering::SeqCst);
+        let connections = server.connections();
         eprintln!("{name}: {} answers on {connections} connections, {} failed", seen.sent, seen.failures.len());
         assert!(seen.failures.is_empty(), "{name}: {:?}", &seen.failures[..seen.failures.len().min(5)]);
         assert!(connections <= cores, "{name}: {connections}");
@@ -109,7 +78,7 @@ fn answers_side_by_side_are_byte_exact() {
 
 #[test]
 fn clients_that_do_not_read_hold_little_and_nobody_up() {
-    let server = Server::new(None);
+    let server = serve(None);
     let scene = Scene::new("stalled", &format!("{{ url: 'http://{}', protocol: http2 }}", server.address));
     assert!(Load::get(scene.address(), 100).wanting(body).run().failures.is_empty());
     let before = resident(scene.gateway.id());
@@ -127,7 +96,7 @@ fn clients_that_do_not_read_hold_little_and_nobody_up() {
     // 512 KiB of the stream's window, and what hyper and the clients of the load have.
     assert!(grown < 16 << 10, "{grown} KiB");
     let cores = std::thread::available_parallelism().unwrap().get() as u64;
-    assert!(server.connections.load(Ordering::SeqCst) <= cores);
+    assert!(server.connections() <= cores);
 }
 
 /// KiB.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::scene::{Scene, get};
-use crate::server::Server;
+use crate::stage::moody::Server;
 use crate::stage::pause;
 
 /// Sends a byte each half second on each of these connections until it is told to stop.

@@ -1,64 +1,51 @@
 //! TLS to upstreams, as an operator writes it: files, and what is told when they do not fit.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rcgen::date_time_ymd;
 use rustls::ServerConfig;
 use rustls::version::{TLS12, TLS13};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
-use tokio_rustls::TlsAcceptor;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
-use crate::authority::{Authority, provider};
 use crate::scene::{Scene, get};
+use crate::stage::asked::Asked;
+use crate::stage::authority::{Authority, provider};
+use crate::stage::served::Served;
+use crate::stage::shop::answer;
 
-/// An HTTP/1.1 server under TLS, on a runtime of its own.
+/// An HTTP/1.1 server under TLS.
 struct Secure {
-    address: SocketAddr,
+    served: Served,
     /// How connections ended: with a goodbye, or without.
-    ends: Arc<std::sync::Mutex<Vec<bool>>>,
-    _runtime: Runtime,
+    ends: Arc<Mutex<Vec<bool>>>,
 }
 
 impl Secure {
     fn new(config: ServerConfig) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let (address, ends) = (listener.local_addr().unwrap(), Arc::<std::sync::Mutex<Vec<bool>>>::default());
-        let (acceptor, told) = (TlsAcceptor::from(Arc::new(config)), ends.clone());
-        runtime.spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(acceptor.accept(stream), told.clone()));
-            }
-        });
-        Secure { address, ends, _runtime: runtime }
+        let ends = Arc::<Mutex<Vec<bool>>>::default();
+        let told = ends.clone();
+        let served = Served::secured(config, move |stream| serve(stream, told.clone()));
+        Secure { served, ends }
     }
 }
 
-async fn serve(
-    accept: tokio_rustls::Accept<tokio::net::TcpStream>,
-    ends: Arc<std::sync::Mutex<Vec<bool>>>,
-) -> Option<()> {
-    let mut stream = accept.await.ok()?;
+async fn serve(stream: TlsStream<TcpStream>, ends: Arc<Mutex<Vec<bool>>>) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
     loop {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            match stream.read_u8().await {
-                Ok(byte) => head.push(byte),
-                Err(_) => {
-                    // An end without a goodbye is an error of its own kind, before the end.
-                    let goodbye = !stream.get_ref().1.wants_read() || matches!(stream.read(&mut [0; 1]).await, Ok(0));
-                    ends.lock().unwrap().push(goodbye);
-                    return None;
-                }
+        match Asked::receive(&mut stream).await {
+            Ok(Some(_)) => {}
+            // An end without a goodbye is an error.
+            end => {
+                ends.lock().unwrap().push(end.is_ok());
+                return Ok(());
             }
         }
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.ok()?;
-        stream.flush().await.ok()?;
+        stream.write_all(&answer(200, "", "ok")).await?;
+        stream.flush().await?;
     }
 }
 
@@ -106,7 +93,7 @@ fn what_is_wrong_with_a_certificate_is_told_and_why_stands_in_the_log() {
         let server = Secure::new(identity.server(&[&TLS12, &TLS13]));
         let scene = Scene::new(
             &format!("tls_{name}"),
-            &format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address),
+            &format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.served.address),
         );
         let answer = get(scene.address(), "/item");
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(told), "{answer}");
@@ -131,10 +118,12 @@ fn a_client_certificate_is_shown_and_missed() {
         .with_single_cert(identity.chain(), identity.private())
         .unwrap();
     let server = Secure::new(config);
-    let with =
-        format!("{{ url: 'https://{}', tls: {{ ca: {ca}, certificate: {certificate}, key: {key} }} }}", server.address);
+    let with = format!(
+        "{{ url: 'https://{}', tls: {{ ca: {ca}, certificate: {certificate}, key: {key} }} }}",
+        server.served.address
+    );
     assert!(get(Scene::new("tls_shown", &with).address(), "/item").starts_with("HTTP/1.1 200 "));
-    let without = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address);
+    let without = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.served.address);
     let answer = get(Scene::new("tls_missed", &without).address(), "/item");
     assert!(
         answer.starts_with("HTTP/1.1 502 ") && answer.contains("the upstream requires a client certificate"),
@@ -148,7 +137,7 @@ fn a_connection_that_is_closed_says_goodbye() {
     let ca = files.write("ca.pem", authority.pem());
     for version in [&TLS12, &TLS13] {
         let server = Secure::new(authority.sign(&["127.0.0.1"]).server(&[version]));
-        let upstream = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }}, keep: 20ms }}", server.address);
+        let upstream = format!("{{ url: 'https://{}', tls: {{ ca: {ca} }}, keep: 20ms }}", server.served.address);
         let scene = Scene::new(&format!("tls_goodbye_{version:?}").replace(['(', ')'], "_"), &upstream);
         assert!(get(scene.address(), "/item").starts_with("HTTP/1.1 200 "));
         crate::stage::until("a connection has ended", || !server.ends.lock().unwrap().is_empty());

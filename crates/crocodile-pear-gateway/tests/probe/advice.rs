@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustls::version::{TLS12, TLS13};
 
-use crate::authority::Authority;
 use crate::run::{ca, http, https, json};
 use crate::server::{Habits, both, http1, http2, tls};
+use crate::stage::authority::Authority;
 
 /// What is advised, once `check` has called it good.
 fn advised(name: &str, url: &str, more: &[&str]) -> String {

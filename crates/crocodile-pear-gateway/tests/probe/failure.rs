@@ -1,14 +1,14 @@
 //! Servers that cannot be measured, or not to the end.
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use crate::run::{http, https, json, probe};
 use crate::server::{Habits, Then, closes, http1, listen, replies, says, speak1};
+use crate::stage::absent::nobody;
 
 #[test]
 fn a_server_that_is_not_there_is_a_problem() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_held, address) = nobody().unwrap();
     let told = probe(&format!("http://{address}/"), &[]);
     assert_eq!((told.code, told.out.as_str()), (Some(1), ""));
     assert_eq!(told.err, "error: connection refused: nobody listens there\n");

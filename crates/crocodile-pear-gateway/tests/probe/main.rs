@@ -3,10 +3,9 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
+use crocodile_pear_stage as stage;
+
 mod advice;
-#[allow(dead_code, reason = "the library's own tests use the rest")]
-#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
-mod authority;
 mod connections;
 mod failure;
 mod run;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::authority::{Authority, Identity};
+use crate::stage::authority::{Authority, Identity};
 
 /// What the command told.
 pub struct Told {

@@ -1,20 +1,19 @@
 //! Servers to probe, each with habits of its own.
 
 use std::future::Future;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use rustls::ServerConfig;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::authority::Identity;
+use crate::stage::asked::Asked;
+use crate::stage::authority::{Identity, offering};
+use crate::stage::served::Served;
 
 /// What a server does with its connections.
 #[derive(Clone)]
@@ -36,23 +35,12 @@ impl Default for Habits {
     }
 }
 
-/// Serves each connection so, on a thread of its own; the port.
+/// Serves each connection so, until the process ends; the port.
 pub fn listen<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> u16
 where
     F: Future<Output = Option<()>> + Send + 'static,
 {
-    let (sender, port) = mpsc::sync_channel(1);
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-            sender.send(listener.local_addr().unwrap().port()).unwrap();
-            loop {
-                tokio::spawn(serve(listener.accept().await.unwrap().0));
-            }
-        });
-    });
-    port.recv().unwrap()
+    Served::begin(serve).stay().port()
 }
 
 pub fn http1(habits: Habits) -> u16 {
@@ -83,19 +71,16 @@ pub fn tls(
     alpn: &[&str],
     habits: Habits,
 ) -> u16 {
-    let mut config: ServerConfig = identity.server(versions);
-    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let acceptor = acceptor(config);
-    listen(move |stream| {
-        let (acceptor, habits) = (acceptor.clone(), habits.clone());
+    let served = Served::secured(offering(identity.server(versions), alpn), move |stream| {
+        let habits = habits.clone();
         async move {
-            let stream = acceptor.accept(stream).await.ok()?;
             match stream.get_ref().1.alpn_protocol() {
                 Some(b"h2") => speak2(stream, habits).await,
                 _ => speak1(stream, habits).await,
             }
         }
-    })
+    });
+    served.stay().port()
 }
 
 pub fn acceptor(config: ServerConfig) -> TlsAcceptor {
@@ -105,14 +90,7 @@ pub fn acceptor(config: ServerConfig) -> TlsAcceptor {
 pub async fn speak1<T: AsyncRead + AsyncWrite + Unpin>(stream: T, habits: Habits) -> Option<()> {
     let mut stream = BufReader::new(stream);
     for _ in 0..habits.answers {
-        let mut line = String::new();
-        while line != "\r\n" {
-            line.clear();
-            let read = tokio::time::timeout(habits.idle, stream.read_line(&mut line));
-            if read.await.ok()?.ok()? == 0 {
-                return None;
-            }
-        }
+        tokio::time::timeout(habits.idle, Asked::receive(&mut stream)).await.ok()?.ok()??;
         tokio::time::sleep(habits.pause).await;
         let answer = format!("HTTP/1.1 200 OK\r\n{}content-length: 2\r\n\r\nok", habits.fields);
         stream.write_all(answer.as_bytes()).await.ok()?;

@@ -4,9 +4,10 @@ use rcgen::date_time_ymd;
 use rustls::version::{TLS12, TLS13};
 use serde_json::{Value, json};
 
-use crate::authority::{Authority, provider};
 use crate::run::{ca, files, http, https, json, probe};
 use crate::server::{Habits, acceptor, http1, linger, listen, speak1, tls};
+use crate::stage::authority::{Authority, provider};
+use crate::stage::served::Served;
 
 const BOTH: &[&rustls::SupportedProtocolVersion] = &[&TLS12, &TLS13];
 
@@ -58,11 +59,7 @@ fn a_server_may_resume_no_sessions() {
     let mut config = authority.sign(&["localhost"]).server(BOTH);
     config.session_storage = std::sync::Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    let acceptor = acceptor(config);
-    let port = listen(move |stream| {
-        let acceptor = acceptor.clone();
-        async move { speak1(acceptor.accept(stream).await.ok()?, Habits::default()).await }
-    });
+    let port = Served::secured(config, |stream| speak1(stream, Habits::default())).stay().port();
     let found = json(&https(port), &["--ca", &ca("sessions", &authority)]);
     let resumed: Vec<_> = found["sessions"].as_array().unwrap().iter().map(|session| &session["resumed"]).collect();
     assert_eq!(resumed, [&json!(false), &json!(false)]);

@@ -5,9 +5,6 @@
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
-#[allow(dead_code, reason = "the library's tests use the rest")]
-#[path = "../../../crocodile-pear/tests/protocols/authority.rs"]
-mod authority;
 mod clients;
 mod listeners;
 mod names;

@@ -10,7 +10,7 @@ use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
-use crate::authority::{Authority, Identity, provider};
+use crate::stage::authority::{Authority, Identity, provider};
 use crate::stage::gateway::Gateway;
 use crate::stage::{PATIENCE, found};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustls::HandshakeKind;
 
-use crate::authority::Authority;
 use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, get, trusting};
+use crate::stage::authority::Authority;
 
 #[test]
 fn a_session_is_resumed_on_whichever_core() {

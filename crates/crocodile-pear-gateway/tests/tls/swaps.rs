@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::authority::Authority;
 use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
 use crate::stage::PATIENCE;
+use crate::stage::authority::Authority;
 use crate::stage::pause;
 
 const LISTEN: &str = "admin: 127.0.0.1:0

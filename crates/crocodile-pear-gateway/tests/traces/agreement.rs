@@ -11,12 +11,14 @@ use std::time::Instant;
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use serde_json::Value;
+use socket2::Socket;
 
-use crate::collector::{Asked, attribute, decode, server};
+use crate::collector::{attribute, decode, server};
 use crate::scene::{Client, Folder, ask, wait};
 use crate::stage::PATIENCE;
+use crate::stage::absent::nobody;
 use crate::stage::gateway::Gateway;
-use crate::stage::shop::Shop;
+use crate::stage::shop::{Asked, Shop, answer};
 
 /// How many rounds each client makes. `AGREEMENT_ROUNDS=2800` makes 100,000 requests.
 fn rounds() -> u64 {
@@ -56,19 +58,19 @@ struct Scene {
     folder: Folder,
     silent: Mutex<TcpListener>,
     shop: Shop,
+    _absent: Socket,
 }
 
 impl Scene {
     /// With what the collector is sent.
     fn new() -> (Self, Receiver<Asked>) {
         let shop = Shop::open(|asked, stream| {
-            let status = asked.target.get(1..4).unwrap_or("200");
-            let head = "content-type: application/json\r\ncache-control: max-age=600\r\ncontent-length: 10";
-            // In one write: several would wait for each other's acknowledgements.
-            stream.write_all(format!("HTTP/1.1 {status} Said\r\n{head}\r\n\r\n{{\"a\":1234}}").as_bytes())
+            let status = asked.target[1..4].parse().unwrap();
+            let fields = "content-type: application/json\r\ncache-control: max-age=600\r\n";
+            stream.write_all(&answer(status, fields, r#"{"a":1234}"#))
         });
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (absent, dead) = nobody().unwrap();
         let (collector, asked) = server(&[200]);
         let folder = Folder::new("agreement");
         // Nobody here knows the password.
@@ -104,7 +106,7 @@ endpoints:
         let gateway = Gateway::start(["run".into(), folder.path("gateway.yaml")], []).unwrap();
         let line = gateway.logged("*health and metrics on http://*").unwrap();
         let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
-        (Scene { gateway, admin, folder, silent: Mutex::new(silent), shop }, asked)
+        (Scene { gateway, admin, folder, silent: Mutex::new(silent), shop, _absent: absent }, asked)
     }
 
     fn get(&self, path: &str) -> String {

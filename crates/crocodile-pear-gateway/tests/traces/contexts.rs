@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
-use crate::collector::{Asked, attribute, decode, hex, server, spans};
+use crate::collector::{attribute, decode, hex, server, spans};
 use crate::scene::{Client, Folder, ask, metric, wait};
 use crate::stage::PATIENCE;
+use crate::stage::absent::nobody;
 use crate::stage::gateway::Gateway;
+use crate::stage::shop::Asked;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
@@ -41,7 +43,7 @@ impl Scene {
         let request = format!("GET /items?page=2 HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n");
         ask(self.gateway.address, request.as_bytes());
         let asked = self.upstream.recv_timeout(PATIENCE).unwrap();
-        (asked.field("traceparent").map(str::to_owned), asked.field("tracestate").map(str::to_owned))
+        (asked.find("traceparent").map(str::to_owned), asked.find("tracestate").map(str::to_owned))
     }
 }
 
@@ -125,7 +127,7 @@ fn failures_and_slow_requests_are_sent_in_any_case() {
 
 #[test]
 fn a_collector_that_is_down_or_hangs_delays_nobody() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_held, nobody) = nobody().unwrap();
     let (hangs, _asked) = server(&[]);
     for (name, collector) in [("down", nobody), ("hangs", hangs)] {
         let scene = Scene::new(name, collector, "sample: 100%", &[200]);

@@ -1,15 +1,19 @@
 //! Names: asked for off the way, followed when they move, kept when nobody answers.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crocodile_pear::error::Kind;
 use crocodile_pear::upstream::{Resolver, Upstream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::{TcpStream, UdpSocket};
 
 use crate::call::{fetch, get, upstream};
+use crate::peers::asked::Asked;
+use crate::peers::served::{Served, bind};
+use crate::peers::shop::answer;
 
 /// A name server; `None`: it does not answer.
 #[derive(Clone)]
@@ -27,7 +31,7 @@ impl Names {
                 let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
                 let answers = answers.0.lock().unwrap().clone();
                 if let Some(addresses) = answers {
-                    socket.send_to(&answer(&buffer[..length], &addresses), from).await.unwrap();
+                    socket.send_to(&resolve(&buffer[..length], &addresses), from).await.unwrap();
                 }
             }
         });
@@ -40,7 +44,7 @@ impl Names {
 }
 
 /// RFC 1035, 4.1; every address for one second.
-fn answer(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
+fn resolve(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
     let end = 12 + query[12..].iter().position(|&byte| byte == 0).unwrap() + 5;
     let wanted: &[Ipv4Addr] = if query[end - 3] == 1 { addresses } else { &[] };
     let mut answer = vec![query[0], query[1], 0x81, 0x80, 0, 1, 0, wanted.len() as u8, 0, 0, 0, 0];
@@ -52,18 +56,12 @@ fn answer(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
     answer
 }
 
-/// Answers every call with its own address, on a connection that is not kept.
-async fn serve(listener: TcpListener) {
-    loop {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let own = stream.local_addr().unwrap().ip().to_string();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(stream.read_u8().await.unwrap());
-        }
-        let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{own}", own.len());
-        stream.write_all(answer.as_bytes()).await.unwrap();
-    }
+/// Answers a call with its own address, on a connection that is not kept.
+async fn serve(stream: TcpStream) -> io::Result<()> {
+    let own = stream.local_addr()?.ip().to_string();
+    let mut stream = BufReader::new(stream);
+    Asked::receive(&mut stream).await?;
+    stream.write_all(&answer(200, "connection: close\r\n", own)).await
 }
 
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
@@ -73,11 +71,8 @@ const DEAD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
 /// Two servers on one port, and the upstream of that port under a name.
 async fn stage(addresses: &[Ipv4Addr]) -> (Names, Arc<Upstream>) {
-    let first = TcpListener::bind((FIRST, 0)).await.unwrap();
-    let port = first.local_addr().unwrap().port();
-    let second = TcpListener::bind((SECOND, port)).await.unwrap();
-    tokio::spawn(serve(first));
-    tokio::spawn(serve(second));
+    let port = Served::begin_on(bind((FIRST, 0).into()), serve).stay().port();
+    Served::begin_on(bind((SECOND, port).into()), serve).stay();
     let (names, server) = Names::new(addresses).await;
     let set = |settings: &mut crocodile_pear::upstream::Settings| settings.resolver = Some(Resolver::at(vec![server]));
     (names, upstream(&format!("http://books.test:{port}"), set))

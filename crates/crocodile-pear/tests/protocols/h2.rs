@@ -2,11 +2,11 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ::h2::server::{Builder, SendResponse};
-use ::h2::{Reason, RecvStream};
+use ::h2::Reason;
+use ::h2::server::Builder;
 use bytes::Bytes;
 use crocodile_pear::error::Kind;
 use crocodile_pear::flow::Body;
@@ -15,62 +15,41 @@ use crocodile_pear::upstream::{Protocol, Settings, TlsSettings, Upstream};
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_fn};
 use futures_util::stream::FuturesUnordered;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Response};
 use http_body_util::{BodyExt, StreamBody};
 use rustls::version::TLS13;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, oneshot};
 use tokio_rustls::TlsAcceptor;
 
-use crate::authority::Authority;
 use crate::call::{count, fetch, get, in_flight, upstream, with};
+use crate::peers::authority::{Authority, offering};
+use crate::peers::http2::{Asked, converse};
+use crate::peers::served::Served;
+use crate::peers::shop::answer;
 
 /// An HTTP/2 server; each request goes to `serve`.
-struct Server {
-    port: u16,
-    connections: Arc<AtomicUsize>,
-}
-
-type Asked = (Request<RecvStream>, SendResponse<Bytes>);
+struct Server(Served);
 
 impl Server {
-    async fn new<F>(builder: Builder, serve: impl Fn(Asked) -> F + Send + Sync + 'static) -> Self
+    fn new<F>(builder: Builder, serve: impl Fn(Asked) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Option<()>> + Send + 'static,
     {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let connections = Arc::<AtomicUsize>::default();
-        let (counted, serve) = (connections.clone(), Arc::new(serve));
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                counted.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(converse(stream, builder.clone(), serve.clone()));
-            }
-        });
-        Server { port, connections }
+        let serve = Arc::new(serve);
+        Server(Served::begin(move |stream| {
+            let serve = serve.clone();
+            converse(stream, builder.clone(), move |asked| serve(asked))
+        }))
     }
 
     fn upstream(&self, set: impl FnOnce(&mut Settings)) -> Arc<Upstream> {
-        prior(self.port, set)
+        prior(self.0.address.port(), set)
     }
 
-    fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
-    }
-}
-
-async fn converse<T, S, F>(stream: T, builder: Builder, serve: Arc<S>)
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-    S: Fn(Asked) -> F,
-    F: Future<Output = Option<()>> + Send + 'static,
-{
-    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
-    while let Some(Ok(asked)) = connection.accept().await {
-        tokio::spawn(serve(asked));
+    fn connections(&self) -> u64 {
+        self.0.connections()
     }
 }
 
@@ -119,7 +98,7 @@ fn streamed(pieces: Vec<Bytes>, trailers: Option<HeaderMap>) -> Body {
 
 #[tokio::test]
 async fn a_hundred_calls_share_one_connection() {
-    let server = Server::new(Builder::new(), path).await;
+    let server = Server::new(Builder::new(), path);
     let upstream = server.upstream(|_| {});
     let bodies = join_all((0..100).map(|number| fetch(&upstream, get(&format!("/{number}")))).collect::<Vec<_>>());
     for (number, body) in bodies.await.into_iter().enumerate() {
@@ -142,8 +121,7 @@ async fn a_further_connection_is_opened_when_the_upstream_allows_no_more_streams
             }
             path(asked).await
         }
-    })
-    .await;
+    });
     let upstream = server.upstream(|_| {});
     // After it, the upstream's settings are known.
     fetch(&upstream, get("/first")).await.unwrap();
@@ -156,7 +134,7 @@ async fn a_further_connection_is_opened_when_the_upstream_allows_no_more_streams
 async fn a_bounded_upstream_lets_calls_wait_for_a_seat() {
     let mut builder = Builder::new();
     builder.max_concurrent_streams(5);
-    let server = Server::new(builder, path).await;
+    let server = Server::new(builder, path);
     let upstream = server.upstream(|settings| settings.connections.open = Some(1));
     fetch(&upstream, get("/")).await.unwrap();
     let bodies = join_all((0..50).map(|_| fetch(&upstream, get("/")))).await;
@@ -166,7 +144,7 @@ async fn a_bounded_upstream_lets_calls_wait_for_a_seat() {
 
 #[tokio::test]
 async fn bodies_are_exact_both_ways() {
-    let server = Server::new(Builder::new(), echo).await;
+    let server = Server::new(Builder::new(), echo);
     let upstream = server.upstream(|_| {});
     let call = |number: usize| {
         let upstream = upstream.clone();
@@ -191,7 +169,7 @@ async fn bodies_are_exact_both_ways() {
 
 #[tokio::test]
 async fn trailers_go_both_ways() {
-    let server = Server::new(Builder::new(), echo).await;
+    let server = Server::new(Builder::new(), echo);
     let trailers = HeaderMap::from_iter([(http::HeaderName::from_static("x-sum"), HeaderValue::from_static("9"))]);
     let body = streamed(vec!["abc".into()], Some(trailers.clone()));
     let answer = server.upstream(|_| {}).call(post(body)).await.unwrap();
@@ -209,8 +187,7 @@ async fn fields_of_a_connection_do_not_travel() {
         let told = format!("{} {}", request.uri().authority()?.host(), names.join(" "));
         let response = Response::builder().header("content-length", told.len()).body(()).ok()?;
         respond.send_response(response, false).ok()?.send_data(told.into(), true).ok()
-    })
-    .await;
+    });
     let mut call = get("/");
     for name in ["accept", "connection", "keep-alive", "te", "upgrade", "host", "transfer-encoding", "content-length"] {
         call.headers.insert(name, HeaderValue::from_static("1"));
@@ -234,8 +211,7 @@ async fn a_dropped_body_resets_its_stream_and_no_other() {
             let reason = poll_fn(|cx| body.poll_reset(cx)).await.ok()?;
             reset.send(reason).ok()
         }
-    })
-    .await;
+    });
     let upstream = server.upstream(|_| {});
     let answer = upstream.call(get("/long")).await.unwrap();
     assert_eq!(in_flight(&upstream), 1);
@@ -264,8 +240,7 @@ async fn a_stalled_reader_holds_a_window_and_stops_nobody() {
                 body.send_data(vec![0; room].into(), false).ok()?;
             }
         }
-    })
-    .await;
+    });
     let upstream = server.upstream(|_| {});
     let stalled = upstream.call(get("/large")).await.unwrap();
     // Each of these comes after what the server could send of the large one in the meantime.
@@ -498,49 +473,32 @@ async fn a_late_answer_is_a_timeout() {
     assert_eq!(in_flight(&upstream), 0);
 }
 
-/// A TLS server that offers these protocols and speaks HTTP/2 if it was chosen.
-async fn secure(authority: &Authority, offers: &[&[u8]]) -> u16 {
-    let mut config = authority.sign(&["127.0.0.1"]).server(&[&TLS13]);
-    config.alpn_protocols = offers.iter().map(|offer| offer.to_vec()).collect();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
+/// A TLS server that offers these protocols and speaks HTTP/2 if it was chosen; its port.
+fn secure(authority: &Authority, offers: &[&str]) -> u16 {
+    let config = offering(authority.sign(&["127.0.0.1"]).server(&[&TLS13]), offers);
+    let served = Served::secured(config, |stream| async {
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            converse(stream, Builder::new(), path).await;
+            return Some(());
+        }
+        let mut stream = BufReader::new(stream);
         loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let mut stream = acceptor.accept(stream).await.ok()?;
-                if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    converse(stream, Builder::new(), Arc::new(path)).await;
-                    return Some(());
-                }
-                let mut seen = Vec::new();
-                loop {
-                    seen.push(stream.read_u8().await.ok()?);
-                    if seen.ends_with(b"\r\n\r\n") {
-                        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\none").await.ok()?;
-                        stream.flush().await.ok()?;
-                        seen.clear();
-                    }
-                }
-            });
+            crate::peers::asked::Asked::receive(&mut stream).await.ok()??;
+            stream.write_all(&answer(200, "", "one")).await.ok()?;
+            stream.flush().await.ok()?;
         }
     });
-    port
+    served.stay().port()
 }
 
 #[tokio::test]
 async fn connections_that_calls_need_at_once_are_opened_side_by_side() {
     const STREAMS: u32 = 10;
     let authority = Authority::new();
-    let mut config = authority.sign(&["127.0.0.1"]).server(&[&TLS13]);
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = offering(authority.sign(&["127.0.0.1"]).server(&[&TLS13]), &["h2"]);
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let upstream = trusting(&authority, listener.local_addr().unwrap().port(), Protocol::Http2);
     let (further, answered) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(40)));
-    let serve = Arc::new(move |asked: Asked| {
+    let serve = move |asked: Asked| {
         let answered = answered.clone();
         async move {
             if asked.0.uri().path() != "/api/first" {
@@ -548,21 +506,21 @@ async fn connections_that_calls_need_at_once_are_opened_side_by_side() {
             }
             path(asked).await
         }
-    });
-    tokio::spawn(async move {
-        for number in 0.. {
-            let (stream, _) = listener.accept().await.unwrap();
-            let (acceptor, further, serve) = (acceptor.clone(), further.clone(), serve.clone());
-            tokio::spawn(async move {
-                // None of the further ones has a handshake before all of them are there.
-                if number > 0 {
-                    further.wait().await;
-                }
-                let stream = acceptor.accept(stream).await.unwrap();
-                converse(stream, Builder::new().max_concurrent_streams(STREAMS).clone(), serve).await;
-            });
+    };
+    let first = AtomicBool::new(true);
+    let served = Served::begin(move |stream| {
+        let first = first.swap(false, Ordering::Relaxed);
+        let (acceptor, further, serve) = (acceptor.clone(), further.clone(), serve.clone());
+        async move {
+            // None of the further ones has a handshake before all of them are there.
+            if !first {
+                further.wait().await;
+            }
+            let stream = acceptor.accept(stream).await.unwrap();
+            converse(stream, Builder::new().max_concurrent_streams(STREAMS).clone(), serve).await;
         }
     });
+    let upstream = trusting(&authority, served.address.port(), Protocol::Http2);
     // After it, the upstream's settings are known.
     fetch(&upstream, get("/first")).await.unwrap();
     let bodies = join_all((0..4 * STREAMS).map(|_| fetch(&upstream, get("/")))).await;
@@ -581,13 +539,13 @@ fn trusting(authority: &Authority, port: u16, protocol: Protocol) -> Arc<Upstrea
 async fn tls_chooses_the_version() {
     let authority = Authority::new();
     for (offers, protocol, wanted, opened) in [
-        (&[&b"h2"[..], b"http/1.1"][..], Protocol::Auto, "/api/", 1),
-        (&[b"h2", b"http/1.1"], Protocol::Http2, "/api/", 1),
-        (&[b"h2", b"http/1.1"], Protocol::Http1, "one", 100),
-        (&[b"http/1.1"], Protocol::Auto, "one", 100),
+        (&["h2", "http/1.1"][..], Protocol::Auto, "/api/", 1),
+        (&["h2", "http/1.1"], Protocol::Http2, "/api/", 1),
+        (&["h2", "http/1.1"], Protocol::Http1, "one", 100),
+        (&["http/1.1"], Protocol::Auto, "one", 100),
         (&[], Protocol::Auto, "one", 100),
     ] {
-        let upstream = trusting(&authority, secure(&authority, offers).await, protocol);
+        let upstream = trusting(&authority, secure(&authority, offers), protocol);
         for body in join_all((0..100).map(|_| fetch(&upstream, get("/")))).await {
             assert_eq!(body.unwrap(), wanted);
         }
@@ -599,10 +557,10 @@ async fn tls_chooses_the_version() {
 async fn an_upstream_without_http2_is_told() {
     let authority = Authority::new();
     for (offers, wanted) in [
-        (&[&b"http/1.1"[..]][..], "the upstream supports none of the offered HTTP versions"),
+        (&["http/1.1"][..], "the upstream supports none of the offered HTTP versions"),
         (&[], "the upstream does not speak HTTP/2"),
     ] {
-        let upstream = trusting(&authority, secure(&authority, offers).await, Protocol::Http2);
+        let upstream = trusting(&authority, secure(&authority, offers), Protocol::Http2);
         let error = fetch(&upstream, get("/")).await.unwrap_err();
         assert_eq!((error.kind(), error.detail()), (Kind::Unreachable, wanted));
     }

@@ -3,10 +3,11 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
-mod authority;
 mod call;
 mod dns;
 mod h2;
 mod tls;
 mod unix;
 mod upgrade;
+
+use crocodile_pear_peers as peers;

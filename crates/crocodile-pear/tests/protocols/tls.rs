@@ -11,12 +11,16 @@ use http::Method;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use crate::authority::{Authority, Identity, provider};
 use crate::call::{count, fetch, get, upstream, with};
+use crate::peers::asked::Asked;
+use crate::peers::authority::{Authority, Identity, provider};
+use crate::peers::served::Served;
+use crate::peers::shop::answer;
 
 /// What a server saw of a connection.
 #[derive(Clone, Debug)]
@@ -29,7 +33,7 @@ struct Seen {
 
 /// An HTTP/1.1 server under TLS; every answer is the size of its request's body in digits.
 struct Server {
-    port: u16,
+    served: Served,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
@@ -40,16 +44,15 @@ enum After {
 }
 
 impl Server {
-    async fn new(config: ServerConfig, after: After) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+    fn new(config: ServerConfig, after: After) -> Self {
         let seen = Arc::<Mutex<Vec<Seen>>>::default();
-        tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), after, seen.clone()));
-        Server { port, seen }
+        let told = seen.clone();
+        let served = Served::secured(config, move |stream| serve(stream, after, told.clone()));
+        Server { served, seen }
     }
 
     fn upstream(&self, tls: TlsSettings) -> Arc<Upstream> {
-        upstream(&format!("https://127.0.0.1:{}", self.port), |settings: &mut Settings| settings.tls = tls)
+        upstream(&format!("https://{}", self.served.address), |settings: &mut Settings| settings.tls = tls)
     }
 
     fn seen(&self) -> Vec<Seen> {
@@ -57,38 +60,22 @@ impl Server {
     }
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, after: After, seen: Arc<Mutex<Vec<Seen>>>) {
+async fn serve(stream: TlsStream<TcpStream>, after: After, seen: Arc<Mutex<Vec<Seen>>>) -> Option<()> {
+    let session = stream.get_ref().1;
+    seen.lock().unwrap().push(Seen {
+        name: session.server_name().map(str::to_owned),
+        version: session.protocol_version()?,
+        kind: session.handshake_kind()?,
+        certificates: session.peer_certificates().map_or(0, <[_]>::len),
+    });
+    let mut stream = BufReader::new(stream);
     loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let (acceptor, seen) = (acceptor.clone(), seen.clone());
-        tokio::spawn(async move {
-            let mut stream = acceptor.accept(stream).await.ok()?;
-            let session = stream.get_ref().1;
-            seen.lock().unwrap().push(Seen {
-                name: session.server_name().map(str::to_owned),
-                version: session.protocol_version()?,
-                kind: session.handshake_kind()?,
-                certificates: session.peer_certificates().map_or(0, <[_]>::len),
-            });
-            loop {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.ok()?);
-                }
-                let head = String::from_utf8(head).unwrap();
-                let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
-                let mut body = vec![0; length.unwrap_or(0)];
-                stream.read_exact(&mut body).await.ok()?;
-                let text = body.len().to_string();
-                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
-                stream.write_all(answer.as_bytes()).await.ok()?;
-                stream.flush().await.ok()?;
-                if after == After::Close {
-                    stream.shutdown().await.ok()?;
-                    return Some(());
-                }
-            }
-        });
+        let asked = Asked::receive(&mut stream).await.ok()??;
+        stream.write_all(&answer(200, "", asked.body.len().to_string())).await.ok()?;
+        stream.flush().await.ok()?;
+        if after == After::Close {
+            return stream.shutdown().await.ok();
+        }
     }
 }
 
@@ -111,7 +98,7 @@ async fn refused(server: &Server, tls: TlsSettings) -> String {
 #[tokio::test]
 async fn both_versions_are_spoken_and_one_may_be_chosen() {
     let authority = Authority::new();
-    let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep).await;
+    let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep);
     for (versions, wanted) in [
         (vec![], ProtocolVersion::TLSv1_3),
         (vec![TlsVersion::Tls13], ProtocolVersion::TLSv1_3),
@@ -127,7 +114,7 @@ async fn both_versions_are_spoken_and_one_may_be_chosen() {
 async fn a_connection_under_tls_is_kept() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
-        let server = Server::new(authority.sign(&["127.0.0.1"]).server(&[version]), After::Keep).await;
+        let server = Server::new(authority.sign(&["127.0.0.1"]).server(&[version]), After::Keep);
         let upstream = server.upstream(trusting(&authority));
         for _ in 0..5 {
             assert_eq!(fetch(&upstream, get("/")).await.unwrap(), "0");
@@ -141,7 +128,7 @@ async fn a_connection_under_tls_is_kept() {
 #[tokio::test]
 async fn a_large_body_arrives_whole() {
     let authority = Authority::new();
-    let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep).await;
+    let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep);
     let upstream = server.upstream(trusting(&authority));
     let post = with(Method::POST, "/", Some(Body::Bytes(vec![b'x'; 5_000_000].into())));
     assert_eq!(fetch(&upstream, post).await.unwrap(), "5000000");
@@ -151,7 +138,7 @@ async fn a_large_body_arrives_whole() {
 async fn the_next_connection_resumes_the_session() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
-        let server = Server::new(authority.sign(&["127.0.0.1"]).server(&[version]), After::Close).await;
+        let server = Server::new(authority.sign(&["127.0.0.1"]).server(&[version]), After::Close);
         let upstream = server.upstream(trusting(&authority));
         for _ in 0..3 {
             fetch(&upstream, get("/")).await.unwrap();
@@ -164,7 +151,7 @@ async fn the_next_connection_resumes_the_session() {
 #[tokio::test]
 async fn the_configured_name_is_asked_for_and_expected() {
     let authority = Authority::new();
-    let server = Server::new(plain(&authority.sign(&["books.test"])), After::Keep).await;
+    let server = Server::new(plain(&authority.sign(&["books.test"])), After::Keep);
     let named = TlsSettings { server_name: Some("books.test".into()), ..trusting(&authority) };
     fetch(&server.upstream(named), get("/")).await.unwrap();
     assert_eq!(server.seen()[0].name.as_deref(), Some("books.test"));
@@ -199,7 +186,7 @@ async fn every_problem_with_a_certificate_is_told() {
         ),
     ];
     for (identity, wanted) in cases {
-        let server = Server::new(plain(&identity), After::Keep).await;
+        let server = Server::new(plain(&identity), After::Keep);
         assert_eq!(refused(&server, trusting(&authority)).await, wanted);
     }
 }
@@ -231,7 +218,7 @@ async fn a_certificate_that_is_named_itself_is_trusted_for_its_name_and_its_time
     ]
     .map(|((server, settings), wanted)| (server, settings, wanted))
     {
-        let server = Server::new(server, After::Keep).await;
+        let server = Server::new(server, After::Keep);
         match wanted {
             None => assert_eq!(fetch(&server.upstream(settings), get("/")).await.unwrap(), "0"),
             Some(wanted) => assert_eq!(refused(&server, settings).await, wanted),
@@ -239,7 +226,7 @@ async fn a_certificate_that_is_named_itself_is_trusted_for_its_name_and_its_time
     }
     let (server, _) = own_authority(&["127.0.0.1"], |_| {});
     let (_, other) = own_authority(&["127.0.0.1"], |_| {});
-    let server = Server::new(server, After::Keep).await;
+    let server = Server::new(server, After::Keep);
     let wanted = "the upstream's certificate is self-signed and not trusted";
     assert_eq!(refused(&server, other).await, wanted);
 }
@@ -247,7 +234,7 @@ async fn a_certificate_that_is_named_itself_is_trusted_for_its_name_and_its_time
 #[tokio::test]
 async fn a_private_authority_is_unknown_unless_it_is_named() {
     let authority = Authority::new();
-    let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep).await;
+    let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep);
     let wanted =
         "the upstream's certificate is signed by an unknown authority; no intermediate certificate came with it";
     assert_eq!(refused(&server, TlsSettings::default()).await, wanted);
@@ -256,7 +243,7 @@ async fn a_private_authority_is_unknown_unless_it_is_named() {
 #[tokio::test]
 async fn versions_that_do_not_meet_are_told() {
     let authority = Authority::new();
-    let server = Server::new(authority.sign(&["127.0.0.1"]).server(&[&TLS12]), After::Keep).await;
+    let server = Server::new(authority.sign(&["127.0.0.1"]).server(&[&TLS12]), After::Keep);
     let tls = TlsSettings { versions: vec![TlsVersion::Tls13], ..trusting(&authority) };
     let wanted = "the upstream supports none of the configured TLS versions";
     assert_eq!(refused(&server, tls).await, wanted);
@@ -273,7 +260,7 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
             .with_client_cert_verifier(authority.verifier())
             .with_single_cert(identity.chain(), identity.private())
             .unwrap();
-        let server = Server::new(config, After::Keep).await;
+        let server = Server::new(config, After::Keep);
         let shown = |by: &Authority| {
             let own = by.sign(&["gateway.test"]);
             let (certificate, key) = (own.certificate.pem().into_bytes(), own.key.serialize_pem().into_bytes());

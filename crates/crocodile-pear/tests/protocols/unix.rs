@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::authority::Authority;
 use crate::call::{count, fetch, get, upstream};
+use crate::peers::authority::Authority;
 
 /// A socket file that is removed at the end.
 struct File(PathBuf);

@@ -17,8 +17,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::authority::Authority;
 use crate::call::{at, count, fetch, get, in_flight, upstream, with};
+use crate::peers::authority::Authority;
 
 const SWITCH: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\nX-A: b\r\n\r\n";

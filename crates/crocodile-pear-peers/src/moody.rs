@@ -1,16 +1,17 @@
-//! Upstreams of small answers that can be told to misbehave, each on a runtime that can be taken away from it.
+//! A server of small answers that can be told to misbehave.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as Listener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
-use crate::stage::ports::free_address;
+use crate::asked::Asked;
+use crate::served::{ANY, Served, bind};
 
 /// What a server does, and what it has seen.
 #[derive(Default)]
@@ -22,6 +23,10 @@ pub struct Mood {
     pub bodies: Mutex<HashMap<String, u32>>,
     /// Answers with 500.
     pub fails: AtomicBool,
+    /// Closes the connection in place of an answer.
+    pub hangs_up: AtomicBool,
+    /// Reads, and answers nothing.
+    pub mute: AtomicBool,
     /// Reads, answers and accepts nothing.
     pub stalls: AtomicBool,
     /// Closes behind every answer of this number; behind none, at 0.
@@ -36,15 +41,16 @@ impl Mood {
         self.asked.load(Ordering::SeqCst)
     }
 
-    pub fn stall(&self, on: bool) {
-        self.stalls.store(on, Ordering::SeqCst);
+    /// Changes what it does, also to those who wait.
+    pub fn set(&self, which: impl FnOnce(&Self) -> &AtomicBool, on: bool) {
+        which(self).store(on, Ordering::SeqCst);
         self.changed.notify_waiters();
     }
 
-    async fn well(&self) {
+    async fn over(&self, mood: &AtomicBool) {
         loop {
             let changed = self.changed.notified();
-            if !self.stalls.load(Ordering::SeqCst) {
+            if !mood.load(Ordering::SeqCst) {
                 return;
             }
             changed.await;
@@ -64,21 +70,29 @@ impl Mood {
 pub struct Server {
     pub address: SocketAddr,
     pub mood: Arc<Mood>,
-    runtime: Option<Runtime>,
+    _served: Served,
 }
 
 impl Server {
     pub fn new() -> Self {
-        Self::at(free_address())
+        Self::at(ANY.into())
     }
 
     pub fn at(address: SocketAddr) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Self::of(bind(address))
+    }
+
+    pub fn of(listener: Listener) -> Self {
         let mood = Arc::new(Mood::default());
-        let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
-        let address = listener.local_addr().unwrap();
-        runtime.spawn(accept(listener, mood.clone()));
-        Server { address, mood, runtime: Some(runtime) }
+        let served = Served::run_on(listener, {
+            let mood = mood.clone();
+            move |listener| accept(listener, mood)
+        });
+        Server { address: served.address, mood, _served: served }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// Ends it as a killed process ends: nothing listens, and every connection is closed.
@@ -87,17 +101,15 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(std::time::Duration::from_secs(5));
-        }
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 async fn accept(listener: TcpListener, mood: Arc<Mood>) {
     loop {
-        mood.well().await;
+        mood.over(&mood.stalls).await;
         let Ok((stream, _)) = listener.accept().await else { return };
         mood.connections.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(serve(stream, mood.clone()));
@@ -108,26 +120,17 @@ async fn serve(stream: TcpStream, mood: Arc<Mood>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut stream = BufReader::new(stream);
     for answered in 1.. {
-        let (mut length, mut trickles) = (0, false);
-        let mut line = String::new();
-        while line != "\r\n" {
-            line.clear();
-            if stream.read_line(&mut line).await.ok()? == 0 {
-                return None;
-            }
-            trickles |= line.starts_with("GET /trickle ");
-            if let Some(value) = line.strip_prefix("content-length: ") {
-                length = value.trim().parse().unwrap();
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).await.ok()?;
-        mood.well().await;
+        let asked = Asked::receive(&mut stream).await.ok()??;
+        mood.over(&mood.stalls).await;
         mood.asked.fetch_add(1, Ordering::SeqCst);
-        if length > 0 {
-            *mood.bodies.lock().unwrap().entry(String::from_utf8(body).unwrap()).or_default() += 1;
+        if !asked.body.is_empty() {
+            *mood.bodies.lock().unwrap().entry(String::from_utf8(asked.body).unwrap()).or_default() += 1;
         }
-        if trickles {
+        mood.over(&mood.mute).await;
+        if mood.hangs_up.load(Ordering::SeqCst) {
+            return None;
+        }
+        if asked.target == "/trickle" {
             return trickle(stream).await;
         }
         let status = if mood.fails.load(Ordering::SeqCst) { "500 Oh" } else { "200 OK" };
@@ -145,6 +148,6 @@ async fn trickle(mut stream: BufReader<TcpStream>) -> Option<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.ok()?;
     loop {
         stream.write_all(b"1\r\na\r\n").await.ok()?;
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }

@@ -16,6 +16,12 @@ pub struct Identity {
     pub key: KeyPair,
 }
 
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::new(vec![]).unwrap();
@@ -45,7 +51,6 @@ impl Authority {
     }
 
     /// A revocation list, as PEM.
-    #[allow(dead_code, reason = "only the gateway's tests revoke certificates")]
     pub fn revoke(&self, list: rcgen::CertificateRevocationListParams) -> String {
         list.signed_by(&self.0).unwrap().pem().unwrap()
     }
@@ -80,4 +85,10 @@ impl Identity {
 
 pub fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// What a configuration offers by ALPN.
+pub fn offering(mut config: rustls::ServerConfig, protocols: &[&str]) -> rustls::ServerConfig {
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
 }
