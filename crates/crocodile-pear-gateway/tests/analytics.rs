@@ -3,9 +3,6 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "the tests of the cache use the rest")]
-#[path = "cache/scene.rs"]
-mod scene;
 use crocodile_pear_stage as stage;
 
 use std::io::Write;
@@ -14,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::scene::Scene;
+use crate::stage::front::Scene;
 use crate::stage::shop::Shop;
 
 const CONFIG: &str = r#"

@@ -158,8 +158,7 @@ requests that no endpoint serves
 fn operators_see_health_and_metrics() {
     let path = file("admin.yaml", &format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{GOOD}"));
     let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
-    let line = gateway.logged("*health and metrics on http://*").unwrap();
-    let admin = line.rsplit("http://").next().unwrap().parse().unwrap();
+    let admin = gateway.admin().unwrap();
     for (target, wanted) in [("/health", "ok"), ("/metrics", "crocodile_pear")] {
         let body = fetch(admin, "GET", target, "").unwrap();
         assert!(body.contains(wanted), "{target}: {body}");
@@ -177,8 +176,7 @@ fn operators_call_by_names_that_are_written_and_with_the_token() {
         [("ADMIN_TOKEN".to_owned(), "s3cret-of-operators".to_owned())],
     )
     .unwrap();
-    let line = gateway.logged("*health and metrics on http://*").unwrap();
-    let admin = line.rsplit("http://").next().unwrap().parse().unwrap();
+    let admin = gateway.admin().unwrap();
     let status = |target: &str, fields: &str| {
         let mut client = Client::connect(admin).unwrap();
         client.ask("GET", format!("GET {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
@@ -204,8 +202,7 @@ fn a_load_balancer_learns_of_the_end_before_clients_do() {
     let text = format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{clients}\n{GOOD}");
     let path = file("grace.yaml", &text);
     let mut gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
-    let line = gateway.logged("*health and metrics on http://*").unwrap();
-    let admin = line.rsplit("http://").next().unwrap().parse().unwrap();
+    let admin = gateway.admin().unwrap();
     assert_eq!(fetch(admin, "GET", "/ready", "").unwrap(), "ready\n");
     gateway.signal("TERM").unwrap();
     gateway.logged("*shutting down*").unwrap();

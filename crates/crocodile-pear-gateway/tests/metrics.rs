@@ -87,8 +87,7 @@ impl Scene {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("metrics_{name}.yaml"));
         fs::write(&file, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
         let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
-        let line = gateway.logged("*health and metrics on http://*").unwrap();
-        let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let admin = gateway.admin().unwrap();
         Scene { gateway, admin, file }
     }
 

@@ -19,10 +19,8 @@ use rustls::{ClientConnection, StreamOwned};
 use crate::stage::PATIENCE;
 use crate::stage::authority::Authority;
 use crate::stage::gateway::Gateway;
+use crate::stage::secure;
 
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-#[path = "tls/scene.rs"]
-mod scene;
 use crocodile_pear_stage as stage;
 
 const ENDPOINTS: &str = "
@@ -170,7 +168,7 @@ fn who_may_ask_can_be_those_at_sockets() {
     let gateway = folder.start(&[listen, ENDPOINTS].concat());
     gateway.logged("*unix:*").unwrap();
     assert_eq!(get(&mut dial(&folder.path("a.sock")), "/who", ""), "\"unix:\"");
-    assert!(get(&mut scene::dial(gateway.address), "/who", "").contains("\"status\":403"));
+    assert!(get(&mut secure::dial(gateway.address), "/who", "").contains("\"status\":403"));
 }
 
 #[test]
@@ -185,7 +183,7 @@ fn the_proxy_protocol_and_tls_go_over_a_socket() {
 clients: { trust: [unix] }";
     let gateway = folder.start(&[listen, ENDPOINTS].concat());
     gateway.logged("*https://unix:*").unwrap();
-    let config = Arc::new(scene::trusting(&authority, scene::ALL_VERSIONS));
+    let config = Arc::new(secure::trusting(&authority, secure::ALL_VERSIONS));
     let session = ClientConnection::new(config, "gateway.test".try_into().unwrap()).unwrap();
     let mut client = StreamOwned::new(session, dial(&folder.path("a.sock")));
     client.sock.write_all(b"PROXY TCP4 192.0.2.7 10.0.0.1 1 2\r\n").unwrap();
@@ -236,7 +234,7 @@ endpoints:
   GET /gone: gone /
 ",
     );
-    let ask = |path: &str| get(&mut scene::dial(gateway.address), path, "");
+    let ask = |path: &str| get(&mut secure::dial(gateway.address), path, "");
     for _ in 0..3 {
         assert_eq!(ask("/items"), "GET /api/items HTTP/1.1\r\nhost: app.test\r\n");
         assert_eq!(ask("/both"), "GET / HTTP/1.1\r\nhost: app.test\r\n");

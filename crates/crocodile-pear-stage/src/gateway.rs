@@ -45,9 +45,7 @@ impl Gateway {
         let mut gateway = Gateway { address: ([127, 0, 0, 1], 0).into(), child, log };
         let line =
             gateway.logged("*listening on http*://*").map_err(|_| format!("it does not start: {}", gateway.said()))?;
-        let address = line.rsplit("://").next().unwrap_or_default();
-        let end = address.find(|c: char| !c.is_ascii_digit() && !".:[]".contains(c)).unwrap_or(address.len());
-        gateway.address = address[..end].parse().map_err(|_| format!("no address in {line:?}"))?;
+        gateway.address = address(&line)?;
         Ok(gateway)
     }
 
@@ -59,6 +57,11 @@ impl Gateway {
     /// Waits for a line of the log; `*` is any text.
     pub fn logged(&self, pattern: &str) -> Result<String, String> {
         self.log.wait(pattern)
+    }
+
+    /// Where operators ask it.
+    pub fn admin(&self) -> Result<SocketAddr, String> {
+        address(&self.logged("*health and metrics on http://*")?)
     }
 
     /// Everything it has said so far.
@@ -86,6 +89,13 @@ impl Drop for Gateway {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The address of the last URL in a line.
+fn address(line: &str) -> Result<SocketAddr, String> {
+    let address = line.rsplit("://").next().unwrap_or_default();
+    let end = address.find(|c: char| !c.is_ascii_digit() && !".:[]".contains(c)).unwrap_or(address.len());
+    address[..end].parse().map_err(|_| format!("no address in {line:?}"))
 }
 
 /// The lines that a gateway writes to its standard error stream.

@@ -5,12 +5,17 @@
 
 pub mod client;
 pub mod database;
+pub mod frames;
+pub mod front;
 pub mod gates;
 pub mod gateway;
+pub mod logs;
 pub mod play;
 pub mod ports;
+pub mod scene;
 pub mod schema;
 pub mod script;
+pub mod secure;
 pub mod upstream;
 mod wait;
 

@@ -6,8 +6,9 @@ use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::thread;
 
-use crate::scene::{Client, Folder, ask, metric, pipe, wait};
 use crate::stage::PATIENCE;
+use crate::stage::found as wait;
+use crate::stage::logs::{Client, Folder, ask, metric, pipe};
 use crate::stage::script::like;
 
 const HELLO: &str = "GET /hello/a HTTP/1.1\r\nhost: h\r\n\r\n";

@@ -1,6 +1,6 @@
 //! What lines look like.
 
-use crate::scene::{Folder, ask};
+use crate::stage::logs::{Folder, ask};
 use crate::stage::script::like;
 
 /// Two requests that are told apart by everything, one that cannot be read, and one that nobody serves.

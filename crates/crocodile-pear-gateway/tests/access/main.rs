@@ -7,5 +7,4 @@
 
 mod destinations;
 mod formats;
-mod scene;
 use crocodile_pear_stage as stage;

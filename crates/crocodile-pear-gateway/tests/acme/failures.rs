@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::pebble::{Pebble, logged};
-use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, get, trusting};
 use crate::stage::authority::Authority;
+use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, get, trusting};
 
 #[test]
 fn the_gateway_serves_while_the_authority_is_away() {

@@ -11,7 +11,4 @@ mod failures;
 mod orders;
 mod pebble;
 mod renewals;
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-#[path = "../tls/scene.rs"]
-mod scene;
 use crocodile_pear_stage as stage;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::pebble::{EAB, Pebble, logged};
-use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
 use crate::stage::authority::Authority;
+use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
 
 /// A listener with TLS, one that redirects, and operators.
 fn redirecting(pebble: &Pebble, acme: &str) -> String {
@@ -158,7 +158,7 @@ fn two_gateways_with_one_folder_order_once_and_prove_for_each_other() {
     let scene = {
         folder.write("second.yaml", config(pebble.http));
         let gateway = crate::stage::gateway::Gateway::start(["run".into(), folder.path("second.yaml")], []).unwrap();
-        crate::scene::Scene { gateway }
+        crate::stage::secure::Scene { gateway }
     };
     // Both want the certificate at once when the authority is there.
     for scene in [&alone, &scene] {
@@ -166,7 +166,7 @@ fn two_gateways_with_one_folder_order_once_and_prove_for_each_other() {
     }
     pebble.run();
     let client = pebble.client();
-    let shown = |scene: &crate::scene::Scene| {
+    let shown = |scene: &crate::stage::secure::Scene| {
         connect(scene.gateway.address, &client, "shop.test", b"").ok().map(|client| shown(&client).to_vec())
     };
     let both =

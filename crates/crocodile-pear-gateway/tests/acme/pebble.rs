@@ -14,10 +14,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
-use crate::scene::{ALL_VERSIONS, Folder, Scene, connect, get, trusting};
 use crate::stage::accept::Accepting;
 use crate::stage::authority::{Authority, provider};
 use crate::stage::ports::free_port;
+use crate::stage::secure::{ALL_VERSIONS, Folder, Scene, connect, get, trusting};
 use crate::stage::within;
 
 /// It needs Go 1.24.

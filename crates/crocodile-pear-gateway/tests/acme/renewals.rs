@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::json;
 
 use crate::pebble::{Pebble, logged, logged_times};
-use crate::scene::{ENDPOINTS, Folder, connect, get, shown};
+use crate::stage::secure::{ENDPOINTS, Folder, connect, get, shown};
 
 fn config(pebble: &Pebble, acme: &str) -> String {
     format!(
@@ -61,7 +61,7 @@ fn the_authority_says_when_to_renew() {
     let scene = folder.start(&config(&pebble, ""));
     logged(&scene, &["a certificate was issued"]);
     let client = pebble.client();
-    let shown_now = |scene: &crate::scene::Scene| {
+    let shown_now = |scene: &crate::stage::secure::Scene| {
         shown(&connect(scene.gateway.address, &client, "shop.test", b"").unwrap()).to_vec()
     };
     let first = shown_now(&scene);

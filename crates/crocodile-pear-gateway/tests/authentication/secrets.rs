@@ -115,9 +115,7 @@ endpoints:
     stream.read_to_string(&mut refused).unwrap();
     said += &refused;
 
-    let admin: std::net::SocketAddr =
-        gateway.logged("*health and metrics on http://*").unwrap().rsplit("http://").next().unwrap().parse().unwrap();
-    let mut metrics = TcpStream::connect(admin).unwrap();
+    let mut metrics = TcpStream::connect(gateway.admin().unwrap()).unwrap();
     write!(metrics, "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     metrics.read_to_string(&mut said).unwrap();
     // The same configuration with a problem on the lines of its secrets.

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::scene::{Answer, Scene, head};
 use crate::stage::client::Client;
+use crate::stage::front::{Answer, Scene, head};
 use crate::stage::shop::{Gate, Shop};
 
 const CONFIG: &str = r#"
@@ -173,7 +173,7 @@ fn what_is_not_known_yet_of_a_whole_that_streams_is_told_from_the_next_request_o
     let mut scene = Scene::new(CONFIG, &shop);
     let target = "/stream/max-age=60/slow,max-age=20;5";
     let mut client = Client::connect(scene.gateway.address).unwrap();
-    crate::scene::ask(&mut client, target, HOST);
+    crate::stage::front::ask(&mut client, target, HOST);
     // The second part may be for one client alone, for all that is known.
     let head = client.head().unwrap();
     assert_eq!((head.field("cache-control"), head.field("etag")), (Some("no-cache"), None), "{head:?}");

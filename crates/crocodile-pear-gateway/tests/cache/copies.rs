@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-use crate::scene::{Answer, Scene};
+use crate::stage::front::{Answer, Scene};
 use crate::stage::shop::{Asked, Shop};
 
 const CONFIG: &str = r#"
@@ -144,7 +144,7 @@ fn many_clients_at_once_in_several_codings_get_the_whole_body() {
             scope.spawn(move || {
                 let mut client = crate::stage::client::Client::connect(address).unwrap();
                 let fields = format!("host: test\r\naccept-encoding: {coding}\r\n");
-                let answer = crate::scene::get(&mut client, "/whole/fresh/300000", &fields);
+                let answer = crate::stage::front::get(&mut client, "/whole/fresh/300000", &fields);
                 assert!(decode(&answer) == body(300_000).as_bytes());
             });
         }

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::scene::{self, Scene, until};
 use crate::stage::client::{Client, Piece};
+use crate::stage::front::{self, Scene};
 use crate::stage::shop::{Gate, Shop};
+use crate::stage::until;
 
 const CONFIG: &str = r#"
 upstreams:
@@ -49,7 +50,7 @@ fn halves() -> (Shop, Gate, Gate) {
 
 fn clients(scene: &Scene, count: usize, target: &str) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(scene.gateway.address).unwrap()).collect();
-    clients.iter_mut().for_each(|client| scene::ask(client, target, FIELDS));
+    clients.iter_mut().for_each(|client| front::ask(client, target, FIELDS));
     clients
 }
 

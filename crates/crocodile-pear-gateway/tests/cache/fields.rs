@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::scene::{Scene, until};
+use crate::stage::front::Scene;
 use crate::stage::shop::Shop;
+use crate::stage::until;
 
 /// Where a cache may stand.
 #[derive(Clone, Copy, Debug)]

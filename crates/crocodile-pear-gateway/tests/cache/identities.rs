@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::thread;
 
-use crate::scene::{self, Scene};
 use crate::stage::client::Client;
+use crate::stage::front::{self, Scene};
 use crate::stage::shop::Shop;
 
 const CONFIG: &str = r#"
@@ -45,7 +45,7 @@ fn apart(target: &str, fields: [&str; 2], at_most: Option<usize>) {
                 let (_, value) = field.trim().rsplit_once(' ').unwrap();
                 for round in 0..rounds() {
                     let target = format!("{target}/{}", round % 50);
-                    let answer = scene::get(&mut client, &target, field);
+                    let answer = front::get(&mut client, &target, field);
                     assert_eq!(answer.text(), format!("{target} {value}"), "round {round}");
                 }
             });

@@ -8,5 +8,4 @@ mod copies;
 mod crowd;
 mod fields;
 mod identities;
-mod scene;
 use crocodile_pear_stage as stage;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::database::Database;
 use crate::gateway;
-use crate::scene::Scene;
+use crate::stage::scene::Scene;
 
 /// Much less than this is the rule; a busy machine adds to it.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,7 +1,8 @@
 //! A database with several servers: the one that accepts changes is used, also after another server has taken over.
 
 use crate::database::Database;
-use crate::scene::{self, Scene};
+use crate::stage::scene::Scene;
+use crate::stage::until;
 
 const ENDPOINTS: &str = "endpoints:
   POST /a:
@@ -44,5 +45,5 @@ fn the_server_that_takes_changes_is_used() {
 /// A server takes up its settings in its own time.
 fn becomes_read_only(server: &Database) {
     let setting = || server.connect().one("show default_transaction_read_only");
-    scene::until("it is read-only", || setting().as_deref() == Some("on"));
+    until("it is read-only", || setting().as_deref() == Some("on"));
 }

@@ -12,9 +12,6 @@ mod outages;
 mod refusals;
 mod replicas;
 mod rows;
-#[allow(dead_code, reason = "the events use the rest")]
-#[path = "../events/scene.rs"]
-mod scene;
 mod shared;
 use crocodile_pear_stage as stage;
 mod tls;
@@ -22,7 +19,7 @@ mod transactions;
 mod values;
 
 use database::Database;
-use scene::Scene;
+use stage::scene::Scene;
 
 /// A gateway in front of a database, with these endpoints and further settings of the database.
 fn gateway(name: &str, database: &Database, settings: &str, endpoints: &str) -> Scene {

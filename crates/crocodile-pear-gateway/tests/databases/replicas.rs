@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use crate::database::Database;
-use crate::scene::{Client, Scene};
+use crate::stage::scene::{Client, Scene};
 
 const ENDPOINTS: &str = "endpoints:
   GET /read:

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::database::{Database, Session};
 use crate::gateway;
-use crate::scene::Scene;
+use crate::stage::scene::Scene;
 
 /// Reads beside the slow one.
 const READS: usize = 24;

@@ -13,9 +13,10 @@ use crocodile_pear_gateway::demo::postgres::other;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::database::Database;
-use crate::scene::{Scene, until};
 use crate::stage::accept::Accepting;
 use crate::stage::authority::{Authority, Identity};
+use crate::stage::scene::Scene;
+use crate::stage::until;
 
 const ENDPOINTS: &str = "endpoints:
   GET /tls:

@@ -7,8 +7,8 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::database::Database;
-use crate::scene::Scene;
 use crate::stage::authority::Authority;
+use crate::stage::scene::Scene;
 
 /// A configuration with one source.
 fn config(source: &str, purge: &str) -> String {
@@ -107,7 +107,7 @@ fn tls_is_made_as_the_url_says() {
     }
     session.run("alter system set ssl = on").unwrap();
     session.run("select pg_reload_conf()").unwrap();
-    crate::scene::until("it speaks TLS", || session.one("show ssl").as_deref() == Some("on"));
+    crate::stage::until("it speaks TLS", || session.one("show ssl").as_deref() == Some("on"));
     told("tls_require", &url("sslmode=require'"), "*listening to events*");
     told("tls_verify", &url(&format!("sslmode=verify-full', ca: '{right}'")), "*listening to events*");
     told("tls_wrong", &url(&format!("sslmode=verify-full', ca: '{wrong}'")), "*cannot be received*UnknownIssuer*");

@@ -9,7 +9,6 @@
 
 mod connections;
 use crocodile_pear_stage::database;
-mod scene;
 mod shop;
 mod soak;
 use crocodile_pear_stage as stage;

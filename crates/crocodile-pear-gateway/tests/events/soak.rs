@@ -16,9 +16,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::scene::Scene;
 use crate::stage::pause;
 use crate::stage::ports::free_address;
+use crate::stage::scene::Scene;
 use crate::stage::served::{Served, bind};
 
 /// Items, two of each kind; each has two queries and two languages. So few are asked for again while they are fresh, stale, and

@@ -9,8 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::database::{Database, Session};
-use crate::scene::{Client, PATIENCE, Scene, until};
 use crate::shop::{ITEMS, Shop};
+use crate::stage::PATIENCE;
+use crate::stage::scene::{Client, Scene};
+use crate::stage::until;
 
 /// How many updates are made.
 fn updates() -> usize {

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::raw::{
+use crate::scene::Scene;
+use crate::stage::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PRIORITY, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE,
     block, field, frame, get, request,
 };
-use crate::scene::Scene;
 use crate::stage::pause;
 
 /// Attackers at once. Each may have 100 answers that wait with what came with their heads, up to 16 KiB: 13 MiB.

@@ -1,8 +1,8 @@
 //! Requests of HTTP/2 that would be two requests, or another one, once they are written in HTTP/1.1: refused, or clean at
 //! the upstream.
 
-use crate::raw::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw, field, frame};
 use crate::scene::Scene;
+use crate::stage::frames::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw, field, frame};
 
 const METHOD: (&[u8], &[u8]) = (b":method", b"GET");
 const SCHEME: (&[u8], &[u8]) = (b":scheme", b"http");
@@ -180,7 +180,7 @@ fn send(raw: &mut Raw, case: &Case, number: usize) {
 
 /// Waits until the stream has come to its end, or the connection.
 fn outcome(raw: &mut Raw) {
-    while let Some(frame) = raw.next() {
+    for frame in raw.by_ref() {
         let last = [HEADERS, DATA].contains(&frame.kind) && frame.flags & END_STREAM != 0;
         if last || [RST_STREAM, GOAWAY].contains(&frame.kind) {
             return;

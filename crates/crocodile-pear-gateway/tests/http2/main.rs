@@ -9,8 +9,6 @@ mod floods;
 mod grpc;
 mod h2spec;
 mod injections;
-#[allow(dead_code, reason = "the server's tests use the rest")]
-mod raw;
 mod scene;
 use crocodile_pear_stage as stage;
 mod websocket;

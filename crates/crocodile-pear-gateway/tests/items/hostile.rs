@@ -6,7 +6,7 @@ use crocodile_pear_gateway::demo::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::postgres;
-use crate::scene::{Client, Reply, Scene};
+use crate::stage::scene::{Client, Reply, Scene};
 
 /// The columns of the table, and the types of their parameters.
 const COLUMNS: [(&str, &str); 15] = [

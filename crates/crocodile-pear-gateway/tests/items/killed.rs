@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crocodile_pear_gateway::demo::postgres::programs;
 
-use crate::scene::until;
 use crate::stage::gateway::Gateway;
+use crate::stage::until;
 
 /// The process of a server, from the first line of its file.
 fn server(folder: &Path) -> u32 {

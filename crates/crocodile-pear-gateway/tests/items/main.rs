@@ -12,9 +12,6 @@ mod hostile;
 mod killed;
 mod outage;
 mod rows;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../events/scene.rs"]
-mod scene;
 use crocodile_pear_stage as stage;
 
 use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};

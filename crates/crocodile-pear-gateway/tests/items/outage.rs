@@ -10,8 +10,9 @@ use crocodile_pear_gateway::demo::postgres::{Postgres, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::postgres;
-use crate::scene::{Scene, until};
 use crate::stage::pause;
+use crate::stage::scene::Scene;
+use crate::stage::until;
 
 /// Clients that write.
 const CLIENTS: u64 = 8;

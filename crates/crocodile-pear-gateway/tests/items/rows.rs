@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use crocodile_pear_gateway::demo::postgres::Postgres;
 
 use crate::postgres;
-use crate::scene::{Scene, until};
+use crate::stage::scene::Scene;
+use crate::stage::until;
 
 const ROWS: u64 = 1_000_000;
 

@@ -35,8 +35,7 @@ impl Scene {
     }
 
     fn of(gateway: Gateway, file: PathBuf) -> Self {
-        let line = gateway.logged("*health and metrics on http://*").unwrap();
-        let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let admin = gateway.admin().unwrap();
         Scene { gateway, file, admin }
     }
 

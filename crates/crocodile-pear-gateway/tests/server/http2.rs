@@ -2,6 +2,3 @@
 
 mod answers;
 mod limits;
-#[allow(dead_code, reason = "the floods use the rest")]
-#[path = "../http2/raw.rs"]
-mod raw;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd};
 
-use crate::scene::{ALL_VERSIONS, Folder, Scene, connect, get, showing, trusting};
 use crate::stage::authority::{Authority, Identity};
+use crate::stage::secure::{ALL_VERSIONS, Folder, Scene, connect, get, showing, trusting};
 
 const ENDPOINTS: &str = "
 upstreams: { echo: 'http://127.0.0.1:9' }

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, trusting};
 use crate::stage::authority::Authority;
+use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, trusting};
 
 #[test]
 fn one_process_listens_in_clear_with_tls_and_to_redirect() {

@@ -10,7 +10,6 @@ mod listeners;
 mod names;
 mod proxies;
 mod refusals;
-mod scene;
 mod sessions;
 use crocodile_pear_stage as stage;
 mod swaps;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, shown, trusting};
 use crate::stage::authority::Authority;
+use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, shown, trusting};
 
 #[test]
 fn the_certificate_is_chosen_by_the_name_that_is_asked_for() {

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use crate::scene::{ALL_VERSIONS, Folder, Scene, connect, dial, rest, trusting};
 use crate::stage::authority::Authority;
+use crate::stage::secure::{ALL_VERSIONS, Folder, Scene, connect, dial, rest, trusting};
 
 const ENDPOINTS: &str = "
 upstreams: { echo: 'http://127.0.0.1:9' }

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use crate::scene::{ENDPOINTS, Folder, Scene, dial, rest};
 use crate::stage::authority::Authority;
+use crate::stage::secure::{ENDPOINTS, Folder, Scene, dial, rest};
 
 fn start(name: &str) -> Scene {
     let folder = Folder::new(name);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustls::HandshakeKind;
 
-use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, get, trusting};
 use crate::stage::authority::Authority;
+use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, get, trusting};
 
 #[test]
 fn a_session_is_resumed_on_whichever_core() {

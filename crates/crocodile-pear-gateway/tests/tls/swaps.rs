@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scene::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
 use crate::stage::PATIENCE;
 use crate::stage::authority::Authority;
 use crate::stage::pause;
+use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
 
 const LISTEN: &str = "admin: 127.0.0.1:0
 listen: { address: '127.0.0.1:0', tls: { certificate: own.pem, key: own.key } }

@@ -14,10 +14,11 @@ use serde_json::Value;
 use socket2::Socket;
 
 use crate::collector::{attribute, decode, server};
-use crate::scene::{Client, Folder, ask, wait};
 use crate::stage::PATIENCE;
 use crate::stage::absent::nobody;
+use crate::stage::found as wait;
 use crate::stage::gateway::Gateway;
+use crate::stage::logs::{Client, Folder, ask};
 use crate::stage::shop::{Asked, Shop, answer};
 
 /// How many rounds each client makes. `AGREEMENT_ROUNDS=2800` makes 100,000 requests.
@@ -104,8 +105,7 @@ endpoints:
         let config = config.replace("FOLDER", folder.path("").to_str().unwrap().trim_end_matches('/'));
         std::fs::write(folder.path("gateway.yaml"), config).unwrap();
         let gateway = Gateway::start(["run".into(), folder.path("gateway.yaml")], []).unwrap();
-        let line = gateway.logged("*health and metrics on http://*").unwrap();
-        let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let admin = gateway.admin().unwrap();
         (Scene { gateway, admin, folder, silent: Mutex::new(silent), shop, _absent: absent }, asked)
     }
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
 use crate::collector::{attribute, server, spans};
-use crate::scene::{Folder, ask};
 use crate::stage::gateway::Gateway;
+use crate::stage::logs::{Folder, ask};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 

@@ -11,7 +11,4 @@ mod agreement;
 mod collector;
 mod contexts;
 mod inbox;
-#[allow(dead_code, reason = "the tests of the access log use the rest")]
-#[path = "../access/scene.rs"]
-mod scene;
 use crocodile_pear_stage as stage;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crocodile_pear_gateway::server::Settings;
 
-use super::raw::{
+use crate::scene::{Close, Scene};
+use crocodile_pear_stage::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, Raw, block, field, frame, get,
     request,
 };
-use crate::scene::{Close, Scene};
 
 const SHORT: Duration = Duration::from_millis(100);
 

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::stage::PATIENCE;
-use crate::stage::gateway::Gateway;
+use crate::gateway::Gateway;
+use crate::{PATIENCE, found};
 
 /// What is served.
 pub const SERVED: &str = "
@@ -44,7 +44,7 @@ impl Folder {
     /// The lines of a file, as soon as it has so many.
     pub fn lines(&self, name: &str, count: usize) -> Vec<String> {
         let path = self.path(name);
-        let text = wait(|| Some(read(&path)).filter(|text| text.lines().count() >= count), || read(&path));
+        let text = found(|| Some(read(&path)).filter(|text| text.lines().count() >= count), || read(&path));
         text.lines().map(str::to_owned).collect()
     }
 }
@@ -58,9 +58,6 @@ impl Drop for Folder {
 fn read(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8(bytes).expect("UTF-8")).unwrap_or_default()
 }
-
-/// Waits for something of another process: nobody tells when a file has grown.
-pub use crate::stage::found as wait;
 
 /// The whole answer to the bytes of a request, which says `connection: close`.
 pub fn ask(address: SocketAddr, request: &[u8]) -> String {
@@ -105,13 +102,8 @@ impl Client {
 
 /// The value of a metric.
 pub fn metric(gateway: &Gateway, name: &str) -> f64 {
-    let line = gateway.logged("*health and metrics on http://*").unwrap();
-    let address =
-        line.rsplit("http://").next().unwrap().split(|c: char| !c.is_ascii_digit() && !".:".contains(c)).next();
-    let metrics = ask(
-        address.unwrap().parse().unwrap(),
-        b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
-    );
+    let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let metrics = ask(gateway.admin().unwrap(), request);
     let line = metrics.lines().find(|line| line.starts_with(&format!("{name} ")));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()
 }

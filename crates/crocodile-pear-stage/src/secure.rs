@@ -3,16 +3,16 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
-use crate::stage::authority::{Authority, Identity, provider};
-use crate::stage::gateway::Gateway;
-use crate::stage::{PATIENCE, found};
+use crate::authority::{Authority, Identity, provider};
+use crate::gateway::Gateway;
+use crate::{PATIENCE, found, scratch};
 
 pub use rustls::ALL_VERSIONS;
 
@@ -34,7 +34,7 @@ pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tls").join(name);
+        let folder = scratch("tls").join(name);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         Folder(folder)
@@ -67,8 +67,7 @@ impl Folder {
 impl Scene {
     /// Waits until the metrics have all of these lines.
     pub fn until_metrics(&self, wanted: &[String]) {
-        let line = self.gateway.logged("*health and metrics on http://*").unwrap();
-        let admin: SocketAddr = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let admin = self.gateway.admin().unwrap();
         let metrics = || ask(&mut dial(admin), "localhost", "/metrics").unwrap();
         let has = |metrics: &str, line: &String| metrics.lines().any(|known| known == line);
         let look = || Some(metrics()).filter(|metrics| wanted.iter().all(|line| has(metrics, line)));

@@ -1,15 +1,12 @@
 //! A gateway before a shop, and a client that asks.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Instant;
 
-use crate::stage::PATIENCE;
-use crate::stage::client::{Client, Head};
-use crate::stage::gateway::Gateway;
-use crate::stage::shop::Shop;
+use crate::client::{Client, Head};
+use crate::gateway::Gateway;
+use crate::scratch;
+use crate::shop::Shop;
 
 static SCENES: AtomicUsize = AtomicUsize::new(0);
 
@@ -38,13 +35,12 @@ impl Answer {
 impl Scene {
     /// `config` without `listen`, and with `${SHOP}` for the upstream.
     pub fn new(config: &str, shop: &Shop) -> Self {
-        let name = format!("cache_{}.yaml", SCENES.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let name = format!("front_{}.yaml", SCENES.fetch_add(1, Ordering::Relaxed));
+        let path = scratch(name);
         std::fs::write(&path, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
         let shop = ("SHOP".to_owned(), shop.address.to_string());
         let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], [shop]).unwrap();
-        let line = gateway.logged("*health and metrics on http://*").unwrap();
-        let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let admin = gateway.admin().unwrap();
         let client = Client::connect(gateway.address).unwrap();
         Scene { gateway, admin, client }
     }
@@ -104,13 +100,4 @@ pub fn ask(client: &mut Client, target: &str, fields: &str) {
 pub fn head(client: &mut Client, target: &str, fields: &str) -> Head {
     client.ask("HEAD", format!("HEAD {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
     client.head().unwrap()
-}
-
-/// Waits until something holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
-        thread::yield_now();
-    }
 }

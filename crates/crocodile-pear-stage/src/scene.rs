@@ -1,15 +1,12 @@
 //! The gateway's process, with a configuration of the test's, and clients of it.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::stage::gateway::Gateway;
-
-/// Longer than anything here takes.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+use crate::client::{self, Head};
+use crate::gateway::Gateway;
+use crate::{scratch, until};
 
 pub struct Scene {
     pub gateway: Gateway,
@@ -20,11 +17,10 @@ pub struct Scene {
 impl Scene {
     /// Starts the gateway with this configuration, besides where it listens.
     pub fn new(name: &str, config: &str) -> Self {
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("events_{name}.yaml"));
+        let file = scratch(format!("{name}.yaml"));
         write(&file, config);
         let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
-        let line = gateway.logged("*health and metrics on http://*").unwrap();
-        let admin = line.rsplit("http://").next().unwrap().trim().parse().unwrap();
+        let admin = gateway.admin().unwrap();
         Scene { gateway, file, admin }
     }
 
@@ -79,11 +75,10 @@ fn write(file: &Path, config: &str) {
     fs::write(file, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
 }
 
-pub use crate::stage::until;
+/// One connection of a client that asks one thing after the other.
+pub struct Client(client::Client);
 
-/// One connection of a client.
-pub struct Client(BufReader<TcpStream>);
-
+/// A whole answer, whose body is text.
 pub struct Reply {
     pub status: u16,
     pub fields: Vec<(String, String)>,
@@ -98,10 +93,7 @@ impl Reply {
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client(BufReader::new(stream))
+        Client(client::Client::connect(address).unwrap())
     }
 
     pub fn get(&mut self, path: &str) -> Reply {
@@ -114,48 +106,8 @@ impl Client {
         if !body.is_empty() {
             request += &format!("content-length: {}\r\n", body.len());
         }
-        request += "\r\n";
-        request += body;
-        self.0.get_mut().write_all(request.as_bytes()).unwrap();
-        self.read()
-    }
-
-    fn read(&mut self) -> Reply {
-        let status = self.line();
-        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).expect(&status);
-        let mut fields = Vec::new();
-        loop {
-            let line = self.line();
-            let Some((name, value)) = line.split_once(':') else { break };
-            fields.push((name.to_lowercase(), value.trim().to_owned()));
-        }
-        let mut reply = Reply { status, fields, body: String::new() };
-        let mut body = Vec::new();
-        match reply.field("content-length").map(|length| length.parse().unwrap()) {
-            Some(length) => self.read_exactly(length, &mut body),
-            None if reply.field("transfer-encoding").is_some() => loop {
-                let length = usize::from_str_radix(&self.line(), 16).unwrap();
-                self.read_exactly(length, &mut body);
-                self.line();
-                if length == 0 {
-                    break;
-                }
-            },
-            None => {}
-        }
-        reply.body = String::from_utf8(body).unwrap();
-        reply
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    fn read_exactly(&mut self, length: usize, body: &mut Vec<u8>) {
-        let before = body.len();
-        body.resize(before + length, 0);
-        self.0.read_exact(&mut body[before..]).unwrap();
+        self.0.ask(method, format!("{request}\r\n{body}").as_bytes()).unwrap();
+        let Head { status, fields } = self.0.head().unwrap();
+        Reply { status, fields, body: String::from_utf8(self.0.rest().unwrap()).unwrap() }
     }
 }

@@ -1,11 +1,9 @@
-//! Frames, written and read byte by byte.
+//! Frames of HTTP/2, written and read byte by byte.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::PATIENCE;
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -102,17 +100,6 @@ impl Raw {
         self.0.write_all(bytes).is_ok()
     }
 
-    /// The next frame; nothing at the end of the connection.
-    pub fn next(&mut self) -> Option<Frame> {
-        let mut head = [0; 9];
-        self.0.read_exact(&mut head).ok()?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        let mut payload = vec![0; length];
-        self.0.read_exact(&mut payload).ok()?;
-        let stream = u32::from_be_bytes(head[5..].try_into().unwrap());
-        Some(Frame { kind: head[3], flags: head[4], stream, payload })
-    }
-
     /// The next frame of this kind.
     pub fn until(&mut self, kind: u8) -> Frame {
         loop {
@@ -125,6 +112,21 @@ impl Raw {
 
     /// Every frame to the end of the connection.
     pub fn rest(&mut self) -> Vec<Frame> {
-        std::iter::from_fn(|| self.next()).collect()
+        self.collect()
+    }
+}
+
+impl Iterator for Raw {
+    type Item = Frame;
+
+    /// The next frame; nothing at the end of the connection.
+    fn next(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head).ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        self.0.read_exact(&mut payload).ok()?;
+        let stream = u32::from_be_bytes(head[5..].try_into().unwrap());
+        Some(Frame { kind: head[3], flags: head[4], stream, payload })
     }
 }
