@@ -30,7 +30,24 @@ use crate::spec::{Decode, Node};
 use crate::upstream::{Settings, Upstream};
 use servers::Servers;
 
-/// Calls HTTP servers. Cheap to clone; connections are kept and shared by the clones.
+/// Calls HTTP servers, and begins [pipelines](Pipeline).
+///
+/// Keep one for as long as the program runs, and clone it where it is needed: a clone is cheap, and all of them share
+/// their connections.
+///
+/// ```
+/// use crocodile_pear::{Client, Pipeline};
+///
+/// fn users(client: &Client) -> Pipeline {
+///     client.request(["http://127.0.0.1:9000/users"])
+/// }
+///
+/// let client = Client::new();
+/// let for_a_task = client.clone();
+/// users(&client).check()?;
+/// users(&for_a_task).check()?;
+/// # Ok::<(), crocodile_pear::Faults>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Client {
     servers: Arc<Servers>,
@@ -38,14 +55,26 @@ pub struct Client {
 
 impl Client {
     /// A client without connections.
+    ///
+    /// ```
+    /// let client = crocodile_pear::Client::new();
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an upstream by name: links may lead there, and pipelines that are read from text may call it.
+    /// Adds an upstream by name: pipelines that are read from YAML may call it, and links may lead there.
+    ///
+    /// ```
+    /// let client = crocodile_pear::Client::new();
+    /// client.upstream("shop", "http://127.0.0.1:9000/shop")?;
+    /// let orders = client.read("[{ request: shop /orders }]")?;
+    /// assert!(client.upstream("shop", "not a URL").is_err());
+    /// # Ok::<(), crocodile_pear::Faults>(())
+    /// ```
     ///
     /// # Errors
-    /// If the URL is none.
+    /// If `url` is not a URL.
     pub fn upstream(&self, name: &str, url: &str) -> Result<(), Faults> {
         let unfit = |message: String| {
             let mut problems = Problems::default();
@@ -58,10 +87,17 @@ impl Client {
         Ok(())
     }
 
-    /// Adds a PostgreSQL database by name, for `sql`. Its connections are opened as they are needed.
+    /// Adds a PostgreSQL database by name, for [`Pipeline::sql`]. Its connections are opened as they are needed.
+    ///
+    /// ```
+    /// let client = crocodile_pear::Client::new();
+    /// client.database("shop", "postgres://shop@127.0.0.1/shop")?;
+    /// assert!(client.database("shop", "mysql://127.0.0.1/shop").is_err());
+    /// # Ok::<(), crocodile_pear::Faults>(())
+    /// ```
     ///
     /// # Errors
-    /// If the URL is none.
+    /// If `url` is not the URL of a PostgreSQL database.
     pub fn database(&self, name: &str, url: &str) -> Result<(), Faults> {
         let mut problems = Problems::default();
         let spec = DatabaseSpec::decode(&Node::from_json(&url.into()), &mut problems);
@@ -72,25 +108,62 @@ impl Client {
         Ok(())
     }
 
-    /// One producer for each request. All start when the pipeline is first asked for an answer.
+    /// Begins a pipeline with calls. All start at the same time, when the pipeline runs.
+    ///
+    /// ```
+    /// use crocodile_pear::{Client, Request};
+    /// use http::Method;
+    ///
+    /// let client = Client::new();
+    /// let api = "http://127.0.0.1:9000";
+    /// let pages = client.request((1..=3).map(|page| format!("{api}/orders?page={page}")));
+    /// let order = Request::from(format!("{api}/orders/7"));
+    /// let deleted = client.request([Request { method: Method::DELETE, ..order }]);
+    /// # pages.check()?;
+    /// # deleted.check()?;
+    /// # Ok::<(), crocodile_pear::Faults>(())
+    /// ```
     pub fn request<R: Into<Request>>(&self, requests: impl IntoIterator<Item = R>) -> Pipeline {
         let starts = requests.into_iter().map(|request| (None, request.into()));
         Pipeline::begin(self.servers.clone(), starts.collect())
     }
 
-    /// The same with a name for each, which [`Pipeline::merge`] knows.
+    /// Begins a pipeline with calls whose answers have names, for [`Pipeline::merge`].
+    ///
+    /// ```
+    /// use crocodile_pear::{Client, jq};
+    ///
+    /// let api = "http://127.0.0.1:9000";
+    /// let page = Client::new()
+    ///     .requests([("user", format!("{api}/user")), ("news", format!("{api}/news"))])
+    ///     .merge(jq("{name: $user.name, news: $news[:3]}")?);
+    /// # page.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn requests<'a, R: Into<Request>>(&self, requests: impl IntoIterator<Item = (&'a str, R)>) -> Pipeline {
         let starts = requests.into_iter().map(|(name, request)| (Some(name.into()), request.into()));
         Pipeline::begin(self.servers.clone(), starts.collect())
     }
 
-    /// A pipeline without calls so far, for one that begins with [`Pipeline::sql`].
+    /// Begins a pipeline without calls, for one whose first step is [`Pipeline::sql`].
+    ///
+    /// ```
+    /// use crocodile_pear::{Client, jq};
+    ///
+    /// let client = Client::new();
+    /// client.database("shop", "postgres://shop@127.0.0.1/shop")?;
+    /// let latest = "select id, total from orders limit $1";
+    /// let orders = client.pipeline().sql("shop", latest, [jq("10")?]);
+    /// # orders.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pipeline(&self) -> Pipeline {
         Pipeline::new(self.servers.clone())
     }
 
-    /// A pipeline as a configuration has it, read from YAML once and run for any number of requests: a list of steps, or
-    /// a map with `pipeline` and what it needs.
+    /// Reads a pipeline as a configuration has it, from YAML. It is compiled once, and runs for any number of requests with
+    /// [`Prepared::answer`]. The text is a list of steps, or a map with `pipeline` and what it needs: `upstreams`,
+    /// `databases`, and `params`, the names of the path's parameters.
     ///
     /// ```
     /// let client = crocodile_pear::Client::new();
@@ -102,8 +175,11 @@ impl Client {
     ///     - each: .cases[]
     ///     - concatenate: { as: ndjson, body_only: true }
     /// ")?;
-    /// let wrong = client.read("[{ request: nowhere / }]").err().map(|faults| faults.to_string());
-    /// assert_eq!(wrong.as_deref(), Some("line 1, column 13: no upstream is named `nowhere`; add it under `upstreams`"));
+    /// let wrong = client.read("[{ request: nowhere / }]").err().unwrap();
+    /// assert_eq!(
+    ///     wrong.to_string(),
+    ///     "line 1, column 13: no upstream is named `nowhere`; add it under `upstreams`"
+    /// );
     /// # drop(prepared);
     /// # Ok::<(), crocodile_pear::Faults>(())
     /// ```

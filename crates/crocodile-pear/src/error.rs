@@ -9,6 +9,22 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
 /// A failure of one call or one item. Cheap to clone: several items may fail by one cause.
+///
+/// A closure of [`Pipeline::transform`](crate::Pipeline::transform) returns one to make its item fail:
+///
+/// ```
+/// use crocodile_pear::Whole;
+/// use crocodile_pear::error::{Error, Kind};
+///
+/// fn only_small(answer: Whole) -> Result<Whole, Error> {
+///     match answer.body.len() {
+///         0..1024 => Ok(answer),
+///         _ => Err(Error::new(Kind::Oversized, "the order is larger than 1 KiB")),
+///     }
+/// }
+/// # let answer = Whole { status: Default::default(), headers: Default::default(), body: vec![b' '; 2048].into() };
+/// # assert_eq!(only_small(answer).unwrap_err().status(), 502);
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -25,7 +41,14 @@ struct Inner {
     fields: HeaderMap,
 }
 
-/// What went wrong, as far as anyone has to act differently on it.
+/// What went wrong. Each kind has a status for the client, and says whose fault it was.
+///
+/// ```
+/// use crocodile_pear::error::{Fault, Kind};
+///
+/// assert_eq!(Kind::Timeout.status(), 504);
+/// assert_eq!(Kind::Timeout.fault(), Fault::Upstream);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {

@@ -1,5 +1,33 @@
-//! The steps: one file each, and one line here.
+//! The steps with all their settings, for [`Pipeline::step`](crate::Pipeline::step).
+//!
+//! A step with an expression has a constructor `of`, and the settings that are not written have their defaults. The other
+//! fields are those of the configuration, with the same names and meanings.
+//!
+//! ```
+//! use crocodile_pear::steps::each::{Each, Limit};
+//! use crocodile_pear::steps::follow::Follow;
+//! use crocodile_pear::{Client, Parts, Size, jq};
+//!
+//! let orders = Client::new()
+//!     .request(["http://127.0.0.1:9000/orders"])
+//!     .step(Each {
+//!         limit: Some(Limit::Most(50)),
+//!         max_body: Size(64 << 10),
+//!         ..Each::of(jq(".orders[]")?)
+//!     })
+//!     .step(Follow {
+//!         name: Some("user".to_owned().into()),
+//!         when: Some(jq(".open")?),
+//!         ..Follow::of(jq(".user")?)
+//!     })
+//!     .concatenate_json(Parts::BodyOnly);
+//! # orders.check()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+// One file each, and one line in the list below.
+
+#[cfg_attr(doc, doc(hidden))]
 pub mod own;
 
 use crate::problem::Problems;
@@ -8,14 +36,15 @@ use crate::step::{About, Compile, Spec, Step};
 
 /// Declares the steps by their names in the configuration.
 macro_rules! steps {
-    ($($name:ident: $spec:ident),* $(,)?) => {
-        $(pub mod $name;)*
+    ($($(#[$shown:meta])* $name:ident: $spec:ident),* $(,)?) => {
+        $($(#[$shown])* pub mod $name;)*
 
         /// A step as written. Boxed: a configuration may have tens of thousands, and the largest is large.
         #[derive(Clone, Debug)]
         pub enum Written {
             $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$name::$spec>),)*
             /// One that a Rust program brings.
+            #[cfg_attr(doc, doc(hidden))]
             Own(own::Own),
         }
 
@@ -26,6 +55,7 @@ macro_rules! steps {
         })*
 
         /// The names of all steps.
+        #[cfg_attr(doc, doc(hidden))]
         pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         fn decode(name: &str, node: &Node, problems: &mut Problems) -> Option<Written> {
@@ -49,6 +79,7 @@ macro_rules! steps {
             }
 
             /// What the plan and the other steps need to know of it.
+            #[cfg_attr(doc, doc(hidden))]
             pub fn about(&self) -> About {
                 match self {
                     $(Written::$spec(spec) => spec.about(),)*
@@ -57,6 +88,7 @@ macro_rules! steps {
             }
 
             /// Makes it ready.
+            #[cfg_attr(doc, doc(hidden))]
             pub fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
                 match self {
                     $(Written::$spec(spec) => spec.compile(cx),)*
@@ -69,6 +101,7 @@ macro_rules! steps {
 
 impl Written {
     /// The one step of a pipeline that is written short, as `UPSTREAM /path`.
+    #[cfg_attr(doc, doc(hidden))]
     pub fn short(text: Located<String>, problems: &mut Problems) -> Option<Self> {
         request::Request::short(text, problems).map(Written::from)
     }
@@ -81,7 +114,9 @@ impl From<own::Own> for Written {
 }
 
 steps! {
+    #[cfg_attr(doc, doc(hidden))]
     request: Request,
+    #[cfg_attr(doc, doc(hidden))]
     requests: Requests,
     each: Each,
     follow: Follow,
@@ -93,6 +128,7 @@ steps! {
     concatenate: Concatenate,
     merge: Merge,
     convert: Convert,
+    #[cfg_attr(doc, doc(hidden))]
     respond: Respond,
 }
 

@@ -201,6 +201,7 @@ fn tests_sleep_in_one_place_alone() {
 /// The modules of the steps with their specs, as they stand in the list.
 fn steps(file: &Path) -> Vec<(String, String)> {
     let lines = lines(file).into_iter().skip_while(|line| line != "steps! {").skip(1);
+    let lines = lines.filter(|line| !line.starts_with("#["));
     let pair =
         |line: String| line.trim_end_matches(',').split_once(": ").map(|(name, spec)| (name.into(), spec.into()));
     lines.map_while(pair).collect()

@@ -9,6 +9,7 @@
 
 mod examples;
 mod generated;
+mod library;
 mod page;
 mod pages;
 mod reference;

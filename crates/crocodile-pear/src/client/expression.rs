@@ -11,7 +11,7 @@ use crate::jq::{Closure, Fault, Filter};
 use crate::problem::Span;
 use crate::spec::{Expression, Located};
 
-/// An expression in jq, compiled once: keep it and clone it where a pipeline is put together for each request.
+/// Compiles a jq expression. Where a pipeline is put together for each request, keep the expression and clone it.
 ///
 /// ```
 /// let open = crocodile_pear::jq(".cases[] | select(.open)")?;
@@ -20,7 +20,7 @@ use crate::spec::{Expression, Located};
 /// ```
 ///
 /// # Errors
-/// `Expression`, with everything that is wrong in it.
+/// [`Kind::Expression`], with everything that is wrong in it.
 pub fn jq(source: &str) -> Result<Expression, Error> {
     let filter = Filter::compile(source, &variables(source)).map_err(|faults| unfit(&faults))?;
     Ok(Expression(written(source), Some(Arc::new(filter))))
@@ -54,23 +54,72 @@ fn written(text: &str) -> Located<String> {
 /// The text that problems and plans show for a closure.
 const CLOSURE: &str = "a closure";
 
-/// A closure or [`jq`], where one value is made of an item. A closure `Fn(In) -> Out` is given the item's JSON as any
-/// type that serde can read, and gives any type that serde can write.
+/// A closure or [`jq()`], where one value is made of an item.
+///
+/// A closure `Fn(In) -> Out` takes the item's JSON as any type that serde can read, and returns any type that serde can
+/// write. An item that cannot be read as `In` becomes a failed item; the others are not affected.
+///
+/// ```
+/// use crocodile_pear::{Client, jq};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Order { total: f64 }
+///
+/// let orders = || Client::new().request(["http://127.0.0.1:9000/orders/7"]);
+/// let by_closure = orders().map(|order: Order| order.total * 1.25);
+/// let by_jq = orders().map(jq(".total * 1.25")?);
+/// # by_closure.check()?;
+/// # by_jq.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait IntoExpression<Kind> {
     /// The expression.
     fn into_expression(self) -> Expression;
 }
 
-/// A closure or [`jq`], where several values are made of an item: a closure gives them as a list or another iterator.
+/// A closure or [`jq()`], where several values are made of an item: a closure returns a list or another iterator.
+///
+/// ```
+/// use crocodile_pear::{Client, jq};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Page { orders: Vec<serde_json::Value> }
+///
+/// let page = || Client::new().request(["http://127.0.0.1:9000/orders"]);
+/// let by_closure = page().each(|page: Page| page.orders);
+/// let by_jq = page().each(jq(".orders[]")?);
+/// # by_closure.check()?;
+/// # by_jq.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait IntoItems<Kind> {
     /// The expression.
     fn into_items(self) -> Expression;
 }
 
-/// Marks what is an expression already.
+/// In the bounds of [`IntoExpression`] and [`IntoItems`], stands for an [`Expression`]. The compiler chooses it.
+///
+/// ```
+/// use crocodile_pear::{IntoExpression, Jq, jq};
+///
+/// fn compiled(expression: impl IntoExpression<Jq>) {
+///     expression.into_expression();
+/// }
+/// compiled(jq(".id")?);
+/// # Ok::<(), crocodile_pear::error::Error>(())
+/// ```
 pub struct Jq(());
 
-/// Marks a closure from `In` to `Out`.
+/// In the bounds of [`IntoExpression`] and [`IntoItems`], stands for a closure from `In` to `Out`. The compiler chooses it.
+///
+/// ```
+/// use crocodile_pear::{Code, IntoExpression};
+///
+/// fn length(closure: impl IntoExpression<Code<String, usize>>) {
+///     closure.into_expression();
+/// }
+/// length(|text: String| text.len());
+/// ```
 pub struct Code<In, Out>(PhantomData<fn(In) -> Out>);
 
 impl IntoExpression<Jq> for Expression {

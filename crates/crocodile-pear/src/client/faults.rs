@@ -4,7 +4,16 @@ use std::fmt;
 
 use crate::problem::{Problem, Problems, Severity};
 
-/// Everything that is wrong in a pipeline.
+/// Everything that is wrong in a pipeline, found before it makes a call. As text, a problem a line.
+///
+/// ```
+/// use crocodile_pear::{Client, jq};
+///
+/// let users = Client::new().request(["http://127.0.0.1:9000/users"]);
+/// let wrong = users.map(jq("$user")?).check().unwrap_err();
+/// assert_eq!(wrong.to_string(), "no variable is named `$user` here");
+/// # Ok::<(), crocodile_pear::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults(Vec<Problem>);
 
@@ -14,7 +23,15 @@ impl Faults {
         Faults(problems.filter(|problem| problem.severity == Severity::Error).collect())
     }
 
-    /// Each of them, with its place in the text if there is one.
+    /// The problems, each with its place if the pipeline was read from text.
+    ///
+    /// ```
+    /// use crocodile_pear::Client;
+    ///
+    /// let wrong = Client::new().read("- request: shop /a\n- each: .[").err().unwrap();
+    /// let lines = wrong.problems().iter().map(|problem| problem.span.line);
+    /// assert!(lines.eq([1, 2]));
+    /// ```
     pub fn problems(&self) -> &[Problem] {
         &self.0
     }

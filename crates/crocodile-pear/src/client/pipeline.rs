@@ -1,4 +1,4 @@
-//! A pipeline that a Rust program puts together, word by word.
+//! A pipeline that a Rust program puts together step by step.
 
 use std::sync::Arc;
 
@@ -32,10 +32,27 @@ use crate::steps::sql::Sql;
 use crate::steps::timer::Timer;
 use crate::steps::transform::Transform;
 
-/// The most bytes of a body that a step reads whole.
+/// The most bytes of a body that a step reads whole: 16 MiB.
+///
+/// ```
+/// assert_eq!(crocodile_pear::MAX_BODY, 16 << 20);
+/// ```
 pub const MAX_BODY: usize = step::MAX_BODY.0 as usize;
 
 /// What an item of a concatenated answer holds.
+///
+/// ```
+/// use crocodile_pear::{Client, Parts};
+///
+/// let users = || Client::new().request(["http://127.0.0.1:9000/users/7"]);
+/// // [{"name":"Anna"}]
+/// let bodies = users().concatenate_json(Parts::BodyOnly);
+/// // [{"status":200,"headers":{…},"body":{"name":"Anna"}}]
+/// let answers = users().concatenate_json(Parts::All);
+/// # bodies.check()?;
+/// # answers.check()?;
+/// # Ok::<(), crocodile_pear::Faults>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// `{"status", "headers", "body"}`
@@ -44,15 +61,17 @@ pub enum Parts {
     BodyOnly,
 }
 
-/// Calls, and what is to be done with their answers, with the words of a configuration's pipeline. Nothing happens
-/// before [`into_response`](Self::into_response); dropping what that gives cancels all calls behind it.
+/// Calls, and what to do with their answers. Each method adds a step of a configuration's pipeline.
+///
+/// No call is made before [`into_response`](Self::into_response). Dropping the response cancels all calls behind it.
 ///
 /// Where a configuration has an expression, a method takes a closure over any types that serde reads and writes, or
-/// [`jq`](crate::jq()). A word with settings is a value for [`step`](Self::step).
+/// [`jq`](crate::jq()). A step with settings is a value for [`step`](Self::step).
 ///
-/// It is compiled each time it runs: about a microsecond for a step, two for each `jq` that is not kept and cloned, and
-/// 10 to 300 for a [`select`](Self::select) that is not kept and cloned. A program that does the same for every request reads its pipeline once, with
-/// [`Client::read`](crate::Client::read), and runs it with [`Prepared::answer`](crate::Prepared::answer).
+/// A pipeline is compiled each time it runs. That takes about 1 µs for a step, 2 µs for a `jq` and 10 to 300 µs for a
+/// [`select`](Self::select), unless they are kept and cloned. A program that does the same for every request can read its
+/// pipeline once, with [`Client::read`](crate::Client::read), and run it with
+/// [`Prepared::answer`](crate::Prepared::answer).
 ///
 /// ```
 /// use crocodile_pear::{Client, Parts, jq, steps::each::{Each, Limit}};
@@ -90,20 +109,58 @@ impl Pipeline {
         Pipeline::new(servers).step(begin)
     }
 
-    /// Adds a step with all its settings.
+    /// Adds a step with all its settings: a value from [`steps`](crate::steps).
+    ///
+    /// ```
+    /// use crocodile_pear::steps::concatenate::{Concatenate, ItemOrder};
+    /// use crocodile_pear::steps::follow::Follow;
+    /// use crocodile_pear::{Client, jq};
+    ///
+    /// let orders = Client::new()
+    ///     .request(["http://127.0.0.1:9000/orders"])
+    ///     .each(jq(".orders[]")?)
+    ///     .step(Follow { limit: 50.into(), ..Follow::of(jq(".user")?) })
+    ///     .step(Concatenate { order: ItemOrder::Request, ..Concatenate::default() });
+    /// # orders.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn step(mut self, step: impl Into<Written>) -> Self {
         self.steps.push(step.into());
         self
     }
 
-    /// Notes when each message passes: a line in the log (target `crocodile_pear::timer`), a mark on the timeline.
+    /// Logs when each message passes, by [`tracing`](https://docs.rs/tracing) with the target `crocodile_pear::timer`.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, jq};
+    /// let users = Client::new()
+    ///     .request(["http://127.0.0.1:9000/users"])
+    ///     .timer("answered")
+    ///     .each(jq(".users[]")?)
+    ///     .timer("user");
+    /// # users.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn timer(self, label: &str) -> Self {
         self.step(Timer::new(label))
     }
 
-    /// Maps every answer: status, headers and body. The body is read whole, within [`MAX_BODY`].
+    /// Changes every answer: status, header fields and body. The body is read whole, within [`MAX_BODY`]. A closure that
+    /// returns an [`Error`] makes a failed item.
+    ///
+    /// ```
+    /// use crocodile_pear::{Client, Whole};
+    ///
+    /// let user = Client::new().request(["http://127.0.0.1:9000/users/7"]);
+    /// let user = user.transform(|mut answer: Whole| {
+    ///     answer.headers.remove("set-cookie");
+    ///     Ok(answer)
+    /// });
+    /// # user.check()?;
+    /// # Ok::<(), crocodile_pear::Faults>(())
+    /// ```
     #[must_use]
     pub fn transform<F>(self, transform: F) -> Self
     where
@@ -112,8 +169,8 @@ impl Pipeline {
         self.step(map::whole(Arc::new(transform)))
     }
 
-    /// Makes a new body of each item's: the configuration's `transform`. An answer with another status than 2xx passes
-    /// unchanged.
+    /// Makes a new body of each item's body: the configuration's `transform`. The body is read whole, within [`MAX_BODY`]. An
+    /// answer with another status than 2xx passes unchanged.
     ///
     /// ```
     /// # let client = crocodile_pear::Client::new();
@@ -122,22 +179,36 @@ impl Pipeline {
     /// #[derive(serde::Deserialize)]
     /// struct Weather { temp: f64 }
     ///
-    /// let warm = client.request(["http://127.0.0.1:9000/weather"]).map(|city: City| (city.name, city.main.temp));
-    /// # warm.check().unwrap();
+    /// let cities = client.request(["http://127.0.0.1:9000/weather"]);
+    /// let temperatures = cities.map(|city: City| (city.name, city.main.temp));
+    /// # temperatures.check().unwrap();
     /// ```
     #[must_use]
     pub fn map<K>(self, map: impl IntoExpression<K>) -> Self {
         self.step(Transform::of(map.into_expression()))
     }
 
-    /// Makes one item of each item of a list. A plain path such as `jq(".cases[]")` is read while the list arrives; for a
-    /// closure, the body is read whole.
+    /// Makes one item of each item of a list, 1000 at most. With a plain path such as `jq(".orders[]")`, items are handed on
+    /// while the list arrives; for a closure, the body is read whole, within [`MAX_BODY`].
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, jq};
+    /// use crocodile_pear::steps::each::{Each, Limit};
+    ///
+    /// let list = || Client::new().request(["http://127.0.0.1:9000/orders"]);
+    /// let orders = list().each(jq(".orders[]")?);
+    /// let every = Each { limit: Some(Limit::None), ..Each::of(jq(".orders[]")?) };
+    /// let all = list().step(every);
+    /// # orders.check()?;
+    /// # all.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn each<K>(self, items: impl IntoItems<K>) -> Self {
         self.step(Each::of(items.into_items()))
     }
 
-    /// Makes a call for each item; the answer takes the item's place.
+    /// Makes a call for each item. The answer takes the item's place.
     ///
     /// ```
     /// # let client = crocodile_pear::Client::new();
@@ -156,23 +227,58 @@ impl Pipeline {
         self.step(calls)
     }
 
-    /// Fetches what a link in each item leads to and puts it into the item under `name`. A link leads only to the origins
-    /// that the client knows: those of its requests so far, and its named upstreams.
+    /// Fetches what a link in each item leads to, and puts it into the item under `name`. Links are followed only to servers
+    /// that the client knows: those of its requests so far, and its named upstreams. Any other makes a failed item.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, jq};
+    /// #[derive(serde::Deserialize)]
+    /// struct Order { user: Option<String> }
+    ///
+    /// let orders = Client::new()
+    ///     .request(["http://127.0.0.1:9000/orders"])
+    ///     .each(jq(".orders[]")?)
+    ///     .follow(|order: Order| order.user, "user");
+    /// # orders.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn follow<K>(self, link: impl IntoExpression<K>, name: &str) -> Self {
         let name = Some(Located::new(name.to_owned(), Span::default()));
         self.step(Follow { name, ..Follow::of(link.into_expression()) })
     }
 
-    /// Keeps one of the items with the same key.
+    /// Keeps one of the items with the same key: the first to arrive.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, jq};
+    /// let users = Client::new()
+    ///     .request([1, 2].map(|page| format!("http://127.0.0.1:9000/orders?page={page}")))
+    ///     .each(jq(".orders[].user")?)
+    ///     .dedupe(jq(".id")?);
+    /// # users.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn dedupe<K>(self, key: impl IntoExpression<K>) -> Self {
         self.step(Dedupe::of(key.into_expression()))
     }
 
-    /// Keeps the fields that are wanted, in the shape that is written: `{"id": true, "title": ".name"}`.
-    /// A shape that is written here becomes jq each time the pipeline runs: 10 microseconds for one field, some 300 for four.
-    /// For many requests, keep a [`select`](crate::select()) and clone it.
+    /// Keeps the fields of this shape: `true` keeps a field, a text is a jq expression for it.
+    ///
+    /// The shape is compiled each time the pipeline runs: 10 µs for one field, about 300 µs for four. For many requests, keep
+    /// a [`select`](crate::select()) and clone it.
+    ///
+    /// ```
+    /// # use crocodile_pear::Client;
+    /// use serde_json::json;
+    ///
+    /// let user = Client::new()
+    ///     .request(["http://127.0.0.1:9000/users/7"])
+    ///     .select(json!({"id": true, "title": ".name", "address": {"city": true}}));
+    /// # user.check()?;
+    /// # Ok::<(), crocodile_pear::Faults>(())
+    /// ```
     #[must_use]
     pub fn select(mut self, shape: impl IntoSelect) -> Self {
         match shape.into_select(&mut self.problems) {
@@ -181,8 +287,8 @@ impl Pipeline {
         }
     }
 
-    /// Makes one value of all answers. A closure is given an object of the named results, or the list of the answers where
-    /// they have no names; in [`jq`](crate::jq()), they are `$name`, and `.` is the list.
+    /// Makes one value of all answers. A closure takes an object with the named answers, or a list if they have no names. In
+    /// [`jq`](crate::jq()), a named answer is `$name`, and `.` is the list.
     ///
     /// ```
     /// # let client = crocodile_pear::Client::new();
@@ -190,8 +296,9 @@ impl Pipeline {
     /// struct Parts { user: serde_json::Value, orders: Vec<serde_json::Value> }
     ///
     /// let api = "http://127.0.0.1:9000";
-    /// let calls = [("user", format!("{api}/users/7")), ("orders", format!("{api}/orders?user=7"))];
-    /// let page = client.requests(calls).merge(|parts: Parts| (parts.user, parts.orders.len()));
+    /// let calls = [("user", format!("{api}/users/7")), ("orders", format!("{api}/orders"))];
+    /// let page = client.requests(calls);
+    /// let page = page.merge(|parts: Parts| (parts.user, parts.orders.len()));
     /// # page.check().unwrap();
     /// ```
     #[must_use]
@@ -199,14 +306,15 @@ impl Pipeline {
         self.step(Merge::of(merge.into_expression()))
     }
 
-    /// Runs a statement in a database that the client knows, once or for each item; each value is bound, never put into
-    /// the text. Its rows are a list. For one row, or a key for the result, use [`step`](Self::step).
+    /// Runs a statement in a [database](crate::Client::database), once or for each item. The values are bound, never put into
+    /// the text. The rows are a list. For one row, or a key for the result, use [`step`](Self::step).
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
     /// let client = Client::new();
     /// client.database("shop", "postgres://shop@127.0.0.1/shop")?;
-    /// let orders = client.pipeline().sql("shop", "select id, total from orders where year = $1", [jq("2026")?]);
+    /// let query = "select id, total from orders where year = $1";
+    /// let orders = client.pipeline().sql("shop", query, [jq("2026")?]);
     /// # orders.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -222,24 +330,65 @@ impl Pipeline {
     }
 
     /// Makes another format of the answer.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, jq};
+    /// use crocodile_pear::steps::convert::Form;
+    ///
+    /// let table = Client::new()
+    ///     .request(["http://127.0.0.1:9000/orders"])
+    ///     .map(jq(".orders")?)
+    ///     .convert(Form::Csv);
+    /// # table.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn convert(self, form: Form) -> Self {
         self.step(Convert::to(form))
     }
 
-    /// One answer of all: a JSON list, an item a chunk, in order of arrival.
+    /// Makes one JSON list of all items, in the order in which they arrive. Each leaves as soon as it is there.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, Parts};
+    /// let uris = ["http://127.0.0.1:9000/users/7", "http://127.0.0.1:9000/users/8"];
+    /// // [{"id":8},{"id":7}]
+    /// let users = Client::new().request(uris).concatenate_json(Parts::BodyOnly);
+    /// # users.check()?;
+    /// # Ok::<(), crocodile_pear::Faults>(())
+    /// ```
     #[must_use]
     pub fn concatenate_json(self, parts: Parts) -> Self {
         self.concatenate(As::Json, parts)
     }
 
-    /// One answer of all: a line of JSON for each item, as it arrives.
+    /// Makes NDJSON of all items: a line of JSON each, as it arrives.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, Parts, jq};
+    /// let orders = Client::new()
+    ///     .request(["http://127.0.0.1:9000/orders"])
+    ///     .each(jq(".orders[]")?)
+    ///     .concatenate_ndjson(Parts::BodyOnly);
+    /// # orders.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn concatenate_ndjson(self, parts: Parts) -> Self {
         self.concatenate(As::Ndjson, parts)
     }
 
-    /// One answer of all: a server-sent event for each item, as it arrives.
+    /// Makes a server-sent event of each item, as it arrives.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, Parts, jq};
+    /// let orders = Client::new()
+    ///     .request(["http://127.0.0.1:9000/orders"])
+    ///     .each(jq(".orders[]")?)
+    ///     .concatenate_events(Parts::BodyOnly);
+    /// # orders.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn concatenate_events(self, parts: Parts) -> Self {
         self.concatenate(As::Sse, parts)
@@ -249,7 +398,16 @@ impl Pipeline {
         self.step(Concatenate { form, body_only: parts == Parts::BodyOnly, ..Concatenate::default() })
     }
 
-    /// Whether it can run: its names, shapes and bounds.
+    /// Checks whether the pipeline can run, without a call: names, expressions, the order of its steps. For a test of the
+    /// program.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, jq};
+    /// let user = || Client::new().request(["http://127.0.0.1:9000/users/7"]);
+    /// assert!(user().map(jq("{id, name}")?).check().is_ok());
+    /// assert!(user().map(jq("$nobody")?).check().is_err());
+    /// # Ok::<(), crocodile_pear::error::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Everything that is wrong in it.
@@ -263,9 +421,26 @@ impl Pipeline {
         plan.filter(|_| !self.problems.fatal()).ok_or_else(|| Faults::of(self.problems))
     }
 
-    /// The answer, when its head is there; its body is pulled. Several producers follow one another: whichever
-    /// answers first goes first, and goes whole before the next. A failure is a problem document (RFC 9457); a pipeline
-    /// that cannot run is logged and answered 500.
+    /// Runs the pipeline. The response is there as soon as its head is known; the body is fetched while it is read.
+    ///
+    /// Without a step that makes one answer of many, the bodies follow one another: the first that arrives goes first, and
+    /// goes whole before the next. A failure becomes a problem document (RFC 9457). A pipeline that cannot run is logged,
+    /// and answered with 500.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use crocodile_pear::Client;
+    /// use http_body_util::BodyExt;
+    ///
+    /// let nobody = "http://127.0.0.1:1/";
+    /// let response = Client::new().request([nobody]).into_response().await;
+    /// assert_eq!(response.status(), 502);
+    /// let problem = response.into_body().collect().await?.to_bytes();
+    /// assert!(problem.starts_with(b"{"), "a problem document");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn into_response(self) -> Response<Pulled> {
         let plan = match self.compile() {
             Ok(plan) => plan,

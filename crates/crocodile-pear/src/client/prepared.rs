@@ -38,14 +38,33 @@ spec! {
     }
 }
 
-/// A pipeline, ready: it runs for any number of requests at the same time.
+/// A pipeline that [`Client::read`](crate::Client::read) compiled. It runs for any number of requests at the same time;
+/// share it in an [`Arc`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use crocodile_pear::{Client, Faults, Prepared};
+///
+/// fn users(api: &str) -> Result<Arc<Prepared>, Faults> {
+///     let client = Client::new();
+///     client.upstream("users", api)?;
+///     client.read("
+///       params: [user]
+///       pipeline:
+///         - request: users /users/{user}
+///         - transform: '{name, mail}'
+///     ").map(Arc::new)
+/// }
+/// # users("http://127.0.0.1:9000")?;
+/// # Ok::<(), Faults>(())
+/// ```
 pub struct Prepared {
     plan: Plan,
     params: Vec<Arc<str>>,
 }
 
 /// Reads a file that a spec names, from the program's folder.
-pub fn file(written: &Located<String>) -> Result<Vec<u8>, String> {
+pub(super) fn file(written: &Located<String>) -> Result<Vec<u8>, String> {
     std::fs::read(written.as_str()).map_err(|fault| fault.to_string())
 }
 
@@ -58,7 +77,26 @@ impl Prepared {
         prepared.filter(|_| !problems.fatal()).ok_or_else(|| Faults::of(problems))
     }
 
-    /// Answers a request. `params` are the values of the path's parameters, in the order of `params` in the text, percent-decoded.
+    /// Answers a request. `params` are the values of the path's parameters, percent-decoded, in the order of `params` in the
+    /// text. A failure is a problem document (RFC 9457).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use http_body_util::{BodyExt, Empty};
+    ///
+    /// let greeting = "
+    ///   params: [name]
+    ///   pipeline:
+    ///     - respond: { body: '{hello: $path.name}' }
+    /// ";
+    /// let prepared = crocodile_pear::Client::new().read(greeting)?;
+    /// let response = prepared.answer(http::Request::new(Empty::new()), &["Lund"]).await;
+    /// let body = response.into_body().collect().await?.to_bytes();
+    /// assert_eq!(body, r#"{"hello":"Lund"}"#);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn answer<B>(&self, request: Request<B>, params: &[&str]) -> Response<Pulled>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -112,8 +150,8 @@ fn compile(document: Document, named: &mut Named, problems: &mut Problems) -> Op
     let mut sound = true;
     for (name, (span, spec)) in &document.upstreams {
         if spec.health.is_some() {
-            let remedy = "leave it out here; a program polls `Upstream::watch` of its own upstreams";
-            problems.error::<()>(*span, format!("nothing would make the health checks of `{name}`"), remedy);
+            let remedy = "leave `health` out: the gateway alone makes health checks";
+            problems.error::<()>(*span, format!("nothing makes the health checks of `{name}` here"), remedy);
         }
         match spec.compile(name, *span, &given, problems) {
             Some(upstream) => drop(named.upstreams.insert(name.clone(), upstream)),

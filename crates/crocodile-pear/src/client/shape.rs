@@ -7,8 +7,8 @@ use crate::problem::{Problems, Span};
 use crate::spec::{Decode, Node};
 use crate::steps::select::Select;
 
-/// The fields that are wanted, in the shape that is written, compiled once: keep it and clone it where a pipeline is put
-/// together for each request.
+/// Compiles the shape of [`Pipeline::select`](crate::Pipeline::select). Where a pipeline is put together for each request,
+/// keep it and clone it.
 ///
 /// ```
 /// use crocodile_pear::{Client, select};
@@ -17,7 +17,8 @@ use crate::steps::select::Select;
 /// let client = Client::new();
 /// let short = select(json!({"id": true, "title": ".name", "due": ".dueOn[:10]"}))?;
 /// for page in 1..=3 {
-///     let cases = client.request([format!("http://127.0.0.1:9000/cases?page={page}")]).select(short.clone());
+///     let cases = client.request([format!("http://127.0.0.1:9000/cases?page={page}")]);
+///     let cases = cases.select(short.clone());
 ///     # cases.check()?;
 /// }
 /// assert!(select(json!({"id": ".cases["})).is_err());
@@ -35,9 +36,22 @@ pub fn select(shape: serde_json::Value) -> Result<Select, Faults> {
     })
 }
 
-/// A shape as it is written, or [`select()`].
+/// A shape as JSON, or one that [`select()`] has compiled.
+///
+/// ```
+/// use crocodile_pear::{Client, select};
+/// use serde_json::json;
+///
+/// let user = || Client::new().request(["http://127.0.0.1:9000/users/7"]);
+/// let once = user().select(json!({"id": true}));
+/// let often = user().select(select(json!({"id": true}))?);
+/// # once.check()?;
+/// # often.check()?;
+/// # Ok::<(), crocodile_pear::Faults>(())
+/// ```
 pub trait IntoSelect {
-    /// The step; nothing where the shape means nothing, with what is wrong in it.
+    /// The step, or `None` and what is wrong in the shape.
+    #[cfg_attr(doc, doc(hidden))]
     fn into_select(self, problems: &mut Problems) -> Option<Select>;
 }
 

@@ -24,6 +24,7 @@ use crate::problem::Problems;
 /// }
 /// assert_eq!(Order::Arrival.word(), "arrival");
 /// ```
+#[cfg_attr(doc, doc(hidden))]
 #[macro_export]
 macro_rules! choice {
     (

@@ -35,7 +35,12 @@ pub enum NodeKind {
     Map(Vec<(Located<String>, Node)>),
 }
 
-/// A value with the place where it is written.
+/// A value with the place where it is written. A Rust program writes `value.into()`.
+///
+/// ```
+/// let most: crocodile_pear::Located<u64> = 500.into();
+/// assert_eq!(most.value, 500);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Located<T> {
     /// The value.
@@ -43,6 +48,7 @@ pub struct Located<T> {
     /// Where it stands.
     pub span: Span,
     /// Where the parts of a text stand, unless it is written as it reads, on one line.
+    #[cfg_attr(doc, doc(hidden))]
     pub runs: Runs,
 }
 
@@ -74,6 +80,12 @@ impl<T> Located<T> {
     /// The same place with something else made of the value.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Located<U> {
         Located { value: make(self.value), span: self.span, runs: self.runs }
+    }
+}
+
+impl<T> From<T> for Located<T> {
+    fn from(value: T) -> Self {
+        Located::new(value, Span::default())
     }
 }
 

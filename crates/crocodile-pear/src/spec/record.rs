@@ -46,6 +46,7 @@ use crate::problem::{Problems, Span};
 /// let call = Call::decode(&node, &mut problems).expect("a whole call");
 /// assert_eq!((call.limit, call.name.as_deref()), (100, Some("orders")));
 /// ```
+#[cfg_attr(doc, doc(hidden))]
 #[macro_export]
 macro_rules! spec {
     (@name $field:ident) => { $crate::spec::plain(stringify!($field)) };

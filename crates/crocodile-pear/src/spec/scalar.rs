@@ -124,11 +124,20 @@ impl Decode for String {
 /// The remedy for an expression that YAML took apart.
 const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML reads `{` and `[` itself";
 
-/// A jq expression, as written.
+/// A jq expression, or the closure that a Rust program has in its place. [`jq`](crate::jq()) makes one.
+///
+/// ```
+/// use crocodile_pear::{Expression, IntoExpression, jq};
+///
+/// let by_jq: Expression = jq(".id")?;
+/// let by_closure: Expression = (|text: String| text.len()).into_expression();
+/// # Ok::<(), crocodile_pear::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Expression(
-    pub Located<String>,
-    /// What stands for it already, where a Rust program brings it: a compiled expression, or a closure.
+    #[cfg_attr(doc, doc(hidden))] pub Located<String>,
+    /// What a Rust program brings: a compiled expression, or a closure.
+    #[cfg_attr(doc, doc(hidden))]
     pub Option<Ready>,
 );
 
@@ -137,11 +146,13 @@ pub type Ready = Arc<dyn Any + Send + Sync>;
 
 impl Expression {
     /// The expression that a text is, as it stands.
+    #[cfg_attr(doc, doc(hidden))]
     pub fn plain(text: Located<String>) -> Self {
         Self(text, None)
     }
 
     /// The expression that a text is; a variable's value in it stays a value.
+    #[cfg_attr(doc, doc(hidden))]
     pub fn of(text: Located<String>, problems: &mut Problems) -> Option<Self> {
         insert::guard(text, problems).map(Self::plain)
     }

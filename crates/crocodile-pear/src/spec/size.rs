@@ -8,6 +8,10 @@ use super::node::Node;
 use crate::problem::Problems;
 
 /// A number of bytes; written as a number, or with a unit (`64KiB`, `10MB`).
+///
+/// ```
+/// assert_eq!(crocodile_pear::Size(1 << 20).bytes(), 1_048_576);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size(pub u64);
 
