@@ -1,5 +1,6 @@
-//! The limit of calls in flight (`in_flight`): calls above it wait, for a bounded time. One whose bytes trickle, in either
-//! direction, makes room for them: a few slow clients or answers would hold every place.
+//! The limit of calls in flight (`in_flight`). Calls above the limit wait, for a bounded time. A call whose bytes
+//! trickle, in either direction, gives its place to a waiting call: otherwise a few slow clients or answers would
+//! hold every place.
 
 use std::sync::atomic::Ordering;
 
@@ -10,23 +11,23 @@ use super::servers::Servers;
 use crate::error::{Error, Kind};
 use crate::spec::Timeout;
 
-/// What becomes of a call that trickles.
+/// How a call that trickles goes on.
 pub(super) enum Room {
-    /// Nobody waits for its place.
+    /// No call waits for its place.
     Enough,
-    /// It has made room, and goes on.
+    /// It has given its place to another call, and continues.
     Made,
-    /// There are too many that trickle.
+    /// Too many calls trickle: this one must end.
     None,
 }
 
-/// A call counted as in flight, and as load of its server. It has to be given back by hand: its owner holds the
-/// upstream already, and a second reference would cost every call.
+/// A call that counts as in flight, and as load of its server. Its owner must give it back explicitly: the owner
+/// already holds the upstream, and a second reference would cost every call.
 #[must_use]
 pub(super) struct Admission {
-    /// The server whose load it counts to.
+    /// The server to whose load it counts.
     at: usize,
-    /// Whether it has made room for others.
+    /// Whether it has given its place to another call.
     aside: bool,
 }
 
@@ -85,7 +86,7 @@ impl Admission {
         Room::Made
     }
 
-    /// Counted only where there are several servers to choose from.
+    /// Counted only if there are several servers to choose from.
     fn load(&self, servers: &Servers, more: i64) {
         if let [_, _, ..] = &*servers.list {
             servers.list[self.at].load.fetch_add(more, Ordering::Relaxed);

@@ -25,17 +25,17 @@ use crate::spec::Timeout;
 /// The most attempts while the server provably has not processed the request.
 const ATTEMPTS: usize = 4;
 
-/// An attempt, and what it is to the server that was chosen for it.
+/// An attempt, and whether it is a trial call for its server.
 pub(super) struct Attempt {
     pub(super) exchange: Box<Exchange>,
     pub(super) turn: Turn,
 }
 
 impl Attempt {
-    /// Prepares the exchange; nothing is sent yet. What is needed is taken out of the call.
+    /// Prepares the exchange, and takes what it needs out of the call. Nothing is sent yet.
     ///
     /// # Errors
-    /// `BadRequest` for what cannot be said in HTTP.
+    /// `BadRequest` if the request cannot be written in HTTP.
     pub(super) fn start(
         servers: &Arc<Servers>,
         (at, turn): (usize, Turn),
@@ -67,7 +67,7 @@ impl Attempt {
         }
     }
 
-    /// One that checks the health of a server, whatever its state: it is no call, and is not counted as one.
+    /// A health check of a server, whatever the server's state. It does not count as a call.
     ///
     /// # Errors
     /// As [`Attempt::start`].

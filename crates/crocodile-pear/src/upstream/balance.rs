@@ -102,7 +102,7 @@ impl Balance {
         }
         let chosen = self.find(servers, |at| !tried.has(at), StateFilter::All);
         let chosen = chosen.or_else(|| self.find(servers, |_| true, StateFilter::All));
-        // All are down or ejected: call one all the same.
+        // All are down or ejected: call one nevertheless.
         chosen.or_else(|| self.find(servers, |_| true, StateFilter::Breaker)).ok_or_else(|| open(servers))
     }
 
@@ -123,7 +123,7 @@ impl Tier {
     fn order(&self, servers: &[Arc<Server>], way: Way) -> impl Iterator<Item = usize> {
         let (first, second) = self.candidates(servers, way);
         let (start, number) = (self.servers.start, self.servers.len());
-        // The next in turn, so that the share of a server that is out is spread over all others.
+        // The next in turn, so that the calls of a server that is out are spread over all others.
         let turns = if way == Way::RoundRobin { self.turns.len() } else { 0 };
         let turns = (0..turns).map(|_| self.turn());
         let rest = (0..number).map(move |at| start + (second - start + at) % number);

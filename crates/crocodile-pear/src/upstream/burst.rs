@@ -27,7 +27,7 @@ impl Burst {
         Burst { base: Instant::now(), next: AtomicU64::new(0) }
     }
 
-    /// Takes a turn. Tells when it comes, unless that is now.
+    /// Reserves the next connection. Returns when it may begin; `None` means now.
     pub(super) fn turn(&self) -> Option<Instant> {
         let (now, apart) = (nanoseconds(self.base.elapsed()), nanoseconds(APART));
         let after = |next: u64| Some(next.max(now) + apart);
@@ -57,7 +57,7 @@ mod tests {
         for number in 1..=1_000 {
             assert_eq!(burst.turn(), Some(begun + APART * number));
         }
-        // Whoever comes when all are gone goes at once.
+        // After a pause, the connections begin at once again.
         advance(APART * (1_000 + AT_ONCE)).await;
         assert!((0..AT_ONCE).all(|_| burst.turn().is_none()) && burst.turn().is_some());
     }

@@ -1,4 +1,4 @@
-//! The cache in front of an upstream: what a call's answer is kept under, and for whom.
+//! The cache in front of an upstream: the key of each call, and for which client its answer is kept.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Cached {
 }
 
 impl Cached {
-    /// Makes ready what an upstream says of it; every problem is noted.
+    /// Compiles the upstream's settings. Every problem is noted.
     pub(super) fn compile(
         spec: &CacheSpec,
         name: &str,
@@ -77,13 +77,13 @@ impl Cached {
         })))
     }
 
-    /// What `explain` says of it.
+    /// The line of `explain`.
     pub(super) fn outline(&self) -> &str {
         &self.outline
     }
 }
 
-/// An expression that gives the tags of an answer: it knows the answer's body, and nothing of who asked for it.
+/// An expression that gives the tags of an answer. It sees the answer's body, and nothing of the request.
 fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filter> {
     match Filter::compile(&written.value, &[]) {
         Ok(filter) => Some(filter),
@@ -96,11 +96,11 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
     }
 }
 
-/// For whom a call with these header fields is made; nothing, where nothing is kept of its answer. `named` are the fields
-/// of the client's that its upstream asks for.
+/// For which client a call with these header fields is made; `None` if its answer is not kept. `named` are the
+/// client's fields that its upstream gets.
 ///
 /// # Errors
-/// `BadRequest` where the expression of a key fails.
+/// `BadRequest` if the expression of a key fails.
 pub(super) fn keeping(
     cached: Option<&Cached>,
     named: &[HeaderName],
@@ -135,7 +135,7 @@ pub(super) fn keeping(
     Ok(Some(Box::new(keeping)))
 }
 
-/// A call whose answer may be kept, or is a part of one that may.
+/// A call whose answer may be kept, or is a part of an answer that may be kept.
 pub(super) fn begin(cached: Option<Arc<Cached>>, caller: Caller, mut call: Call) -> Begun {
     let keeping = call.keeping.take().unwrap_or_default();
     // A connection that changes its protocol, and a body, are for one client.
@@ -148,10 +148,10 @@ pub(super) fn begin(cached: Option<Arc<Cached>>, caller: Caller, mut call: Call)
     }
 }
 
-/// A body larger than this is refused where it would be a part of a key.
+/// The largest body that may be a part of a key.
 const MOST_BODY: usize = 1 << 20;
 
-/// A call whose body is a part of the key: it is read first.
+/// A call whose body is a part of the key: the body is read first.
 async fn with_body(
     cached: Arc<Cached>,
     caller: Caller,
@@ -170,7 +170,7 @@ async fn with_body(
     serve(cached, caller, call, keeping, Some(body)).finish().await
 }
 
-/// A call that the cache serves: as GET, where there is a body that is a part of the key.
+/// A call that the cache serves: like GET if it has a body that is a part of the key.
 fn serve(cached: Arc<Cached>, caller: Caller, mut call: Call, keeping: Box<Keeping>, body: Option<Bytes>) -> Begun {
     let key = cached.key_of(caller.face(), &call, &keeping);
     let shelved = keeping.shelf.is_some().then(|| key.clone());
@@ -203,7 +203,7 @@ async fn fetch(
     errand: Box<Errand>,
 ) -> Result<Answer, Error> {
     let (headers, deadline) = (call.headers.clone(), call.deadline);
-    // Where others fetch it, nobody notes this call.
+    // If another request fetches the answer, no exchange notes this call.
     let unmade =
         call.note.as_ref().map(|note| (note.clone(), call.method.clone(), call.target.clone(), Instant::now()));
     if let Some(note) = &mut call.note {
@@ -226,7 +226,7 @@ async fn fetch(
     }
 }
 
-/// A call that is a part of an answer that may be kept, and is not kept itself.
+/// A call whose answer is not kept, but is a part of an answer that may be.
 async fn uncached(caller: Caller, call: Call, keeping: Box<Keeping>) -> Result<Answer, Error> {
     let answer = make(&caller, call).await;
     match &answer {
@@ -284,7 +284,8 @@ fn adopt(shared: &Shared, answer: Answer) -> Answer {
 /// Makes a call for the cache.
 struct Fetcher {
     caller: Caller,
-    /// The first call takes along what there is once: the body, and what the client takes beside the answer.
+    /// The first call gets what exists only once: the body, and the client's side channels (upgrade, interim
+    /// answers).
     calls: Mutex<(Option<Call>, Call)>,
     personal: Personal,
     tags: Option<Arc<Filter>>,
@@ -299,7 +300,7 @@ impl Fetcher {
             root: call.root,
             host: call.host.clone(),
             received: call.received,
-            // One that is a part of the key is at hand.
+            // A body that is a part of the key is in memory.
             body: match &call.body {
                 Some(Body::Bytes(body)) => Some(Body::Bytes(body.clone())),
                 _ => None,
@@ -327,7 +328,7 @@ impl Fetch for Fetcher {
         let headers = self.with_conditions(headers);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let call = match (calls.0.take(), standing) {
-            // Others may wait for it who have more time.
+            // Other requests with later deadlines may wait for it.
             (Some(call), Standing::Client) => Call { headers, deadline: None, ..call },
             _ => {
                 let again = calls.1.repeat().unwrap_or_else(|| Call::get(String::new()));

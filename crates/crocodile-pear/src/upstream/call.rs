@@ -26,17 +26,17 @@ pub struct Call {
     pub deadline: Option<Instant>,
     /// Where the target begins.
     pub root: Root,
-    /// What the client takes beside the answer.
+    /// What the client can receive besides the answer.
     pub passage: Passage,
-    /// What a stream of events is used for.
+    /// How a stream of events is used.
     pub events: Events,
     /// The `host`, instead of the upstream's or its server's own.
     pub host: Option<HeaderValue>,
-    /// The version of HTTP in which the client's request came; `via` says it.
+    /// The HTTP version of the client's request, for `via`.
     pub received: Version,
-    /// For whom it is made, where its answer may be kept.
+    /// For which client it is made, if its answer may be kept.
     pub keeping: Option<Box<Keeping>>,
-    /// Where it is noted, if somebody wants to know.
+    /// Where it is noted, if it is.
     pub note: Option<CallNote>,
 }
 
@@ -81,7 +81,7 @@ impl Call {
         }
     }
 
-    /// The same call once more, unless its body is a stream.
+    /// A copy for another attempt, unless the body is a stream.
     pub(super) fn repeat(&self) -> Option<Self> {
         let body = match &self.body {
             None => None,

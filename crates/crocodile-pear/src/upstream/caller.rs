@@ -91,7 +91,7 @@ impl Caller {
         }
     }
 
-    /// The scheme, the host and the base path that stand for all of its servers.
+    /// The scheme, the host and the base path of all its servers.
     pub(super) fn face(&self) -> &Face {
         match &self.source {
             Source::Fixed(servers) => &servers.list[0].face,

@@ -1,4 +1,4 @@
-//! A change of a server's state, and what the log says of it.
+//! A change of a server's state, and its log line.
 
 /// A change of a server's state, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

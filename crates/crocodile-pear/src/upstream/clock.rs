@@ -27,7 +27,7 @@ pub(super) struct Clock {
     begun: Option<Instant>,
     /// When the latest wait ended.
     paused: Option<Instant>,
-    /// How long bytes may be waited for until they trickle; `None` where nobody asks.
+    /// How long the call may wait for bytes before it trickles; `None` if that does not matter.
     hesitates: Option<Duration>,
 }
 
@@ -38,7 +38,7 @@ struct Wait {
     deadline: Instant,
 }
 
-/// What is waited for.
+/// What the call waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// More of the request's body, from the client.
@@ -47,7 +47,7 @@ pub(super) enum Phase {
     Body,
 }
 
-/// What a wait has come to.
+/// Why a wait ended.
 pub(super) enum Expired {
     /// The call has failed.
     Failed(Error),
@@ -65,14 +65,14 @@ const HESITATE: Duration = Duration::from_millis(150);
 /// What further bytes may earn: many round trips of a slow line.
 const MOST_EARNED: Duration = Duration::from_secs(2);
 
-/// The time that bytes stand for at the least rate.
+/// The time that these bytes take at the minimum rate.
 fn earned(bytes: u64) -> Duration {
     Duration::from_millis(bytes.saturating_mul(1000) / TRICKLE)
 }
 
 impl Wait {
     fn new(phase: Phase, since: Instant, limit: Duration) -> Self {
-        // A limit beyond what a clock can say is as good as a century.
+        // A limit that is too large for the clock becomes a century.
         Wait { phase, since, deadline: since.checked_add(limit).unwrap_or_else(|| since + CENTURY) }
     }
 }
@@ -178,7 +178,7 @@ impl Clock {
         self.moved(0);
     }
 
-    /// The same, after so many bytes of a body have come. Time in which the client sends is not the call's.
+    /// The same after this many bytes of a body. Time in which the client sends does not count for the call.
     pub(super) fn moved(&mut self, bytes: u64) {
         self.begun = None;
         let Some(Wait { phase, since, deadline }) = self.wait.take() else { return };
@@ -198,7 +198,7 @@ impl Clock {
         }
     }
 
-    /// Lets the answer take its time: from here on it is a stream that may rest. `end` says what becomes of the deadline of the
+    /// From here on, the answer is a stream that may pause. `end` decides what happens to the deadline of the
     /// client's request.
     pub(super) fn lift(&mut self, end: Events) {
         (self.idle, self.call) = (Timeout::Never, Timeout::Never);

@@ -53,7 +53,7 @@ pub struct PhaseTotal {
     pub phase: &'static str,
     /// Connections that had it.
     pub number: u64,
-    /// What it took, all together.
+    /// The total time.
     pub time: Duration,
 }
 
@@ -115,7 +115,7 @@ impl Connector {
         }
     }
 
-    /// When a further connection may begin, unless that is now. A Unix socket tells when its queue is full.
+    /// When the next connection may begin; `None` means now. A Unix socket reports a full queue itself.
     pub(super) fn turn(&self) -> Option<Instant> {
         match &self.host {
             Host::Address(_) | Host::Name(_) => self.burst.turn(),

@@ -59,7 +59,7 @@ impl Counters {
         self.0[threads::index()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds up. Calls go on meanwhile: each sum is right, but they are not all of the same moment.
+    /// Adds up. Calls continue meanwhile: each sum is right, but the sums are not all of the same moment.
     pub(super) fn snapshot(&self) -> CounterSnapshot {
         let sum = |event: Event| -> u64 {
             self.0.iter().map(|thread| thread.0[event as usize].load(Ordering::Relaxed)).sum()

@@ -1,5 +1,5 @@
-//! What the gateway proves itself with to an upstream: an access token of OAuth 2.0, got with its client credentials
-//! (RFC 6749, 4.4), for all calls and all cores.
+//! How the gateway authenticates to an upstream: an OAuth 2.0 access token, fetched with client credentials (RFC
+//! 6749, 4.4), for all calls and all cores.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -121,13 +121,13 @@ fn encode(text: &str) -> String {
     utf8_percent_encode(text, &OTHERS).to_string()
 }
 
-/// A failure is told to all calls for this long, so that they do not ask again at once.
+/// After a failure, all calls get the same error for this long, so that they do not overload the token endpoint.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where a new token did not help, no other one is fetched for this long because of 401.
+/// If a new token did not help against 401, no other is fetched because of 401 for this long.
 const FUTILE: Duration = Duration::from_secs(10);
 
-/// A token is fetched anew so long before it expires, or a fifth of its life if that is less.
+/// How long before its end a token is replaced: this, or a fifth of its lifetime if that is less.
 const EARLY: Duration = Duration::from_secs(60);
 
 /// The tokens of one upstream.
@@ -146,7 +146,7 @@ pub struct ClientCredentials {
 struct Token {
     /// The `authorization` field.
     field: HeaderValue,
-    /// From when on another one is fetched, and from when on this one is of no use; nothing, where that is not known.
+    /// When to fetch the next one, and when this one expires; `None` if that is not known.
     times: Option<(Instant, Instant)>,
 }
 
@@ -157,7 +157,7 @@ impl fmt::Debug for ClientCredentials {
 }
 
 impl ClientCredentials {
-    /// Makes a call with a token; answered with 401, it is made once more with a new one.
+    /// Makes a call with a token. If the answer is 401, makes it again with a new token.
     pub(super) async fn call(self: Arc<Self>, servers: Arc<Servers>, mut call: Box<Call>) -> Result<Answer, Error> {
         let ours = |error: Error| error.of_upstream(&servers.name);
         let token = self.token().await.map_err(ours)?;
@@ -202,7 +202,7 @@ impl ClientCredentials {
         }
     }
 
-    /// Another token than this one, which the upstream refused; nothing, where that would not help.
+    /// A new token instead of one that the upstream refused; `None` if that would not help.
     async fn renew(&self, refused: &Arc<Token>) -> Option<Arc<Token>> {
         let _turn = self.turn.lock().await;
         if let Some(current) = self.current().filter(|current| !Arc::ptr_eq(current, refused)) {
@@ -219,7 +219,7 @@ impl ClientCredentials {
         self.token.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Only for the one who has the turn.
+    /// The caller must hold `turn`.
     async fn fetch(&self) -> Result<Arc<Token>, Error> {
         let before = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, error)) = before.filter(|(at, _)| at.elapsed() < PAUSE) {

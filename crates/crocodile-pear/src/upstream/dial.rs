@@ -14,11 +14,11 @@ use tokio::time::sleep;
 use super::fault::Fault;
 use crate::error::Kind;
 
-/// What the client is told.
+/// The message for the client.
 pub(super) const LATE: &str = "connecting timed out";
 
-/// After so long a second attempt is made beside the first. The kernel repeats a packet that was lost, or that found a server's
-/// queue full, after a second.
+/// After this time, a second attempt begins beside the first. The kernel repeats a packet that was lost, or that
+/// found the server's queue full, only after a second.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Connects to an address.
@@ -30,12 +30,12 @@ pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Fault> {
         let (kind, told) = explain(&error);
         Fault::new(kind, told, format!("{address}: {error}"))
     })?;
-    // A head is written whole, so Nagle's algorithm would only delay it. Without the option the call works all the same.
+    // A head is written whole, so Nagle's algorithm would only delay it. Calls also work without the option.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }
 
-/// The first connection of two attempts. What goes wrong with the second is not told: the first one is still under way.
+/// The first connection of two attempts. Errors of the second are ignored: the first still runs.
 async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
     let mut first = pin!(TcpStream::connect(address));
     // Boxed: calls carry the room while their connection is opened, and most connections are there long before.
@@ -113,7 +113,7 @@ mod tests {
         let mut connecting = pin!(dial(address));
         assert!(connecting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         listener.accept().await.expect("the one in the queue");
-        // Nobody waits for anything but this timer, so it comes at once.
+        // This timer is the only thing to wait for, so the paused clock jumps to it.
         let begun = Instant::now();
         connecting.await.expect("a connection");
         assert!((AGAIN..AGAIN * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());

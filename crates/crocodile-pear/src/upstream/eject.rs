@@ -94,7 +94,7 @@ impl Eject {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Records the outcome of a call; `last` tells whether no other server takes calls.
+    /// Records the outcome of a call; `last`: no other server takes calls.
     pub(super) fn note(&self, went: Went, trial: Trial, last: impl FnOnce() -> bool) -> Option<Change> {
         match (went, trial) {
             (Went::Well, Trial::Yes) => self.readmit(),

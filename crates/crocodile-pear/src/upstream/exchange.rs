@@ -1,6 +1,6 @@
 //! One request and its answer on one connection, driven by the future that wants the answer.
 //!
-//! No task and no buffer stand behind it: while it waits it is a socket, the head of its request and one timer.
+//! It has no task and no buffer: while it waits, it is a socket, the head of its request and one timer.
 
 use std::io;
 use std::pin::Pin;
@@ -31,12 +31,12 @@ use crate::http1::answer::{self, AnswerHead, Asked};
 use crate::http1::{Broken as Unreadable, Decoder, Fields, Framing, Reuse, head_end};
 use crate::spec::Timeout;
 
-/// Interim answers before the final one; 100, 102 and 103 may repeat, but not for ever.
+/// The most interim answers before the final one: 100, 102 and 103 may repeat, but not endlessly.
 const MAX_INTERIM: u8 = 16;
-/// What may be read after the consumer has left, so that the connection can be kept.
+/// The most bytes that are read after the consumer has left, to keep the connection.
 const DRAIN: u64 = 4 * 1024;
 
-/// A call on its way; after its head the body of its answer.
+/// A call in flight; after its head, the body of its answer.
 pub(super) struct Exchange {
     pub(super) servers: Arc<Servers>,
     /// Which of its servers is called.
@@ -61,7 +61,8 @@ enum Sending {
 }
 
 enum Reading {
-    /// What has come of the head, if it came in pieces; how much of it was searched; interim answers so far.
+    /// The bytes of a head that arrived in pieces; how many of them were searched; the number of interim answers so
+    /// far.
     Head {
         partial: Vec<u8>,
         seen: usize,
@@ -70,13 +71,13 @@ enum Reading {
     Body(Arriving),
     /// On a connection that other calls share.
     Shared(Stream),
-    /// The connection has changed its protocol; what came of the new one already.
+    /// The connection has changed its protocol; the first bytes of the new one.
     Switched(Bytes),
 }
 
 struct Arriving {
     decoder: Decoder,
-    /// Read, and not yet pulled.
+    /// Read from the socket, not yet pulled.
     ready: Bytes,
 }
 
@@ -114,7 +115,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// There is no answer, at least for now.
+    /// There is no answer so far.
     pub(super) fn lose(&mut self, error: Error, unsent: bool) -> Lost {
         self.moments.fail(error.kind());
         Lost { error, unsent }
@@ -232,7 +233,7 @@ impl Exchange {
     /// The connection, after a 101.
     fn into_tunnel(mut self: Box<Self>, early: Bytes) -> Option<Tunnel> {
         let upgrade = self.request.passage.upgrade.take()?;
-        // What the connection is from here on is no call.
+        // From here on, the connection is not a call.
         self.end(Ended::Whole, Instant::now);
         let stream = Switched::new(self.own.take()?, self.admission.take(), self.servers.clone());
         Some(Tunnel { stream: Box::new(stream), early, idle: upgrade.idle })
@@ -323,7 +324,7 @@ impl Exchange {
         (head.status, head.headers)
     }
 
-    /// Sends on, and reads once; what came lies in `ready`.
+    /// Sends what it can, and reads once into `ready`.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let starved = self.poll_send(cx)?;
         match self.poll_part(cx) {
@@ -558,9 +559,9 @@ impl Reading {
 enum Came {
     /// The connection's end.
     End,
-    /// A part of a head, behind so many bytes of interim answers.
+    /// A part of a head, after this many bytes of interim answers.
     Part(usize),
-    /// The final head, and the body behind it as far as it came along.
+    /// The final head, and the part of the body that arrived with it.
     Answer(AnswerHead, Opened),
     /// The fields of a 101, and what came of the other protocol.
     Switched(Fields, Bytes),
@@ -582,7 +583,7 @@ impl Opened {
     }
 }
 
-/// What is waited for.
+/// What the head must match.
 struct Wanted<'a> {
     asked: Asked,
     passage: &'a Passage,
@@ -608,7 +609,7 @@ impl Wanted<'_> {
         Ok(headers)
     }
 
-    /// An interim answer; 100 is for us, who have not asked for it.
+    /// Hands on an interim answer, except 100: the gateway did not ask for it.
     fn hand_on(&self, head: &AnswerHead) {
         if let (Some(interim), true) = (&self.passage.interim, head.status != StatusCode::CONTINUE) {
             interim.interim(head.status, &head.headers);
@@ -621,7 +622,7 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &Wanted<'
     let mut start = 0;
     loop {
         let rest = &mut bytes[start..];
-        // What came in pieces is read when its end may be here, not anew with each piece.
+        // A head that arrives in pieces is parsed when its end may be there, not with each piece.
         let may_end = *seen == 0 || head_end(rest, *seen).is_some();
         let parsed = if may_end { answer::parse(rest, wanted.asked).map_err(Unreadable::of_answer)? } else { None };
         if parsed.as_ref().map_or(rest.len(), |(_, end)| *end) > wanted.most {

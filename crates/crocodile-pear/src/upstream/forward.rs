@@ -1,4 +1,4 @@
-//! What a call takes along of the client's request: its header fields, its host, and who asked.
+//! What a call sends of the client's request: header fields, the host, and the client's address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ impl Decode for HostSpec {
 }
 
 crate::choice! {
-    /// How an upstream is told who asked.
+    /// How the upstream learns the client's address, protocol and host.
     pub enum ForwardedSpec {
         /// `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`.
         X = "x",
@@ -79,7 +79,7 @@ crate::choice! {
     }
 }
 
-/// What an upstream says of what its calls take along.
+/// The settings of an upstream for what its calls send of the client's request.
 pub(super) struct ForwardSettings<'a> {
     pub(super) fields: &'a FieldsSpec,
     pub(super) host: Option<&'a HostSpec>,
@@ -87,7 +87,7 @@ pub(super) struct ForwardSettings<'a> {
     pub(super) headers: Option<&'a Entries<Located<String>>>,
 }
 
-/// What calls take along, ready.
+/// The same, compiled.
 #[derive(Default)]
 pub struct Forward {
     fields: Fields,
@@ -116,7 +116,7 @@ enum Host {
     Keep,
 }
 
-/// How the upstream is told who asked.
+/// How the upstream learns the client's address, protocol and host.
 #[derive(Default)]
 enum Facts {
     #[default]
@@ -125,12 +125,12 @@ enum Facts {
     Rfc7239,
 }
 
-/// What a call is to the client's request.
+/// How a call relates to the client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
     /// The same request, with the client's body.
     Same,
-    /// Another one: what describes the client's body says nothing of it.
+    /// Another request: fields that describe the client's body do not apply.
     Other,
 }
 
@@ -141,7 +141,7 @@ impl fmt::Debug for Forward {
 }
 
 impl Forward {
-    /// Makes ready what an upstream says of it; every problem is noted.
+    /// Compiles the settings. Every problem is noted.
     pub(super) fn compile(spec: &ForwardSettings<'_>, problems: &mut Problems) -> Option<Self> {
         let fields = match spec.fields {
             FieldsSpec::All => Some(Fields::All),
@@ -251,7 +251,7 @@ pub(super) fn filter(written: &Located<String>, problems: &mut Problems) -> Opti
     problems.error(written.span, message, "set the field at the call, under its `headers`")
 }
 
-/// What the templates of an upstream see.
+/// What an upstream's templates can refer to.
 struct Asked<'a>(&'a Scope);
 
 impl Source for Asked<'_> {
@@ -280,16 +280,16 @@ impl Forward {
     /// The header fields of a call.
     ///
     /// # Errors
-    /// `BadRequest` where a value that the configuration makes of the client's cannot stand in a header.
+    /// `BadRequest` if a configured value that uses the client's request is not valid in a header.
     pub(super) fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
         let mut headers = match &self.fields {
-            // The client's fields stay bytes until somebody looks at them.
+            // Here the client's fields need not be parsed.
             Fields::Named(names) if names.is_empty() => HeaderMap::new(),
             Fields::Named(names) => pick(names, scope.headers()),
             Fields::All => all(scope.headers(), likeness),
         };
         if let Some(credentials) = scope.facts().credentials() {
-            // A field that is named is meant. `cookie` is named for the sake of the other cookies.
+            // A named field is intended. `cookie` is named for the other cookies in it.
             if let Fields::All = self.fields {
                 credentials.remove_headers(&mut headers);
             }
@@ -313,7 +313,7 @@ impl Forward {
         Ok(headers)
     }
 
-    /// The client's host, where it is kept.
+    /// The client's host, with `host: keep`.
     pub(super) fn host(&self, scope: &Scope) -> Option<HeaderValue> {
         match self.host {
             Host::Keep => scope.headers().get(HOST).cloned(),
@@ -328,7 +328,7 @@ impl Forward {
         self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::uses)
     }
 
-    /// Whether an upstream may take an authority for its own: it is told so with every call.
+    /// Whether an upstream may consider this authority its own, because each call names it.
     pub(super) fn names(&self, authority: &str, asked: Option<&str>) -> bool {
         let told = self.host == Host::Keep || !matches!(self.facts, Facts::Off);
         let named = if let Host::Named(host) = &self.host { Some(&**host) } else { None };
@@ -394,7 +394,7 @@ fn all(client: &HeaderMap, likeness: Likeness) -> HeaderMap {
     headers
 }
 
-/// Whether a field says what only a gateway may say, or describes a body that is not sent.
+/// Whether only a gateway may send this field, or it describes a body that is not sent.
 fn tells(name: &HeaderName, likeness: Likeness) -> bool {
     let name = name.as_str();
     let who = name.starts_with("x-forwarded-") || matches!(name, "forwarded" | "x-real-ip");
@@ -402,7 +402,7 @@ fn tells(name: &HeaderName, likeness: Likeness) -> bool {
     who || (what && likeness == Likeness::Other)
 }
 
-/// The fields that the client says end at the gateway (RFC 9110, 7.6.1).
+/// The fields that the client's `connection` limits to one hop (RFC 9110, 7.6.1).
 fn options(client: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let values = client.get_all(CONNECTION).iter();
     values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
@@ -416,13 +416,13 @@ const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// What the client says of itself is replaced: anyone can say it.
+/// Replaces what the client claims about itself: anyone can send these fields.
 fn tell(scope: &Scope, headers: &mut HeaderMap) {
     for name in [FOR, PROTO, HOST_ASKED, FORWARDED] {
         headers.remove(name);
     }
     if let Some(client) = scope.facts().client() {
-        // A client at a Unix socket has no address that could be told.
+        // A client at a Unix socket has no IP address.
         let address = client.address.ip().and_then(|address| HeaderValue::from_str(&address.to_string()).ok());
         headers.extend(address.map(|address| (FOR, address)));
         headers.insert(PROTO, HeaderValue::from_static(client.scheme()));

@@ -30,7 +30,7 @@ impl Io {
         scratch::read(|buf| self.poll_into(cx, buf), then)
     }
 
-    /// The same for a head, of fewer bytes: those behind it are held until somebody wants the body.
+    /// The same for a head, with fewer bytes: bytes after the head are held until the body is read.
     pub(super) fn poll_read_head<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -72,7 +72,7 @@ impl Io {
         }
     }
 
-    /// Has it reset when it is dropped: nobody takes for whole what ended before its end.
+    /// Makes the socket reset when it is dropped, so that the peer does not take a cut message for a whole one.
     pub(super) fn break_off(&mut self) {
         self.socket().reset_on_drop();
         if let Io::Tls(stream) = self {
@@ -80,7 +80,7 @@ impl Io {
         }
     }
 
-    /// Has the kernel find out whether the other side is still there while nobody says anything.
+    /// Makes the kernel check whether the other side is still there while no bytes flow.
     pub(super) fn probe(&self, every: Duration) {
         let keepalive = TcpKeepalive::new().with_time(every).with_interval(every);
         // Without it the peer is missed later. A Unix socket ends with its process.
@@ -113,7 +113,7 @@ impl Io {
 
     /// The same with a system call: the kernel may know what the runtime has not seen yet.
     pub(super) fn surely_at_rest(&self) -> bool {
-        // A TLS ticket that has just come looks like data; then a new connection is opened in vain.
+        // A TLS ticket that has just arrived looks like data; then a new connection is opened without need.
         let peeked = SockRef::from(self.socket()).peek(&mut [MaybeUninit::uninit(); 1]);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }

@@ -1,4 +1,4 @@
-//! For whom a call is made, as far as that makes a difference to what is kept of its answer.
+//! For which client a call is made, if that affects what the cache keeps of its answer.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::cache::{Cache, Entry, Key, Parts, Shelf};
 use crate::flow::Answer;
 use crate::scope::Scope;
 
-/// For whom a call is made, as far as that makes a difference.
+/// For which client a call is made, if that affects the cache.
 #[derive(Clone, Default)]
 pub struct Keeping {
-    /// What the call sends that is not the client's own.
+    /// What the call sends that the client did not.
     pub(super) identity: Vec<u8>,
-    /// Whether the identity says who the client is.
+    /// Whether the identity identifies the client.
     pub(super) private: bool,
     pub(super) personal: Personal,
     /// The answer that it is a part of.
@@ -24,7 +24,7 @@ pub struct Keeping {
     pub(super) shelf: Option<Arc<Shelf>>,
 }
 
-/// What tells of one hop. Answers do not depend on it, or say so.
+/// Fields of one hop. Answers do not depend on them, or declare it with `vary`.
 pub(super) const OF_A_HOP: [HeaderName; 6] = [
     VIA,
     FORWARDED,
@@ -55,7 +55,7 @@ impl Keeping {
     }
 }
 
-/// What `forwarded` says of the place that was asked for, without who asked.
+/// The host and the protocol in `forwarded`, without the client.
 pub(super) fn asked_place(forwarded: &HeaderValue) -> String {
     let text = forwarded.to_str().unwrap_or_default();
     let last = text.rsplit(',').next().unwrap_or_default();
@@ -64,7 +64,7 @@ pub(super) fn asked_place(forwarded: &HeaderValue) -> String {
 }
 
 impl Keeping {
-    /// Leaves what is given, where somebody wants to know.
+    /// Hands the entry to the layers around, if they want it.
     pub(super) fn leave(&self, cache: &Cache, key: Option<Key>, entry: Option<Arc<Entry>>) {
         if let (Some(shelf), Some(key), Some(entry)) = (&self.shelf, key, entry) {
             shelf.leave(cache.kept(key, entry));

@@ -27,7 +27,7 @@ pub(super) struct Moments {
     entry: Option<Entry>,
 }
 
-/// What a call says to its server.
+/// The request line of a call, for its record.
 pub(super) struct Said {
     pub(super) method: Method,
     pub(super) target: String,
@@ -38,11 +38,11 @@ pub(super) struct Said {
 /// How a call to a server ended, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// With an answer of this status, though perhaps nobody read it to its end.
+    /// With an answer of this status, even if it was not read to its end.
     Answered(StatusCode),
     /// Without an answer, or within it.
     Failed(Kind),
-    /// It was given up before there was an answer.
+    /// It was cancelled before there was an answer.
     Dropped,
 }
 
@@ -51,7 +51,7 @@ pub enum CallEnd {
 pub(super) enum Ended {
     Whole,
     Failed(Kind),
-    /// Nobody wanted more of it.
+    /// The rest was not wanted.
     Dropped,
 }
 
@@ -74,7 +74,7 @@ impl Moments {
         }
     }
 
-    /// Those of a check of a server's health, which is no call.
+    /// Those of a health check, which does not count as a call.
     pub(super) fn of_check() -> Self {
         Moments { counts: false, ..Moments::begin() }
     }
@@ -101,7 +101,7 @@ impl Moments {
         Some(at.saturating_duration_since(self.began)).filter(|waited| self.counts && !waited.is_zero())
     }
 
-    /// There is no answer, at least for now.
+    /// There is no answer so far.
     pub(super) fn fail(&mut self, kind: Kind) {
         if !self.over {
             self.error = Some((kind, Instant::now()));
@@ -113,7 +113,7 @@ impl Moments {
         (self.head, self.status, self.error) = (Some(at), Some(status), None);
     }
 
-    /// It goes on after the head, for a while.
+    /// It continues after the head.
     pub(super) fn go_on(&mut self) {
         if !self.over
             && let Some(entry) = &self.entry

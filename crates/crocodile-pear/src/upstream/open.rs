@@ -64,7 +64,7 @@ impl Goal {
 /// Whether the server may be spoken to in HTTP/1.1, which an upgrade needs.
 ///
 /// # Errors
-/// `Unusable`, if the configuration says HTTP/2 only.
+/// `Unusable`, if the configuration requires HTTP/2.
 pub(super) fn check_http1(pool: &Pool) -> Result<(), Error> {
     match pool.protocol {
         Protocol::Auto | Protocol::Http1 => Ok(()),
@@ -86,7 +86,7 @@ fn speaks_h2(pool: &Pool, io: &Io) -> Result<bool, Error> {
     }
 }
 
-/// A fresh HTTP/1.1 connection for a call that is to change its protocol: no other call uses it, before or after.
+/// A new HTTP/1.1 connection for a call that will change its protocol. No other call uses it.
 pub(super) async fn open_alone(pool: &Arc<Pool>, limit: Timeout) -> Result<(Lease, Origin), Error> {
     let goal = Goal::of(pool);
     check_http1(pool)?;
@@ -110,7 +110,7 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
     let since = Instant::now();
     let (pool, thread) = (&goal.pool, goal.thread);
     let (permit, waited) = pool.acquire(thread, limit).await?;
-    // The server is not to blame for what its calls wait for their turn.
+    // Only the rest of the limit is for the server: the time in the queue was not its fault.
     let limit = rest(limit, since);
     let mut queued = waited == Waited::Yes;
     if let Some(turn) = pool.connector.turn() {
@@ -166,7 +166,7 @@ fn late() -> Error {
     Error::new(Kind::Timeout, LATE)
 }
 
-/// What a call without a connection does next.
+/// The next step of a call that has no connection.
 enum Next {
     Slot(StreamSlot),
     /// Opens one for itself.
@@ -193,7 +193,7 @@ fn next(goal: &Goal) -> Next {
     if bounds.open.is_some_and(|most| state.shared.len() + state.attempts >= most) {
         return Next::Full(goal.shard().freed.clone().notified_owned());
     }
-    // Side by side with those under way: none of them has room for this call.
+    // Beside the attempts that already run: none of them has room for this call.
     let joining = Joining::new(state.most);
     let attempt = joining.attempt.clone();
     let done = attempt.done.clone().notified_owned();

@@ -1,4 +1,4 @@
-//! The origin of a URL: what tells one server from another.
+//! The origin of a URL, which identifies a server.
 
 use http::uri::{Authority, Uri};
 
@@ -16,7 +16,7 @@ impl Origin {
         Self::new(url.scheme_str()?, url.authority()?)
     }
 
-    /// The same of its parts; nothing, where they are not those of an http or https URL.
+    /// The same of its parts; `None` if they are not those of an http or https URL.
     pub(super) fn new(scheme: &str, authority: &Authority) -> Option<Self> {
         let scheme = scheme.to_ascii_lowercase();
         let usual = match scheme.as_str() {

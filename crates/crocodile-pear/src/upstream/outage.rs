@@ -93,7 +93,7 @@ impl Outage {
     }
 }
 
-/// What a pass makes of a call; nothing, where the server must not be called.
+/// Whether a call with this pass is the trial call; `None` if the server must not be called.
 pub(crate) fn trial(pass: Pass) -> Option<Trial> {
     match pass {
         Pass::Free => Some(Trial::No),

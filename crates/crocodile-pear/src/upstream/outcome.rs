@@ -1,4 +1,4 @@
-//! What a call to a server comes to: the head of an answer, or why there is none.
+//! The outcome of a call to a server: the head of an answer, or why there is none.
 
 use http::StatusCode;
 
@@ -62,7 +62,7 @@ pub(super) fn cut() -> Error {
     Error::new(Kind::Cut, "the answer ended before it was whole")
 }
 
-/// The answer is none that HTTP knows.
+/// The status is not one of HTTP.
 pub(super) fn malformed(detail: &'static str) -> Error {
     Error::new(Kind::Malformed, detail)
 }

@@ -84,7 +84,7 @@ pub(super) struct KeptConnection {
     runtime: runtime::Id,
 }
 
-/// What a call is sent on: a connection of its own, or a stream of a shared one.
+/// The connection of a call: one of its own, or a stream of a shared one.
 pub(super) enum Lease {
     Own(OwnConnection),
     Shared(StreamSlot),
@@ -142,7 +142,7 @@ impl Pool {
         self.connector.name().map_or(0, |name| name.changes())
     }
 
-    /// Whether a connection leads to a current address, if it did after so many `changes`.
+    /// Whether a connection leads to a current address, if it did when `changes` was read.
     pub(super) fn leads(&self, io: &Io, changes: u32) -> bool {
         changes == self.changes()
             || io.peer().is_some_and(|peer| self.connector.name().is_none_or(|name| name.has(peer)))
@@ -340,7 +340,8 @@ pub(super) struct Joining {
 }
 
 impl Joining {
-    /// One that the first of its calls waits for already, where the server allows so many streams, if that is known.
+    /// An attempt that its first call already waits for. `streams` is how many streams the server allows, if that is
+    /// known.
     pub(super) fn new(streams: Option<usize>) -> Self {
         // A server that allows none may still allow some later.
         let room = streams.filter(|streams| *streams > 0).map_or(usize::MAX, |streams| streams.min(MOST_STREAMS) - 1);

@@ -1,4 +1,4 @@
-//! An upstream, ready: what steps call, and what operators are told of it.
+//! An upstream, ready: what steps call, and what operators see of it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ pub struct Upstream {
     outline: Vec<String>,
 }
 
-/// What stands around the calls of an upstream.
+/// The wrappers around the calls of an upstream.
 #[derive(Default)]
 pub(super) struct Around {
-    /// What they prove themselves with.
+    /// How they authenticate.
     pub(super) credentials: Option<Arc<ClientCredentials>>,
     /// Where their answers are kept.
     pub(super) cached: Option<Arc<Cached>>,
@@ -92,10 +92,10 @@ impl Upstream {
         &self.caller.shared.name
     }
 
-    /// The header fields that a call takes along of the client's request, and those that every call has.
+    /// The client's header fields that a call sends, and those that every call has.
     ///
     /// # Errors
-    /// `BadRequest` where a value that is made of the client's cannot stand in a header.
+    /// `BadRequest` if a value that uses the client's request is not valid in a header.
     pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
         self.forward.fields(scope, likeness)
     }
@@ -156,7 +156,7 @@ impl Upstream {
         self.caller.service().map_or((0, 0), Found::news)
     }
 
-    /// How long those calls waited that had to: for their turn, or until a connection was open.
+    /// How long calls waited in the queue, or until a connection was open; without those that did not wait.
     pub fn waits(&self) -> Snapshot {
         self.caller.shared.waits.snapshot()
     }
@@ -166,7 +166,7 @@ impl Upstream {
         &self.outline
     }
 
-    /// For whom a call with these header fields is made; nothing, where nothing is kept of its answer.
+    /// For which client a call with these header fields is made; `None` if its answer is not kept.
     ///
     /// # Errors
     /// `BadRequest` where the expression of a key fails.

@@ -30,7 +30,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Makes ready what is written; every problem is noted. `name` stands in errors. A call takes at most `timeout`.
+    /// Compiles the settings. Every problem is noted. `name` is used in errors. A call takes at most `timeout`.
     pub fn compile(
         name: &str,
         written: &Located<String>,

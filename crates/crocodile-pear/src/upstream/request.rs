@@ -28,9 +28,9 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One request, from its first byte to its last, and once more if it must be.
+/// One request, from its first byte to its last; it may be sent again.
 pub(super) struct Request {
-    /// What the head is made of, while it is not known in which version of HTTP it will leave.
+    /// The parts of the head, as long as the HTTP version is not known.
     parts: Option<Box<Parts>>,
     /// Head and body as far as they are in memory; what a second sending needs.
     head: Bytes,
@@ -38,7 +38,7 @@ pub(super) struct Request {
     repeatable: Repeatable,
     pub(super) method: Class,
     pub(super) passage: Passage,
-    /// What a stream of events is used for.
+    /// How a stream of events is used.
     pub(super) events: Events,
     stream: Option<Stream>,
     out: Out,
@@ -55,11 +55,11 @@ struct Parts {
     length: Option<Option<u64>>,
     host: Option<HeaderValue>,
     link: Link,
-    /// The version in which the client's request came.
+    /// The HTTP version of the client's request.
     received: Version,
 }
 
-/// What the head says of the connection.
+/// What the head says about the connection.
 struct Link {
     /// The protocol to change to.
     upgrade: Option<Arc<Upgrade>>,
@@ -67,7 +67,7 @@ struct Link {
     trailers: bool,
 }
 
-/// What is noted of a request.
+/// What the record needs of a request.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Noted<'a> {
     /// Its trace, and its span there.
@@ -108,7 +108,7 @@ enum Length {
     Chunked,
 }
 
-/// What is next for the socket.
+/// The next bytes for the socket.
 #[derive(Default)]
 struct Out {
     /// How much of the head has left; it goes before all else.
@@ -126,7 +126,7 @@ pub(super) enum Sent {
     Blocked,
     /// The body has nothing for now.
     Starved,
-    /// The upstream takes no more, ever. It may have answered all the same.
+    /// The upstream accepts no more bytes. It may have answered nevertheless.
     Refused,
     /// The body failed: the request can never be whole.
     Failed(Error),
@@ -134,9 +134,9 @@ pub(super) enum Sent {
 
 impl Request {
     /// # Errors
-    /// `BadRequest` for what cannot be said in HTTP/1.1.
+    /// `BadRequest` if the call cannot be written in HTTP/1.1.
     ///
-    /// What is needed is taken out of the call. Where it is noted, its method and its target stay there.
+    /// Takes what it needs out of the call. If the call is noted, its method and its target stay there.
     pub(super) fn new(server: &Server, call: &mut Call, noted: Noted<'_>) -> Result<Self, Error> {
         check(call)?;
         let (body, stream, json) = match call.body.take() {
@@ -189,7 +189,7 @@ impl Request {
             written: 0,
         };
         match server.pool.shares() {
-            // Where there is no choice, the head is bytes from the start: they are smaller.
+            // If the version is known, the head is written at once: bytes are smaller than parts.
             false => {
                 request.head = parts.write_traced(server, noted.trace);
                 call.target = parts.target;
@@ -217,7 +217,7 @@ impl Request {
     /// The head for HTTP/2.
     ///
     /// # Errors
-    /// `Reset` if it has been given up meanwhile.
+    /// `Reset` if it was cancelled meanwhile.
     pub(super) fn shared_head(&mut self, server: &Server) -> Result<http::Request<()>, Error> {
         let gone = || Error::new(Kind::Reset, "the request cannot be sent again");
         self.head = Bytes::new();
@@ -225,7 +225,7 @@ impl Request {
         self.parts.as_ref().and_then(|parts| parts.share(server)).ok_or_else(gone)
     }
 
-    /// Whether the connection is to change its protocol.
+    /// Whether the connection will change its protocol.
     pub(super) fn upgrades(&self) -> bool {
         self.passage.upgrade.is_some()
     }
@@ -255,10 +255,10 @@ impl Request {
         Poll::Ready(Ok(piece))
     }
 
-    /// Writes and pulls until one of the two has to be waited for.
+    /// Writes and pulls until one of the two must wait.
     pub(super) fn poll_send(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Sent {
         loop {
-            // A first piece at hand leaves together with the head.
+            // If a first piece is ready, it leaves together with the head.
             if (self.is_out() || !self.begun)
                 && let Some(stream) = &mut self.stream
             {
@@ -285,7 +285,7 @@ impl Request {
         }
     }
 
-    /// Whether all that is at hand has left.
+    /// Whether everything that is ready was sent.
     fn is_out(&self) -> bool {
         self.out.head == self.head.len() && self.out.is_empty()
     }
@@ -297,7 +297,7 @@ impl Request {
 
     /// Gets ready to be sent from its beginning, if that is safe and everything is still there.
     pub(super) fn rewind(&mut self) -> bool {
-        // Framing that was made for one version of HTTP is of no use in the other.
+        // The framing of one HTTP version does not fit the other.
         if self.written == 0 && !(self.begun && self.parts.is_some()) {
             return true;
         }
@@ -347,7 +347,7 @@ impl Request {
 }
 
 impl Parts {
-    /// What stands before the target; a target without a path is the upstream's own path, or the server's root.
+    /// The path before the target. A target without a path means the upstream's own path, or the server's root.
     fn base<'a>(&self, server: &'a Server) -> &'a str {
         let base = match self.root {
             Root::Upstream => &server.face.base,
@@ -364,7 +364,7 @@ impl Parts {
         self.write_traced(server, None)
     }
 
-    /// The same with a span that the server is told: it need not become a field first.
+    /// The same with a span for the server. It is written directly, without a header field.
     fn write_traced(&mut self, server: &Server, trace: Option<(&Trace, u64)>) -> Bytes {
         SCRATCH.with_borrow_mut(|out| {
             out.clear();
@@ -400,7 +400,7 @@ impl Parts {
 }
 
 impl Link {
-    /// Both fields are for this connection alone, and say so (RFC 9110, 7.8 and 10.1.4).
+    /// Both fields are for this connection only, and must be named in `connection` (RFC 9110, 7.8 and 10.1.4).
     fn write(&self, out: &mut Vec<u8>) {
         match (&self.upgrade, self.trailers) {
             (None, false) => return,
@@ -483,7 +483,7 @@ impl Stream {
 
     fn fill(&mut self, frame: Frame<Bytes>, out: &mut Out) -> Result<More, Error> {
         let data = match frame.into_data() {
-            // An empty piece would be the last chunk.
+            // An empty chunk would end the body.
             Ok(data) if data.is_empty() => return Ok(More::Yes),
             Ok(data) => data,
             Err(frame) => return self.end(frame.trailers_ref(), out),
@@ -527,7 +527,7 @@ impl Length {
         Ok(piece)
     }
 
-    /// What the head says: a length, or nothing but chunks.
+    /// The framing in the head: a length, or chunks.
     fn announced(&self) -> Option<Option<u64>> {
         match self {
             Length::Left(length) => Some(Some(*length)),

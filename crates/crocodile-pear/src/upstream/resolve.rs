@@ -274,7 +274,7 @@ fn name_server(server: &SocketAddr) -> NameServerConfig {
     NameServerConfig::new(server.ip(), true, connections)
 }
 
-/// What a lookup has found, and until when it is valid.
+/// The result of a lookup, and until when it is valid.
 type Answer<T> = Result<(Arc<[T]>, std::time::Instant), hickory_resolver::net::NetError>;
 
 async fn addresses(resolver: &TokioResolver, name: &str) -> Answer<IpAddr> {
@@ -346,7 +346,7 @@ impl<T: Clone + fmt::Debug + PartialEq> Following<T> {
         let changed = matches!(before, Known::These(_));
         self.known.send_modify(|known| {
             *known = found;
-            // Together with the answer: who sees the one sees the other, also who is woken by it.
+            // Under the same lock as the answer, so that a reader that sees the answer also sees the count.
             self.news.changes.fetch_add(u32::from(changed), Ordering::Release);
         });
         if changed {
@@ -354,7 +354,7 @@ impl<T: Clone + fmt::Debug + PartialEq> Following<T> {
         }
     }
 
-    /// What was known last stays.
+    /// The last known addresses stay in use.
     fn failed(&self) {
         self.news.failures.fetch_add(1, Ordering::Relaxed);
         self.known.send_if_modified(|known| {

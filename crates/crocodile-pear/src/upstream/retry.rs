@@ -202,7 +202,7 @@ impl Retry {
 }
 
 impl Replay {
-    /// Whether the connection is to change its protocol: sending that twice may do things twice.
+    /// Whether the connection will change its protocol: a second attempt might do the same thing twice.
     fn upgrades(&self) -> bool {
         self.call.passage.upgrade.is_some()
     }

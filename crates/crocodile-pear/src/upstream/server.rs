@@ -34,11 +34,11 @@ pub(super) struct Server {
     /// The `host` of calls that bring none of their own.
     pub(super) host: Box<str>,
     pub(super) pool: Arc<Pool>,
-    /// Calls in flight; counted where there are several servers to choose from.
+    /// Calls in flight; counted if there are several servers to choose from.
     pub(super) load: AtomicI64,
     /// How long exchanges took, by how they ended.
     pub(super) times: Histograms<CallEnd>,
-    /// Heads of answers; counted where there are several servers to compare.
+    /// Heads of answers; counted if there are several servers to compare.
     pub(super) heard: AtomicU64,
     /// Relative to those of the other servers. A DNS record may change it.
     pub(super) weight: AtomicU32,
@@ -144,7 +144,7 @@ impl Server {
         Some(Turn { eject, breaker })
     }
 
-    /// Records the outcome of a call; `last` tells whether no other server takes calls.
+    /// Records the outcome of a call; `last`: no other server takes calls.
     pub(super) fn note(&self, went: Went, turn: Turn, last: impl FnOnce() -> bool) -> [Option<Change>; 2] {
         let Some(standing) = &self.standing else { return [None; 2] };
         let eject = standing.eject.as_ref().and_then(|eject| eject.note(went, turn.eject, last));

@@ -19,7 +19,7 @@ const MOST_SERVERS: usize = 64;
 
 /// The servers of a service, as its records are now.
 pub(super) struct Found {
-    /// The name of the service as a URL: it stands for all of them.
+    /// The name of the service as a URL, for all of its servers.
     pub(super) face: Face,
     service: Service,
     settings: Settings,

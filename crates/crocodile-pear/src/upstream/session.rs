@@ -50,11 +50,11 @@ pub(super) struct Session {
 pub(super) struct Span {
     /// Without a call.
     pub(super) idle: Duration,
-    /// Altogether; calls under way are finished.
+    /// In total; calls in flight are completed.
     pub(super) lifetime: Duration,
 }
 
-/// What a server has told on other connections, and whom a free stream is for.
+/// What is known of the server from other connections, and who waits for a free stream.
 pub(super) struct Terms {
     /// Notified when a stream is free.
     pub(super) freed: Arc<Notify>,
@@ -90,7 +90,7 @@ impl Session {
         self.streams.load(Ordering::Relaxed) >= self.allowed.load(Ordering::Relaxed)
     }
 
-    /// How many streams there may be, looked at anew.
+    /// How many streams there may be, read anew.
     fn refresh(&self) -> usize {
         let allowed = self.most().min(MOST_STREAMS);
         self.allowed.store(allowed, Ordering::Relaxed);
@@ -206,7 +206,7 @@ impl Driver {
     }
 }
 
-/// What the watch of a session sees.
+/// What ends the watch of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// Its time is over.
@@ -215,7 +215,7 @@ enum Seen {
     Gone,
 }
 
-/// Watches a session: pings it, and says when its time is over.
+/// Watches a session: sends pings, and ends it when its time is over.
 struct Watch {
     session: Weak<Session>,
     gone: bool,

@@ -20,7 +20,7 @@ pub(super) struct Rules<'a> {
 }
 
 impl Standing {
-    /// `None` where nothing is to be decided.
+    /// `None` if nothing needs to be tracked.
     pub(super) fn new(rules: &Rules<'_>) -> Option<Self> {
         let standing = Standing {
             health: rules.checked.then(Health::default),

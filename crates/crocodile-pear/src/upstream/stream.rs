@@ -30,7 +30,7 @@ pub(super) struct Stream {
 }
 
 enum Sending {
-    /// What the window does not take yet; whether it is the last.
+    /// What the window does not allow yet; whether it is the last.
     Body(Option<(Bytes, End)>),
     Done,
     Broken,
@@ -148,7 +148,7 @@ impl Stream {
     ) -> Poll<Result<(StatusCode, HeaderMap), Broken>> {
         let Receiving::Head(response) = &mut self.receiving else { return Poll::Pending };
         if let Some(interim) = interim {
-            // What is wrong is told by the answer.
+            // The answer reports what went wrong.
             while let Poll::Ready(Some(Ok(head))) = response.poll_informational(cx) {
                 let (head, ()) = head.into_parts();
                 hand_on(head.status, head.headers, interim);
@@ -205,7 +205,7 @@ impl Stream {
         matches!(self.receiving, Receiving::Done)
     }
 
-    /// How many bytes are still to come, where that is known.
+    /// How many bytes are still to come, if that is known.
     pub(super) fn left(&self) -> Option<u64> {
         if self.done() { Some(0) } else { self.left }
     }

@@ -124,7 +124,7 @@ pub(super) struct Unfit {
 /// TLS to one upstream, ready; sessions are kept for all of its connections.
 pub(super) struct Tls {
     connector: TlsConnector,
-    /// For connections that are to speak HTTP/1.1 whatever else is offered.
+    /// For connections that must use HTTP/1.1, whatever the server offers.
     http1: TlsConnector,
     name: ServerName<'static>,
 }
@@ -224,7 +224,7 @@ impl Tls {
     /// Makes the handshake.
     ///
     /// # Errors
-    /// `Unreachable`, saying whose fault it is.
+    /// `Unreachable`, with the side that is at fault.
     pub(super) async fn connect(&self, stream: Socket, offer: Offer) -> Result<Box<Stream>, Fault> {
         let connector = match offer {
             Offer::All => &self.connector,

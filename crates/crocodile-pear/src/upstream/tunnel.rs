@@ -1,4 +1,4 @@
-//! What a connection to an upstream is once it has changed its protocol.
+//! A connection to an upstream after it has changed its protocol.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
