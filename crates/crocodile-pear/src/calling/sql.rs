@@ -77,9 +77,15 @@ impl Sql {
         let statements = self.statements(cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
-        // Every problem of every statement is told.
-        let filters: Vec<Option<Vec<Filter>>> =
-            statements.iter().flatten().map(|statement| compile_values(&statement.values, cx)).collect();
+        // All of them, before one that failed ends it.
+        let filters: Vec<Option<Vec<Filter>>> = statements
+            .iter()
+            .flatten()
+            .map(|statement| {
+                let sound = self.check(statement, cx);
+                compile_values(&statement.values, cx).filter(|_| sound.is_some())
+            })
+            .collect();
         let access = if self.read_only { Access::ReadOnly } else { Access::ReadWrite };
         let (database, when, otherwise) = (database?, when?, otherwise?);
         let filters = filters.into_iter().collect::<Option<Vec<_>>>()?;
@@ -122,17 +128,21 @@ impl Sql {
                 return cx.problems.error(self.to.span, "there is no statement", remedy);
             }
         };
-        for statement in &statements {
-            if statement.query.value.trim().is_empty() {
-                let remedy = "write a statement, as in `select id, name from users where id = $1`";
-                return cx.problems.error(statement.query.span, "there is no statement", remedy);
-            }
-            if self.read_only && writes(&statement.query.value) {
-                let message = "this changes something, and `read_only` allows nothing to be changed";
-                return cx.problems.error(statement.query.span, message, "leave out `read_only`");
-            }
-        }
         Some(statements)
+    }
+
+    /// Whether there is a statement, and it may do what it does.
+    fn check(&self, statement: &StatementSpec, cx: &mut Compile<'_>) -> Option<()> {
+        let query = &statement.query;
+        if query.value.trim().is_empty() {
+            let remedy = "write a statement, as in `select id, name from users where id = $1`";
+            return cx.problems.error(query.span, "there is no statement", remedy);
+        }
+        if self.read_only && writes(&query.value) {
+            let message = "this changes something, and `read_only` allows nothing to be changed";
+            return cx.problems.error(query.span, message, "leave out `read_only`");
+        }
+        Some(())
     }
 }
 

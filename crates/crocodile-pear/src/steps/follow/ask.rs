@@ -107,9 +107,9 @@ impl Ask {
 /// What cannot stand beside `request`, and why.
 pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<Asking>> {
     let Some(mut request) = spec.request.take() else { return Some(None) };
-    let place = request.path.span;
-    let linked = spec.link.is_none() || spec.base.is_some() || spec.pages.is_some() || spec.depth.value > 1;
-    if linked {
+    let depth = Some(spec.depth.span).filter(|_| spec.depth.value > 1);
+    let for_links = spec.base.as_ref().map(|base| base.span).or(spec.pages.as_ref().map(|pages| pages.span)).or(depth);
+    if let Some(place) = for_links.or(Some(request.path.span).filter(|_| spec.link.is_none())) {
         let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages` or `depth`: those are for links";
         return cx.problems.error(place, "`request` asks for values", remedy);
     }
@@ -118,13 +118,13 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
         return cx.problems.error(most.span, "`concurrency` beside `batch`", remedy);
     }
     let own = [
-        request.for_each.is_some(),
-        request.when.is_some(),
-        request.otherwise.is_some(),
-        request.on_status.is_some(),
-        request.concurrency.is_some(),
+        request.for_each.as_ref().map(|each| each.0.span),
+        request.when.as_ref().map(|when| when.0.span),
+        request.otherwise.as_ref().map(|otherwise| otherwise.span),
+        request.concurrency.as_ref().map(|most| most.span),
+        request.on_status.as_ref().map(|_| request.path.span),
     ];
-    if own.contains(&true) {
+    if let Some(place) = own.into_iter().flatten().next() {
         let remedy =
             "write `when`, `otherwise`, `on_status` and `concurrency` beside `request`; its values are those of `link`";
         return cx.problems.error(place, "this `request` is made for what `link` gives", remedy);
