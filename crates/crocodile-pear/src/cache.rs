@@ -1,4 +1,4 @@
-//! What was answered, kept for who asks again: entries, their bodies, the store that bounds them, and purges.
+//! The cache: entries and their bodies, the store that bounds them, and purges.
 
 pub mod body;
 pub mod control;

@@ -32,7 +32,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Compiles the steps in order; every problem of every step is noted. `place` is where the pipeline stands.
+    /// Compiles the steps in order. Every problem of every step is noted. `place` is where the pipeline is written.
     pub fn compile(
         written: Vec<Located<Written>>,
         known: Known<'_>,
@@ -79,12 +79,12 @@ impl Plan {
         &self.outline
     }
 
-    /// At most so many upstream calls for one request.
+    /// The most upstream calls for one request.
     pub fn calls(&self) -> u64 {
         Outline::calls_of(&self.outline)
     }
 
-    /// Whether it is one call, handed on as it comes.
+    /// Whether it is one call whose answer is handed on.
     pub fn is_proxy(&self) -> bool {
         self.steps.len() == 1 && self.shape == Shape::One && !self.asks && self.calls() > 0
     }
@@ -99,7 +99,7 @@ impl Plan {
         self.reads_body
     }
 
-    /// Whether what it gives is a stream of events, or another one that the configuration says is endless.
+    /// Whether its result is a stream of events, or another one that the configuration declares endless.
     pub fn is_endless(&self) -> bool {
         self.endless
     }
@@ -114,7 +114,7 @@ impl Plan {
     /// # Errors
     /// What fails before the first part of an answer is there.
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
-        // Boxed, here and below: a plain call would carry the room of what it has not.
+        // Boxed, here and below: otherwise every call carries the room for both.
         if self.reads_body
             && let Err(error) = Box::pin(scope.read_body(bound)).await
         {
@@ -164,7 +164,7 @@ fn compile_steps(
     steps.into_iter().collect()
 }
 
-/// What the first of these steps is told of the others, and of so many changes behind them.
+/// What the first of these steps must know of the others, and of this number of changes after them.
 fn ahead(about: &[About], changes: usize) -> Ahead {
     let behind = &about[1..];
     Ahead {

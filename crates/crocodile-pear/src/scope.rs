@@ -1,4 +1,4 @@
-//! What a request brings with it: the client's words, as expressions and templates see them.
+//! What a request brings, as expressions and templates see it.
 
 mod body;
 mod credentials;
@@ -27,7 +27,7 @@ pub use facts::{ClientAddress, ClientCertificate, ClientFacts, Facts};
 use memo::Memo;
 use tokio::time::Instant;
 
-/// The variables that every expression may use, without `$`. What is put into the facts of a request is named here too.
+/// The variables that every expression may use, without `$`. The facts of a request use these names too.
 pub const VARIABLES: [&str; 9] = ["path", "query", "headers", "body", "client", "claims", "version", "route", "id"];
 
 /// The parameters of a request's path, by name.
@@ -69,7 +69,7 @@ struct Values {
 }
 
 impl Scope {
-    /// A scope for a request. Where nobody asked for a path there is no target.
+    /// A scope for a request. Without a path there is no target.
     pub fn new(method: Method, target: Option<PathAndQuery>, headers: impl Into<Headers>, body: Body) -> Self {
         Scope {
             method,
@@ -94,7 +94,7 @@ impl Scope {
     /// has, its deadline and what those around the pipeline keep of it.
     #[must_use]
     pub fn fork(&self, headers: HeaderMap) -> Self {
-        // One request has one id, whoever asks for it first.
+        // The id is made once for each request, at first use.
         let _ = self.facts.id();
         let forked = Scope::new(self.method.clone(), self.target.clone(), headers, Body::empty());
         Scope {
@@ -144,7 +144,7 @@ impl Scope {
         self.as_get = self.method == Method::HEAD;
     }
 
-    /// A path parameter: percent-decoded, but for the rest of the path, which is as it came.
+    /// A path parameter, percent-decoded. Only the rest of the path is unchanged.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
@@ -155,33 +155,33 @@ impl Scope {
         self.params.values.iter().map(|(name, value)| (&**name, value.as_str())).chain(rest)
     }
 
-    /// The rest of the path as it came: with the slash that it begins with, or empty.
+    /// The rest of the path, unchanged: with its leading slash, or empty.
     pub fn rest(&self) -> &str {
         let rest = self.params.rest.as_ref().and_then(|(_, at)| self.path()?.get(*at..));
         rest.unwrap_or_default()
     }
 
-    /// The path as it came.
+    /// The path, unchanged.
     pub fn path(&self) -> Option<&str> {
         self.target.as_ref().map(PathAndQuery::path)
     }
 
-    /// The target as it came.
+    /// The target, unchanged.
     pub fn target(&self) -> Option<&PathAndQuery> {
         self.target.as_ref()
     }
 
-    /// The query as it came, without `?`.
+    /// The query, unchanged, without `?`.
     pub fn query(&self) -> Option<&str> {
         self.target.as_ref().and_then(PathAndQuery::query)
     }
 
-    /// The host that the client asked for, as it came: with its port, if it has one. In HTTP/2 it is `:authority`.
+    /// The host of the request, unchanged: with its port, if it has one. In HTTP/2 it is `:authority`.
     pub fn host(&self) -> Option<&[u8]> {
         self.headers.first(&HOST)
     }
 
-    /// The query that a call takes along: without the credentials that the gateway has checked.
+    /// The query that a call sends: without the credentials that the gateway has checked.
     pub fn forwarded_query(&self) -> Option<Cow<'_, str>> {
         match (self.query()?, self.facts.credentials()) {
             (query, None) => Some(Cow::Borrowed(query)),
@@ -211,17 +211,17 @@ impl Scope {
         self.headers.forwarded()
     }
 
-    /// Whether the client may say to which trace the request belongs: `traceparent` was seen, or nobody has looked.
+    /// Whether the client may choose the trace of the request: `traceparent` was seen, or the fields were not parsed.
     pub fn traced(&self) -> bool {
         self.headers.traced()
     }
 
-    /// The version of HTTP in which the request came.
+    /// The HTTP version of the request.
     pub fn version(&self) -> Version {
         self.facts.client().map_or(Version::HTTP_11, |client| client.version)
     }
 
-    /// Who asked, and what was found out of the request.
+    /// The client, and what is known of the request.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -241,7 +241,7 @@ impl Scope {
         &mut self.extensions
     }
 
-    /// What the client takes beside the answer, for the call that is made in its name.
+    /// What the client can receive besides the answer, for the call that is made for it.
     pub fn passage(&self) -> &Passage {
         &self.passage
     }
@@ -256,7 +256,7 @@ impl Scope {
         &self.timeline
     }
 
-    /// What happens to the request, if somebody wants to know.
+    /// The record of the request, if one is kept.
     pub fn record(&self) -> Option<&Arc<Record>> {
         self.record.as_ref()
     }
@@ -266,17 +266,17 @@ impl Scope {
         self.record = Some(Arc::new(Record::new(self.timeline.began())));
     }
 
-    /// The same in a trace, which calls are told.
+    /// The same in a trace, which calls continue.
     pub fn keep_trace(&mut self, trace: Trace) {
         self.record = Some(Arc::new(Record::new(self.timeline.began()).in_trace(trace)));
     }
 
-    /// The client's body; there once, for the first who asks.
+    /// Takes the client's body. There is only one.
     pub fn take_body(&self) -> Option<Body> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The client's body, while nobody has taken it.
+    /// The client's body, if it was not taken.
     pub fn body_mut(&mut self) -> Option<&mut Body> {
         self.body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
     }
@@ -293,7 +293,7 @@ impl Scope {
             Some(query) => PathAndQuery::try_from(format!("{path}?{query}")),
             None => PathAndQuery::try_from(path),
         };
-        // What was a target stays one without its query, and what is written is percent-encoded.
+        // A target without its query is still a target, and what is added is percent-encoded.
         if let Ok(target) = target {
             self.target = Some(target);
             self.values.query = OnceLock::new();
@@ -312,11 +312,11 @@ impl Scope {
 
     /// Sets `$body`, read before the first step because an expression of the plan uses it.
     pub fn set_body_value(&self, value: impl Into<Data>) {
-        // A second setting would be a fault of the plan; the first one stands.
+        // A second value would be an error in the plan; the first one stays.
         let _ = self.values.body.set(value.into());
     }
 
-    /// What was fetched for this request already.
+    /// The documents that were already fetched for this request.
     pub fn memo(&self) -> &Arc<Memo> {
         self.memo.get_or_init(Arc::default)
     }
@@ -338,7 +338,7 @@ impl Scope {
         }
     }
 
-    /// The same, as it came: JSON need not be parsed for those who only hand it on.
+    /// The same as bytes: JSON need not be parsed only to be handed on.
     pub fn data(&self, name: &str, names: &Names) -> Data {
         match name {
             "body" => self.body_data(),
@@ -357,7 +357,7 @@ impl Scope {
         documents.map(|name| self.data(name, names).weight()).sum()
     }
 
-    /// What was found out of the request, or a named result.
+    /// A fact of the request, or a named result.
     fn named(&self, names: &Names, name: &str) -> Data {
         if let Some(found) = self.facts.found(name) {
             return found.clone().into();

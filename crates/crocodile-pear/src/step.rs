@@ -32,7 +32,7 @@ pub const MAX_BODY: Size = Size(16 << 20);
 
 /// A step as written.
 pub trait Spec: Decode {
-    /// What the plan and the other steps need to know of it.
+    /// What the plan and the other steps must know of it.
     fn about(&self) -> About {
         About::default()
     }

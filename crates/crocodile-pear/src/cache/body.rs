@@ -22,12 +22,12 @@ enum Form {
     Pieces(Arc<Shared>),
 }
 
-/// What a writer and its readers share.
+/// The state that a writer and its readers share.
 struct Shared {
     /// Set at its end; read without a lock.
     complete: OnceLock<Complete>,
     arriving: Mutex<Arriving>,
-    /// Its length, if its head told it.
+    /// Its length, if the head had it.
     length: Option<u64>,
 }
 
@@ -58,9 +58,9 @@ struct Arriving {
     /// One for each reader that is not at the end.
     readers: Vec<Option<Place>>,
     free: Vec<usize>,
-    /// Whether what all readers have read is let go: the body will not be kept.
+    /// Whether bytes that all readers have read are dropped: the body will not be kept.
     passing: bool,
-    /// What stands before is let go.
+    /// Bytes before this offset were dropped.
     released: u64,
     /// The writer, waiting for the slowest reader.
     room: Option<Waker>,
@@ -82,8 +82,9 @@ enum End {
 /// Writes a body that arrives. Dropped before its end, it breaks the body for all readers.
 pub struct Writer(Arc<Shared>);
 
-/// What is kept is copied into pieces of one size, so that those of one body take the place of another one's: with pieces of any
-/// size the allocator had 400 MiB of pages for 256 MiB of bodies. A larger size gives up what it saves in fewer pieces.
+/// Kept bytes are copied into pieces of one size, so that one body can reuse the memory of another: with pieces of
+/// any size, the allocator had 400 MiB of pages for 256 MiB of bodies. A larger size loses what it saves by fewer
+/// pieces.
 const PIECE: usize = 4 << 10;
 
 /// So much of a body that is not kept waits for its slowest reader.
@@ -102,13 +103,13 @@ impl From<Bytes> for SharedBody {
 }
 
 impl SharedBody {
-    /// A body that is to arrive, and who writes it. Its length, if it is known.
+    /// A body that will arrive, and its writer. `length`, if it is known.
     pub fn arriving(length: Option<u64>) -> (SharedBody, Writer) {
         let shared = Arc::new(Shared { complete: OnceLock::new(), arriving: Mutex::default(), length });
         (SharedBody(Form::Pieces(shared.clone())), Writer(shared))
     }
 
-    /// All of it, for one reader, who gets what is here at once, and waits for what is not.
+    /// All of it, for one reader: it gets what is there at once, and waits for the rest.
     pub fn read(&self) -> Body {
         match (self.whole(), &self.0) {
             (None, Form::Pieces(shared)) => Body::Pulled(Box::pin(Reader::new(shared.clone(), 0, u64::MAX))),
@@ -116,7 +117,7 @@ impl SharedBody {
         }
     }
 
-    /// All of it, where it is here in one piece and nothing follows it.
+    /// All of it, if it is in memory in one piece and has no trailers.
     pub(super) fn whole(&self) -> Option<Bytes> {
         match &self.0 {
             Form::Whole(bytes) => Some(bytes.clone()),
@@ -180,7 +181,7 @@ impl SharedBody {
     }
 }
 
-/// What bytes take, with the count of those who share them.
+/// The memory of these bytes, with the count of their owners.
 fn allocation(length: usize) -> usize {
     if length == 0 { 0 } else { length + 48 }
 }
@@ -188,12 +189,12 @@ fn allocation(length: usize) -> usize {
 fn slice(bytes: &Bytes, start: u64, end: u64) -> Bytes {
     let length = bytes.len() as u64;
     let (start, end) = (start.min(length), end.min(length));
-    // Both are at most the length of what is in memory.
+    // Both are at most the length of bytes in memory.
     bytes.slice(start as usize..end.max(start) as usize)
 }
 
 impl Complete {
-    /// All of it, where it is one piece.
+    /// All of it, if it is one piece.
     fn whole(&self) -> Option<Bytes> {
         match &*self.pieces.list {
             _ if self.trailers.is_some() => None,
@@ -219,7 +220,7 @@ impl Pieces {
         (offset < piece.bytes.len()).then(|| piece.bytes.slice(offset..))
     }
 
-    /// Lets go what stands before this place.
+    /// Drops the pieces before this offset.
     fn release(&mut self, place: u64) {
         let passed = self.list.partition_point(|piece| piece.start + piece.bytes.len() as u64 <= place);
         self.list.drain(..passed);
@@ -267,7 +268,7 @@ impl Arriving {
         (!rest.is_empty()).then(|| Bytes::copy_from_slice(rest))
     }
 
-    /// Where the slowest reader is; at the end where there is none.
+    /// Where the slowest reader is; at the end if there is no reader.
     fn slowest(&self) -> u64 {
         self.readers.iter().flatten().map(|place| place.at).min().unwrap_or(self.end())
     }
@@ -290,7 +291,7 @@ impl Arriving {
         self.readers.iter_mut().flatten().filter_map(|place| place.waker.take()).collect()
     }
 
-    /// What was read by all goes, where the body passes.
+    /// Drops what all have read, if the body is not kept.
     fn pass(&mut self) {
         if self.passing {
             self.released = self.slowest();
@@ -304,7 +305,7 @@ impl Shared {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what has arrived, and wakes who waits for it, without the lock.
+    /// Changes what has arrived, and wakes the waiting readers outside the lock.
     fn change(&self, change: impl FnOnce(&mut Arriving)) {
         let wakers = {
             let mut arriving = self.arriving();
@@ -357,7 +358,7 @@ impl Writer {
         self.0.arriving().readers.iter().flatten().count()
     }
 
-    /// It will not be kept: what all readers have read is let go. Nobody may begin to read it any more.
+    /// The body will not be kept: bytes that all readers have read are dropped. No new reader may begin.
     pub fn pass(&self) {
         let mut arriving = self.0.arriving();
         arriving.passing = true;
@@ -395,7 +396,7 @@ impl Drop for Writer {
     }
 }
 
-/// Who reads a body, from one place to another.
+/// A reader of a body, from one offset to another.
 struct Reader {
     shared: Arc<Shared>,
     at: u64,
@@ -545,7 +546,7 @@ mod tests {
         body.read().into_pulled().expect("it is pulled")
     }
 
-    /// What comes next, if it is here: `Ok(None)` at the end.
+    /// The next bytes, if they are there; `Ok(None)` at the end.
     fn next(body: &mut Pulled) -> Option<Result<Option<Bytes>, Error>> {
         let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).now_or_never()?;
         Some(frame.transpose().map(|frame| frame.and_then(|frame| frame.into_data().ok())))

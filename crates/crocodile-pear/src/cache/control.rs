@@ -66,7 +66,7 @@ pub struct AnswerControl {
     pub proxy_revalidate: bool,
     pub must_understand: bool,
     pub immutable: bool,
-    /// Whether they are for caches like this one: `expires` says nothing beside them.
+    /// Whether they are for caches like this one: then `expires` is ignored.
     pub targeted: bool,
     pub max_age: Option<Duration>,
     pub s_maxage: Option<Duration>,
@@ -87,7 +87,7 @@ pub struct RequestControl {
     pub max_stale: Option<Duration>,
 }
 
-/// What an answer says of its times.
+/// The dates of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// When it was made.
@@ -117,7 +117,7 @@ impl RequestControl {
                 _ => {}
             }
         }
-        // RFC 9111, 5.4: for who knows nothing newer.
+        // RFC 9111, 5.4: for clients without `cache-control`.
         if !headers.contains_key(CACHE_CONTROL) {
             let pragmas = headers.get_all(PRAGMA).iter().flat_map(Directives::of);
             control.no_cache = pragmas.into_iter().any(|(name, _)| name == "no-cache");
@@ -139,7 +139,7 @@ impl AnswerControl {
     fn general(headers: &HeaderMap) -> Self {
         let mut control = AnswerControl::default();
         for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::of) {
-            // RFC 9111, 4.2.1: of several the shortest holds, and one that cannot be read is none at all.
+            // RFC 9111, 4.2.1: of several the shortest counts, and one that cannot be parsed counts as absent.
             let least = |known: Option<Duration>| {
                 let new = value.as_deref().and_then(seconds).unwrap_or_default();
                 Some(known.map_or(new, |known| known.min(new)))
@@ -189,7 +189,8 @@ fn targeted(headers: &HeaderMap) -> Option<AnswerControl> {
             ("private", Text(fields) | Token(fields)) => control.private.set(Some(fields)),
             ("no-cache", Flag(true)) => control.no_cache.set(None),
             ("private", Flag(true)) => control.private.set(None),
-            // A wrong type is as if the directive were not there (RFC 9213, 2.1), and then nothing says that it is fresh.
+            // A wrong type counts as if the directive were absent (RFC 9213, 2.1), and then nothing declares it
+            // fresh.
             ("max-age", _) => control.max_age = Some(time?),
             ("s-maxage", _) => control.s_maxage = Some(time?),
             ("stale-while-revalidate", _) => control.stale_while_revalidate = time,
@@ -226,7 +227,7 @@ fn expires(headers: &HeaderMap) -> Option<Moment> {
     })
 }
 
-/// RFC 9111, 5.1: the first of several; nothing, if that is not a number.
+/// RFC 9111, 5.1: the first of several; `None` if it is not a number.
 fn age(headers: &HeaderMap) -> Duration {
     let first = headers.get(AGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let first = first.split(',').next().unwrap_or_default().trim();
@@ -264,7 +265,7 @@ impl Iterator for Directives<'_> {
                 Some((name, value)) => (name, Some(unquote(value))),
                 None => (element.as_str(), None),
             };
-            // A name with a space is no name; what it says of a time is as good as nothing, so that it cannot be fresh.
+            // A name with a space is not valid. Its time counts as 0, so that the answer cannot be fresh.
             let value = if name.ends_with([' ', '\t']) { value.map(|_| String::new()) } else { value };
             let name = name.trim_end().to_ascii_lowercase();
             if !name.is_empty() {
@@ -274,7 +275,7 @@ impl Iterator for Directives<'_> {
     }
 }
 
-/// Up to the comma that stands in no quotes.
+/// Up to the first comma outside quotes.
 fn split_element(text: &[u8]) -> (&[u8], &[u8]) {
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in text.iter().enumerate() {

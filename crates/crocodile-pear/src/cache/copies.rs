@@ -1,4 +1,4 @@
-//! Coded copies of a kept body: each is made once, and kept beside it.
+//! Compressed copies of a kept body: each is made once, and kept beside it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,12 +10,12 @@ pub struct Copies(Mutex<Vec<(&'static str, Stage)>>);
 
 /// What there is of a copy.
 enum Stage {
-    /// Somebody makes it.
+    /// It is being made.
     Begun,
     Done(Copy),
 }
 
-/// A copy, or that there is no use in one.
+/// A copy, or the note that a copy is of no use.
 #[derive(Clone)]
 pub enum Copy {
     /// The body in this coding.
@@ -36,7 +36,7 @@ impl Copies {
         if let Stage::Done(copy) = stage { Some(copy.clone()) } else { None }
     }
 
-    /// Begins one, if nobody has.
+    /// Begins one, if none was begun.
     pub(super) fn begin(&self, coding: &'static str) -> bool {
         let mut list = self.list();
         let new = list.iter().all(|(known, _)| *known != coding);

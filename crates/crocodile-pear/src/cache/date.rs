@@ -18,7 +18,7 @@ impl Moment {
         Moment(seconds.saturating_mul(1000))
     }
 
-    /// How long ago `earlier` was; nothing, if it is yet to come.
+    /// How long ago `earlier` was; `None` if it is in the future.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -44,7 +44,7 @@ impl Moment {
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
-/// Reads a date in one of the three forms, to the letter but for upper and lower case: what is not one of them is no date.
+/// Parses a date in one of the three forms, strictly except for upper and lower case.
 pub fn parse(text: &[u8]) -> Option<Moment> {
     let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
     let (day, rest) = match text.split_once(", ") {

@@ -17,9 +17,9 @@ pub struct Entry {
     pub status: StatusCode,
     /// Its header fields.
     pub headers: HeaderMap,
-    /// What the fields that `Vary` names said in the request: what a later request must say, too.
+    /// The request's values of the fields in `vary`: a later request must have the same.
     pub selector: Selector,
-    /// What it depends on.
+    /// The fields that it depends on.
     pub tags: Tags,
     /// Until when, and under which conditions, it may be used.
     pub terms: Terms,
@@ -67,7 +67,7 @@ impl Tags {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no tags.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -14,7 +14,7 @@ use super::vary::Selector;
 use crate::error::Error;
 use crate::flow::Answer;
 
-/// What is fetched: a key, and what the request says in the fields that answers of that key depend on.
+/// What is fetched: a key, and the request's values of the fields that answers of this key depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Which {
     pub key: Key,
@@ -22,15 +22,15 @@ pub(super) struct Which {
     pub range: Option<HeaderValue>,
 }
 
-/// What became of a flight, for one who waits for it.
+/// The result of a flight, for a request that waits for it.
 pub(super) enum Landing {
     /// There is an answer that several may have.
     Shared(Landed),
-    /// There is one for who asked, and for nobody else.
+    /// There is one for this request only.
     Own(Box<Answer>, Reason),
-    /// There is one, for somebody else.
+    /// There is one, for another request only.
     Alone,
-    /// There is none.
+    /// There is no answer.
     Failed(Error),
 }
 
@@ -38,13 +38,13 @@ pub(super) enum Landing {
 #[derive(Clone)]
 pub(super) struct Landed {
     pub entry: Arc<Entry>,
-    /// Held until its body is read, so that the beginning of one that is not kept is not let go before.
+    /// Held until its body is read: until then, the beginning of a body that is not kept is not dropped.
     pub ticket: Arc<()>,
     /// Whether it is kept, or why not.
     pub stored: Result<(), Option<Reason>>,
-    /// What the upstream answered, if that is not what is given.
+    /// The status of the upstream, if the client gets another.
     pub status: Option<StatusCode>,
-    /// Fields that are not kept, for the one who asked.
+    /// Fields that are not kept, for the request that fetched it.
     pub own: HeaderMap,
     /// Where it comes from.
     pub origin: Origin,
@@ -70,7 +70,7 @@ enum State {
     Waiting(Vec<oneshot::Sender<Landing>>),
     /// Its body may still arrive.
     Landed(Landed),
-    /// Nobody joins any more.
+    /// No request can join any more.
     Over,
 }
 
@@ -86,19 +86,19 @@ impl Flight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells all who wait, and those who will come while the body arrives.
+    /// Hands it to all waiting requests, and to those that come while the body arrives.
     pub fn land(&self, landed: &Landed) {
         let landed = &Landed { own: HeaderMap::new(), ..landed.clone() };
         let waiting = std::mem::replace(&mut *self.state(), State::Landed(landed.clone()));
         tell(waiting, || Landing::Shared(landed.clone()));
     }
 
-    /// Tells all who wait; nobody else may come.
+    /// Hands the result to all waiting requests; no other can join.
     pub fn end(&self, landing: impl Fn() -> Landing) {
         tell(std::mem::replace(&mut *self.state(), State::Over), landing);
     }
 
-    /// Ends it, if nobody waits.
+    /// Ends it, if no request waits.
     fn abandon(&self) -> bool {
         let mut state = self.state();
         match &*state {
@@ -129,7 +129,7 @@ const SHARDS: usize = 16;
 pub(super) enum Joined {
     /// It begins one.
     Leads(Leading),
-    /// It waits for one that began after so many purges.
+    /// It waits for one that began after this number of purges.
     Waits(oneshot::Receiver<Landing>, u64),
     /// The head is there.
     Landed(Landed),
@@ -146,8 +146,8 @@ impl Flights {
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins the flight of this, or begins it, after so many purges. What has landed is joined if it is `good`: it knows the
-    /// purges before that flight.
+    /// Joins the flight for this, or begins it, after this number of purges. An answer that is already there is
+    /// joined if it is `good`, which knows the purges before that flight.
     pub fn join(self: &Arc<Self>, which: Which, purges: u64, good: impl Fn(&Landed, u64) -> bool) -> Joined {
         let mut table = self.table(&which);
         if let Some(flight) = table.get(&which) {
@@ -168,7 +168,7 @@ impl Flights {
     }
 }
 
-/// Who leads a flight. Dropped, it ends it: who still waits asks alone.
+/// The leader of a flight. If it is dropped, the flight ends, and waiting requests fetch on their own.
 pub(super) struct Leading {
     flights: Arc<Flights>,
     which: Which,
@@ -176,9 +176,9 @@ pub(super) struct Leading {
 }
 
 impl Leading {
-    /// Gives it up, if nobody waits for it.
+    /// Cancels it, if no request waits for it.
     pub fn abandon(&self) -> bool {
-        // In the lock of the table, so that nobody joins in between.
+        // Under the lock of the table, so that no request joins in between.
         let mut table = self.flights.table(&self.which);
         let gone = self.flight.abandon();
         if gone {

@@ -1,4 +1,4 @@
-//! What is kept, as it was given for a request: its coded copies are found, and made.
+//! A kept answer, as it was given for a request: finds and makes its compressed copies.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use super::key::Key;
 use super::store::{Room, Store};
 use crate::flow::Body;
 
-/// What is kept, as it was given for one request.
+/// A kept answer, as it was given for one request.
 pub struct Kept {
     store: Arc<Store>,
     key: Key,
     entry: Arc<Entry>,
 }
 
-/// A copy that is being made. Dropped before its end, it is given up, and the next one may begin.
+/// A copy that is being made. If it is dropped before its end, it is discarded, and another may begin.
 pub struct Making {
     kept: Kept,
     coding: &'static str,
     body: SharedBody,
     writer: Writer,
-    /// Nothing, where there is no room for it.
+    /// `None` if there is no room for it.
     room: Option<Room>,
     written: u64,
 }
 
-/// What a piece of a body takes besides its bytes, as a part of it.
+/// The memory of a piece of a body, besides its bytes.
 const PIECES: usize = 32;
 
 impl Kept {
@@ -39,11 +39,11 @@ impl Kept {
         Kept { store, key, entry }
     }
 
-    /// Whether this body is all of what is kept, and nothing else.
+    /// Whether this body is exactly the kept one.
     pub fn is_all_of(&self, body: &Body) -> bool {
         match body {
             Body::Bytes(bytes) => self.entry.body.whole().is_some_and(|kept| kept.as_ptr() == bytes.as_ptr()),
-            // What a step makes is never pulled where its length is known.
+            // A body that a step made is never pulled if its length is known.
             Body::Pulled(pulled) => pulled.size_hint().exact().is_some_and(|has| self.entry.body.length() == Some(has)),
             _ => false,
         }
@@ -58,7 +58,7 @@ impl Kept {
         Some(copy)
     }
 
-    /// Begins a copy; nothing, where another one makes it, or the body is not kept.
+    /// Begins a copy; `None` if another one is being made, or the body is not kept.
     pub fn begin(&self, coding: &'static str) -> Option<Making> {
         if !self.entry.body.is_complete() || !self.entry.copies.begin(coding) {
             return None;
@@ -78,7 +78,7 @@ impl Making {
         if room.grow(bytes.len() + bytes.len() / PIECES) {
             return self.writer.push(bytes.clone());
         }
-        // What was written is freed at once, not when its client has read it.
+        // The written bytes are freed at once, not when the client has read them.
         (self.body, self.writer) = SharedBody::arriving(None);
         self.room = None;
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::name::Name;
 
-/// The key of an answer: its URL, and whatever else tells it from other answers (method, version, identity).
+/// The key of an answer: its URL, and everything else that distinguishes it (method, version, identity).
 /// A clone shares its text.
 #[derive(Clone)]
 pub struct Key {
@@ -15,11 +15,11 @@ pub struct Key {
     hash: u64,
 }
 
-/// Keys come from clients: the hash is keyed, so that nobody can choose many of one place.
+/// Keys come from clients: the hash is keyed, so that nobody can make many keys collide.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Key {
-    /// The key of what is found at this URL (`http://HOST/PATH?QUERY`), told apart by the rest.
+    /// The key of the answer at this URL (`http://HOST/PATH?QUERY`), with the rest that distinguishes it.
     pub fn new(url: &str, rest: &[u8]) -> Self {
         let text: Arc<[u8]> = [url.as_bytes(), rest].concat().into();
         let length = u32::try_from(url.len()).unwrap_or(u32::MAX);
@@ -31,7 +31,7 @@ impl Key {
         std::str::from_utf8(&self.text[..self.url as usize]).unwrap_or_default()
     }
 
-    /// What tells it from other keys of the same URL.
+    /// What distinguishes it from other keys of the same URL.
     pub fn rest(&self) -> &[u8] {
         &self.text[self.url as usize..]
     }

@@ -26,7 +26,7 @@ pub struct Methods(Vec<CachedMethod>);
 /// How a cache serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// As RFC 9111 says of its method: from what is kept, or it makes that invalid.
+    /// As RFC 9111 describes for its method: answered from the cache, or it invalidates an entry.
     Usual,
     /// As GET, with its body in the key.
     WithBody,
@@ -61,7 +61,7 @@ impl Methods {
     }
 }
 
-/// What a request with a body adds to the key of its answer.
+/// What the body of a request adds to the key of its answer.
 pub fn digest(method: &Method, headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     let field = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();

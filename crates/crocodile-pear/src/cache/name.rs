@@ -1,6 +1,6 @@
 //! What purges name, as numbers.
 
-/// A tag or a URL, as a number. Two that fall together are purged together, which harms nobody.
+/// A tag or a URL, as a hash. Two with the same hash are purged together, which does no harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(u64);
 

@@ -20,9 +20,9 @@ pub struct Parts(Mutex<Sum>);
 
 #[derive(Clone, Default)]
 struct Sum {
-    /// The terms of all that say something, together.
+    /// The terms of all parts that have some, combined.
     terms: Option<Terms>,
-    /// Whether one of them says nothing of how long it is fresh.
+    /// Whether a part does not declare how long it is fresh.
     silent: bool,
     /// Why the whole is not kept.
     forbidden: Option<Reason>,
@@ -136,7 +136,7 @@ impl Sum {
         self.forbidden.get_or_insert(reason);
     }
 
-    /// What is private is kept where the key says for whom.
+    /// A private answer is kept if the key identifies the client.
     fn forbids(&self, lifetimes: &Lifetimes) -> Option<Reason> {
         let personal = matches!(self.forbidden, Some(Reason::Private | Reason::Credentials | Reason::Cookie));
         self.forbidden.filter(|_| !(personal && lifetimes.private))
@@ -173,7 +173,7 @@ impl Sum {
     }
 }
 
-/// What the configuration allows beyond what the parts say.
+/// What the configuration allows beyond the terms of the parts.
 fn allow(terms: Terms, lifetimes: &Lifetimes) -> Terms {
     if terms.must_revalidate {
         return terms;
@@ -201,7 +201,7 @@ fn together(one: Terms, other: Terms) -> Terms {
     }
 }
 
-/// Says to others what a composed answer's terms are, unless it says so itself.
+/// Adds the terms of a composed answer to its head, unless it has some.
 pub fn tell(headers: &mut HeaderMap, terms: Result<Terms, Reason>) {
     if !policy::says_nothing(headers) {
         return;

@@ -1,4 +1,4 @@
-//! A place where answers are kept: an upstream, or an endpoint. What it is asked, and what it gets.
+//! A place where answers are kept: an upstream, or an endpoint. Its questions and replies.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::vary::Selector;
 use crate::error::Error;
 use crate::flow::Answer;
 
-/// What the configuration says of a place.
+/// The configuration of a place.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Of lifetimes.
@@ -48,7 +48,7 @@ pub struct Cache {
     pub(super) traffic: Arc<Traffic>,
 }
 
-/// Gets an answer from where it comes.
+/// Fetches an answer.
 pub trait Fetch: Send + Sync + 'static {
     /// Gets it, for a request with these header fields. The first call in the name of a client may use up what the client
     /// sent; there may be further ones.
@@ -60,26 +60,26 @@ pub trait Fetch: Send + Sync + 'static {
     }
 }
 
-/// In whose name a fetch is made.
+/// For whom a fetch is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// A client waits for it.
     Client,
-    /// Nobody does.
+    /// No client waits.
     Background,
 }
 
-/// What was fetched.
+/// The result of a fetch.
 pub struct Gained {
     /// The answer.
     pub answer: Answer,
-    /// What the request for it brought.
+    /// The client's credentials in the request for it.
     pub personal: Personal,
-    /// What it is made of, if it is composed; known in full when its body has ended.
+    /// Its parts, if it is composed; complete when its body has ended.
     pub parts: Option<Arc<Parts>>,
 }
 
-/// What a request asks of a cache.
+/// A request to a cache.
 pub struct Question<'a> {
     /// Its method.
     pub method: &'a Method,
@@ -87,15 +87,15 @@ pub struct Question<'a> {
     pub key: Key,
     /// Its header fields.
     pub headers: &'a HeaderMap,
-    /// Whether the key says for whom the answer is: then what is private may be kept.
+    /// Whether the key identifies the client: then private answers may be kept.
     pub private: bool,
 }
 
-/// What a cache says to a request.
+/// The reply of a cache.
 pub enum Reply {
-    /// What is kept; nothing is, where the request wants nothing else.
+    /// The kept answer, with its entry; without an entry if the request accepts nothing but a kept answer.
     Answer(Answer, Option<Arc<Entry>>),
-    /// It has to be fetched.
+    /// It must be fetched.
     Fetch(Box<Errand>),
 }
 
@@ -107,7 +107,7 @@ pub struct Errand {
     pub(super) method: Method,
     pub(super) key: Key,
     pub(super) control: RequestControl,
-    /// What is kept, and stale.
+    /// The entry, if it is stale.
     pub(super) stale: Option<Arc<Entry>>,
     /// Which requests count as the same.
     pub(super) selector: Selector,
@@ -130,18 +130,18 @@ pub(super) enum Way {
 }
 
 impl Cache {
-    /// A cache that stands here.
+    /// A cache of this name.
     pub fn new(name: &'static str, here: &Standpoint, store: Arc<Store>, rules: Rules) -> Arc<Self> {
         let traffic = store.traffics().at(here);
         Arc::new(Cache { name, store, rules, flights: Flights::new(), unkept: Unkept::default(), traffic })
     }
 
-    /// What the configuration says.
+    /// The configuration.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// What is kept, as it was given to a request with this key.
+    /// The entry, as it was given to a request with this key.
     pub fn kept(&self, key: Key, entry: Arc<Entry>) -> Kept {
         Kept::new(self.store.clone(), key, entry)
     }

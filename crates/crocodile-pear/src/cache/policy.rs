@@ -13,29 +13,29 @@ use super::control::{AnswerControl, RequestControl, Scoped, Times};
 use super::date::Moment;
 use super::vary::Vary;
 
-/// What the configuration says of lifetimes.
+/// The configured lifetimes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// How long an answer is fresh that says nothing.
+    /// How long an answer is fresh that does not declare it.
     pub fallback: Option<Duration>,
-    /// How long every answer is fresh, whatever it says.
+    /// How long every answer is fresh, whatever it declares.
     pub force: Option<Duration>,
-    /// How long an answer with an error status that may be kept is fresh, if it says nothing.
+    /// How long an answer with a cacheable error status is fresh, if it does not declare it.
     pub negative: Option<Duration>,
-    /// How long a stale answer is given while it is fetched anew, if it says nothing of that.
+    /// How long a stale answer is given while a new one is fetched, if it does not declare it.
     pub stale: Option<Duration>,
-    /// How long a stale answer is given if it cannot be fetched, if it says nothing of that.
+    /// How long a stale answer is given if no new one can be fetched, if it does not declare it.
     pub stale_if_error: Option<Duration>,
-    /// Whether what is private is kept, under a key that says for whom.
+    /// Whether private answers are kept, under a key that identifies the client.
     pub private: bool,
 }
 
-/// What a request brings that its answer may be for nobody else.
+/// What in a request may make its answer personal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Personal {
-    /// `authorization` of the client's was sent.
+    /// The client's `authorization` was sent.
     pub authorization: bool,
-    /// A cookie of the client's was sent.
+    /// A cookie of the client was sent.
     pub cookie: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Terms {
     pub born: Moment,
     /// Up to which age it is fresh.
     pub fresh: Duration,
-    /// How long after that it may be given while it is fetched anew.
+    /// How long after that it may be given while a new one is fetched.
     pub stale_while_revalidate: Duration,
     /// How long after that it may be given if fetching it fails with an error status.
     pub stale_if_error: Duration,
@@ -65,15 +65,15 @@ pub enum Reason {
     NoStore,
     /// `private`
     Private,
-    /// It was made for credentials, and does not say that others may have it.
+    /// The request had credentials, and the answer does not allow others to have it.
     Credentials,
-    /// It sets a cookie, and does not say how long it is fresh.
+    /// It sets a cookie, and does not declare how long it is fresh.
     Cookie,
     /// `Vary: *`
     Varies,
     /// Its status.
     Status,
-    /// Nothing says how long it is fresh, and nothing that it could be validated with.
+    /// It neither declares how long it is fresh nor has a validator.
     NoLifetime,
     /// It is larger than `max_size`.
     TooLarge,
@@ -120,13 +120,14 @@ pub enum Use {
     Fresh,
     /// It is given stale, since the client takes it so.
     Stale,
-    /// It is given stale, and fetched anew behind that.
+    /// It is given stale, and a new one is fetched in the background.
     Revalidate,
     /// It is not, before it has been validated.
     Validate,
 }
 
-/// How long a stale answer is given where its upstream cannot be reached, unless somebody says otherwise (RFC 9111, 4.2.4).
+/// How long a stale answer is given if its upstream cannot be reached, unless configured or declared (RFC 9111,
+/// 4.2.4).
 pub const DISCONNECTED: Duration = Duration::from_secs(3600);
 
 /// RFC 9111, 4.2.2: a tenth of the time since the last change, and no more than a day.
@@ -135,7 +136,7 @@ const MOST_HEURISTIC: Duration = Duration::from_secs(24 * 3600);
 /// RFC 9110, 15.1, and 451 (RFC 7725).
 const HEURISTIC: [u16; 13] = [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 451, 501];
 
-/// Whether this cache knows what the status means for it (RFC 9111, 5.2.2.3).
+/// Whether this cache understands the status (RFC 9111, 5.2.2.3).
 fn understands(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200..=206 | 300..=304 | 307 | 308 | 400..=417 | 421..=426 | 428 | 429 | 431 | 451 | 500..=511)
 }
@@ -173,14 +174,14 @@ pub fn keep(
     let validates = headers.contains_key(ETAG) || times.modified.is_some();
     match fresh {
         None => return Err(Reason::Status),
-        // What is stale at once serves nobody, unless it can be validated.
+        // An answer that is stale at once is useless, unless it can be validated.
         Some(fresh) if fresh.is_zero() && !validates => return Err(Reason::NoLifetime),
         Some(_) => {}
     }
     Ok(terms(&control, &times, lifetimes, fresh.unwrap_or_default(), fetched))
 }
 
-/// What was made for somebody is given to others only if it says so (RFC 9111, 3.5 and 7.3).
+/// An answer to a request with credentials is shared only if it allows that (RFC 9111, 3.5 and 7.3).
 fn check_personal(
     headers: &HeaderMap,
     control: &AnswerControl,
@@ -208,13 +209,13 @@ fn check_personal(
     Ok(())
 }
 
-/// What the answer itself says (RFC 9111, 4.2.1).
+/// The lifetime that the answer declares (RFC 9111, 4.2.1).
 fn explicit(control: &AnswerControl, times: &Times, fetched: Fetched) -> Option<Duration> {
     let expires = || times.expires.map(|expires| expires.since(times.date.unwrap_or(fetched.came)));
     control.s_maxage.or(control.max_age).or_else(|| if control.targeted { None } else { expires() })
 }
 
-/// How long it is fresh; nothing, for a status that is not kept without an answer that says so.
+/// How long it is fresh; `None` for a status that is kept only if the answer declares it, and it does not.
 fn lifetime(
     status: StatusCode,
     control: &AnswerControl,
@@ -317,7 +318,7 @@ impl Terms {
         }
     }
 
-    /// Whether it may be given stale, now that there is no answer or one that says that the upstream has failed.
+    /// Whether it may be given stale, now that the upstream has failed or not answered.
     pub fn covers(&self, failure: Failure, now: Moment) -> bool {
         let most = match failure {
             Failure::Status => self.stale_if_error,
@@ -354,7 +355,7 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// The header fields that are for the one who asked, and not kept.
+/// The header fields for one client, which are not kept.
 pub fn unkept(headers: &HeaderMap) -> HeaderMap {
     let control = AnswerControl::of(headers);
     let mut unkept = HeaderMap::new();
@@ -366,7 +367,7 @@ pub fn unkept(headers: &HeaderMap) -> HeaderMap {
     unkept
 }
 
-/// Told anew with each answer, or of one connection.
+/// Made for each answer, or for one connection.
 const UNKEPT: [HeaderName; 8] = [
     AGE,
     HeaderName::from_static("cache-status"),
@@ -380,7 +381,7 @@ const UNKEPT: [HeaderName; 8] = [
 
 /// The header fields of a kept answer after a 304, or after the head of the same representation (RFC 9111, 3.2).
 pub fn update(kept: &HeaderMap, new: &HeaderMap) -> HeaderMap {
-    // They tell of the bytes that are kept.
+    // They describe the kept bytes.
     let fixed = [CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_RANGE];
     let mut updated = kept.clone();
     let new = self::kept(new);
@@ -393,7 +394,7 @@ pub fn update(kept: &HeaderMap, new: &HeaderMap) -> HeaderMap {
     updated
 }
 
-/// Whether a 304 may tell of an answer that is kept (RFC 9111, 4.3.4).
+/// Whether a 304 is for this kept answer (RFC 9111, 4.3.4).
 pub fn confirms(kept: &HeaderMap, new: &HeaderMap) -> bool {
     match (new.get(ETAG), kept.get(ETAG)) {
         (Some(new), Some(kept)) => opaque(new.as_bytes()) == opaque(kept.as_bytes()),
@@ -415,19 +416,19 @@ pub fn is_safe(method: &Method) -> bool {
     matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" | "PROPFIND" | "REPORT" | "SEARCH")
 }
 
-/// Whether an answer to an unsafe request says that it was done (RFC 9111, 4.4).
+/// Whether an unsafe request was successful by its answer (RFC 9111, 4.4).
 pub fn invalidates(method: &Method, status: StatusCode) -> bool {
     !is_safe(method) && (status.is_success() || status.is_redirection())
 }
 
-/// Whether an answer may be shared by those who waited for it, though it is not kept: it tells of a failure, and of nobody.
+/// Whether waiting requests may share an answer though it is not kept: it is a failure, and not personal.
 pub fn is_shared_failure(status: StatusCode, headers: &HeaderMap) -> bool {
     let control = AnswerControl::of(headers);
     let personal = control.no_store || control.private != Scoped::Absent || headers.contains_key(SET_COOKIE);
     Failure::of(status).is_some() && !personal && Vary::of(headers) != Vary::Unknown
 }
 
-/// Whether it says anything about being kept.
+/// Whether it declares nothing about caching.
 pub fn says_nothing(headers: &HeaderMap) -> bool {
     !headers.contains_key(CACHE_CONTROL) && !headers.contains_key(http::header::EXPIRES)
 }

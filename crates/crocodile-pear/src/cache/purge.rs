@@ -1,5 +1,6 @@
-//! What was purged, and when. A purge is a note, not a search: whoever reads an entry compares its mark with the notes,
-//! so that a purge of a tag on a million entries costs what it costs on one, and what is being fetched meets it too.
+//! What was purged, and when. A purge is a note, not a search: each reader of an entry compares the entry's mark with
+//! the notes. So a purge of a tag with a million entries costs the same as one with a single entry, and also applies
+//! to answers that are being fetched.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -10,12 +11,12 @@ use super::key::{Key, path};
 use super::name::Name;
 use super::stamp::Stamp;
 
-/// What a purge is about.
+/// The entries of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Purge {
-    /// All answers of this URL, with its query; one that begins with `/` means it on all hosts.
+    /// All answers of this URL, with its query; a URL that begins with `/` means all hosts.
     Url(String),
-    /// All answers whose URL begins so; one that begins with `/` means it on all hosts.
+    /// All answers whose URL begins like this; a prefix that begins with `/` means all hosts.
     Prefix(String),
     /// All answers with this tag.
     Tag(String),
@@ -23,7 +24,7 @@ pub enum Purge {
     All,
 }
 
-/// What becomes of what is purged.
+/// What a purge does to an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PurgeMode {
     /// It is stale: it must be validated before it is used, and can be.
@@ -33,7 +34,7 @@ pub enum PurgeMode {
     Hard,
 }
 
-/// When a fetch began, among the purges. What was purged after is not kept.
+/// When a fetch began, among the purges. An answer that was purged later is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     pub(crate) number: u64,
@@ -55,7 +56,7 @@ pub enum Verdict {
 /// The notes of all purges that may still be about something.
 #[derive(Default)]
 pub(crate) struct Purges {
-    /// How many purges there were. Written after the note, so that who sees the number finds the note.
+    /// How many purges there were. Written after the note, so that a reader that sees the number finds the note.
     number: AtomicU64,
     notes: RwLock<Notes>,
 }
@@ -68,7 +69,7 @@ struct Notes {
     old: HashMap<Name, Note>,
     prefixes: VecDeque<(Box<str>, PurgeMode, u64)>,
     all: Note,
-    /// What is older and has tags is stale: events may have been missed.
+    /// Older entries with tags are stale: events may have been missed.
     doubted: u64,
     /// How many sources of events are lost.
     lost: usize,

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use http::header::{CONTENT_RANGE, HeaderMap, RANGE};
 
-/// What a request asks for.
+/// The range of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// From the first position to the last, if that is said.
+    /// From the first position to the last, if there is one.
     From(u64, Option<u64>),
     /// So many bytes at the end.
     Last(u64),
@@ -22,17 +22,16 @@ pub struct Part {
     pub whole: Option<u64>,
 }
 
-/// What of a body is to be sent.
+/// The part of a body to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// These bytes.
     Bytes(Range<u64>),
-    /// None of what is asked for is there (416).
+    /// The range is outside the body (416).
     Unsatisfiable,
 }
 
-/// The one range that a request asks for; nothing, where it asks for several, in other units, or not to the letter: then it
-/// gets the whole.
+/// The one range of a request; `None` if it has several, other units or a syntax error: then it gets the whole.
 pub fn asked(headers: &HeaderMap) -> Option<Asked> {
     let mut values = headers.get_all(RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -52,7 +51,7 @@ fn position(text: &str) -> Option<u64> {
 }
 
 impl Asked {
-    /// What that is of a whole of so many bytes.
+    /// The bytes of this range, of a body of this length.
     pub fn of(self, length: u64) -> Cut {
         let bytes = match self {
             Asked::From(first, last) => first..last.map_or(length, |last| last.saturating_add(1).min(length)),
@@ -61,14 +60,14 @@ impl Asked {
         if bytes.start < bytes.end { Cut::Bytes(bytes) } else { Cut::Unsatisfiable }
     }
 
-    /// What that is of a part, as positions of the whole; nothing, where the part has not all of it.
+    /// The bytes of this range, as positions of the whole; `None` if the part does not have all of them.
     pub fn within(self, part: &Part) -> Option<Range<u64>> {
         let Cut::Bytes(bytes) = self.of(part.whole?) else { return None };
         (part.bytes.start <= bytes.start && bytes.end <= part.bytes.end).then_some(bytes)
     }
 }
 
-/// What a 206 holds; nothing, for several ranges.
+/// The range of a 206; `None` if there are several.
 pub fn part(headers: &HeaderMap) -> Option<Part> {
     let mut values = headers.get_all(CONTENT_RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };

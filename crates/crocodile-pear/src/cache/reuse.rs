@@ -31,7 +31,7 @@ pub fn holds(entry: &Entry, request: &HeaderMap) -> bool {
     within.is_some() && may_cut(&entry.headers, request)
 }
 
-/// Whether the client has what would be sent (RFC 9110, 13.1.2 and 13.1.3).
+/// Whether the client already has this answer (RFC 9110, 13.1.2 and 13.1.3).
 pub fn has_it(status: StatusCode, answer: &HeaderMap, request: &HeaderMap) -> bool {
     if !status.is_success() {
         return false;
@@ -40,7 +40,7 @@ pub fn has_it(status: StatusCode, answer: &HeaderMap, request: &HeaderMap) -> bo
         return has_tag(answer.get(ETAG), request);
     }
     let since = request.get(IF_MODIFIED_SINCE).and_then(|since| date::parse(since.as_bytes()));
-    // What has no date of its own was not changed after it was made.
+    // Without a date of its own, it was not changed since it was made.
     let changed = answer.get(LAST_MODIFIED).or_else(|| answer.get(DATE));
     match (since, changed.and_then(|changed| date::parse(changed.as_bytes()))) {
         (Some(since), Some(changed)) => changed <= since,
@@ -116,7 +116,7 @@ pub fn answer(
     }
 }
 
-/// What of the entry is sent, and what it holds; nothing, where all of it is.
+/// The range of the entry to send, with its bytes; `None` for all of it.
 fn cut(entry: &Entry, request: &HeaderMap) -> Option<(Cut, Part)> {
     let asked = range::asked(request).filter(|_| may_cut(&entry.headers, request))?;
     if entry.status == StatusCode::PARTIAL_CONTENT {
@@ -135,7 +135,7 @@ pub fn not_modified(mut headers: HeaderMap) -> Answer {
     Answer::new(StatusCode::NOT_MODIFIED, headers, Body::empty())
 }
 
-/// The fields with which what is kept is validated (RFC 9111, 4.3.1).
+/// The fields to validate the entry (RFC 9111, 4.3.1).
 pub fn validators(kept: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let of = |asks: HeaderName, has: HeaderName| kept.get(has).map(|value| (asks, value.clone()));
     of(IF_NONE_MATCH, ETAG).into_iter().chain(of(IF_MODIFIED_SINCE, LAST_MODIFIED))

@@ -1,4 +1,4 @@
-//! What happens to a request in a cache: given what is kept, or fetched, with others who ask for the same.
+//! The way of a request in a cache: answered from an entry, or fetched, together with equal requests.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -93,7 +93,7 @@ impl Cache {
             } else {
                 Forward::Stale
             };
-            // What a request demands to be validated now is not what another one has had validated before.
+            // A request that demands validation cannot share one that began before it.
             let alone = control.no_cache || control.max_age.is_some() || control.min_fresh.is_some();
             let together = !alone && *method == Method::GET && !self.unkept.has(&key, now);
             let mut errand = errand(why, if together { Way::Together } else { Way::Alone });
@@ -111,7 +111,7 @@ impl Cache {
         (Reply::Answer(self.hit(&entry, method, headers, now), Some(entry)), behind)
     }
 
-    /// What the request says in the fields that its answer may depend on.
+    /// The request's values of the fields that its answer may depend on.
     fn select(&self, names: &[HeaderName], headers: &HeaderMap) -> Selector {
         let Vary::On(names) = Vary::On(self.rules.vary.clone()).and(names) else { return Box::default() };
         let names: Vec<HeaderName> = names.into_iter().filter(|name| *name != RANGE).collect();
@@ -134,7 +134,7 @@ impl Cache {
         Answer::new(StatusCode::GATEWAY_TIMEOUT, headers, Body::Bytes(document[..].into()))
     }
 
-    /// Fetches anew what was given stale; nobody waits for it.
+    /// Fetches a new answer after a stale one was given; no client waits for it.
     pub fn refresh(self: &Arc<Self>, errand: Box<Errand>, headers: HeaderMap, fetch: Box<dyn Fetch>) {
         let which =
             Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
@@ -144,10 +144,10 @@ impl Cache {
         }
     }
 
-    /// Fetches the answer of a request, with others who ask for the same.
+    /// Fetches the answer of a request, together with equal requests.
     ///
     /// # Errors
-    /// Those of the fetch, and `Timeout` where it takes longer than until the deadline.
+    /// Those of the fetch, and `Timeout` past the deadline.
     pub async fn fetch(
         self: &Arc<Self>,
         errand: Box<Errand>,
@@ -187,7 +187,7 @@ impl Cache {
                 _ => break,
             }
         }
-        // What another one got is not for this request: it asks itself, beside all others who do.
+        // The shared answer is not for this request: it fetches alone, like all others of its kind.
         self.lead(errand, headers, None, &asked, deadline, fetch).await
     }
 
@@ -197,7 +197,7 @@ impl Cache {
         self.flights.join(which, purges, |landed, begun| !self.is_before(&key, landed, begun, purges))
     }
 
-    /// Whether an answer was purged between the beginning of its fetch and a request, each after so many purges.
+    /// Whether an answer was purged between the start of its fetch and a request; both are numbers of purges.
     fn is_before(&self, key: &Key, landed: &Landed, begun: u64, request: u64) -> bool {
         request > begun && self.store.is_outdated(begun, key, &landed.entry)
     }
@@ -213,7 +213,7 @@ impl Cache {
         fetch: Box<dyn Fetch>,
     ) -> Fetching {
         let (leader, receiver) = oneshot::channel();
-        // A task of its own: a client that leaves harms nobody who waits.
+        // A task of its own: if its client leaves, the waiting requests still get the answer.
         tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader));
         match within(deadline, receiver).await? {
             Ok(Landing::Shared(landed)) => Ok(self.give(landed, asked, false)),
@@ -233,7 +233,7 @@ impl Cache {
         for (name, value) in &landed.own {
             answer.headers.append(name, value.clone());
         }
-        // An age is told where there is one: of what has just been made there is none.
+        // An answer that was just made has no age.
         if !entry.headers.contains_key(http::header::AGE) && entry.terms.age(now).as_secs() == 0 {
             answer.headers.remove(http::header::AGE);
         }
@@ -253,7 +253,7 @@ impl Cache {
         (answer, (stored.is_ok() || status.is_some()).then_some(landed.entry))
     }
 
-    /// An answer that is for nobody else. The client's conditions were not sent along, so they are looked at here.
+    /// A personal answer. The client's conditions were not forwarded, so they are checked here.
     fn hand_on(&self, mut answer: Answer, asked: &Asked, reason: Reason) -> Answer {
         self.traffic.count(asked.fetched());
         let status = (asked.method == Method::GET).then_some(answer.status);
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// What a request gets.
+    /// The result of a request.
     async fn ask(cache: Arc<Cache>, numbers: Numbers) -> Vec<u8> {
         let headers = HeaderMap::new();
         let key = Key::new("http://a/item", b"");

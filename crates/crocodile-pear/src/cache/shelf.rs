@@ -1,10 +1,10 @@
-//! Where caches leave what they answered a request with, for those around them who make coded copies of it.
+//! Where caches leave the entry that they answered with, for the layers around that make compressed copies of it.
 
 use std::sync::OnceLock;
 
 use super::kept::Kept;
 
-/// One request's. Who wants to know puts it into the request's extensions, in an `Arc`.
+/// The shelf of one request. A layer that wants the entry puts a shelf into the request's extensions, in an `Arc`.
 pub struct Shelf {
     source: Source,
     kept: OnceLock<Kept>,
@@ -35,7 +35,7 @@ impl Shelf {
         let _ = self.kept.set(kept);
     }
 
-    /// What was given, if it is kept.
+    /// The entry, if the answer is kept.
     pub fn kept(&self) -> Option<&Kept> {
         self.kept.get()
     }

@@ -89,12 +89,12 @@ impl Batch {
 }
 
 impl Asking {
-    /// At most so many values in one call.
+    /// The most values in one call.
     pub(super) fn size(&self) -> usize {
         self.batching.as_ref().map_or(1, |batching| batching.size)
     }
 
-    /// What the document of a value is kept under.
+    /// The key under which the document of a value is kept.
     pub(super) fn known_as(&self, key: &Key) -> Vec<u8> {
         [self.mark.as_bytes(), key.as_bytes()].concat()
     }
@@ -208,7 +208,7 @@ impl Asking {
         Ok(Items::Sorted(sorted))
     }
 
-    /// What a value has of it; null for nothing.
+    /// The document of a value; null if there is none.
     fn document(&self, found: &Found, key: &Key) -> Arc<Document> {
         let many = self.batching.as_ref().is_some_and(|batching| batching.many);
         let (data, size) = match &found.items {

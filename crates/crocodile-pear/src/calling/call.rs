@@ -44,31 +44,31 @@ pub(crate) struct Calling {
     pub(crate) on_status: Rules,
     /// Whether it has expressions.
     pub(super) evaluates: bool,
-    /// Whether its answers say where they came from.
+    /// Whether its answers carry their URL, for links in them.
     pub(super) notes_base: bool,
-    /// Whether anybody asks for the status and the fields of its answers.
+    /// Whether expressions use the status and the fields of its answers.
     pub(crate) asked: Asked,
     /// Whether a step reads its answers.
     pub(super) is_read: bool,
 }
 
-/// A call, or why there is none.
+/// A call, or why it cannot be made.
 pub(super) type Prepared = Result<Box<Call>, Error>;
 
 /// How far a call is when it is begun.
 pub(super) enum Begun<C> {
     Calling(C, Names),
     Failed(Error, Names),
-    /// There is no call.
+    /// No call is made.
     Over(Outcome),
 }
 
-/// What a call is made for.
+/// The item that a call is made for.
 pub(crate) enum Given {
     Item(Data, Names),
-    /// It has to be read.
+    /// Its body must be read first.
     Other(Outcome),
-    /// There is no call.
+    /// No call is made.
     Over(Outcome),
 }
 
@@ -82,7 +82,7 @@ pub(super) enum Verb {
 /// The body of a call.
 pub(super) enum Sent {
     Nothing,
-    /// The client's own, as it comes.
+    /// The client's own body, streamed.
     Clients,
     Json(Box<Filter>),
 }
@@ -149,7 +149,7 @@ impl Calling {
         answer
     }
 
-    /// What the call is made for, and what is known of it, where it is at hand.
+    /// The item that the call is made for, if its body is in memory.
     pub(crate) fn item_here(&self, outcome: Outcome) -> Given {
         match outcome {
             Some(Ok(answer)) if answer.is_usable() => match format::open_here(answer) {
@@ -160,7 +160,7 @@ impl Calling {
         }
     }
 
-    /// The call, or why it fails; none where `when` says so.
+    /// The call, or why it fails; `None` if `when` is false.
     pub(super) fn prepared(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Prepared>> {
         if !self.evaluates {
             return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null().into(), names, scope)))));
@@ -184,13 +184,13 @@ impl Calling {
         call.map_err(|error| self.terms.blame.lay(error).of_upstream(self.upstream.name()))
     }
 
-    /// What stands for the answer where `when` says that there is no call.
+    /// The answer instead, if `when` is false.
     pub(crate) fn unmade(&self, mut names: Names) -> Answer {
         self.asked.note_nothing(&mut names);
         Answer { names, ..self.terms.unmade() }
     }
 
-    /// What a rule says, as the answer.
+    /// The value of a rule, as the answer.
     pub(crate) fn stand_for(&self, ruled: Result<Data, Error>, names: Names) -> Result<Answer, Error> {
         match ruled {
             Ok(value) => Ok(Answer { names, ..Answer::of_value(value) }),
@@ -298,7 +298,7 @@ impl Calling {
         }
     }
 
-    /// What the call gave, or what stands for it.
+    /// The answer of the call, or the value of a rule or of `otherwise`.
     pub(super) async fn settle(&self, called: Result<Answer, Error>) -> Result<Answer, Error> {
         let called = match called {
             Ok(answer) => match self.on_status.judge(answer).await {

@@ -1,4 +1,4 @@
-//! Values on their way into a call: gathered as long as others are under way, never for a time.
+//! Values that are waiting for a batched call: collected while other calls run, never for a fixed time.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -30,14 +30,14 @@ struct State {
     coming: usize,
     /// Whether there will be no more of them.
     over: bool,
-    /// Batches under way.
+    /// Batches in flight.
     running: usize,
 }
 
 /// The batch that takes values.
 struct Open {
     seats: Arc<Mutex<Seats>>,
-    /// Held by those who wait for it: who all leave, cancel it.
+    /// Held by the values that wait for it: when all have left, it is cancelled.
     table: WeakShared<BoxFuture<'static, Arc<Table>>>,
 }
 
@@ -52,7 +52,7 @@ struct Seats {
     waker: Option<Waker>,
 }
 
-/// One round of the runtime: who is ready takes a seat in it.
+/// One round of the runtime: every producer that is ready adds its value in it.
 struct Round {
     over: AtomicBool,
     waker: Waker,
@@ -84,7 +84,7 @@ impl Collector {
         Watched { flow, collector: self.clone() }
     }
 
-    /// What a value has: known, or asked for together with others.
+    /// The document of a value: already known, or requested together with others.
     pub(crate) async fn ask(self: Arc<Self>, value: Value, names: Names) -> Fetched {
         let key = self.asking.key(&value)?;
         let memo = self.scope.memo().clone();
@@ -147,10 +147,10 @@ impl Collector {
         Poll::Pending
     }
 
-    /// Changes what is known, and has the open batch look again if it may leave now.
+    /// Changes the state, and lets the open batch check whether it can be sent now.
     fn change(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.state();
-        // Whoever sits in it is polled again: not for every value that takes a seat.
+        // The batch is polled when it may be sent, not for each value that joins it.
         let may_leave = change(&mut state) || state.is_complete();
         let open = state.open.as_ref().filter(|_| may_leave).map(|open| open.seats.clone());
         drop(state);
@@ -165,7 +165,7 @@ impl Collector {
 }
 
 impl State {
-    /// Whether nobody else can come.
+    /// Whether no more values can come.
     fn is_complete(&self) -> bool {
         self.over && self.coming == 0
     }
@@ -174,8 +174,8 @@ impl State {
 impl Round {
     fn begin(waker: Waker) -> Arc<Self> {
         let round = Arc::new(Round { over: AtomicBool::new(false), waker });
-        // Woken when all that is ready now has been polled. Those that wait are polled in between as well, so that being
-        // polled again says nothing.
+        // Woken when everything that is ready now has been polled. Waiting futures are polled in between as well, so
+        // a second poll alone proves nothing.
         let waker = Waker::from(round.clone());
         let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker));
         round
@@ -205,7 +205,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A producer whose values are not known yet; dropped when they have taken their seats, or never will.
+/// A producer whose values are not known yet; dropped when its values have joined a batch, or never will.
 pub(crate) struct Coming(Arc<Collector>);
 
 impl Drop for Coming {
@@ -217,7 +217,7 @@ impl Drop for Coming {
     }
 }
 
-/// A batch under way.
+/// A batch in flight.
 struct Running(Arc<Collector>);
 
 impl Drop for Running {
@@ -229,7 +229,7 @@ impl Drop for Running {
     }
 }
 
-/// A flow whose producers are expected.
+/// A flow whose producers may bring values.
 pub(crate) struct Watched {
     flow: Flow,
     collector: Arc<Collector>,

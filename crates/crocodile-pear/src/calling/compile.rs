@@ -18,7 +18,7 @@ use crate::template::{Template, TemplateKind};
 use crate::upstream::{RewriteSpec, TimeoutSpec, Timeouts, Upstream};
 
 impl Request {
-    /// The call itself, without `for_each`; `each` says that its `.` is a value of one.
+    /// The call itself, without `for_each`; `each`: its `.` is a value of `for_each`.
     pub(crate) fn calling(self, step: Cow<'static, str>, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
         if self.batch.is_some() {
             let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";

@@ -4,7 +4,7 @@ use http::{HeaderMap, Method};
 
 use crate::scope::Scope;
 
-/// Whether a request of this method says what its body is, even if that is empty.
+/// Whether a request with this method has a `content-length` even if its body is empty.
 pub(super) fn takes_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }

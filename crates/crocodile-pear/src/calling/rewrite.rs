@@ -31,8 +31,8 @@ enum Piece {
 }
 
 impl Rewrite {
-    /// From the template of a call and the path of the endpoint; nothing, where an expression makes the path: what it did cannot
-    /// be undone.
+    /// From the template of a call and the path of the endpoint; `None` if an expression makes the path, because that
+    /// cannot be reversed.
     pub(super) fn new(target: &Template, route: &str) -> Option<Self> {
         let piece = |part: &Part| match part {
             Part::Text(text) => Some(Piece::Text(text.clone())),
@@ -50,11 +50,11 @@ impl Rewrite {
         });
         let to: Vec<Piece> = segments.collect();
         let rest = |pieces: &[Piece]| pieces.iter().any(|piece| matches!(piece, Piece::Rest(_)));
-        // Without the rest of the upstream's path there is none of the endpoint's.
+        // Without the rest of the upstream's path, the endpoint's rest is unknown.
         (rest(&from) || !rest(&to)).then_some(Rewrite { from, to })
     }
 
-    /// Rewrites the fields of an answer. What leads elsewhere, or where no path of the endpoint leads, stays as it is.
+    /// Rewrites the fields of an answer. A target elsewhere, or one without a path of the endpoint, stays unchanged.
     pub(super) fn apply(&self, headers: &mut Fields, upstream: &Upstream, scope: &Scope) {
         // Most answers have none of these.
         if !headers.has_any(&FIELDS) {
@@ -75,12 +75,12 @@ impl Rewrite {
         }
     }
 
-    /// What the pieces of the call's path stand for in a path of the upstream.
+    /// Matches a path of the upstream against the call's path.
     fn take<'p>(&self, path: &'p str) -> Option<Taken<'_, 'p>> {
         let mut taken = Taken { params: Vec::new(), rest: None, after: path };
         for (at, piece) in self.from.iter().enumerate() {
             let left = taken.after;
-            // What follows says where a value ends.
+            // The next piece ends a value.
             let next = match self.from.get(at + 1) {
                 Some(Piece::Text(text)) => text,
                 _ => "",
@@ -111,11 +111,11 @@ impl Rewrite {
     }
 }
 
-/// What a path of the upstream was taken apart into.
+/// A path of the upstream, taken apart.
 struct Taken<'r, 'p> {
     params: Vec<(&'r Arc<str>, &'p str)>,
     rest: Option<(RestForm, &'p str)>,
-    /// What stands below the call's own path.
+    /// The part below the call's own path.
     after: &'p str,
 }
 

@@ -27,7 +27,7 @@ impl AnswerSource {
         }
     }
 
-    /// When it is asked, and what stands for its answer.
+    /// When it is called, and the value instead of its answer.
     pub(crate) fn terms(&self) -> &Terms {
         match self {
             AnswerSource::Upstream(calling) => &calling.terms,

@@ -151,7 +151,7 @@ fn compile_values(values: &[Expression], cx: &mut Compile<'_>) -> Option<Vec<Fil
     filters.into_iter().collect()
 }
 
-/// What a value is called towards the client: by what it takes of the request, if that is plain to see.
+/// The name of a value in errors for the client: where it takes the value from, if the expression shows that.
 fn name(at: usize, expression: &str) -> Box<str> {
     let word = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     let of = |prefix: &str| {

@@ -116,7 +116,7 @@ impl ReadyStatement {
         harmless || query.access() == Access::ReadOnly
     }
 
-    /// The values; nothing, where `when` says so.
+    /// The values; `None` if `when` is false.
     fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Values>> {
         let weight = self.terms.weigh(&item, names, scope);
         let (statement, names, scope) = (self.clone(), names.clone(), scope.clone());

@@ -1,4 +1,4 @@
-//! The terms of a call, whoever answers it: when it is made, what it reads, and what stands for its answer.
+//! The terms of a call or a statement: when it is made, what it reads, and the value instead of its answer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Terms {
     /// For records.
     pub(super) noted: Arc<CallingStep>,
     pub(super) when: Option<Filter>,
-    /// What stands for its answer, if something does.
+    /// The value instead of its answer, if there is one.
     pub(crate) otherwise: Option<Data>,
     /// The most bytes that are read whole.
     pub(crate) max_body: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Terms {
     pub(super) blame: Blame,
 }
 
-/// What is written of the terms, compiled.
+/// The written terms, compiled.
 pub(super) struct Written {
     pub(super) step: Cow<'static, str>,
     pub(super) when: Option<Filter>,
@@ -36,7 +36,7 @@ pub(super) struct Written {
 }
 
 impl Terms {
-    /// Those of a call that has these expressions, beside its condition.
+    /// The terms of a call with these expressions, besides its condition.
     pub(super) fn new(written: Written, expressions: Vec<&Filter>, cx: &mut Compile<'_>) -> Self {
         let Written { step, when, otherwise, max_body } = written;
         let mut filters = expressions;
@@ -48,7 +48,7 @@ impl Terms {
         Terms { noted: cx.calling(&step), step, when, otherwise, max_body, reads_item, uses, blame }
     }
 
-    /// Whether the call is to be made for an item.
+    /// Whether the call is made for this item.
     pub(crate) fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
         self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
     }
@@ -59,12 +59,12 @@ impl Terms {
         own + scope.weight(&self.uses, names)
     }
 
-    /// What stands for the answer of a call that fails, if something does.
+    /// The answer instead of a failed call, if there is one.
     pub(crate) fn substitute(&self) -> Option<Answer> {
         self.otherwise.clone().map(Answer::of_value)
     }
 
-    /// What stands for the answer of a call that is not made.
+    /// The answer instead of a call that is not made.
     pub(super) fn unmade(&self) -> Answer {
         self.substitute().unwrap_or_else(|| Answer::of_value(jq::null()))
     }

@@ -77,7 +77,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Request> {
     only([("to", located(0, to)), ("path", located(path_at, path.trim()))], problems)
 }
 
-/// Whether a field stands in the file, and is not its default.
+/// Whether a field is written in the file, and not a default.
 pub(crate) fn is_written(place: Span) -> bool {
     place.line > 0
 }
@@ -161,7 +161,7 @@ impl Batch {
         format!(", in batches of {}", self.size)
     }
 
-    /// How many calls so many values take.
+    /// How many calls this number of values needs.
     pub(crate) fn calls(&self, values: u64) -> u64 {
         values.div_ceil(self.size.get() as u64)
     }

@@ -1,4 +1,4 @@
-//! The head of an answer: where it ends, what it says, and how the body behind it is framed (RFC 9112, 4 to 6).
+//! The head of an answer: where it ends, its fields, and how the body after it is framed (RFC 9112, 4 to 6).
 
 use http::header::{CONTENT_LENGTH, PROXY_AUTHENTICATE, UPGRADE};
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -30,7 +30,7 @@ pub struct AnswerHead {
     pub events: bool,
 }
 
-/// What was asked, as far as it decides whether the answer has a body.
+/// The part of the request that decides whether the answer has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A HEAD.
@@ -39,7 +39,7 @@ pub enum Asked {
     Other,
 }
 
-/// Reads the head that `raw` begins with, and tells how long it is; nothing, while it is not whole.
+/// Parses the head at the start of `raw`, and returns its length; `None` if it is not complete.
 ///
 /// # Errors
 /// Also where RFC 9112 only allows to refuse: ambiguous framing is never guessed at.
@@ -69,7 +69,7 @@ pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Br
         if gathered.keeps(&line)? {
             lines.add(&line, &raw[from..]);
         }
-        // RFC 9110, 15.5.8: without its challenge a 407 says nothing.
+        // RFC 9110, 15.5.8: without its challenge, a 407 is useless.
         if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED && line.name.eq_ignore_ascii_case(b"proxy-authenticate")
         {
             challenges.push(line.value);
@@ -87,7 +87,7 @@ pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Br
     gathered.decide(status, version, asked, headers).map(|head| Some((head, at)))
 }
 
-/// Version, status, and where the fields begin. What the reason says means nothing.
+/// Version, status, and where the fields begin. The reason phrase is ignored.
 fn status_line(raw: &[u8]) -> Result<(u8, u16, usize), LineFault> {
     const LEAST: &[u8] = b"HTTP/1.x 200\n";
     if raw.len() < LEAST.len() {
@@ -106,7 +106,7 @@ fn status_line(raw: &[u8]) -> Result<(u8, u16, usize), LineFault> {
     Ok((version, status, next))
 }
 
-/// What the fields that are for us say together.
+/// What the fields for this connection say together.
 #[derive(Default)]
 struct Gathered<'a> {
     length: Option<u64>,
@@ -193,7 +193,7 @@ impl<'a> Gathered<'a> {
         }
         let reuse = self.reuse.unwrap_or(if version == 1 { Reuse::Keep } else { Reuse::Close });
         let upgrade = self.upgrade.and_then(|value| HeaderValue::from_bytes(value).ok());
-        // RFC 9110, 15.5.22: a 426 says which protocol is required.
+        // RFC 9110, 15.5.22: a 426 names the required protocol.
         if let (StatusCode::UPGRADE_REQUIRED, Some(protocol)) = (status, &upgrade) {
             headers.insert(UPGRADE, protocol.clone());
         }
@@ -208,7 +208,7 @@ pub fn is_events(media: &[u8]) -> bool {
     kind.eq_ignore_ascii_case(MEDIA) && matches!(rest.first(), None | Some(b';' | b' ' | b'\t'))
 }
 
-/// Whether a content type is one of gRPC; gRPC-Web is not, its trailers stand in its body.
+/// Whether a content type is one of gRPC. gRPC-Web is not: its trailers are in its body.
 pub fn is_grpc(media: &[u8]) -> bool {
     const MEDIA: &[u8] = b"application/grpc";
     let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));

@@ -7,7 +7,7 @@ use crate::error::{Error, Kind};
 pub struct Broken(pub &'static str);
 
 impl Broken {
-    /// The error of a call whose answer it was.
+    /// The error of a call with this answer.
     pub fn of_answer(self) -> Error {
         Error::new(Kind::Malformed, self.0)
     }

@@ -58,7 +58,7 @@ impl Chunked {
         matches!(self.place, Place::End)
     }
 
-    /// Moves the data of all chunks in `buf` together; where it lies then, and how many bytes were used.
+    /// Moves the data of all chunks in `buf` together; returns where it is then, and how many bytes were used.
     pub(super) fn decode(&mut self, buf: &mut [u8]) -> Result<(Range<usize>, usize), Broken> {
         let mut data = 0..0;
         let mut at = 0;

@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 
-/// Whether a field says something about one connection only, or frames one message.
+/// Whether a field belongs to one connection only, or frames one message.
 ///
 /// `content-length` is not among them: an answer to HEAD carries it as information.
 pub fn hop_by_hop(name: &HeaderName) -> bool {
@@ -24,7 +24,7 @@ pub fn hop_by_hop(name: &HeaderName) -> bool {
 
 /// Whether the gateway writes a field of a request itself, or must not send it at all.
 pub fn rebuilt(name: &HeaderName) -> bool {
-    // `expect` is answered where the client's connection ends; the upstream would be asked in vain.
+    // `expect` is handled at the client's connection; the upstream must not see it.
     hop_by_hop(name)
         || matches!(name.as_str(), "host" | "content-length" | "expect")
         || name.as_str().starts_with("proxy-")
@@ -35,7 +35,7 @@ pub fn may_send(name: &HeaderName) -> bool {
     !rebuilt(name)
 }
 
-/// Names that decide where a message ends, who it is for, or that belong to one connection only.
+/// Names that decide where a message ends or where it goes, or that belong to one connection only.
 const FRAMING: [&str; 11] = [
     "content-length",
     "transfer-encoding",

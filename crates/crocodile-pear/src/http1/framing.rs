@@ -1,4 +1,4 @@
-//! Where a message's body lies in the bytes of a connection, and where it ends (RFC 9112, 6 and 7).
+//! Where a message's body is in the bytes of a connection, and where it ends (RFC 9112, 6 and 7).
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const MAX_TRAILER_FIELDS: usize = 64;
 /// How a body's end is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// There is no body.
     Empty,
     /// So many bytes.
     Length(u64),
@@ -69,7 +69,7 @@ impl Decoder {
         matches!(self.state, State::Done)
     }
 
-    /// How many bytes are still to come, where that is known.
+    /// How many bytes are still to come, if that is known.
     pub fn left(&self) -> Option<u64> {
         match self.state {
             State::Done => Some(0),
@@ -78,7 +78,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the body says itself where it ends.
+    /// Whether the body marks its own end.
     pub fn delimited(&self) -> bool {
         !matches!(self.state, State::Close)
     }

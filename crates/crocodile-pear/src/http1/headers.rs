@@ -1,4 +1,4 @@
-//! The header fields of a request: bytes until somebody looks at them.
+//! The header fields of a request: bytes until they are needed.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
@@ -19,17 +19,17 @@ pub struct Headers {
     map: OnceLock<HeaderMap>,
 }
 
-/// What was seen of the fields while they were read.
+/// What was seen in the fields while they were parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// `Via` or `Max-Forwards`.
     pub(super) forwarded: bool,
-    /// `traceparent`, or nobody has looked.
+    /// There is a `traceparent`, or the fields were not parsed.
     pub(super) traced: bool,
 }
 
 impl Headers {
-    /// The fields that stand in these lines, each of which has been read.
+    /// The fields in these lines, each of which has been parsed.
     pub(super) fn of_lines(lines: Bytes, seen: Seen) -> Self {
         Headers { lines, seen, map: OnceLock::new() }
     }

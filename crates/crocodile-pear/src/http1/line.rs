@@ -1,7 +1,7 @@
 //! The lines of a head, read once and strictly (RFC 9112, 2.2 and 5): no name has a space behind it, no line is
 //! continued, no control byte stands anywhere.
 
-/// Why a line is none.
+/// Why a line is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineFault {
     /// More bytes are needed.
@@ -23,7 +23,7 @@ pub(super) enum LineEnd {
     Lf,
 }
 
-/// One field, as it stands in the head.
+/// One field, as it is in the head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldLine<'a> {
     pub(super) name: &'a [u8],
@@ -33,7 +33,7 @@ pub(super) struct FieldLine<'a> {
     pub(super) odd: bool,
 }
 
-/// Reads one field line at `at`, and says where the next begins; nothing at the empty line, which ends there.
+/// Parses one field line at `at`, and returns where the next begins; `None` at the empty line, which ends there.
 #[inline]
 pub(super) fn field(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(Option<FieldLine<'_>>, usize), LineFault> {
     let rest = &bytes[at..];
@@ -104,7 +104,7 @@ fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// How many bytes from the start are no control bytes: eight are looked at at once.
+/// How many bytes from the start are not control bytes: eight are checked at once.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -130,7 +130,7 @@ const COMMON: u8 = 1;
 /// Any other byte of a token.
 const ODD: u8 = 2;
 
-/// What a byte is in a name (RFC 9110, 5.6.2); 0 for one that cannot stand there.
+/// The form of a byte in a name (RFC 9110, 5.6.2); 0 if it is not allowed there.
 static NAME: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -147,7 +147,7 @@ static NAME: [u8; 256] = {
     table
 };
 
-/// Whether a byte may stand in a token.
+/// Whether a byte is allowed in a token.
 pub(super) fn is_token(byte: u8) -> bool {
     NAME[usize::from(byte)] != 0
 }

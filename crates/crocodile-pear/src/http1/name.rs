@@ -7,7 +7,7 @@ use http::header::{
     ORIGIN, REFERER, SERVER, SET_COOKIE, USER_AGENT, VARY, VIA,
 };
 
-/// The name; nothing where the bytes are none.
+/// The name; `None` if the bytes are not one.
 pub fn of(bytes: &[u8]) -> Option<HeaderName> {
     match usual(bytes) {
         Some(name) => Some(name.clone()),

@@ -15,7 +15,7 @@ pub const MOST_FIELDS: usize = 100;
 /// A body longer than this is an attack on someone's arithmetic.
 const LONGEST_BODY: u64 = (i64::MAX / 2) as u64;
 
-/// A client's request, as far as its head tells.
+/// The head of a client's request.
 #[derive(Debug)]
 pub struct RequestHead {
     /// The method; neither CONNECT nor TRACE.
@@ -41,7 +41,7 @@ pub struct RequestHead {
 /// Why a request does not get in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the client is told.
+    /// The message for the client.
     pub status: StatusCode,
     /// Why, in words of ours: never bytes of the client's.
     pub detail: &'static str,
@@ -76,7 +76,7 @@ pub const TRACE: Refusal =
 pub const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the request's target is too long" };
 const METHOD: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is too long" };
 
-/// Reads the head that `bytes` begin with, and tells how long it is; nothing, while it is not whole.
+/// Parses the head at the start of `bytes`, and returns its length; `None` if it is not complete.
 ///
 /// # Errors
 /// The reason for which the request must be answered by us, and its connection closed.
@@ -90,7 +90,7 @@ pub fn parse(bytes: &[u8], bounds: Bounds) -> Result<Option<(RequestHead, usize)
     }
 }
 
-/// Why there is no head.
+/// Why the head is not valid.
 enum Fault {
     Partial,
     Refused(Refusal),
@@ -123,7 +123,7 @@ fn oversized(bytes: &[u8], bounds: Bounds) -> Refusal {
     if line > bounds.target { TARGET } else { FIELDS }
 }
 
-/// Method, target and version, as they stand in the first line.
+/// Method, target and version, as in the first line.
 struct RequestLine<'a> {
     method: &'a [u8],
     target: &'a str,
@@ -163,7 +163,7 @@ fn request_line(bytes: &[u8]) -> Result<RequestLine<'_>, Fault> {
     Ok(RequestLine { method, target, version, next: start + at + length + 11 })
 }
 
-/// What stands where the version should, if it is not just cut.
+/// The text in the place of the version, unless the line was only cut.
 fn no_version(after: &[u8]) -> Fault {
     let refuse = |detail| Fault::Refused(Refusal { status: StatusCode::BAD_REQUEST, detail });
     for version in [b"HTTP/1.1\r\n", b"HTTP/1.0\r\n"] {
@@ -208,7 +208,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), Fault> {
     let method = method.map_err(|_| Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is malformed" })?;
     let keeps = (version == 1 || fields.keeps) && !fields.closes;
     let mut headers = Headers::of_lines(Bytes::copy_from_slice(&bytes[next..at]), fields.seen);
-    // RFC 9112, 3.2.2: the host of the target counts, whatever Host says.
+    // RFC 9112, 3.2.2: the host of the target counts, not the Host field.
     if let Some(authority) = authority.filter(|authority| fields.host != Some(authority.as_bytes())) {
         let host = HeaderValue::from_str(authority).map_err(|_| HOST)?;
         headers.insert(header::HOST, host);

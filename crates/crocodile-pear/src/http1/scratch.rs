@@ -17,7 +17,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-/// Reads once with `read`, and hands what came to `then`, which does not read in its turn.
+/// Reads once with `read`, and hands the bytes to `then`, which must not read.
 pub fn read<T>(
     read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,
     then: impl FnOnce(&mut [u8]) -> T,
@@ -25,7 +25,7 @@ pub fn read<T>(
     read_up_to(READ, read, then)
 }
 
-/// The same, but of at most so many bytes.
+/// The same, but with at most this many bytes.
 pub fn read_up_to<T>(
     most: usize,
     read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,

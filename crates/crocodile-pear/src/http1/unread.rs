@@ -1,4 +1,4 @@
-//! The header fields of an answer, which become a map when somebody looks at them: of most items nobody does.
+//! The header fields of an answer. They become a map when they are needed: for most items they are not.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -32,7 +32,7 @@ pub(super) struct Lines {
     coded: bool,
 }
 
-/// Where a field stands.
+/// Where a field is.
 #[derive(Clone)]
 struct FieldPlace {
     name: Range<u32>,
@@ -47,7 +47,7 @@ impl Lines {
         Lines { places: Vec::with_capacity(USUAL), ..Lines::default() }
     }
 
-    /// Adds a line that stands in `lines`.
+    /// Adds a line of `lines`.
     pub(super) fn add(&mut self, line: &FieldLine<'_>, lines: &[u8]) {
         let place = |part: &[u8]| {
             // A head is shorter than 4 GiB.

@@ -1,13 +1,13 @@
-//! What a pipeline cannot mean, and what it probably does not: found when it is compiled.
+//! Pipelines that cannot work, and those that probably do not do what was intended: found when they are compiled.
 
 use crate::spec::Located;
 use crate::step::{About, Compile, Outline, Shape};
 use crate::steps::Written;
 
-/// More calls for one request are hardly meant: it is ten times the largest inbox in the field.
+/// More calls for one request are probably not intended: it is ten times the largest inbox in the field.
 const MANY: u64 = 10_000;
 
-/// Whether what has the last word stands at the end.
+/// Checks that a step which must be the last is the last.
 pub fn last(written: &[Located<Written>], about: &[About], cx: &mut Compile<'_>) -> Option<()> {
     let mut sound = Some(());
     for (at, step) in about.iter().enumerate() {
@@ -47,10 +47,10 @@ pub fn end(cx: &mut Compile<'_>) {
     }
 }
 
-/// What the whole pipeline does in vain.
+/// Warns of calls and results that are not used.
 pub fn waste(merges: bool, cx: &mut Compile<'_>) {
     let calls = Outline::calls_of(&cx.found.outline);
-    // Who writes that there is no limit need not be warned of that.
+    // An operator who removed a limit on purpose needs no warning.
     if calls > MANY && !(cx.found.endless && calls == u64::MAX) {
         let most = cx.found.outline.iter().reduce(|most, line| if line.calls > most.calls { line } else { most });
         let place = most.map_or(cx.problems.place(), |line| line.place);

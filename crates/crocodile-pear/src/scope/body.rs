@@ -11,7 +11,7 @@ use crate::jq::Data;
 
 impl Scope {
     /// Reads the client's body whole, at most `bound` bytes, for `$body`; the bytes stay there for a call that sends them on.
-    /// What was read is not read again.
+    /// The body is read once.
     ///
     /// # Errors
     /// `BodyTooLarge` past the bound, `BadRequest` for a body that is not what its content type says, and whatever ends it

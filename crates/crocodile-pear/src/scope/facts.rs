@@ -14,7 +14,7 @@ use crate::jq::{self, Value};
 use crate::json::value::number;
 use crate::trace::hex;
 
-/// Who asked, as the gateway sees them.
+/// The client, as the gateway sees it.
 #[derive(Clone, Debug)]
 pub struct ClientFacts {
     /// The address at the other end.
@@ -25,7 +25,7 @@ pub struct ClientFacts {
     pub tls: bool,
     /// The certificate that the client has shown, and the gateway has verified.
     pub certificate: Option<Arc<ClientCertificate>>,
-    /// The host that it asked for, where a proxy in front says so.
+    /// The host of the request, if a proxy in front names it.
     pub host: Option<HeaderValue>,
 }
 
@@ -144,18 +144,18 @@ impl Facts {
         Facts { client: Some(client), ..Facts::default() }
     }
 
-    /// Who asked.
+    /// The client.
     pub fn client(&self) -> Option<&ClientFacts> {
         self.client.as_ref()
     }
 
-    /// Says who asked.
+    /// Sets the client.
     pub fn set_client(&mut self, client: ClientFacts) {
         self.client = Some(client);
         self.client_value.take();
     }
 
-    /// The endpoint that serves the request, as it is written; nothing where there is none, or where no expression asks.
+    /// The endpoint that serves the request, as it is written; `None` if there is none, or if no expression uses it.
     pub fn route(&self) -> Option<&Arc<str>> {
         self.route.as_ref()
     }
@@ -181,12 +181,12 @@ impl Facts {
         self.found.push((name, value));
     }
 
-    /// What was found out under this name.
+    /// The fact of this name.
     pub fn found(&self, name: &str) -> Option<&Value> {
         self.found.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Where the client's credentials stand, if they were checked and so are not forwarded.
+    /// Where the client's credentials are, if they were checked and so are not forwarded.
     pub fn credentials(&self) -> Option<&Credentials> {
         self.credentials.as_deref()
     }
@@ -214,7 +214,7 @@ thread_local! {
     static IDS: RefCell<(RandomState, u64)> = RefCell::new((RandomState::new(), 0));
 }
 
-/// An id that nobody else makes, and nobody foresees: a keyed hash of a counter.
+/// An id that is unique and cannot be predicted: a keyed hash of a counter.
 fn make() -> Digits {
     let halves = IDS.with_borrow_mut(|(key, made)| {
         *made += 2;

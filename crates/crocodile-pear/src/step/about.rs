@@ -1,4 +1,4 @@
-//! What a step says of itself before its pipeline is compiled.
+//! What a step declares of itself before its pipeline is compiled.
 
 use crate::flow::Order;
 
@@ -14,7 +14,7 @@ pub struct About {
     pub needs_items: bool,
     /// What leaves is other than what arrives, so only its own expressions see that.
     pub replaces: bool,
-    /// It follows links: answers must say where they came from.
+    /// It follows links: answers must carry their URL.
     pub follows: bool,
     /// It makes one value of named results.
     pub merges: bool,
@@ -22,7 +22,7 @@ pub struct About {
     pub asks_database: bool,
     /// It gives server-sent events, whatever the client asks for.
     pub gives_events: bool,
-    /// The order in which it wants the items, if it takes all of them.
+    /// The order in which it takes the items, if it takes all of them.
     pub order: Option<Order>,
     /// It has the last word: behind it, steps may only look on.
     pub ends: bool,

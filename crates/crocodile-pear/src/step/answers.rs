@@ -12,7 +12,7 @@ use crate::json::value::number;
 use crate::scope::header_value;
 use crate::scope::memo::Fetched;
 
-/// What the call answered that the item came from.
+/// `$answer`: the answer of the call that the item came from.
 pub const ANSWER: &str = "answer";
 
 /// What each named call answered.

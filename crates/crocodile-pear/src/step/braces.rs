@@ -31,7 +31,7 @@ impl Compile<'_> {
             piece => (at, piece),
         });
         if !sound {
-            // What follows from it need not be told.
+            // Its consequences need not be reported.
             self.flow.item = true;
         }
         let template = Template::compile(pieces.collect(), kind, |at, source| {
@@ -75,7 +75,7 @@ impl Compile<'_> {
 
     fn check_target(&mut self, written: &Located<String>, at: usize, text: &str, in_path: bool) -> bool {
         let foreign = |c: char| !c.is_ascii_graphic() || "\"#<>\\^`|".contains(c);
-        // A variable's value is percent-encoded where it must be.
+        // A variable's value is percent-encoded as needed.
         let wrong = text.char_indices().find(|(offset, c)| foreign(*c) && !written.inserted(at + offset));
         if let Some((offset, c)) = wrong {
             let mut encoded = String::new();

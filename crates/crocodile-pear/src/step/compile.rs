@@ -1,4 +1,4 @@
-//! What a step is given while it is compiled.
+//! The context in which a step is compiled.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::scope::VARIABLES;
 use crate::spec::{Expression, Literal, Located, suggest};
 use crate::upstream::Upstream;
 
-/// What a step may refer to while it is compiled, what the steps around it say, and what is found on the way.
+/// What a step may refer to while it is compiled, what the other steps declare, and what is found on the way.
 pub struct Compile<'a> {
-    /// What may be named.
+    /// What expressions and settings may name.
     pub known: Known<'a>,
     /// Where problems go.
     pub problems: Sink<'a>,
-    /// What the step before tells, and this one tells the next.
+    /// What the previous step hands to this one, and this one to the next.
     pub flow: Flowing,
-    /// What the steps further on want.
+    /// What the later steps need.
     pub ahead: Ahead,
-    /// What was found out so far.
+    /// What was found so far.
     pub found: Findings,
-    /// How many steps stand before.
+    /// How many steps come before.
     pub index: u16,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Compile<'a> {
 }
 
 impl Compile<'_> {
-    /// What the calls of this step are noted as.
+    /// The name of this step's calls in records.
     pub fn calling(&self, name: &str) -> Arc<CallingStep> {
         Arc::new(CallingStep { index: self.index, name: name.into() })
     }
@@ -59,7 +59,7 @@ impl Compile<'_> {
         compiled
     }
 
-    /// Compiles expressions whose `.` is one of the values of an expression, whether items flow or not.
+    /// Compiles expressions whose `.` is a value of another expression, whether items flow or not.
     pub fn of_values<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
         let item = std::mem::replace(&mut self.flow.item, true);
         let compiled = compile(self);
@@ -113,7 +113,7 @@ impl Compile<'_> {
         Some(filter)
     }
 
-    /// What a Rust program compiled before it knew where it would stand.
+    /// A filter that a Rust program compiled before its place was known.
     fn brought(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
         let filter = filter.over(&self.flow.answers);
         let known = |name: &&String| VARIABLES.contains(&name.as_str()) || self.flow.names.contains(name);
@@ -184,7 +184,7 @@ impl Compile<'_> {
 
     /// The upstream of this name.
     pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
-        // Without any upstream, what is wrong has been told: where they should stand, or at the first call.
+        // Without any upstream, the problem was already reported: at `upstreams`, or at the first call.
         if self.known.upstreams.is_empty() && self.problems.fatal() {
             return None;
         }
@@ -198,7 +198,7 @@ impl Compile<'_> {
         self.known.databases.find(name, "a database", &mut self.problems)
     }
 
-    /// From here on a fetched document stands under this key of the item.
+    /// From here on, the item has a fetched document under this key.
     pub fn put_under(&mut self, key: &Located<String>) {
         self.flow.documents.push(key.value.clone());
         self.flow.unused.push((key.value.clone(), key.span));

@@ -8,7 +8,7 @@ use crate::scope::{Scope, VARIABLES};
 /// Evaluates an expression for an item.
 ///
 /// # Errors
-/// What the expression fails with; `BadRequest` when only the client's request can be the cause.
+/// The error of the expression; `BadRequest` if only the client's request can be the cause.
 pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Value>, Error> {
     filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| blame.lay(error))
 }
@@ -64,7 +64,7 @@ pub enum Blame {
     Client,
     /// It reads what an upstream sent.
     Upstream,
-    /// It reads nothing that could differ: whoever wrote it sees it fail each time.
+    /// It reads nothing that changes: it fails each time.
     Operator,
 }
 
@@ -78,7 +78,7 @@ impl Blame {
         if named || (!first && filter.reads_item()) { Blame::Upstream } else { Blame::Client }
     }
 
-    /// The error, with the kind that says so.
+    /// The error, with the kind for whose fault it is.
     pub fn lay(self, error: Error) -> Error {
         match self {
             Blame::Client if error.kind() == Kind::Expression => {

@@ -1,4 +1,4 @@
-//! What a step tells those around it while the pipeline is compiled.
+//! What steps hand to each other while the pipeline is compiled.
 
 use super::answers::Asked;
 use crate::flow::Order;
@@ -9,12 +9,12 @@ use crate::problem::Span;
 pub enum Shape {
     /// Exactly one.
     One,
-    /// Several, at most so many.
+    /// Several, at most this many.
     Many(u64),
 }
 
 impl Shape {
-    /// At most so many producers.
+    /// The most producers.
     pub fn most(self) -> u64 {
         match self {
             Shape::One => 1,
@@ -30,30 +30,30 @@ pub struct Outline {
     pub text: String,
     /// Why something must wait here; `None` when all of it streams.
     pub waits: Option<String>,
-    /// At most so many upstream calls.
+    /// The most upstream calls.
     pub calls: u64,
-    /// The same where calls are made in batches, and each is full.
+    /// The same if calls are made in batches, and each is full.
     pub together: Option<u64>,
-    /// For so many items.
+    /// For how many items.
     pub items: u64,
-    /// Where the step stands.
+    /// Where the step is written.
     pub place: Span,
 }
 
 impl Outline {
-    /// At most so many upstream calls of all of them.
+    /// The most upstream calls of all of them.
     pub fn calls_of(lines: &[Outline]) -> u64 {
         lines.iter().fold(0, |sum, line| sum.saturating_add(line.calls))
     }
 }
 
-/// What a step tells the next: what flows there, and what is known of it.
+/// What a step hands to the next: what flows there, and what is known of it.
 pub struct Flowing {
     /// How many producers arrive at the step.
     pub shape: Shape,
-    /// Whether `.` is something: not before the first step of a pipeline that gives anything.
+    /// Whether `.` has a value: not before the first step that gives anything.
     pub item: bool,
-    /// Whether no step stands before.
+    /// Whether it is the first step.
     pub first: bool,
     /// Named results that expressions may use from here on.
     pub names: Vec<String>,
@@ -82,10 +82,10 @@ impl Default for Flowing {
     }
 }
 
-/// What the steps further on want.
+/// What the later steps need.
 #[derive(Clone, Copy)]
 pub struct Ahead {
-    /// Whether one follows links: then answers say where they came from.
+    /// Whether one follows links: then answers carry their URL.
     pub follows: bool,
     /// Whether one reads answers: then a call asks for a whole one.
     pub reads: bool,
@@ -99,7 +99,7 @@ impl Default for Ahead {
     }
 }
 
-/// What was found out about the pipeline so far.
+/// What was found in the pipeline so far.
 #[derive(Default)]
 pub struct Findings {
     /// The variables that expressions use.
@@ -110,7 +110,7 @@ pub struct Findings {
     pub asked: Asked,
     /// The named results that only `$name` brings into the answer, each with its place.
     pub results: Vec<(String, Span)>,
-    /// Whether a step has no limit, as the operator says.
+    /// Whether the operator has removed the limit of a step.
     pub endless: bool,
     /// Whether an expression uses `$body`.
     pub reads_body: bool,

@@ -21,7 +21,7 @@ pub struct Known<'a> {
     pub route: KnownRoute<'a>,
 }
 
-/// What of an endpoint its pipeline may refer to.
+/// The parts of an endpoint that its pipeline may refer to.
 #[derive(Clone, Copy, Default)]
 pub struct KnownRoute<'a> {
     /// Its path, as it is written.
@@ -32,7 +32,7 @@ pub struct KnownRoute<'a> {
     pub rest: Option<&'a str>,
     /// Whether the path cannot be read: then any name may be one of its parameters.
     pub unread: bool,
-    /// The client's method; nothing, where it may be any.
+    /// The client's method; `None` if any is allowed.
     pub method: Option<&'a Method>,
     /// Whether it serves a stream.
     pub stream: StreamSpec,
@@ -78,7 +78,7 @@ impl<'a, T> ByName<'a, T> {
         self.sound.into_iter().flat_map(IndexMap::values)
     }
 
-    /// The one of this name. `what` says what it is, with its article: `an upstream`.
+    /// Finds one by name. `what` is its noun with an article: `an upstream`.
     pub fn find(&self, name: &Located<String>, what: &str, problems: &mut Sink<'_>) -> Option<Arc<T>> {
         if let Some(found) = self.sound.and_then(|sound| sound.get(&name.value)) {
             return Some(found.clone());

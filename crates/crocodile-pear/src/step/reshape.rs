@@ -53,7 +53,7 @@ impl Step for Reshape {
 async fn transform(ready: Arc<Ready>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
     match ready.apply_here(outcome.await, &scope) {
         ControlFlow::Break(done) => done,
-        // Boxed: items that are at hand would carry the room.
+        // Boxed: items in memory would carry the room.
         ControlFlow::Continue(outcome) => Box::pin(ready.apply(outcome, scope)).await,
     }
 }
@@ -63,7 +63,7 @@ impl Ready {
         self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter)
     }
 
-    /// What becomes of an item that is at hand, and small; another one as it was.
+    /// Handles an item that is small and in memory; gives any other back unchanged.
     fn apply_here(&self, outcome: Outcome, scope: &Scope) -> ControlFlow<Outcome, Outcome> {
         let answer = match outcome {
             Some(Ok(answer)) if answer.is_usable() => answer,
@@ -101,7 +101,7 @@ impl Ready {
         apply(self.filter(item), item.clone(), names, scope, self.blame)
     }
 
-    /// The item with the one output as its body; nothing, if there is none.
+    /// The item with this output as its body; `None` if there is no output.
     fn single(&self, mut answer: Answer, outputs: Result<Vec<Data>, Error>) -> Outcome {
         let mut outputs = match outputs {
             Ok(outputs) => outputs,

@@ -2,24 +2,24 @@
 
 use crate::problem::{Problems, Span};
 
-/// Notes problems; knows where the step stands that is compiled.
+/// Collects problems; knows where the step is written that is being compiled.
 pub struct Sink<'a> {
     problems: &'a mut Problems,
     place: Span,
 }
 
 impl<'a> Sink<'a> {
-    /// For what stands at `place`.
+    /// For the step at `place`.
     pub fn new(problems: &'a mut Problems, place: Span) -> Self {
         Sink { problems, place }
     }
 
-    /// From here on, for the step that stands there.
+    /// From now on, for the step at `place`.
     pub fn move_to(&mut self, place: Span) {
         self.place = place;
     }
 
-    /// Where the step stands.
+    /// Where the step is written.
     pub fn place(&self) -> Span {
         self.place
     }
@@ -54,7 +54,7 @@ impl<'a> Sink<'a> {
         self.problems
     }
 
-    /// What is not written, as a default, stands nowhere: then the step is meant.
+    /// A default has no place in the file: then the step's place is used.
     fn pin(&self, span: Span) -> Span {
         if span.line == 0 { self.place } else { span }
     }

@@ -1,4 +1,4 @@
-//! What the status of an answer means to the steps that read it.
+//! How steps treat the status of an answer.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ use crate::spec::{Decode, Definitions, Json, Literal, Located, Node};
 /// The most bytes of an upstream's problem document that are read for its reason.
 const PROBLEM: usize = 16 << 10;
 
-/// The most characters of an upstream's reason that clients are told.
+/// The most characters of an upstream's reason that clients see.
 const REASON: usize = 300;
 
 /// The header fields that a status is not whole without (RFC 9110, 10.2.3 and 11.6.1).
@@ -92,7 +92,7 @@ fn which(text: &str) -> Option<Which> {
 #[derive(Default)]
 pub struct Rules(Vec<(Which, Verdict)>);
 
-/// What a rule says.
+/// The decision of a rule.
 enum Verdict {
     Fail,
     Pass,
@@ -117,12 +117,12 @@ impl OnStatus {
 }
 
 impl Rules {
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What becomes of an answer: it goes on, or a rule says what stands for it.
+    /// Applies the rules to an answer: it continues, or a rule gives another result.
     pub async fn judge(&self, mut answer: Answer) -> ControlFlow<Result<Answer, Error>, Answer> {
         match self.find(answer.status) {
             None => {}
@@ -133,7 +133,8 @@ impl Rules {
         ControlFlow::Continue(answer)
     }
 
-    /// The same of a document that has been read. What is not ruled is the document itself, or why it cannot be used.
+    /// The same for a document that has been read. Without a rule, the result is the document itself, or why it
+    /// cannot be used.
     pub fn rule(&self, document: &Document) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
         let refuse = || failure(document.status, &document.headers, &document.data);
         match self.find(document.status) {
@@ -161,8 +162,8 @@ impl Rules {
     }
 }
 
-/// The failure that an answer is to a step which cannot use it. It has the reason that the upstream gives in a problem
-/// document (RFC 9457), where the fault is the client's.
+/// Makes a failure of an answer that a step cannot use. If the client is at fault, it has the reason from the
+/// upstream's problem document (RFC 9457).
 pub fn refuse(answer: Answer) -> BoxFuture<'static, Error> {
     // Boxed: few answers come here, all would carry the room.
     Box::pin(async move {
@@ -176,7 +177,7 @@ pub fn refuse(answer: Answer) -> BoxFuture<'static, Error> {
     })
 }
 
-/// The same of an answer whose body has been read.
+/// The same for an answer whose body has been read.
 pub fn failure(status: StatusCode, headers: &HeaderMap, body: &Data) -> Error {
     let answered = answered(status);
     if !is_told(status) {
@@ -190,7 +191,7 @@ pub fn failure(status: StatusCode, headers: &HeaderMap, body: &Data) -> Error {
     fields.fold(error, |error, (name, value)| error.with_field(name.clone(), value.clone()))
 }
 
-/// Whether the client is told this status of an upstream.
+/// Whether the client gets this status of an upstream.
 fn is_told(status: StatusCode) -> bool {
     matches!(Kind::of_status(status), Kind::Refused(_))
 }
@@ -210,7 +211,7 @@ fn answered(status: StatusCode) -> String {
     format!("the upstream answered {}{name}{more}", status.as_u16())
 }
 
-/// What a problem document says: its detail, or else its title, on one line and not too long.
+/// The message of a problem document: its detail or its title, on one line and shortened.
 fn reason(problem: &Value) -> Option<String> {
     let fields = as_object(problem)?;
     let text =

@@ -10,7 +10,7 @@ use crate::jq::{self, Data, Filter};
 use crate::scope::Scope;
 use crate::template::{Source, Template};
 
-/// An item, with what is known besides it.
+/// An item, and what else is known of it.
 pub struct View<'a> {
     /// `.`
     pub item: &'a Data,

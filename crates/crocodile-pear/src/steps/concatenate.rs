@@ -183,7 +183,7 @@ impl Concatenate {
         if self.form == As::Json { Lines::Kept } else { Lines::Joined }
     }
 
-    /// What stands before an item's text. A list's first byte is set when its place in the list is known.
+    /// The text before an item. A list's first byte is set when its place in the list is known.
     fn opening(&self) -> &'static [u8] {
         match self.form {
             As::Json => b",",
@@ -212,7 +212,7 @@ impl Concatenate {
 
 type Take = Box<dyn FnMut(Producer) -> Taken<BoxFuture<'static, Item>> + Send>;
 
-/// What is at hand is written at once.
+/// What is in memory is written at once.
 fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static, Item>> {
     let id = producer.id;
     match producer.outcome {
@@ -227,12 +227,12 @@ fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static,
 async fn item_later(id: u32, outcome: BoxFuture<'static, Outcome>, spec: Arc<Concatenate>) -> Item {
     match item_here(id, outcome.await, &spec) {
         ControlFlow::Break(item) => item,
-        // Boxed: items that are at hand would carry the room.
+        // Boxed: items in memory would carry the room.
         ControlFlow::Continue(outcome) => Box::pin(item(id, outcome, spec)).await,
     }
 }
 
-/// The usual item, a small body of JSON that is at hand; another one as it was.
+/// The usual item, a small JSON body in memory; gives any other back unchanged.
 fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Item, Outcome> {
     if !spec.body_only || spec.form == As::Sse {
         return ControlFlow::Continue(outcome);

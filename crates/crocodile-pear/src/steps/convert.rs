@@ -25,10 +25,10 @@ use crate::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
 pub use form::Form;
 use form::Writer;
 
-/// What is sent at a time where much is at hand.
+/// The size of a piece, if much is in memory.
 const PIECE: usize = 32 << 10;
 
-/// What is looked at ahead for the columns of rows: their names stand before the first one.
+/// How far rows are read ahead for their columns: the names come before the first row.
 const AHEAD: usize = 64 << 10;
 
 /// The formats that the end-point has, the preferred one first.

@@ -135,7 +135,7 @@ impl Ready {
         })
     }
 
-    /// The body leaves as it came: only the key is made of it.
+    /// The body is sent unchanged: only the key is made of it.
     async fn key(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<(Option<Bytes>, Answer), Error> {
         let text = format::Text::of(&answer);
         let (answer, item) = format::peek(answer, self.max_body).await?;

@@ -96,12 +96,12 @@ struct Part {
 }
 
 impl Part {
-    /// What it answered, if it has a name and anybody asks.
+    /// Its status and fields, if it has a name and an expression uses them.
     fn answer(&self) -> Option<(Arc<str>, Data)> {
         Some((self.name.clone()?, answers::of(&self.names)?.clone()))
     }
 
-    /// Adds what this part makes known: its name, and where it and those before it came from.
+    /// Adds what this part makes known: its name, and the URLs of it and of those before it.
     fn note(&self, names: &mut Named) {
         let own = self.names.iter().flat_map(|own| own.bases.iter());
         for (part, base) in own {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::step::{Compile, Step};
 
-/// What makes the step ready, once it is known where it stands.
+/// Compiles the step, once its place in the pipeline is known.
 type Make = dyn Fn(&mut Compile<'_>) -> Box<dyn Step> + Send + Sync;
 
 /// A step of a Rust program.

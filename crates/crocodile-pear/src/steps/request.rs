@@ -44,7 +44,7 @@ impl Spec for Request {
             }
             None => self.calling("request".into(), cx, false).map(|calling| (Arc::new(calling), None)),
         };
-        // Not before the call was looked at as well: every problem is told.
+        // After the call was checked as well: every problem is reported.
         let (for_each, (calling, asking)) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, made?);
         bounded?;
         if is_written(bound) && !reads && !calling.terms.reads_item {
@@ -122,7 +122,7 @@ struct Calls {
     /// For calls in batches.
     asking: Option<Arc<Asking>>,
     for_each: Option<Arc<ForEach>>,
-    /// At most so many calls of `for_each` side by side.
+    /// The most calls of `for_each` at the same time.
     at_once: usize,
     /// In which order items that become several calls follow each other.
     order: Order,
@@ -205,7 +205,7 @@ impl Step for Calls {
 async fn follow_later(calling: Arc<Calling>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
     match calling.item_here(outcome.await) {
         Given::Item(item, names) => calling.make(item, names, scope).await,
-        // Boxed: items that are at hand would carry the room.
+        // Boxed: items in memory would carry the room.
         Given::Other(outcome) => Box::pin(follow(calling, outcome, scope)).await,
         Given::Over(outcome) => outcome,
     }

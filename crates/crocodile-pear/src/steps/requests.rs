@@ -78,7 +78,7 @@ impl Decode for Requests {
 impl Spec for Requests {
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         if !cx.flow.first {
-            // Who uses the names later has no fault of their own.
+            // Steps that use the names later have no problem of their own.
             cx.flow.pending.extend(self.0.keys().cloned());
             let remedy = "put it first; what depends on other answers is a `request` with expressions in its path";
             return cx.problems.error_here("`requests` begins a pipeline", remedy);
@@ -167,14 +167,14 @@ fn check_request(request: &Request, cx: &mut Compile<'_>) -> bool {
     sound
 }
 
-/// Whether it can stand behind `$`, and is none of the request's own.
+/// Whether it is allowed after `$`, and is not a name of the request's own.
 fn variable(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     starts && fits && !VARIABLES.contains(&name) && ![ANSWER, ANSWERS].contains(&name)
 }
 
-/// An order in which every call stands behind those that it needs.
+/// An order in which every call comes after those that it needs.
 fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Sink<'_>) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
     while order.len() < calls.len() {
@@ -216,7 +216,7 @@ struct Call {
     text: String,
 }
 
-/// What a call needs of another.
+/// What a call needs from another.
 #[derive(Clone, Copy)]
 struct Need {
     at: usize,
@@ -342,7 +342,7 @@ async fn read(making: BoxFuture<'static, Outcome>, bound: usize, name: Arc<str>)
     let (upstream, accepted) = (answer.upstream.clone(), answer.accepted);
     let usable = answer.is_usable();
     let data = match format::data(answer, bound).await {
-        // What nobody can use need not be readable.
+        // A body that no step uses need not be readable.
         Err(_) if !usable => jq::null().into(),
         data => data.map_err(|error| error.at_step(format!("requests.{name}")))?,
     };

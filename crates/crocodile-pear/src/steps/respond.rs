@@ -303,7 +303,7 @@ impl Ready {
         templates.chain(status).chain(&self.body).map(|filter| weigh(filter, item, names, scope)).sum()
     }
 
-    /// What the expressions give.
+    /// The values of the expressions.
     fn make(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Made, Error> {
         let view = View { item, names, scope, blame: self.blame };
         let status = self.status.as_ref().map(|status| status.evaluate(&view)).transpose()?;
@@ -321,7 +321,7 @@ impl Ready {
     }
 
     fn set_fields(&self, headers: &mut HeaderMap, fields: Vec<(usize, HeaderValue)>) {
-        // Each is a cookie of its own: those that an upstream set are not meant.
+        // Cookies are added: those of an upstream stay.
         for (name, _) in self.headers.iter().filter(|(name, _)| *name != SET_COOKIE) {
             headers.remove(name);
         }
@@ -331,7 +331,7 @@ impl Ready {
     }
 }
 
-/// What the expressions give.
+/// The values of the expressions.
 struct Made {
     status: Option<StatusCode>,
     outputs: Vec<Data>,
@@ -371,7 +371,7 @@ fn body(mut outputs: Vec<Data>) -> Result<Body, Error> {
     }
 }
 
-/// A value in the form that its content type says.
+/// A value in the format of its content type.
 async fn typed(body: Body, headers: &HeaderMap) -> Result<Body, Error> {
     match body {
         Body::Value(value) if format::is_json_type(headers) => json::to_bytes(&value).map(Body::Bytes),
@@ -394,7 +394,7 @@ fn text(value: &Value) -> Result<Bytes, Error> {
     }
 }
 
-/// Leaves out the body, and what tells of it.
+/// Removes the body, and the fields that describe it.
 fn empty(answer: &mut Answer) {
     answer.body = Body::empty();
     let tag = answer.headers.get(ETAG).cloned().filter(|_| answer.status == StatusCode::NOT_MODIFIED);

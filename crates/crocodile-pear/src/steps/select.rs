@@ -11,7 +11,7 @@ use crate::step::{About, Compile, MAX_BODY, Spec, Step};
 #[derive(Clone, Debug)]
 pub struct Select(Located<Fields>, Option<Kept>);
 
-/// The two expressions that a shape becomes, compiled before it is known where the step stands.
+/// The two expressions of a shape, compiled before its place in the pipeline is known.
 #[derive(Clone, Debug)]
 struct Kept {
     one: Expression,
@@ -133,7 +133,7 @@ impl Select {
     /// # Errors
     /// The first that `compile` gives.
     pub(crate) fn kept<E>(self, compile: impl Fn(&str) -> Result<Expression, E>) -> Result<Self, E> {
-        // Each by itself: brackets that close the object's own are no expression.
+        // Each by itself: brackets that close the object's own are not an expression.
         for expression in expressions(&self.0.value) {
             compile(&expression.0.value)?;
         }

@@ -112,7 +112,7 @@ impl Watch {
     }
 }
 
-/// A body whose chunks are noted.
+/// A body whose chunks are logged.
 struct Watched {
     body: Pulled,
     watch: Watch,
@@ -140,7 +140,7 @@ impl http_body::Body for Watched {
                 if let Some(data) = frame.data_ref() {
                     self.watch.note(Message::Chunk(data.len()));
                 }
-                // Whoever sees the end announced does not poll again.
+                // A reader that sees the announced end does not poll again.
                 if self.body.is_end_stream() {
                     self.end(Message::Done);
                 }

@@ -1,4 +1,4 @@
-//! What a client likes to get (RFC 9110, 12.5.1).
+//! The formats that a client prefers (RFC 9110, 12.5.1).
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -25,7 +25,7 @@ pub fn choose(forms: &[Form], headers: &HeaderMap) -> Option<(Form, &'static str
     best.map(|(_, chosen)| chosen)
 }
 
-/// How much a client likes a media type, in thousandths: what it says most specifically counts.
+/// How much a client prefers a media type, in thousandths: its most specific range counts.
 fn quality(accept: &str, media: &str) -> u16 {
     let (kind, _) = media.split_once('/').unwrap_or((media, ""));
     let ranges = accept.split(',').filter_map(|range| {
@@ -39,7 +39,7 @@ fn quality(accept: &str, media: &str) -> u16 {
         };
         let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
         let weight = weight.map_or(1.0, |weight| weight.trim().parse::<f32>().unwrap_or(0.0));
-        // What is no number at all is no liking either.
+        // An invalid number counts as 0.
         Some((rank, (weight.clamp(0.0, 1.0) * 1000.0).round() as u16))
     });
     ranges.max().map_or(0, |(_, quality)| quality)

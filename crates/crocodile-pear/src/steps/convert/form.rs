@@ -27,7 +27,7 @@ choice! {
 }
 
 impl Form {
-    /// The media types by which clients ask for it; the first is the usual one.
+    /// The media types by which clients request it; the first is the usual one.
     pub fn media(self) -> &'static [&'static str] {
         match self {
             Form::Json => &["application/json"],
@@ -39,12 +39,12 @@ impl Form {
         }
     }
 
-    /// Whether its content type names a character set: the others say it themselves, or have one only.
+    /// Whether its content type names a character set: the others declare it in the body, or have only one.
     pub fn names_charset(self) -> bool {
         matches!(self, Form::Csv | Form::Xml)
     }
 
-    /// Whether a list can leave item by item: MessagePack says first how many there are.
+    /// Whether a list can be sent item by item: MessagePack begins with the number of items.
     pub fn streams(self) -> bool {
         self != Form::Msgpack
     }
