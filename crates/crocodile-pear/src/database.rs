@@ -138,8 +138,9 @@ impl Database {
     /// Runs a statement.
     ///
     /// # Errors
-    /// What the client is told: `BadRequest` for values that do not fit, `Refused` for what the database refuses, `Unavailable` and
-    /// `Busy` where it cannot be asked, `Timeout`, `Internal` for what the operator must mend.
+    /// The error for the client: `BadRequest` for values that do not fit, `Refused` for what the database refuses,
+    /// `Unavailable` and `Busy` if it cannot be reached or has no free connection, `Timeout`, and `Internal` for what
+    /// the operator must correct.
     pub async fn run(&self, run: Run) -> Result<Answer, Error> {
         let timeout = run.timeout.unwrap_or(self.timeout);
         let due = match timeout {
@@ -240,7 +241,7 @@ impl Database {
     }
 }
 
-/// Runs it on a connection. What is noted of a statement that moves elsewhere is kept: it is one statement.
+/// Runs it on a connection. If a statement moves to another connection, it is still noted as one.
 async fn attempt_on(
     place: Place,
     run: &Run,

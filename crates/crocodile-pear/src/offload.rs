@@ -1,8 +1,9 @@
 //! Long work: what reads, evaluates, converts or writes a large document is lent to helper threads.
 //!
-//! A core serves many connections on one thread, so nothing may hold it for long. Small work runs at once where it is asked for, with
-//! a small allowance. Work on a large document, and work that has used up its allowance, goes to a helper thread and begins anew there: it
-//! must give the same each time. The helper threads, their queue and the memory of what they do are bounded.
+//! A core serves many connections on one thread, so nothing may hold it for long. Small work runs at once on the
+//! core, with a small allowance. Work on a large document, or work that has used up its allowance, goes to a helper
+//! thread and starts again there: it must give the same result each time. The helper threads, their queue and their
+//! memory are bounded.
 
 mod memory;
 mod meter;
@@ -25,7 +26,7 @@ pub use pool::{Settings, configure, waiting, waits};
 /// What is read on the core that asks for it: half a millisecond of JSON, one or two of XML.
 pub const SMALL: usize = 64 << 10;
 
-/// Work on so much is long: a thread is kept free of it.
+/// Work on this many bytes is long: one helper thread is kept free of it.
 const LARGE: usize = 1 << 20;
 
 /// Bytes that a parsed document takes for each byte of its text. It is where a reservation begins; what is used is counted.
@@ -66,7 +67,7 @@ where
     if let Some(done) = attempt(weight, here) {
         return Either::Left(ready(done));
     }
-    // What was begun here in vain is long, however little it reads.
+    // Work that was started here without success is long, however little it reads.
     let large = weight <= SMALL || weight >= LARGE;
     Either::Right(Box::pin(lend(weight, large, lent())))
 }
@@ -84,7 +85,7 @@ where
     let (sender, receiver) = oneshot::channel();
     let mut sender = Some(sender);
     let mut tell = move |done| {
-        // Nobody waits for it if the client has left.
+        // If the client has left, the result is not needed.
         let _ = sender.take().map(|sender| sender.send(done));
     };
     let run = move |order: Order<'_>| match order {
@@ -109,7 +110,7 @@ where
     done.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "the work broke its thread")))
 }
 
-/// Dropped with the future that waits: nobody wants the result then.
+/// Dropped with the future that waits: then the result is not needed.
 struct Awaited(Arc<AtomicBool>);
 
 impl Drop for Awaited {

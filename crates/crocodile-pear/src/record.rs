@@ -18,7 +18,7 @@ const MOST: usize = 1_024;
 pub struct Record {
     began: Instant,
     trace: Option<Trace>,
-    /// What a cache did with the request itself.
+    /// How a cache served the request itself.
     cache: OnceLock<CacheResult>,
     calls: Mutex<Calls>,
     /// Whether further calls are only counted.
@@ -84,7 +84,7 @@ impl Deref for Kept {
 /// A step of a pipeline that makes calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallingStep {
-    /// Where in its pipeline it stands, from 0.
+    /// Its place in the pipeline, from 0.
     pub index: u16,
     /// Its name, as in errors: `request`, or `requests.cases`.
     pub name: Box<str>,
@@ -94,11 +94,11 @@ pub struct CallingStep {
 /// request began.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
-    /// What was called.
+    /// The target of the call.
     pub kind: CallKind,
     /// The name of the upstream.
     pub upstream: Arc<str>,
-    /// The address of the server, for operators; nothing, where the upstream's cache gave the answer.
+    /// The address of the server, for operators; `None` if the upstream's cache gave the answer.
     pub server: Option<Arc<str>>,
     /// The method.
     pub method: Method,
@@ -108,19 +108,19 @@ pub struct CallRecord {
     pub step: Arc<CallingStep>,
     /// 1 for the first attempt, more for retries and hedges.
     pub attempt: u16,
-    /// When it began. From here to `connected` it waited for its turn and for a connection.
+    /// When it began. From here to `connected`, it waited in the queue and for a connection.
     pub began: Duration,
     /// When there was a connection.
     pub connected: Option<Duration>,
-    /// How long the parts of opening the connection took, where one was opened for this call alone.
+    /// How long the phases of connecting took, if a connection was opened for this call alone.
     pub opening: Option<Box<Opening>>,
     /// When the head of the answer was there.
     pub head: Option<Duration>,
-    /// When it ended: with the last byte of the answer, with a failure, or because nobody wanted more of it.
+    /// When it ended: with the last byte of the answer, with a failure, or because the rest was not needed.
     pub ended: Option<Duration>,
     /// Whether its connection had served other calls before.
     pub reused: bool,
-    /// Whether it was given up before its end: the client left, or nobody needed the rest.
+    /// Whether it was cancelled: the client left, or the rest was not needed.
     pub dropped: bool,
     /// The status of the answer.
     pub status: Option<StatusCode>,
@@ -128,15 +128,15 @@ pub struct CallRecord {
     pub error: Option<Kind>,
     /// How much of the answer's body has come, in bytes.
     pub bytes: u64,
-    /// What the upstream's cache did, if it has one.
+    /// How the upstream's cache served it, if it has one.
     pub cache: Option<CacheResult>,
     /// Whether TLS carried it.
     pub tls: bool,
-    /// Its span in the trace of the request; 0 where there is none.
+    /// Its span in the trace of the request; 0 if there is none.
     pub span: u64,
 }
 
-/// What a call is made to.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// A server of HTTP.
@@ -156,7 +156,7 @@ pub struct Opening {
     pub tls: Duration,
 }
 
-/// What the cache of an upstream did with a call.
+/// How the cache of an upstream served a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheResult {
     /// It had the answer.
@@ -165,7 +165,7 @@ pub enum CacheResult {
     Stale,
     /// It had to be asked for.
     Miss,
-    /// The server said that what was kept still holds.
+    /// The server confirmed that the entry is still valid.
     Revalidated,
     /// Another request was fetching it already.
     Collapsed,
@@ -221,7 +221,7 @@ pub struct Slowest {
 }
 
 impl CallRecord {
-    /// How long it took; nothing while it goes on.
+    /// How long it took; `None` while it runs.
     pub fn time(&self) -> Option<Duration> {
         Some(self.ended?.saturating_sub(self.began))
     }
@@ -233,7 +233,7 @@ impl Record {
         Record { began, trace: None, cache: OnceLock::new(), calls: Mutex::default(), full: AtomicBool::new(false) }
     }
 
-    /// The same of a request in this trace, which its calls are told.
+    /// The same of a request in this trace, which its calls continue.
     #[must_use]
     pub fn in_trace(self, trace: Trace) -> Self {
         Record { trace: Some(trace), ..self }
@@ -244,14 +244,14 @@ impl Record {
         self.trace.as_ref()
     }
 
-    /// What the cache nearest to the client did with the request, if there is one.
+    /// How the cache nearest to the client served the request, if there is one.
     pub fn cache(&self) -> Option<CacheResult> {
         self.cache.get().copied()
     }
 
     /// Says it.
     pub fn set_cache(&self, result: CacheResult) {
-        // It is said once.
+        // Each is written once.
         let _ = self.cache.set(result);
     }
 
@@ -325,7 +325,7 @@ impl Record {
         moment.saturating_duration_since(self.began)
     }
 
-    /// Keeps a call, and says where; nothing, where enough are kept.
+    /// Keeps a call, and returns its place; `None` if enough are kept.
     pub(crate) fn add(&self, call: CallRecord) -> Option<usize> {
         let mut calls = self.lock();
         calls.number += 1;
@@ -360,7 +360,7 @@ pub struct CallNote {
     pub step: Arc<CallingStep>,
     /// Which attempt it is, from 1.
     pub attempt: u16,
-    /// What the upstream's cache had to do with it.
+    /// How the upstream's cache served it.
     pub cache: Option<CacheResult>,
 }
 
@@ -376,7 +376,7 @@ impl CallNote {
         Some((trace, if self.record.full.load(Ordering::Relaxed) { trace.own() } else { span_id() }))
     }
 
-    /// Notes a call that begins at `began`, with the span that its server was told.
+    /// Notes a call that begins at `began`, with the span that its server gets.
     pub(crate) fn begin(self, place: Place<'_>, method: &Method, target: String, began: Instant, span: u64) -> Entry {
         let CallNote { record, step, attempt, cache } = self;
         let at = record.add(CallRecord {
@@ -414,10 +414,10 @@ pub(crate) struct Place<'a> {
     pub(crate) tls: bool,
 }
 
-/// A call in a record, while it goes on.
+/// A call in a record, while it runs.
 pub(crate) struct Entry {
     record: Arc<Record>,
-    /// Nothing, where it is only counted.
+    /// `None` if it is only counted.
     at: Option<usize>,
 }
 

@@ -12,7 +12,7 @@ use crate::problem::Problems;
 use crate::spec::{Located, Secret};
 use crate::upstream::Files;
 
-/// The address of a database, with what proves who asks.
+/// The address of a database, with its credentials.
 #[derive(Clone)]
 pub struct Address {
     config: Config,
@@ -109,7 +109,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// An error with its cause: what a database says of itself, never what it was asked with.
+/// An error with its cause. It may name the database, never the credentials.
 pub fn told(error: &Error) -> String {
     if let Some(error) = error.as_db_error() {
         return format!("{}: {}", error.severity(), error.message());

@@ -12,7 +12,7 @@ use crate::flow::{Answer, Body};
 use crate::json::Raw;
 use crate::spec::Timeout;
 
-/// How deep a row nests whose columns hold no JSON: a list has at most six dimensions.
+/// How deep a row without JSON columns nests: a list has at most six dimensions.
 const ROW_DEPTH: u8 = 8;
 
 /// The answer that rows make.
@@ -56,7 +56,7 @@ async fn changed(mut rows: Rows, wanted: Wanted) -> Result<Answer, Failure> {
     }
 }
 
-/// Several rows came where one is wanted.
+/// Several rows came where one is expected.
 pub(super) fn several() -> Error {
     Error::new(Kind::Internal, "the statement gives several rows where one is wanted")
 }
@@ -66,7 +66,7 @@ pub(super) fn missing() -> Error {
     Error::new(Kind::Refused(StatusCode::NOT_FOUND), "there is no such row")
 }
 
-/// JSON as an answer; where it may nest deeply, it is checked.
+/// JSON as an answer; if it may nest deeply, it is checked.
 pub(super) fn json(bytes: Bytes, deep: bool) -> Result<Answer, Failure> {
     let raw = match deep {
         true => Raw::check(&bytes).map_err(Failure::answered)?,

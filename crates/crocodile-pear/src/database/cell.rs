@@ -74,7 +74,7 @@ impl Cell {
         })
     }
 
-    /// Types that somebody made, and lists.
+    /// Types that a user defined, and lists.
     fn made(kind: &Type) -> Option<Cell> {
         Some(match kind.kind() {
             Kind::Enum(_) => Cell::Text,
@@ -92,7 +92,7 @@ impl Cell {
         })
     }
 
-    /// Whether it may hold JSON of any depth, which nobody here has looked into.
+    /// Whether it may hold JSON of any depth that was not checked.
     pub(super) fn is_deep(&self) -> bool {
         match self {
             Cell::Json | Cell::Jsonb | Cell::Record(_) => true,
@@ -158,7 +158,7 @@ impl Cell {
     }
 }
 
-/// What stands before a field of an object: the brace or the comma, and its name.
+/// The text before a field of an object: the brace or the comma, and its name.
 pub(super) fn lead(at: usize, name: &str) -> Vec<u8> {
     let mut lead = vec![if at == 0 { b'{' } else { b',' }];
     write_string(name, &mut lead);
@@ -170,7 +170,7 @@ fn all<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Garbled> {
     bytes.try_into().map_err(|_| Garbled)
 }
 
-/// Takes so many bytes from the front.
+/// Takes this many bytes from the front.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Garbled> {
     let (front, rest) = bytes.split_first_chunk::<N>().ok_or(Garbled)?;
     *bytes = rest;

@@ -1,4 +1,4 @@
-//! What a server says went wrong, as the client is told it: never the statement, never the name of a table.
+//! Errors of a server, as the client sees them: never the statement, never the name of a table.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::upstream::Went;
 /// A statement that failed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// What the client is told.
+    /// The error for the client.
     pub(super) error: Error,
     /// Whether it may be run again.
     pub(super) again: Again,
-    /// Whether the connection is of no use any more.
+    /// Whether the connection cannot be used again.
     pub(super) broken: bool,
-    /// What it says of the server; nothing, if the server was not heard.
+    /// What it means for the server's health; `None` if the server did not answer.
     pub(super) went: Option<Went>,
 }
 
 /// Whether a statement that failed may be run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
-    /// It would fail once more.
+    /// It would fail again.
     Never,
     /// It has not changed anything.
     Always,
@@ -40,12 +40,12 @@ pub(super) enum Again {
 /// When it is worth asking again: a server that restarts takes about as long.
 const SOON: Duration = Duration::from_secs(1);
 
-/// There is no connection, and none can be had.
+/// There is no connection, and none can be opened.
 pub(super) fn away() -> Error {
     Error::new(Kind::Unavailable, "the database cannot be reached").after(SOON)
 }
 
-/// The breaker is open for so much longer.
+/// The breaker stays open for this time.
 pub(super) fn open(left: Duration) -> Error {
     Error::new(Kind::Busy, "the circuit breaker of the database is open").after(left)
 }
@@ -65,7 +65,7 @@ pub(super) fn stuck() -> Error {
     Error::new(Kind::Timeout, "other statements before it took too long")
 }
 
-/// The server sent what nobody can read.
+/// The server sent bytes that cannot be parsed.
 pub(super) fn garbled() -> Error {
     Error::new(Kind::Malformed, "the database sent a value that cannot be read")
 }
@@ -75,7 +75,7 @@ fn refused(status: StatusCode, detail: &'static str) -> Error {
 }
 
 impl Failure {
-    /// It would fail once more.
+    /// It would fail again.
     pub(super) fn lasting(error: Error) -> Self {
         Failure { error, again: Again::Never, broken: false, went: None }
     }
@@ -90,7 +90,7 @@ impl Failure {
         Failure { again: Again::Elsewhere, ..Failure::lasting(error) }
     }
 
-    /// What an error of the client library means. What is the operator's to mend is logged.
+    /// Translates an error of the client library. What the operator must correct is logged.
     pub(super) fn of(failed: &Failed, query: &Query) -> Self {
         let Some(code) = failed.code() else {
             query.warn("the connection to the database was lost", failed);
@@ -155,7 +155,7 @@ impl Failure {
     fn of_class(code: &SqlState, again: impl Fn(Error) -> Self, broken: impl Fn(Again) -> Self) -> Self {
         let internal = || Error::new(Kind::Internal, "a statement failed");
         match code.code() {
-            // The plan, or the statement itself, is no longer what was prepared.
+            // The plan, or the statement itself, differs from what was prepared.
             "0A000" | "26000" => Failure { broken: true, ..again(internal()) },
             code if code.starts_with("22") => bad("a value does not fit"),
             code if code.starts_with("23") => {

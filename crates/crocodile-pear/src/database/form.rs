@@ -48,7 +48,7 @@ pub(super) fn has_endless_number(json: &[u8]) -> bool {
     false
 }
 
-/// At most so many digits has a number when it is written without an exponent.
+/// The most digits of a number that is written without an exponent.
 fn places(number: &[u8]) -> usize {
     let end = number.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(number.len());
     let exponent = std::str::from_utf8(&number[end..]).unwrap_or_default().trim_start_matches(['e', 'E', '+', '-']);
@@ -102,7 +102,7 @@ pub(super) fn is_interval(text: &str) -> bool {
     }
 }
 
-/// How many numbers with these units, in this order; nothing, where something else is there.
+/// How many numbers with these units follow, in this order; `None` if something else follows.
 fn count(mut text: &str, units: &str) -> Option<usize> {
     let mut units = units.chars();
     let mut parts = 0;

@@ -1,4 +1,4 @@
-//! What a server of PostgreSQL never sends.
+//! Bytes that PostgreSQL never sends.
 
 /// Bytes that are no value of their type.
 #[derive(Debug, PartialEq)]

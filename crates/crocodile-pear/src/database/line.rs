@@ -1,8 +1,9 @@
-//! Reads that share a connection: sent one behind the other, without waiting for the answer before. The server takes many of them in
-//! one turn, which spares it and the gateway system calls and changes between processes.
+//! Reads that share a connection: sent one after the other, without waiting for the previous answer. The server
+//! handles many of them in one turn, which saves both sides system calls and process switches.
 //!
-//! Only short reads of one row share, and only those of one core. A read whose neighbours before it get no answer leaves, and runs alone
-//! elsewhere. The server is asked to stop something only when nobody is left on the connection, so no neighbour is ever hit.
+//! Only short reads of one row share a connection, and only those of one core. If the reads before it get no answer,
+//! a read leaves and runs alone on another connection. The server is asked to cancel only when no other read is left
+//! on the connection, so it never cancels another client's read.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -22,10 +23,10 @@ use crate::threads::{self, THREADS};
 /// these. Measured with 10, 64 and 1,000 clients: more is no faster.
 const SEATS: usize = 16;
 
-/// While a statement waits that cannot share, a connection is given back after so many reads.
+/// If a statement waits that cannot share, a connection is given back after this number of reads.
 const TURN: usize = SEATS;
 
-/// How long those before a read may give no sign, before it runs elsewhere.
+/// How long the reads before may give no answer, until a read runs on another connection.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The connections that are shared, by the core.
@@ -56,7 +57,7 @@ struct Line {
     seats: AtomicUsize,
     /// How many have been.
     taken: AtomicUsize,
-    /// Whether no further read may come: something runs on it whose end nobody sees, or it is broken.
+    /// Whether no further read may join: something runs on it whose end nobody awaits, or it is broken.
     closed: AtomicBool,
     broken: AtomicBool,
     sent: AtomicUsize,
@@ -84,7 +85,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// A place for a read: beside others, on a connection that is free, or whatever comes first.
+    /// A place for a read: on a shared connection, on a free one, or whichever comes first.
     ///
     /// # Errors
     /// Those of a lease.
@@ -166,7 +167,7 @@ impl Shared {
         while self.waiting.front().is_some_and(left) {
             self.waiting.pop_front();
         }
-        // Before it grows: those who wait are bounded, those who have left are not.
+        // Before it grows: waiting reads are bounded, those that have left are not.
         if self.waiting.len() == self.waiting.capacity() {
             self.waiting.retain(|waiter| !left(waiter));
         }
@@ -174,7 +175,8 @@ impl Shared {
         (known, receiver)
     }
 
-    /// Gives the free places of a line to reads that wait; answers those that nobody took. They are dropped without the lock.
+    /// Gives the free places of a line to waiting reads. Returns those that were not taken; they are dropped outside
+    /// the lock.
     #[must_use]
     fn seat_waiting(&mut self, line: &Arc<Line>) -> Vec<Seat> {
         let mut refused = Vec::new();
@@ -231,7 +233,7 @@ impl Seat {
         self.line.lease().client()
     }
 
-    /// What it knows of a statement.
+    /// What it knows of a prepared statement.
     pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
         self.line.lease().prepared(query)
     }

@@ -1,4 +1,4 @@
-//! What a run of a statement leaves behind: its call in the record of the request, and its time among those of the database.
+//! The record of a run: its call in the record of the request, and its time among those of the database.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub enum StatementEnd {
     Done,
     /// It failed.
     Failed(Kind),
-    /// Nobody wanted the rest.
+    /// The rest was not wanted.
     Dropped,
 }
 
@@ -37,7 +37,7 @@ impl Times {
     }
 }
 
-/// A run that goes on.
+/// A run in progress.
 pub(super) struct Noted {
     entry: Option<Entry>,
     times: Arc<Times>,
@@ -111,7 +111,7 @@ impl Noted {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        // Dropped by who waited: because the time was over, or because the client has left.
+        // Dropped by its caller: the time was over, or the client has left.
         let late = self.until.is_some_and(|until| Instant::now() >= until);
         self.end(if late { StatementEnd::Failed(Kind::Timeout) } else { StatementEnd::Dropped });
     }

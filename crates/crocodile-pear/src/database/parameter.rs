@@ -16,7 +16,7 @@ use crate::json::value::{self, Shape, Value};
 #[derive(Debug)]
 pub(super) struct Parameter(Option<Vec<u8>>);
 
-/// What a value must be, in words for the client.
+/// The expected type of a value, in words for the client.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unfit(pub(super) String);
 
@@ -28,7 +28,7 @@ impl Parameter {
     pub(super) fn of(data: Data, kind: &Type) -> Result<Self, Unfit> {
         let mut out = Vec::new();
         let sent = match data {
-            // As it came: nobody need read it.
+            // The bytes as they arrived: they need not be parsed.
             Data::Json(raw) if is_json(kind) && raw.bytes() != "null" => {
                 out.extend_from_slice(raw.bytes());
                 true
@@ -128,7 +128,7 @@ fn must<T>(wanted: &str) -> Result<T, Unfit> {
     Err(unfit(wanted))
 }
 
-/// 2^53: up to there a computed number says which whole number it is.
+/// 2^53: up to here, a computed number is an exact whole number.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The whole number that a literal is, digit for digit: a float would take `1e-400` for 0.

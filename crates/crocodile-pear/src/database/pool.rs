@@ -54,7 +54,7 @@ pub(super) struct Pool {
 
 /// Guarded by a lock, held for some nanoseconds.
 struct State {
-    /// Those that nobody uses, by the core that opened them; the last used is used next.
+    /// Idle connections, by the core that opened them; the last used is used next.
     idle: [Vec<Link>; THREADS],
     /// How many connections each core has, with those that it opens.
     owned: [usize; THREADS],
@@ -62,9 +62,9 @@ struct State {
     live: usize,
     /// The same with those that are being opened.
     open: usize,
-    /// Who waits, by the core.
+    /// The waiting statements, by core.
     queues: [VecDeque<Waiter>; THREADS],
-    /// The cores of which somebody waits, and those with connections that nobody uses: a bit each.
+    /// The cores with waiting statements, and those with idle connections: a bit each.
     queued: u64,
     resting: u64,
     /// When a connection may be tried again.
@@ -154,7 +154,7 @@ impl Pool {
     /// A connection, if there is one without a wait.
     ///
     /// # Errors
-    /// `Unavailable`, if there is none at all and none can be opened.
+    /// `Unavailable`, if there is no connection and none can be opened.
     pub(super) async fn spare(self: &Arc<Self>) -> Result<Option<Lease>, Error> {
         match self.take(threads::index(), Patience::None)? {
             Taken::Now(lease) if lease.link.is_some() => Ok(Some(lease)),
@@ -190,7 +190,7 @@ impl Pool {
         }
     }
 
-    /// What another core gave is opened anew here, if this core has too few.
+    /// A connection of another core is opened anew here, if this core has too few.
     fn moved(&self, mut lease: Lease) -> Lease {
         let core = threads::index();
         let Some(link) = lease.link.take_if(|link| link.core != core) else { return lease };
@@ -252,12 +252,12 @@ impl Pool {
         Ok(taken)
     }
 
-    /// Whether nobody has a connection.
+    /// Whether there is no connection at all.
     pub(super) fn has_none(&self) -> bool {
         self.lock().live == 0
     }
 
-    /// Whether the last try to open a connection has failed, and there is no other.
+    /// Whether the last attempt to connect has failed, and there is no connection.
     pub(super) fn is_away(&self) -> bool {
         let state = self.lock();
         state.live == 0 && state.pause.is_some()
@@ -290,7 +290,7 @@ impl Pool {
         };
         let mut state = self.lock();
         state.pause = Some(Instant::now() + PAUSE);
-        // Those of other cores too: who waits for them waits in vain.
+        // Those of other cores too: otherwise statements would wait for them without end.
         let dead = state.take_dead();
         state.release();
         drop(state);
@@ -304,7 +304,7 @@ impl Pool {
     async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
         let (client, connection) = self.address.connect().await?;
         tokio::spawn(async move {
-            // Why it ended, the statements on it are told.
+            // The statements on it get the reason.
             let _ = connection.await;
         });
         if self.access == Access::ReadOnly {
@@ -313,12 +313,12 @@ impl Pool {
         Ok(client)
     }
 
-    /// Gives a connection, or the right to open one, to who waits for it; else it is kept.
+    /// Gives a connection, or the right to open one, to a waiting statement; otherwise it becomes idle.
     fn give(self: &Arc<Self>, link: Option<Link>, core: usize) {
         let mut lease = self.leased(core, link);
         loop {
             let mut state = self.lock();
-            // While no connection may be tried, the right to open one is of no use.
+            // While no connection may be opened, the right to open one is useless.
             let waiter = if lease.link.is_none() && state.pauses() { None } else { state.next(core) };
             let Some((at, waiter)) = waiter else {
                 match lease.link.take() {
@@ -333,7 +333,7 @@ impl Pool {
                 return;
             };
             if lease.link.is_none() {
-                // Who has the right opens it.
+                // The owner of the right opens it.
                 state.owned[lease.core] -= 1;
                 state.owned[at] += 1;
                 lease.core = at;
@@ -341,7 +341,7 @@ impl Pool {
             drop(state);
             match waiter.sender.send(lease) {
                 Ok(()) => return,
-                // Who waited has left.
+                // The waiting statement has left.
                 Err(back) => lease = back,
             }
         }
@@ -391,7 +391,7 @@ impl State {
         other.and_then(|at| self.wake(at)).map_or(Found::Nothing, Found::Link)
     }
 
-    /// Keeps a connection that nobody uses.
+    /// Adds an idle connection.
     fn rest(&mut self, link: Link) {
         self.resting |= 1 << link.core;
         self.idle[link.core].push(link);
@@ -415,7 +415,7 @@ impl State {
         self.queued |= 1 << core;
     }
 
-    /// Whether a connection is to be opened anew on this core: it has fewer than the one that opened it.
+    /// Whether a connection should move to this core: it has fewer than the one that opened it.
     fn is_needed(&self, core: usize, link: &Link) -> bool {
         link.core != core && self.owned[link.core] > self.owned[core] + 1
     }
@@ -427,7 +427,7 @@ impl State {
         self.owned[core] += 1;
     }
 
-    /// Takes those that nobody uses and that are closed.
+    /// Takes the idle connections that are closed.
     fn take_dead(&mut self) -> Vec<Link> {
         let mut dead = Vec::new();
         for core in cores(self.resting) {
@@ -444,7 +444,7 @@ impl State {
         dead
     }
 
-    /// Lets those go who wait for a connection that nobody will give them: there is none, and none may be tried.
+    /// Releases the statements that would wait without end: there is no connection, and none may be opened.
     fn release(&mut self) {
         if self.live == 0 && self.pauses() {
             self.queues.iter_mut().for_each(VecDeque::clear);
@@ -463,7 +463,7 @@ impl State {
         self.owned[core] >= most.div_ceil(others + 1)
     }
 
-    /// Takes those from the front of a queue who waited in vain, or were served elsewhere.
+    /// Removes waiting statements from the front of a queue that have left, or were served elsewhere.
     fn forget_left(&mut self, core: usize) {
         let queue = &mut self.queues[core];
         while queue.front().is_some_and(|waiter| waiter.sender.is_closed()) {
@@ -474,7 +474,8 @@ impl State {
         }
     }
 
-    /// Who is served next by a connection of this core: the first of its own, unless another has waited much longer.
+    /// The statement that gets the next connection of this core: the first of its own, unless another has waited much
+    /// longer.
     fn next(&mut self, core: usize) -> Option<(usize, Waiter)> {
         cores(self.queued).for_each(|at| self.forget_left(at));
         let first = |at: usize| self.queues[at].front().map(|waiter| waiter.since);
@@ -536,7 +537,7 @@ impl Lease {
         self.link().core == core
     }
 
-    /// What it knows of a statement.
+    /// What it knows of a prepared statement.
     pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
         self.link().prepared(query)
     }
@@ -551,12 +552,12 @@ impl Lease {
         self.pool.as_ref().expect("it has not been given back")
     }
 
-    /// The connection is of no use any more.
+    /// The connection cannot be used again.
     pub(super) fn discard(mut self) {
         self.lose();
     }
 
-    /// What is left is the right to open another.
+    /// Only the right to open another one is left.
     fn lose(&mut self) {
         if let (Some(_), Some(pool)) = (self.link.take(), &self.pool) {
             let mut state = pool.lock();

@@ -32,13 +32,13 @@ pub struct Query {
     pub(super) index: usize,
     /// How many values it is given.
     pub(super) values: usize,
-    /// What the server lets it do.
+    /// Its rights in the server.
     pub(super) access: Access,
     /// Whether it certainly changes nothing.
     pub(super) reads: bool,
     /// The SQL on one line, for operators.
     shown: Box<str>,
-    /// How many microseconds it takes in the server, lately; 0 if nobody knows.
+    /// How many microseconds it took in the server recently; 0 if that is not known.
     usual: AtomicU32,
     logged: LogLimiter,
 }
@@ -61,22 +61,22 @@ impl Query {
         Query { database, text, shown, index, values, access, reads, usual, logged: LogLimiter::default() }
     }
 
-    /// Whether it is this text, with so many values.
+    /// Whether it is this text, with this number of values.
     pub(super) fn is(&self, text: &str, values: usize, access: Access) -> bool {
         self.text.value == text && self.values == values && self.access == access
     }
 
-    /// The SQL on one line, cut where it is long: for operators, never for clients.
+    /// The SQL on one line, shortened: for operators, never for clients.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// What the server lets it do.
+    /// Its rights in the server.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Whether it certainly changes nothing, as far as its words say.
+    /// Whether it certainly changes nothing, judged by its keywords.
     pub fn only_reads(&self) -> bool {
         self.reads
     }
@@ -86,7 +86,7 @@ impl Query {
         let took = u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
         let next = match self.usual.load(Relaxed) {
             0 => took,
-            // Rather the short ones: on a busy machine, what is short waits for its turn.
+            // Short times count more: on a busy machine, a short statement waits for its turn.
             usual if took < usual => usual.midpoint(took),
             usual => usual + (took - usual) / 64,
         };
@@ -132,7 +132,7 @@ impl Query {
 const CHANGES: [&str; 12] =
     ["insert", "update", "delete", "merge", "into", "call", "nextval", "setval", "lock", "share", "do", "pg_notify"];
 
-/// Whether a statement certainly changes nothing, as far as its words say: functions may do what they like.
+/// Whether a statement certainly changes nothing, judged by its keywords: functions may do anything.
 fn reads(sql: &str) -> bool {
     let mut words = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default().to_ascii_lowercase();

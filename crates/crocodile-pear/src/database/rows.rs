@@ -1,5 +1,5 @@
-//! What a statement gives, while it comes: a row is read when somebody asks for it, so a slow client holds a connection and no
-//! memory. Who leaves before the end has the server stop.
+//! The result of a statement, while it arrives: a row is read when it is needed, so a slow client holds a connection
+//! and no memory. A reader that leaves before the end cancels the statement in the server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Rows {
         Rows { stream: Box::pin(stream), prepared, query, running, noted }
     }
 
-    /// What is noted of it.
+    /// Its record.
     pub(super) fn noted(&mut self) -> &mut Noted {
         &mut self.noted
     }
@@ -60,13 +60,13 @@ impl Rows {
         self.query.reads
     }
 
-    /// Whether they may nest deeper than anybody knows.
+    /// Whether they may nest to an unknown depth.
     pub(super) fn is_deep(&self) -> bool {
         self.prepared.deep
     }
 
-    /// Appends the next row as an object; answers whether there was one. The end means that the statement is done, and what it
-    /// changed is there to stay.
+    /// Appends the next row as an object; returns whether there was one. At the end, the statement is done, and its
+    /// changes are permanent.
     pub(super) fn poll_row(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, Failure>> {
         Poll::Ready(match ready!(self.stream.as_mut().poll_next(cx)) {
             Some(Ok(row)) => match self.prepared.write(&row, out) {
@@ -104,11 +104,11 @@ pub(super) struct ListBody {
     rows: Option<Rows>,
     /// Whether a row was written.
     begun: bool,
-    /// What is written and not yet given out.
+    /// Written and not yet handed on.
     piece: Vec<u8>,
-    /// Why it ends before its end, told behind the piece.
+    /// Why it ends early, reported after the piece.
     failed: Option<Error>,
-    /// How long the server may be silent while somebody waits.
+    /// How long the server may be silent while the client waits.
     idle: Timeout,
     due: Option<Instant>,
     alarm: Alarm,
@@ -129,7 +129,7 @@ impl ListBody {
         ListBody { rows, begun: false, piece: vec![b'['], failed: None, idle, due: None, alarm: Alarm::default() }
     }
 
-    /// Waits until all of it is there, or so much of it that it is worth to be sent.
+    /// Waits until all of it is there, or enough for a write.
     pub(super) async fn begin(&mut self) -> Result<Progress, Failure> {
         let hold = if self.rows.as_ref().is_some_and(Rows::are_only_read) { 0 } else { HOLD };
         std::future::poll_fn(|cx| match self.fill(hold.max(PIECE), cx) {
@@ -143,7 +143,7 @@ impl ListBody {
         .await
     }
 
-    /// Reads rows until there are so many bytes, or to the end.
+    /// Reads rows until there are this many bytes, or to the end.
     fn fill(&mut self, enough: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while self.piece.len() < enough {
             let Some(rows) = &mut self.rows else { break };

@@ -1,4 +1,4 @@
-//! What is to be run: a statement with its values, or several in one transaction.
+//! A run: a statement with its values, or several in one transaction.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::jq::Data;
 use crate::record::CallNote;
 use crate::spec::Timeout;
 
-/// What is wanted of a statement.
+/// The expected result of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The one row that there is.
@@ -26,7 +26,7 @@ pub struct Run {
     pub values: Vec<Data>,
     /// What each value is called towards the client.
     pub names: Arc<[Box<str>]>,
-    /// What is wanted.
+    /// The expected result.
     pub wanted: Wanted,
     /// The statements before it in one transaction; with none it is one of its own.
     pub before: Vec<Before>,
@@ -34,13 +34,13 @@ pub struct Run {
     pub timeout: Option<Timeout>,
     /// When the client's time is over.
     pub deadline: Option<Instant>,
-    /// Where it is noted, if somebody looks.
+    /// Where it is noted, if it is.
     pub note: Option<CallNote>,
     /// Whether it may be run again when what became of it is not known.
     pub repeatable: bool,
 }
 
-/// A statement before another in one transaction. What it gives is looked at, and not answered.
+/// A statement before another in one transaction. Its result is checked, and not sent to the client.
 #[derive(Clone)]
 pub struct Before {
     /// The statement.
@@ -49,7 +49,7 @@ pub struct Before {
     pub values: Vec<Data>,
     /// What each value is called towards the client.
     pub names: Arc<[Box<str>]>,
-    /// What is wanted.
+    /// The expected result.
     pub wanted: Wanted,
 }
 

@@ -1,4 +1,5 @@
-//! A connection on which something runs, alone or beside others. Who leaves before the end has the server stop.
+//! A connection on which something runs, alone or beside others. If the caller leaves before the end, the server is
+//! asked to cancel it.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl Running {
         }
     }
 
-    /// What was prepared is kept, and the connection given on: nothing runs on it any more.
+    /// Keeps what was prepared, and gives the connection on: nothing runs on it any more.
     pub(super) fn prepared(mut self, query: &Query, prepared: &Arc<Prepared>) -> Option<Lease> {
         match self.place.take() {
             Some(Place::Alone(mut lease)) => {

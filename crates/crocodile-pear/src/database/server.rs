@@ -35,7 +35,7 @@ const REST: Duration = Duration::from_secs(1);
 pub struct ServerState {
     /// Host, port and name of the database.
     pub address: Arc<str>,
-    /// Whether it cannot be reached: there is no connection, and the last try to open one failed.
+    /// Whether it cannot be reached: there is no connection, and the last attempt to open one failed.
     pub away: bool,
     /// Whether its breaker is open or half open.
     pub open: bool,
@@ -137,7 +137,7 @@ impl Tried<'_> {
         self.ended((error.kind() == Kind::Unavailable).then_some(Went::Badly));
     }
 
-    /// It has ended; nothing, if that says nothing of the server.
+    /// The run has ended; `None` if that means nothing for the server's health.
     pub(super) fn ended(&mut self, went: Option<Went>) {
         if let (Some(watch), Some(went)) = (self.0.take(), went) {
             watch.note(went);
@@ -147,7 +147,7 @@ impl Tried<'_> {
 
 impl Drop for Tried<'_> {
     fn drop(&mut self) {
-        // Dropped by who waited. The client's deadline says nothing of the server, and neither does a wait for other statements.
+        // Dropped by its caller. Neither the client's deadline nor a wait for other statements is the server's fault.
         let Some(watch) = self.0.take() else { return };
         let late = watch.until.is_some_and(|until| Instant::now() >= until);
         if late && (watch.connected || watch.server.pool.has_none()) {

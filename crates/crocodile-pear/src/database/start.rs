@@ -1,4 +1,4 @@
-//! How a statement begins: it is prepared where it is not, its values are bound, and the server takes it.
+//! How a statement begins: it is prepared if needed, its values are bound, and the server accepts it.
 
 use std::sync::Arc;
 

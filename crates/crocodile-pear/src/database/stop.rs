@@ -1,10 +1,10 @@
-//! What runs in the server and nobody waits for any more: it is asked to stop it.
+//! Statements in the server whose result is no longer needed: the server is asked to cancel them.
 
 use std::time::Duration;
 
 use super::pool::Lease;
 
-/// How long a server may take to stop, before its connection is given up.
+/// How long a server may take to cancel, before its connection is closed.
 const STOP: Duration = Duration::from_secs(1);
 
 /// Begins to stop what runs on a connection. It is used again when nothing runs any more, but not where a transaction is open.

@@ -16,7 +16,7 @@ use crate::problem::Problems;
 /// For all of it: a configuration is not kept waiting by a database that is away.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a database says of one statement.
+/// The server's verdict on one statement.
 enum Finding {
     Unfit(Unfit),
     Failed(Failed),
@@ -58,7 +58,7 @@ impl Database {
     }
 }
 
-/// On a thread of its own: whoever compiles a configuration may be on one that must not block.
+/// On a thread of its own: a configuration may be compiled on a thread that must not block.
 fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<Found>> {
     let address = server.pool.address.clone();
     let ask = move || {
@@ -98,7 +98,7 @@ async fn look(client: &Client, queries: &[Arc<Query>]) -> Found {
     Ok(findings)
 }
 
-/// Notes what was found, unless it is known already: what is wrong everywhere is told once.
+/// Notes what was found, unless it is known already: a problem on all servers is reported once.
 fn note_all(who: &str, findings: &[(Arc<Query>, Finding)], known: &mut Vec<Arc<Query>>, problems: &mut Problems) {
     for (query, finding) in findings {
         if !known.iter().any(|known| Arc::ptr_eq(known, query)) {

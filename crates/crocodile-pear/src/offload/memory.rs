@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes for all long work at once, unless somebody says otherwise.
+/// Bytes for all long work at once, unless configured.
 pub(super) const MEMORY: u64 = 512 << 20;
 
 static CAPACITY: AtomicU64 = AtomicU64::new(MEMORY);
@@ -23,7 +23,7 @@ pub fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }
 
-/// Takes so many, if so many are left.
+/// Takes this many bytes, if they are left.
 pub fn take(bytes: u64) -> bool {
     let fits = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= capacity());
     TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()

@@ -1,6 +1,6 @@
-//! What the work of this thread has used, and may use.
+//! What the work of this thread has used, and what it may use.
 //!
-//! Work that may not go on is unwound, not given an error: expressions catch errors, and would go on.
+//! Work that must stop is unwound, not given an error: expressions catch errors, and would continue.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -46,13 +46,13 @@ enum Place {
 
 struct Meter {
     place: Cell<Place>,
-    /// Units until somebody looks, and those behind them.
+    /// Units until the next check, and those after it.
     slice: Cell<u64>,
     work: Cell<u64>,
     /// The same of bytes that an evaluation makes.
     bytes: Cell<u64>,
     growth: Cell<u64>,
-    /// What of a trial is left.
+    /// The rest of a trial.
     trial: Cell<u64>,
     /// Bytes that are reserved, and those of them that are not used.
     reserved: Cell<u64>,
@@ -83,15 +83,15 @@ thread_local! {
 /// Why an evaluation ends early, which fails.
 struct Exhausted(&'static str);
 
-/// Why work ends early, and may begin anew.
+/// Why work ends early, and may start again.
 enum Stopped {
     /// It is long.
     Long,
-    /// Others have the memory that it needs: so much in all.
+    /// Others hold the memory that it needs: this much in total.
     Starved(u64),
     /// It needs more memory than all work may have.
     Oversized,
-    /// Nobody wants it any more.
+    /// Its result is no longer needed.
     Abandoned,
 }
 
@@ -113,7 +113,7 @@ pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
     }
 }
 
-/// Does work on a helper thread, with so many bytes reserved. They are given back when it has ended.
+/// Does work on a helper thread, with this many bytes reserved. They are released at its end.
 pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T) -> Result<T, Done> {
     METER.with(|meter| {
         meter.place.set(Place::Helper);
@@ -135,10 +135,10 @@ pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T)
     })
 }
 
-/// Evaluates with so many units of work, and so many bytes that may be made.
+/// Evaluates with this many units of work, and this many bytes of results.
 ///
 /// # Errors
-/// Those of the evaluation, and `Kind::Expression` where it uses up either.
+/// Those of the evaluation, and `Kind::Expression` if it exceeds either.
 pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     METER.with(|meter| {
         let (work, growth, slice) = match meter.place.get() {
@@ -186,7 +186,7 @@ pub fn grow(bytes: usize) {
     });
 }
 
-/// Counts bytes that a reader makes of what came in.
+/// Counts bytes that a reader makes of its input.
 pub fn hold(bytes: usize) {
     METER.with(|meter| {
         if meter.place.get() == Place::Helper {

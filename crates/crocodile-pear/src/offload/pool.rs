@@ -11,7 +11,7 @@ use super::memory;
 use crate::error::{Error, Kind};
 use crate::histogram::{self, Histogram, Snapshot};
 
-/// Work that waits, unless somebody says otherwise.
+/// The most tasks that wait, unless configured.
 const QUEUE: usize = 128;
 
 /// How long a thread without work stays. It leaves so that the allocator gets back what the thread freed.
@@ -51,15 +51,15 @@ pub fn configure(settings: Settings) {
 pub enum Done {
     /// It has ended.
     Ended,
-    /// Others had the memory that it needed: so many bytes, so far.
+    /// Others held the memory that it needed: this many bytes so far.
     Starved(u64),
     /// It needs more memory than all work may have.
     Oversized,
 }
 
-/// What a task is told.
+/// The order for a task.
 pub enum Order<'a> {
-    /// Run, with so many bytes reserved, until nobody wants it.
+    /// Run, with this many bytes reserved, until the result is no longer needed.
     Run(u64, &'a Arc<AtomicBool>),
     /// Fail with this.
     Fail(Error),
@@ -73,7 +73,7 @@ pub struct Task {
     pub need: u64,
     /// Whether it may take long.
     pub large: bool,
-    /// Whether nobody wants it any more.
+    /// Whether the result is no longer needed.
     pub abandoned: Arc<AtomicBool>,
     /// Since when it waits; nothing once it has begun.
     pub since: Option<Instant>,
@@ -193,7 +193,7 @@ fn help(rests: &'static [Duration]) {
             drop(state);
             worked = true;
             state = run(task, reserved);
-            // What it had may be what another one waits for.
+            // Another task may wait for the memory that it held.
             POOL.wake.notify_all();
             continue;
         }
@@ -228,7 +228,7 @@ fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, State> {
             None
         }
     };
-    // What it holds is freed by the thread that made it.
+    // Its memory is freed by the thread that allocated it.
     let again = again.map(|need| Task { need, ..task });
     let mut state = lock();
     state.large -= usize::from(large);

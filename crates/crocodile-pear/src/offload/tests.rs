@@ -11,7 +11,7 @@ fn place() -> String {
     thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// An evaluation of so many units, and where it ended.
+/// An evaluation of this many units, and where it ended.
 fn units(count: usize) -> impl Fn() -> Result<String, Error> + Send + 'static {
     move || {
         evaluate(1 << 40, 1 << 40, || {
