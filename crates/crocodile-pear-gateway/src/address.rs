@@ -53,7 +53,7 @@ pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<Addres
         return match socket::path(path) {
             _ if path.starts_with("//") => {
                 let remedy = format!("write `unix:/{}`", path.trim_start_matches('/'));
-                problems.error(written.span, format!("`{text}` is no address"), remedy)
+                problems.error(written.span, format!("`{text}` is not an address"), remedy)
             }
             Ok(path) => Some(Address::Unix(path.into())),
             Err(_) if problems.found_within(written.span) => None,
@@ -65,7 +65,7 @@ pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<Addres
     match spelled.as_deref().unwrap_or(text).parse() {
         Ok(address) => Some(Address::Network(address)),
         Err(_) if problems.found_within(written.span) => None,
-        Err(_) => problems.error(written.span, format!("`{text}` is no address"), remedy(text)),
+        Err(_) => problems.error(written.span, format!("`{text}` is not an address"), remedy(text)),
     }
 }
 
@@ -95,7 +95,7 @@ fn remedy(text: &str) -> String {
         Some((_, port)) if port.parse::<u16>().is_err() => "a port is a number up to 65535".to_owned(),
         Some(("*", port)) => format!("write `0.0.0.0:{port}`"),
         Some((_, port)) => {
-            format!("a name is no address: write `127.0.0.1:{port}`, or `0.0.0.0:{port}` for every address")
+            format!("a name is not an address: write `127.0.0.1:{port}`, or `0.0.0.0:{port}` for every address")
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
             ("http://127.0.0.1:80/", "write `127.0.0.1:80`"),
             ("*:80", "write `0.0.0.0:80`"),
             ("127.0.0.1:80800", "a port is a number up to 65535"),
-            ("gateway.example:80", "a name is no address: write `127.0.0.1:80`, or `0.0.0.0:80` for every address"),
+            ("gateway.example:80", "a name is not an address: write `127.0.0.1:80`, or `0.0.0.0:80` for every address"),
             ("127.0.0.1:${port}", "a variable is named with capitals, digits and `_`: `${PORT}`"),
             ("unix//run/app.sock", "write `unix:/run/app.sock`"),
             ("unix:///run/app.sock", "write `unix:/run/app.sock`"),

@@ -243,7 +243,7 @@ impl ListenerSpec {
             {
                 problems.error(
                     written.span,
-                    "`proxy_protocol` of a Unix socket needs `unix` in `clients.trust`: no proxy would be believed",
+                    "`proxy_protocol` of a Unix socket needs `unix` in `clients.trust`: without it, no proxy is trusted",
                     "write `clients: { trust: [unix] }`",
                 )
             }
@@ -251,7 +251,7 @@ impl ListenerSpec {
                 let remedy = "write `clients: { trust: [10.0.0.0/8] }` with the addresses of your proxies";
                 problems.error(
                     written.span,
-                    "`proxy_protocol` needs `clients.trust`: no proxy would be believed",
+                    "`proxy_protocol` needs `clients.trust`: without it, no proxy is trusted",
                     remedy,
                 )
             }

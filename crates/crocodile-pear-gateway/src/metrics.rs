@@ -306,8 +306,8 @@ impl Metrics {
 
     fn render_store(&self, out: &mut Exposition) {
         let [up, failures] = [0, 1].map(|at| self.store[at].load(Ordering::Relaxed));
-        out.gauge("crocodile_pear_store_up", "1 if the store answers, 0 if it is away or there is none.").only(up);
-        let help = "Requests whose limits did without the store.";
+        out.gauge("crocodile_pear_store_up", "1 if the store answers, 0 if it does not or there is none.").only(up);
+        let help = "Requests that were limited without the store.";
         out.counter("crocodile_pear_store_failures_total", help).only(failures);
     }
 }

@@ -40,7 +40,7 @@ impl Network {
             Some(Ok(prefix)) if prefix <= bits => prefix,
             Some(_) => {
                 let family = if bits == 32 { "an IPv4" } else { "an IPv6" };
-                let message = format!("`{text}` is no network");
+                let message = format!("`{text}` is not a network");
                 return Err((message, format!("the prefix of {family} network is a number from 0 to {bits}")));
             }
         };
@@ -79,7 +79,7 @@ impl Network {
 }
 
 fn no_network(text: &str) -> (String, String) {
-    let message = format!("`{text}` is no network");
+    let message = format!("`{text}` is not a network");
     let octets: Vec<&str> = text.trim_end_matches(".*").split('.').collect();
     let numbers = octets.iter().all(|octet| octet.parse::<u8>().is_ok());
     let remedy = match (text.ends_with(".*") && numbers, octets.len()) {

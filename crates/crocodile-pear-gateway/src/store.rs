@@ -58,7 +58,7 @@ impl StoreSpec {
             _ => {
                 // The text may have a password in it.
                 let remedy = "write `redis://127.0.0.1:6379`";
-                return problems.error(written.span, "this is no address of a Redis server", remedy);
+                return problems.error(written.span, "this is not the address of a Redis server", remedy);
             }
         };
         if self.timeout.is_zero() {

@@ -118,7 +118,7 @@ impl TracesSpec {
                 }
                 None => {
                     let remedy = "write `NAME: VALUE`, with the value in a variable of the environment: `${TOKEN}`";
-                    sound = problems.error(*place, format!("`{name}` is no header field with its value"), remedy);
+                    sound = problems.error(*place, format!("`{name}` is not a header field with its value"), remedy);
                 }
             }
         }

@@ -104,7 +104,7 @@ fn protocol(written: &Located<String>, idle: Timeout, problems: &mut Problems) -
     };
     if !token(name) || version.is_some_and(|version| !token(version)) {
         let remedy = "write it as clients do in `Upgrade`: `websocket`";
-        return problems.error(written.span, format!("`{written}` is no name of a protocol"), remedy);
+        return problems.error(written.span, format!("`{written}` is not the name of a protocol"), remedy);
     }
     // Requests inside such a tunnel would meet none of the endpoints.
     if ["h2c", "http", "tls"].iter().any(|known| name.eq_ignore_ascii_case(known)) {

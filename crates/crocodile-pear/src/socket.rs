@@ -21,9 +21,9 @@ pub fn path(text: &str) -> Result<PathBuf, (String, String)> {
     let wrong = |message: String, remedy: &str| Err((message, remedy.to_owned()));
     match bare {
         "" => wrong("the path of the Unix socket is missing".to_owned(), FORM),
-        _ if bare.len() < text.len() => wrong(format!("`{text}` is no path"), &format!("write `{bare}`")),
+        _ if bare.len() < text.len() => wrong(format!("`{text}` is not a path"), &format!("write `{bare}`")),
         _ if text.starts_with('@') => wrong(format!("`{text}` is an abstract socket, which has no permissions"), FORM),
-        _ if !text.starts_with('/') => wrong(format!("`{text}` is no whole path"), FORM),
+        _ if !text.starts_with('/') => wrong(format!("`{text}` is not an absolute path"), FORM),
         _ if text.ends_with('/') => {
             wrong(format!("`{text}` is a folder"), &format!("name a file in it: `{text}app.sock`"))
         }
@@ -166,9 +166,9 @@ mod tests {
         let long = format!("/{}", "a".repeat(200));
         for (text, message) in [
             ("", "the path of the Unix socket is missing"),
-            ("unix:/run/app.sock", "`unix:/run/app.sock` is no path"),
+            ("unix:/run/app.sock", "`unix:/run/app.sock` is not a path"),
             ("@app", "`@app` is an abstract socket, which has no permissions"),
-            ("app.sock", "`app.sock` is no whole path"),
+            ("app.sock", "`app.sock` is not an absolute path"),
             ("/run/", "`/run/` is a folder"),
             (&long, "a path of 201 bytes is too long for a Unix socket"),
         ] {

@@ -20,10 +20,10 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// The same without slashes, which a query value may have.
 const QUERY: &AsciiSet = &RESERVED.remove(b'/');
 
-/// What cannot stand in a URL as it is (RFC 3986, 2), but for braces and `|`, which clients send all the same.
+/// What is not allowed in a URL as it is (RFC 3986, 2), but for braces and `|`, which clients send all the same.
 const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`');
 
-/// What cannot stand in a URL as it is.
+/// What is not allowed in a URL as it is.
 const FOREIGN: &AsciiSet = &UNFIT.add(b'{').add(b'|').add(b'}');
 
 /// What cannot stand in a path that a client may have sent.

@@ -198,7 +198,7 @@ impl Reader<'_> {
     fn alias(&mut self, anchor: usize, range: Range) -> Result<(), Stop> {
         let span = self.span(range);
         let Some((node, weight)) = self.anchors.get(&anchor) else {
-            self.problems.error::<()>(span, "the alias stands inside of what it names", "");
+            self.problems.error::<()>(span, "the alias is inside of what it names", "");
             return Err(Stop);
         };
         self.aliased += weight;
@@ -418,7 +418,7 @@ mod tests {
                 "2:3+1 found a list, wanted a key",
                 "6:1+1 `b` is written twice in this map",
                 "7:1+1 found nothing, wanted a key",
-                "8:8+2 the alias stands inside of what it names",
+                "8:8+2 the alias is inside of what it names",
             ]
         );
         assert_eq!(told("a: 1\n---\nb: 2\n"), ["2:1+3 a second document begins here"]);
@@ -436,9 +436,9 @@ mod tests {
             ("a: {id, x: .y[:10]}\n", "1:12+7 inside `{ }` a value with brackets needs quotes"),
             ("a: {b: c /{d} e, f: g}\n", "1:8+8 inside `{ }` a value with braces needs quotes"),
             ("a: {b: c\n  d: e}\n", "2:3+1 a `,` is missing before `d`"),
-            ("a: 1\n  b: 2\n", "2:3+1 `a` has a value on its own line, so nothing can stand below it"),
+            ("a: 1\n  b: 2\n", "2:3+1 `a` has a value on its own line, so nothing can be below it"),
             ("a: [1\nb: 2\n", "1:4+1 this `[` is never closed"),
-            ("a:\n  - b\n  c: d\n", "3:3+1 `c` stands between the items of a list"),
+            ("a:\n  - b\n  c: d\n", "3:3+1 `c` is between the items of a list"),
             ("a: 1\nword\n", "2:1+4 there is no `:` after `word`"),
             (
                 "a:\n  b: 'c,\n  d: e}'\n",

@@ -86,7 +86,7 @@ fn destination(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Destin
     if let Some(path) = text.strip_prefix("syslog:") {
         if !path.starts_with('/') {
             let remedy = format!("write `syslog:/{path}` for a socket, or `syslog://{path}` for a host");
-            return cx.problems.error(written.span, format!("`{path}` is no absolute path"), remedy);
+            return cx.problems.error(written.span, format!("`{path}` is not an absolute path"), remedy);
         }
         return Some(Destination::Syslog(path.into()));
     }
@@ -102,7 +102,7 @@ fn remote(address: &str, written: &Located<String>, cx: &mut Compile<'_>) -> Opt
     let (host, port) = whole.rsplit_once(':').unwrap_or_default();
     if host.is_empty() || host.contains(['/', '@', ' ']) || !port.parse::<u16>().is_ok_and(|port| port > 0) {
         let remedy = "write `syslog://HOST` or `syslog://HOST:PORT`";
-        return cx.problems.error(written.span, format!("`{written}` is no address of a syslog daemon"), remedy);
+        return cx.problems.error(written.span, format!("`{written}` is not the address of a syslog daemon"), remedy);
     }
     Some(Destination::RemoteSyslog(whole))
 }

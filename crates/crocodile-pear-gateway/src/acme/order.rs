@@ -163,7 +163,7 @@ async fn refusal(order: &mut Order) -> Failure {
         found = told.map(Failure::of_problem).or(found);
     }
     let mut failure =
-        found.unwrap_or_else(|| Failure::new(Cause::Refused, "the authority has refused, and says no reason"));
+        found.unwrap_or_else(|| Failure::new(Cause::Refused, "the authority has refused, without a reason"));
     failure.after = transport::retry_after();
     failure
 }

@@ -161,7 +161,7 @@ impl<I: Issuer> Renewal<I> {
                 plan.untold += 1;
                 plan.ask = now + wait;
                 let (name, authority) = (self.acquired.name.as_str(), self.issuer.authority());
-                tracing::debug!(name, authority, "the authority does not say when to renew: {failure}");
+                tracing::debug!(name, authority, "the authority does not announce when to renew: {failure}");
             }
         }
     }
@@ -247,7 +247,7 @@ impl Issuer for Wanted {
         Box::pin(async move {
             let Some(_lock) = self.lock()? else { return Ok(None) };
             let pem = order(self, challenge, replaced).await?;
-            let unfit = |reason| Failure::new(Cause::Refused, format!("what came cannot be used: {reason}"));
+            let unfit = |reason| Failure::new(Cause::Refused, format!("the certificate cannot be used: {reason}"));
             parse(pem.as_bytes(), &self.name, SystemTime::now()).map_err(unfit)?;
             let kept = self.authority.store.write(&self.file(), pem.as_bytes());
             kept.map(Some).map_err(|error| self.authority.unwritable(&error))

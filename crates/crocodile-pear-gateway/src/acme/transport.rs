@@ -51,7 +51,7 @@ impl Transport {
 
     fn upstream(&self, uri: &Uri) -> Result<Arc<Upstream>, Error> {
         let (Some("https"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(other(format!("the authority names `{uri}`, which is no `https` URL")));
+            return Err(other(format!("the authority names `{uri}`, which is not an `https` URL")));
         };
         let origin = format!("https://{authority}");
         let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);

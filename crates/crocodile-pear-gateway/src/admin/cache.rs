@@ -42,8 +42,8 @@ pub async fn purge(request: ClientRequest, cache: &Store) -> Response<Body> {
 fn read(body: &[u8]) -> Result<Purging, String> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(fields)) => Purging::of_map(&fields, ModeSpec::Soft),
-        Ok(_) => Err("the body is no JSON object: write `{\"tag\": \"…\"}`".to_owned()),
-        Err(error) => Err(format!("the body is no JSON: {error}")),
+        Ok(_) => Err("the body is not a JSON object: write `{\"tag\": \"…\"}`".to_owned()),
+        Err(error) => Err(format!("the body is not JSON: {error}")),
     }
 }
 

@@ -95,11 +95,11 @@ fn between(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration,
 
 fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("write it as 'NAME: VALUE'")?;
-    let name: HeaderName = name.trim().parse().map_err(|_| "this is no name of a header field")?;
+    let name: HeaderName = name.trim().parse().map_err(|_| "this is not the name of a header field")?;
     if !crocodile_pear::upstream::may_send(&name) {
         return Err(format!("`{name}` belongs to the connection, and is not sent"));
     }
-    let value = value.trim().parse().map_err(|_| "this is no value of a header field")?;
+    let value = value.trim().parse().map_err(|_| "this is not a valid value of a header field")?;
     Ok((name, value))
 }
 

@@ -121,7 +121,7 @@ fn grace(document: &Document) -> Duration {
 
 fn listening(written: &Located<String>) -> Result<Address, Failure> {
     // `check` has refused what is no address.
-    address::read(written, &mut Problems::default()).ok_or_else(|| format!("`{written}` is no address").into())
+    address::read(written, &mut Problems::default()).ok_or_else(|| format!("`{written}` is not an address").into())
 }
 
 fn settings(clients: &Clients) -> Settings {
@@ -215,7 +215,7 @@ impl Reload {
         let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {
             self.live.current().metrics().count_refused_reload(began.elapsed());
             self.live.configured().refuse(lines);
-            return tracing::error!("the configuration has problems; the old one goes on");
+            return tracing::error!("the configuration has problems; the old one stays in use");
         };
         self.renewals.reload(&gateway, &loaded.sources);
         self.certificates.reload(gateway.listening(), loaded.sources);

@@ -34,7 +34,7 @@ impl Top {
         let mut problems = crocodile_pear::problem::Problems::default();
         let written = crocodile_pear::spec::Located::new(self.address.clone(), Default::default());
         let Some(address) = address::read(&written, &mut problems) else {
-            eprintln!("error: `{}` is no address: write `HOST:PORT` or `unix:/PATH`", self.address);
+            eprintln!("error: `{}` is not an address: write `HOST:PORT` or `unix:/PATH`", self.address);
             return ExitCode::from(2);
         };
         let token = std::env::var(TOKEN).ok();

@@ -54,7 +54,7 @@ impl Media {
                 Some(Media::Exactly(text.into()))
             }
             _ => {
-                let message = format!("`{written}` is no content type");
+                let message = format!("`{written}` is not a content type");
                 problems.error(written.span, message, "write `text/html`, `text/*` or `*+json`")
             }
         }

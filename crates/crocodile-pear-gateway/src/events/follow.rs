@@ -145,7 +145,7 @@ impl Ear {
                     channel,
                     why,
                     stale,
-                    "events cannot be received; what has tags is stale until they can"
+                    "events cannot be received; entries with tags are stale until they can"
                 );
             }
             self.trust.during(sleep(backoff.next())).await;

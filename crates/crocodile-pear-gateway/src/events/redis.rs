@@ -50,7 +50,9 @@ impl Server {
         let client = Client::open(text).ok().filter(|_| text.starts_with("redis://"));
         match client.as_ref().map(Client::get_connection_info).and_then(Server::of) {
             Some(server) => Some(server),
-            None => problems.error(url.span, "this is no address of a Redis server", "write `redis://127.0.0.1:6379`"),
+            None => {
+                problems.error(url.span, "this is not the address of a Redis server", "write `redis://127.0.0.1:6379`")
+            }
         }
     }
 

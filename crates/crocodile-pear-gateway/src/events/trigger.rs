@@ -38,7 +38,7 @@ impl Trigger {
         fit(&channel)?;
         let columns = columns.iter().map(|written| match names(written)?.as_slice() {
             [column] => Ok(column.clone()),
-            _ => Err(format!("`{written}` is no name of a column")),
+            _ => Err(format!("`{written}` is not the name of a column")),
         });
         Ok(Trigger { table, channel, columns: columns.collect::<Result<_, String>>()? })
     }
@@ -155,7 +155,7 @@ impl Table {
             Ok([schema, name]) => Ok(Table { schema: Some(schema), name }),
             Err(mut names) => match (names.pop(), names.pop()) {
                 (Some(name), None) => Ok(Table { schema: None, name }),
-                _ => Err(format!("`{written}` is no name of a table: write `TABLE` or `SCHEMA.TABLE`")),
+                _ => Err(format!("`{written}` is not the name of a table: write `TABLE` or `SCHEMA.TABLE`")),
             },
         }
     }
@@ -188,7 +188,7 @@ fn names(written: &str) -> Result<Vec<String>, String> {
             && !name.starts_with(|c: char| c.is_ascii_digit() || c == '$');
         if name.is_empty() || name.len() > NAME || !(plain || rest.starts_with('"')) {
             return Err(format!(
-                "`{written}` is no name in SQL; others than plain names stand in double quotes: `'\"my table\"'`"
+                "`{written}` is not a name in SQL; others than plain names stand in double quotes: `'\"my table\"'`"
             ));
         }
         fit(&name)?;
@@ -196,7 +196,7 @@ fn names(written: &str) -> Result<Vec<String>, String> {
         match after.strip_prefix('.') {
             Some(after) => rest = after,
             None if after.is_empty() => return Ok(names),
-            None => return Err(format!("`{written}` is no name in SQL")),
+            None => return Err(format!("`{written}` is not a name in SQL")),
         }
     }
 }

@@ -31,7 +31,7 @@ impl Spec for Addresses {
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "addresses",
-        "Which clients may ask, instead of what the document says; `off` lets all of them.",
+        "Which clients may ask, instead of the document's setting; `off` lets all of them.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<AddressFilter>> {

@@ -38,7 +38,7 @@ impl Spec for Allow {
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "allow",
-        "What must be true of a request to it, instead of what the document says; `off` for nothing.",
+        "What must be true of a request to it, instead of the document's setting; `off` for nothing.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Rule>> {

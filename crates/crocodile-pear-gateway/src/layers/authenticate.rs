@@ -66,7 +66,7 @@ impl Spec for Authenticate {
     ));
 
     const AT_ENDPOINT: Option<Field> =
-        Some(Field::new("authenticate", "Who may call it, instead of what the document says; `none` for everybody."));
+        Some(Field::new("authenticate", "Who may call it, instead of the document's setting; `none` for everybody."));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
         // All are compiled before one that failed ends it, so that every problem is found.

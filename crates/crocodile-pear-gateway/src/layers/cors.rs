@@ -60,7 +60,7 @@ impl Spec for Cors {
     ));
 
     const AT_ENDPOINT: Option<Field> =
-        Some(Field::new("cors", "Which pages may use it, instead of what the document says; `off` for none."));
+        Some(Field::new("cors", "Which pages may use it, instead of the document's setting; `off` for none."));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<CrossOrigin>> {
         let written = &self.origins.value.0;
@@ -130,7 +130,7 @@ fn method(written: &Located<String>, problems: &mut Problems) -> Option<Method> 
     let capitals = written.value.to_ascii_uppercase();
     match Method::from_bytes(written.value.as_bytes()) {
         _ if written.as_str() == "*" => {
-            problems.error(written.span, "`*` is no method", "leave out `methods` for all that have an endpoint")
+            problems.error(written.span, "`*` is not a method", "leave out `methods` for all that have an endpoint")
         }
         Ok(_) if capitals != written.value => {
             problems.error(written.span, format!("no method is named `{written}`"), format!("write `{capitals}`"))

@@ -36,7 +36,7 @@ impl Spec for PurgeSpec {
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "purge",
-        "Who may purge its answers with `PURGE`, instead of what the document says; `off` for nobody.",
+        "Who may purge its answers with `PURGE`, instead of the document's setting; `off` for nobody.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Purger>> {

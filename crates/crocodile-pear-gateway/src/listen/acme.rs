@@ -170,7 +170,7 @@ impl AcmeSpec {
         if plain && text.rsplit_once('@').is_some_and(sound) {
             return Some(Some(text.to_owned()));
         }
-        problems.error(written.span, format!("`{text}` is no address of mail"), "write `email: ops@shop.example`")
+        problems.error(written.span, format!("`{text}` is not an email address"), "write `email: ops@shop.example`")
     }
 
     /// Whom to trust in calls to the directory.
@@ -183,7 +183,7 @@ impl AcmeSpec {
             }
             None => {
                 let remedy = format!("write the URL of the authority's directory, as `{LETS_ENCRYPT}`");
-                return problems.error(written.span, format!("`{written}` is no URL"), remedy);
+                return problems.error(written.span, format!("`{written}` is not a URL"), remedy);
             }
             Some(_) => {}
         }
@@ -259,7 +259,7 @@ fn domain(text: &str) -> Result<String, (String, &'static str)> {
         return wrong("a wildcard needs the challenge DNS-01, which the gateway does not do", remedy);
     }
     if text.contains("://") || text.contains('/') {
-        return wrong("a URL is no name", IN_FULL);
+        return wrong("a URL is not a name", IN_FULL);
     }
     if text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
         return wrong("certificates are ordered for names, not for addresses", IN_FULL);

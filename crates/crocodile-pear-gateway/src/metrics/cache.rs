@@ -38,7 +38,7 @@ type Label = fn(&Standpoint) -> Option<String>;
 const TRAFFIC: [(&str, &str, Label); 2] = [
     (
         "crocodile_pear_upstream_cache_requests_total",
-        "Calls that came to the cache of an upstream, by what became of them.",
+        "Calls that reached the cache of an upstream, by result.",
         |here| match here {
             Standpoint::Upstream(name) => Some(format!("upstream=\"{}\"", label(name))),
             Standpoint::Endpoint(_) => None,
@@ -46,7 +46,7 @@ const TRAFFIC: [(&str, &str, Label); 2] = [
     ),
     (
         "crocodile_pear_endpoint_cache_requests_total",
-        "Requests that came to the cache of an endpoint, by what became of them.",
+        "Requests that reached the cache of an endpoint, by result.",
         |here| match here {
             Standpoint::Endpoint(route) => Some(format!("route=\"{}\"", label(route))),
             Standpoint::Upstream(_) => None,

@@ -56,7 +56,7 @@ impl CoreCounters {
         out.counter("crocodile_pear_connections_opened_total", "Connections of clients that were opened.").only(opened);
         let open = opened.saturating_sub(closed);
         out.gauge("crocodile_pear_connections_open", "Connections of clients that are open.").only(open);
-        let help = "How late a core comes to what is due: asked four times a second.";
+        let help = "How late a core runs a timer that is due, measured four times a second.";
         let mut family = out.histogram("crocodile_pear_core_lag_seconds", help);
         for (index, lag) in self.lag.iter().map(Histogram::snapshot).enumerate() {
             if lag.number() > 0 {

@@ -66,7 +66,7 @@ impl Limits {
     }
 
     pub(super) fn render(&self, out: &mut Exposition) {
-        let help = "Requests that came to a limit, by what became of them.";
+        let help = "Requests that reached a limit, by result.";
         let mut family = out.counter("crocodile_pear_limit_requests_total", help);
         for ((layer, name, route), counters) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let (name, route) = (label(name), label(route));

@@ -6,7 +6,7 @@ use super::exposition::Exposition;
 
 /// Writes it.
 pub fn render(owners: &[(&'static str, u64)], out: &mut Exposition) {
-    const HELP: &str = "Memory that is kept, by what it is for. Buffers of requests that are served are not counted.";
+    const HELP: &str = "Memory in use, by purpose. Buffers of current requests are not counted.";
     let mut family = out.gauge("crocodile_pear_memory_bytes", HELP);
     for (owner, bytes) in owners {
         family.add(format_args!("owner=\"{owner}\""), bytes);

@@ -119,7 +119,7 @@ fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments>
                 let bare = name.strip_prefix('*').unwrap_or(name);
                 if !word(bare) || params.iter().any(|known| known == bare) {
                     let remedy = "each is named once, with letters, digits and `_`";
-                    return wrong("this is no name for a path parameter", remedy, problems);
+                    return wrong("this is not a name for a path parameter", remedy, problems);
                 }
                 rest = (bare != name).then(|| bare.to_owned());
                 params.push(bare.to_owned());

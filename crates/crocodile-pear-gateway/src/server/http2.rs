@@ -258,7 +258,7 @@ impl Session {
             }
             if self.calmed.is_none() && self.wire.lock().budget.spent(now) {
                 self.calmed = Some(now);
-                tracing::debug!("a client of HTTP/2 is told to calm down");
+                tracing::debug!("closing an HTTP/2 connection with ENHANCE_YOUR_CALM");
                 self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                 cx.waker().wake_by_ref();
             }

@@ -28,7 +28,7 @@ pub(super) async fn read(stream: &mut Socket) -> io::Result<Option<SocketAddr>> 
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "this is no header of the PROXY protocol")
+    io::Error::new(io::ErrorKind::InvalidData, "this is not a header of the PROXY protocol")
 }
 
 /// `PROXY TCP4 192.0.2.7 10.0.0.1 56324 443`

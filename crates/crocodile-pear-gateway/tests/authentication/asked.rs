@@ -92,7 +92,7 @@ fn an_issuer_that_gives_no_answer_lets_nobody_in() {
             "{answer:?}"
         );
     }
-    gateway.logged("*WARN*cannot be asked about a token*requests are answered with 503*").unwrap();
+    gateway.logged("*WARN*cannot check a token*requests are answered with 503*").unwrap();
     issuer.answers(200, active(now() + 60));
     crate::scene::until(|| bearer(&gateway, "GET /who", "token-0").status == 200);
 }

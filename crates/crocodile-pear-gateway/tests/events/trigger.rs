@@ -109,15 +109,15 @@ fn a_table_without_a_key_needs_columns() {
 #[test]
 fn what_is_no_name_is_refused() {
     for (arguments, wanted) in [
-        (&["my table"][..], "`my table` is no name in SQL"),
-        (&["a;b"], "`a;b` is no name in SQL"),
-        (&["a.b.c"], "`a.b.c` is no name of a table"),
-        (&[""], "`` is no name in SQL"),
+        (&["my table"][..], "`my table` is not a name in SQL"),
+        (&["a;b"], "`a;b` is not a name in SQL"),
+        (&["a.b.c"], "`a.b.c` is not the name of a table"),
+        (&[""], "`` is not a name in SQL"),
         (&["\"a"], "a quote is missing"),
-        (&["\"a\"b"], "`\"a\"b` is no name in SQL"),
+        (&["\"a\"b"], "`\"a\"b` is not a name in SQL"),
         (&["\"$body$\""], "cannot be used here"),
         (&["items", "--channel", ""], "from 1 to 63 bytes"),
-        (&["items", "--column", "a.b"], "`a.b` is no name of a column"),
+        (&["items", "--column", "a.b"], "`a.b` is not the name of a column"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
         let done = command.args(["events", "postgres"]).args(arguments).output().unwrap();

@@ -11,7 +11,7 @@ fn a_server_that_is_not_there_is_a_problem() {
     let (_held, address) = nobody().unwrap();
     let told = probe(&format!("http://{address}/"), &[]);
     assert_eq!((told.code, told.out.as_str()), (Some(1), ""));
-    assert_eq!(told.err, "error: connection refused: nobody listens there\n");
+    assert_eq!(told.err, "error: connection refused: nothing listens there\n");
 }
 
 #[test]
@@ -31,8 +31,8 @@ fn what_a_broken_server_does_is_told() {
     const HALF: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf";
     for (port, wanted) in [
         (closes(), "error: the upstream closed the connection before it answered\n"),
-        (says(b"220 mail.test ESMTP\r\n"), "error: the upstream's answer is no HTTP/1.1\n"),
-        (replies(b"hello\r\n", Then::Close), "error: the upstream's answer is no HTTP/1.1\n"),
+        (says(b"220 mail.test ESMTP\r\n"), "error: the upstream's answer is not HTTP/1.1\n"),
+        (replies(b"hello\r\n", Then::Close), "error: the upstream's answer is not HTTP/1.1\n"),
         (replies(HALF, Then::Close), "error: the upstream's answer ended before it was whole\n"),
     ] {
         let told = probe(&http(port), &[]);

@@ -158,12 +158,14 @@ impl CachingSpec {
         let told =
             |time: Duration| time.written().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();
         let mut parts = vec![match (self.force, self.fallback) {
-            (Some(force), _) => format!("every answer for {}, whatever it says", told(force)),
-            (None, Some(own)) => format!("answers as they say (RFC 9111), those that say nothing for {}", told(own)),
-            (None, None) => "answers as they say (RFC 9111)".to_owned(),
+            (Some(force), _) => format!("every answer for {}, whatever it declares", told(force)),
+            (None, Some(own)) => {
+                format!("answers as they declare (RFC 9111), those without a lifetime for {}", told(own))
+            }
+            (None, None) => "answers as they declare (RFC 9111)".to_owned(),
         }];
-        parts.extend(self.negative.map(|time| format!("errors that say nothing for {}", told(time))));
-        parts.extend(self.stale.map(|time| format!("stale ones for {} while they are fetched anew", told(time))));
+        parts.extend(self.negative.map(|time| format!("errors without a lifetime for {}", told(time))));
+        parts.extend(self.stale.map(|time| format!("stale ones for {} while a new one is fetched", told(time))));
         parts.extend(self.stale_if_error.map(|time| format!("stale ones for {} if the upstream fails", told(time))));
         let bodies =
             self.methods.value.iter().filter(|method| matches!(method, CachedMethod::Post | CachedMethod::Query));

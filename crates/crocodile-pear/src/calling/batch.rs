@@ -64,7 +64,7 @@ impl Request {
             Some(batching) if batching.repeat.is_none() && !calling.terms.reads_item => {
                 let remedy =
                     "write them into the path, as in `?ids={join(\",\")}`, or name their parameter: `repeat: id`";
-                return cx.problems.error(place, "this call does not say which values it asks for", remedy);
+                return cx.problems.error(place, "this call does not send its values", remedy);
             }
             _ => {}
         }

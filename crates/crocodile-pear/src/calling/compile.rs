@@ -114,7 +114,7 @@ fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
         }
         _ => cx.problems.error(
             written.span,
-            format!("`{}` is no method for a call", written.value),
+            format!("`{}` is not a method for a call", written.value),
             "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals",
         ),
     }

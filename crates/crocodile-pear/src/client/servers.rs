@@ -98,5 +98,5 @@ pub async fn call((upstream, target): Aim, request: Request) -> Result<Answer, E
 }
 
 fn unfit() -> Error {
-    Error::new(Kind::BadRequest, "this is no absolute http URI")
+    Error::new(Kind::BadRequest, "this is not an absolute http URI")
 }

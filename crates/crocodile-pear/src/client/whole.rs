@@ -45,7 +45,8 @@ impl Whole {
     /// # Errors
     /// [`Kind::Malformed`] if it is not JSON.
     pub fn json(&self) -> Result<serde_json::Value, Error> {
-        let malformed = |error: serde_json::Error| Error::new(Kind::Malformed, format!("the body is no JSON: {error}"));
+        let malformed =
+            |error: serde_json::Error| Error::new(Kind::Malformed, format!("the body is not JSON: {error}"));
         serde_json::from_slice(&self.body).map_err(malformed)
     }
 

@@ -44,7 +44,7 @@ impl Address {
         let scheme = plain.starts_with("postgres://") || plain.starts_with("postgresql://");
         let config = scheme.then(|| plain.parse::<Config>().ok()).flatten();
         let Some(mut config) = config.filter(|config| !config.get_hosts().is_empty()) else {
-            return problems.error(url.span, "this is no address of a PostgreSQL database", REMEDY);
+            return problems.error(url.span, "this is not the address of a PostgreSQL database", REMEDY);
         };
         config.ssl_mode(mode.ssl());
         if config.get_ssl_negotiation() == SslNegotiation::Direct && matches!(mode, Mode::Disable | Mode::Prefer) {
@@ -180,14 +180,14 @@ fn take_mode(url: &str) -> Result<(String, Mode), Wrong> {
                 }
             }
             Some(("sslrootcert", _)) => {
-                return Err(("`sslrootcert` does not stand in the URL", "write `ca: FILE` beside `postgres`"));
+                return Err(("`sslrootcert` cannot be in the URL", "write `ca: FILE` beside `postgres`"));
             }
             Some(("sslcert" | "sslkey" | "sslpassword", _)) => {
                 let remedy = "leave out `sslcert` and `sslkey`, and have the server ask for a password";
                 return Err(("certificates of clients of PostgreSQL are not supported", remedy));
             }
             Some((word, _)) if word.starts_with("ssl") && word != "sslnegotiation" => {
-                let remedy = "of the words of TLS, `sslmode` and `sslnegotiation` stand in the URL";
+                let remedy = "of the words of TLS, `sslmode` and `sslnegotiation` can be in the URL";
                 return Err(("a parameter of TLS in this URL is not supported", remedy));
             }
             Some(("channel_binding", "require")) => {
@@ -214,7 +214,7 @@ mod tests {
             ("postgres://u:a?b@h/d?sslmode=verify-full", Ok(("postgres://u:a?b@h/d", Mode::VerifyFull))),
             ("postgres://u@h/d?sslmode=on", Err("there is no such `sslmode`")),
             ("postgres://u@h/d?sslmode=allow", Err("`sslmode=allow` is not supported")),
-            ("postgres://u@h/d?sslrootcert=a.pem", Err("`sslrootcert` does not stand in the URL")),
+            ("postgres://u@h/d?sslrootcert=a.pem", Err("`sslrootcert` cannot be in the URL")),
             ("postgres://u@h/d?sslcert=a.pem", Err("certificates of clients of PostgreSQL are not supported")),
             ("postgres://u@h/d?sslcrl=a.pem", Err("a parameter of TLS in this URL is not supported")),
             ("postgres://u@h/d?channel_binding=require", Err("`channel_binding=require` is not supported")),

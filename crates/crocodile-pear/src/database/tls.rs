@@ -48,7 +48,7 @@ impl Tls {
             None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
             Some(pem) => {
                 for certificate in CertificateDer::pem_slice_iter(pem) {
-                    let certificate = certificate.map_err(|_| "this file is no valid PEM")?;
+                    let certificate = certificate.map_err(|_| "this file is not valid PEM")?;
                     roots.add(certificate).map_err(|_| "a certificate in this file cannot be read")?;
                 }
             }

@@ -40,7 +40,7 @@ impl Database {
         match answer(asked) {
             Ok(findings) => note_all("the database", &findings, &mut wrong, problems),
             Err(reason) => {
-                let message = format!("the database `{}` cannot be asked: {reason}", self.name());
+                let message = format!("the database `{}` cannot be reached: {reason}", self.name());
                 let effect = "its statements are not checked; they fail with 503 until it is there";
                 problems.warning(self.url, message, effect);
             }
@@ -49,8 +49,12 @@ impl Database {
             match answer(asked) {
                 Ok(findings) => note_all("a replica of the database", &findings, &mut wrong, problems),
                 Err(reason) => {
-                    let message = format!("a replica of the database `{}` cannot be asked: {reason}", self.name());
-                    problems.warning(*url, message, "its statements are not checked there; others are asked instead");
+                    let message = format!("a replica of the database `{}` cannot be reached: {reason}", self.name());
+                    problems.warning(
+                        *url,
+                        message,
+                        "its statements are not checked there; other replicas are used instead",
+                    );
                 }
             }
         }

@@ -68,7 +68,7 @@ pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
 
 fn wrong(set: &'static Encoding) -> Error {
     let name = if set == UTF_8 { "UTF-8".to_owned() } else { set.name().to_ascii_lowercase() };
-    Error::new(Kind::Malformed, format!("it has bytes that are no {name}"))
+    Error::new(Kind::Malformed, format!("it has bytes that are not {name}"))
 }
 
 /// The same as [`text`] for what arrives in pieces.

@@ -125,7 +125,7 @@ impl Rows {
         let mut start = 0;
         for end in &self.ends[..count] {
             let field = std::str::from_utf8(&self.fields[start..*end]);
-            fields.push(field.map_err(|_| refuse("a row has bytes that are no UTF-8", line))?);
+            fields.push(field.map_err(|_| refuse("a row has bytes that are not UTF-8", line))?);
             start = *end;
         }
         let Some(names) = &self.names else {

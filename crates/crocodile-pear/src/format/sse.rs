@@ -88,7 +88,7 @@ impl Events {
     }
 
     fn end_line(&mut self, line: &[u8]) -> Result<Option<Bytes>, Error> {
-        let wrong = |_| Error::new(Kind::Malformed, "not a valid stream of events: it has bytes that are no UTF-8");
+        let wrong = |_| Error::new(Kind::Malformed, "not a valid stream of events: it has bytes that are not UTF-8");
         let mut line = std::str::from_utf8(line).map_err(wrong)?;
         if !std::mem::replace(&mut self.begun, true) {
             line = line.strip_prefix('\u{feff}').unwrap_or(line);

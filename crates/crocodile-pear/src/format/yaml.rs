@@ -171,7 +171,7 @@ impl Reader {
         let Some(open) = self.open.last_mut() else { return Ok(()) };
         let Some(keys) = &mut open.keys else { return Ok(()) };
         if !keys.seen.insert(text.to_owned()) {
-            return Err("a key that stands twice".into());
+            return Err("a key that occurs twice".into());
         }
         keys.read = true;
         if !std::mem::take(&mut open.empty) {
@@ -360,6 +360,6 @@ mod tests {
             assert_eq!(refused.map(|_| ()).map_err(|error| error.kind()), Err(Kind::Malformed), "{text:.40}");
         }
         assert_eq!(read(&"- a\n".repeat(300_000)).expect_err("large").kind(), Kind::Oversized);
-        assert_eq!(read("a: 1\na: 2").expect_err("twice").detail(), "not valid YAML: a key that stands twice (line 2)");
+        assert_eq!(read("a: 1\na: 2").expect_err("twice").detail(), "not valid YAML: a key that occurs twice (line 2)");
     }
 }

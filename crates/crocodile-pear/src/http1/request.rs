@@ -407,7 +407,7 @@ pub fn check_target(method: &Method, target: &str) -> Result<(), Refusal> {
     match target {
         "*" if *method == Method::OPTIONS => Ok(()),
         "*" => refuse("only OPTIONS may ask for *"),
-        path if !path.starts_with('/') => refuse("the request's target is no path"),
+        path if !path.starts_with('/') => refuse("the request's target is not a path"),
         path if plain(path) => Ok(()),
         _ => refuse("the request's target holds a byte that must be percent-encoded"),
     }

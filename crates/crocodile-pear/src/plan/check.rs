@@ -30,8 +30,8 @@ pub fn source(step: &About, cx: &mut Compile<'_>) -> Option<()> {
 /// Warns of values under a key that no expression has used: after this step they are gone.
 pub fn forget(cx: &mut Compile<'_>) {
     for (key, place) in std::mem::take(&mut cx.flow.unused) {
-        let message = format!("what is put under `{key}` is never used");
-        cx.problems.warning(place, message, format!("use `.{key}` further on, or leave the step out"));
+        let message = format!("the value under `{key}` is never used");
+        cx.problems.warning(place, message, format!("use `.{key}` in a later step, or leave the step out"));
     }
 }
 

@@ -83,7 +83,7 @@ impl Compile<'_> {
                 encoded.push_str(&format!("%{byte:02X}"));
             }
             let place = written.at(at + offset, 1);
-            let message = format!("{c:?} cannot stand in a URL");
+            let message = format!("{c:?} is not allowed in a URL");
             self.problems.error::<()>(place, message, format!("write it as `{encoded}`"));
             return false;
         }
@@ -104,7 +104,7 @@ impl Compile<'_> {
             let name = &text[offset + 1..][..word(&text[offset + 1..])];
             let begins = sign == "$" || text[..offset].ends_with('/');
             if begins && self.known.route.params.iter().any(|known| known == name) {
-                let message = format!("`{sign}{name}` is sent as it stands");
+                let message = format!("`{sign}{name}` is sent unchanged");
                 let place = written.at(at + offset, name.len() + 1);
                 self.problems.warning(place, message, format!("write `{{{name}}}` for the path parameter"));
             }

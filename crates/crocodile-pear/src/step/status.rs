@@ -68,7 +68,7 @@ impl Decode for OnStatus {
 fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(Which, Written)> {
     let Some(which) = which(key.as_str()) else {
         let remedy = "write a status from 200 to 599, or a class of them: `4xx`";
-        return problems.error(key.span, format!("`{key}` is no status of an answer"), remedy);
+        return problems.error(key.span, format!("`{key}` is not the status of an answer"), remedy);
     };
     let written = match node.as_text().as_ref().map(Located::as_str) {
         Some("fail") => Written::Fail,

@@ -28,7 +28,7 @@ impl View<'_> {
     /// # Errors
     /// As [`Template::field`], and `Expression` for a text that no header field can have, as one with line ends.
     pub fn field(&self, name: &HeaderName, template: &Template) -> Result<Option<HeaderValue>, Error> {
-        let refuse = |_| Error::new(Kind::Expression, format!("the value for `{name}` cannot stand in a header"));
+        let refuse = |_| Error::new(Kind::Expression, format!("the value for `{name}` is not allowed in a header"));
         template.field(self)?.map(|text| HeaderValue::from_str(&text).map_err(refuse)).transpose()
     }
 }

@@ -53,7 +53,7 @@ impl Decode for Respond {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         if node.as_map().is_some_and(<[_]>::is_empty) {
             let remedy = "write `status`, `headers` or `body`, or leave the step out";
-            return problems.error(node.span, "`respond` says nothing", remedy);
+            return problems.error(node.span, "`respond` sets nothing", remedy);
         }
         RespondSpec::decode(node, problems).map(Respond)
     }
@@ -152,7 +152,7 @@ impl WrittenStatus {
                 Some(status) => Some(Status::Fixed(status)),
                 None => cx.problems.error(
                     number.span,
-                    format!("`{}` is no status of an answer", number.value),
+                    format!("`{}` is not the status of an answer", number.value),
                     "write one from 200 to 599",
                 ),
             },
@@ -194,9 +194,11 @@ fn headers(written: Option<Entries<Texts>>, cx: &mut Compile<'_>) -> Option<Head
 fn template(text: &Located<String>, cx: &mut Compile<'_>) -> Option<Template> {
     let template = cx.template(text, TemplateKind::Field)?;
     match HeaderValue::from_str(text.as_str()) {
-        Err(_) if template.filters().next().is_none() => {
-            cx.problems.error(text.span, "this text cannot stand in a header field", "write visible ASCII, on one line")
-        }
+        Err(_) if template.filters().next().is_none() => cx.problems.error(
+            text.span,
+            "this text is not allowed in a header field",
+            "write visible ASCII, on one line",
+        ),
         _ => Some(template),
     }
 }

@@ -279,7 +279,7 @@ impl Token {
             return Err(malformed("is not of the type `Bearer`"));
         }
         let field = HeaderValue::from_str(&format!("Bearer {token}"));
-        let mut field = field.map_err(|_| malformed("has a token that cannot stand in a header"))?;
+        let mut field = field.map_err(|_| malformed("has a token that is not allowed in a header"))?;
         field.set_sensitive(true);
         // Some endpoints write the number as a text.
         let lifetime = said.get("expires_in").and_then(|time| time.as_f64().or_else(|| time.as_str()?.parse().ok()));
@@ -330,7 +330,7 @@ mod tests {
             (
                 200,
                 r#"{"access_token":"a\nb","token_type":"Bearer"}"#,
-                "502 no access token: the token endpoint's answer has a token that cannot stand in a header",
+                "502 no access token: the token endpoint's answer has a token that is not allowed in a header",
             ),
         ] {
             assert_eq!(told(status, body), wanted);

@@ -301,7 +301,7 @@ impl Forward {
             Facts::Rfc7239 => tell_standard(scope, &mut headers),
         }
         for (name, template) in &self.headers {
-            let unfit = |_| Error::new(Kind::BadRequest, format!("the value for `{name}` cannot stand in a header"));
+            let unfit = |_| Error::new(Kind::BadRequest, format!("the value for `{name}` is not allowed in a header"));
             match template.field(&Asked(scope))? {
                 Some(text) => drop(headers.insert(name.clone(), HeaderValue::from_str(&text).map_err(unfit)?)),
                 None => drop(headers.remove(name)),

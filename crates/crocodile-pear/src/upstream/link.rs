@@ -68,10 +68,10 @@ pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) 
 
 fn anywhere(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
     let refuse = |reason| Error::new(Kind::Unusable, reason);
-    let url = join(base, link).ok_or_else(|| refuse("a link in the answer is no URL that can be called"))?;
+    let url = join(base, link).ok_or_else(|| refuse("a link in the answer is not a URL that can be called"))?;
     let authority: Authority = url.authority.parse().map_err(|_| refuse("a link in the answer names no host"))?;
     let origin = Origin::new(&url.scheme, &authority).filter(|_| !url.authority.contains('@'));
-    let origin = origin.ok_or_else(|| refuse("a link in the answer is no URL that can be called"))?;
+    let origin = origin.ok_or_else(|| refuse("a link in the answer is not a URL that can be called"))?;
     let upstream = choose(upstreams, from, &origin, &url.path);
     let upstream = upstream.ok_or_else(|| refuse("a link in the answer leads to no configured upstream"))?;
     let target = match &url.query {

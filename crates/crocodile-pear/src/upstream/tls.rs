@@ -297,7 +297,7 @@ fn certificates(pem: &[u8], part: Part) -> Result<Vec<CertificateDer<'static>>, 
     match read {
         Ok(read) if read.is_empty() => Err(part.unfit("there is no certificate in this file")),
         Ok(read) => Ok(read),
-        Err(_) => Err(part.unfit("this file is no valid PEM")),
+        Err(_) => Err(part.unfit("this file is not valid PEM")),
     }
 }
 

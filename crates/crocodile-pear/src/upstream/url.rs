@@ -58,7 +58,7 @@ pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<
         Some("http" | "https") => {}
         Some("http+srv" | "https+srv") => {
             let remedy = "write it as the `url` of the upstream, without other servers";
-            return wrong("a DNS service cannot stand beside other servers, or here", remedy, problems);
+            return wrong("a DNS service cannot be beside other servers, or here", remedy, problems);
         }
         Some(_) => return wrong("only http and https URLs can be called", remedy, problems),
         None => return wrong("the URL has no scheme", remedy, problems),

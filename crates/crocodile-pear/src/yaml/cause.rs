@@ -351,7 +351,7 @@ impl Scene<'_> {
             let remedy = format!("indent {} further than `{}`", self.keys(entry.at).join(", "), outer.key);
             return self.told(place, message, remedy);
         }
-        let message = format!("`{}` stands between the items of a list", entry.key);
+        let message = format!("`{}` is between the items of a list", entry.key);
         self.told(place, message, format!("write `- {}:`", entry.key))
     }
 
@@ -371,7 +371,7 @@ impl Scene<'_> {
         let before = self.lines[above].entry();
         if let Some(before) = before.filter(|before| before.value.is_some() && begin > before.at + 1 && !here.is_item())
         {
-            let message = format!("`{}` has a value on its own line, so nothing can stand below it", before.key);
+            let message = format!("`{}` has a value on its own line, so nothing can be below it", before.key);
             let remedy =
                 format!("indent `{}` like `{}`, or move that value to a line of its own", entry.key, before.key);
             return self.told(place, message, remedy);

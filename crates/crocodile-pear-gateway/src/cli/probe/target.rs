@@ -55,7 +55,7 @@ impl Target {
     pub fn read(text: &str) -> Result<Self, String> {
         const REMEDY: &str = "write http://HOST:PORT/PATH or https://HOST:PORT/PATH";
         let wrong = |what: &str| format!("{what}: {REMEDY}");
-        let url: Uri = text.parse().map_err(|_| wrong("this is no URL"))?;
+        let url: Uri = text.parse().map_err(|_| wrong("this is not a URL"))?;
         let scheme = match url.scheme_str() {
             Some("http") => Scheme::Http,
             Some("https") => Scheme::Https,
@@ -69,7 +69,7 @@ impl Target {
         }
         let written = authority.as_str().len() > authority.host().len();
         let port = authority.port_u16().or((!written).then_some(scheme.port()));
-        let port = port.ok_or_else(|| wrong("the URL's port is no number up to 65535"))?;
+        let port = port.ok_or_else(|| wrong("the URL's port is not a number up to 65535"))?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Target { scheme, host, port, authority: authority.to_string(), path })

@@ -52,7 +52,7 @@ impl Trouble {
 
     pub fn connecting(error: &io::Error) -> Self {
         let what = match error.kind() {
-            io::ErrorKind::ConnectionRefused => "connection refused: nobody listens there".to_owned(),
+            io::ErrorKind::ConnectionRefused => "connection refused: nothing listens there".to_owned(),
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "no route to the upstream".to_owned(),
             _ => format!("connecting failed: {error}"),
         };
@@ -102,7 +102,7 @@ impl Trouble {
         }
         match error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
             true => Self::new(Cause::Ended, "the upstream closed the connection before it answered"),
-            false => Self::new(Cause::Foreign, "the upstream's answer is no HTTP/1.1"),
+            false => Self::new(Cause::Foreign, "the upstream's answer is not HTTP/1.1"),
         }
     }
 
@@ -116,7 +116,7 @@ impl Trouble {
         }
         match (error.is_remote(), error.reason()) {
             (true, Some(reason)) => Self::new(Cause::Broken, format!("the upstream reset the stream: {reason:?}")),
-            _ => Self::new(Cause::Foreign, "the upstream's answer is no HTTP/2"),
+            _ => Self::new(Cause::Foreign, "the upstream's answer is not HTTP/2"),
         }
     }
 

@@ -59,7 +59,8 @@ impl Trust {
     /// # Errors
     /// What is wrong with the files or with the name of the host.
     pub fn new(host: &str, files: &Files, verify: Verify) -> Result<Self, String> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is no name of a server"))?;
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is not the name of a server"))?;
         let roots = match &files.ca {
             Some(file) => own_roots(file).map_err(|reason| format!("--ca {}: {reason}", file.display()))?,
             None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
@@ -123,7 +124,7 @@ fn identity(files: &Files) -> Result<Option<Identity>, String> {
 fn own_roots(file: &Path) -> Result<RootCertStore, &'static str> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|_| "a certificate in this file is no authority's")?;
+        roots.add(certificate).map_err(|_| "a certificate in this file is not an authority's")?;
     }
     Ok(roots)
 }
@@ -131,7 +132,7 @@ fn own_roots(file: &Path) -> Result<RootCertStore, &'static str> {
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, &'static str> {
     let pem = std::fs::read(file).map_err(|_| "the file cannot be read")?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let read = read.map_err(|_| "this file is no valid PEM")?;
+    let read = read.map_err(|_| "this file is not valid PEM")?;
     if read.is_empty() { Err("there is no certificate in this file") } else { Ok(read) }
 }
 

@@ -72,7 +72,7 @@ fn read(node: &Node, problems: &mut Problems) -> Option<Selector> {
         "path" => path(&text, problems),
         "header" => header(&text, problems),
         "query" if text.value.is_empty() => {
-            problems.error(text.span, "this is no name of a parameter", "write one, as in `{ query: version }`")
+            problems.error(text.span, "this is not the name of a parameter", "write one, as in `{ query: version }`")
         }
         "query" => Some(Selector::Query(text.value)),
         _ => media(&text, problems),
@@ -122,5 +122,5 @@ fn media(text: &Located<String>, problems: &mut Problems) -> Option<Selector> {
         Some(_) => format!("write `{bare}`: the version and `+json` follow it, or `;version=` stands behind it"),
         None => "write it as `application/vnd.shop`".to_owned(),
     };
-    problems.error(text.span, format!("`{text}` is no media type without a version"), remedy)
+    problems.error(text.span, format!("`{text}` is not a media type without a version"), remedy)
 }

@@ -97,5 +97,5 @@ fn url(page: &Located<String>, problems: &mut Problems) -> Option<()> {
     if visible && (text.starts_with('/') || text.starts_with("https://") || text.starts_with("http://")) {
         return Some(());
     }
-    problems.error(page.span, "this is no URL of a page", "write it as `https://…`, or as a path")
+    problems.error(page.span, "this is not the URL of a page", "write it as `https://…`, or as a path")
 }

@@ -54,7 +54,7 @@ impl ApiKey {
         match written.as_slice() {
             [_] => {}
             [] => {
-                let message = "it is not said where the key of a request is";
+                let message = "the place of the key in a request is missing";
                 return problems.error(self.keys.span, message, "add `header: x-api-key`, beside `keys`");
             }
             [_, second, ..] => {

@@ -42,7 +42,7 @@ fn fingerprint(written: &Located<String>, problems: &mut Problems) -> Option<Str
         return Some(digits);
     }
     let remedy = "write the 64 digits that `openssl x509 -noout -fingerprint -sha256 -in FILE` shows";
-    problems.error(written.span, "this is no SHA-256 fingerprint", remedy)
+    problems.error(written.span, "this is not a SHA-256 fingerprint", remedy)
 }
 
 /// Ready. Without a list of any kind, all will do.

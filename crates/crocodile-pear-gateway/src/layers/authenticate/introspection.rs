@@ -184,7 +184,7 @@ impl Ready {
 
     fn fail(&self, reason: &str) -> (Finding, u64) {
         if self.limiter.allows() {
-            tracing::warn!("`{}` cannot be asked about a token: {reason}; requests are answered with 503", self.name);
+            tracing::warn!("`{}` cannot check a token: {reason}; requests are answered with 503", self.name);
         }
         (Finding::Unavailable, now() + UNAVAILABLE)
     }

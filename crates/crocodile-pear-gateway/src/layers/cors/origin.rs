@@ -22,7 +22,7 @@ impl AllowedOrigin {
         let text = written.as_str();
         match parse(text) {
             Ok(origin) => Some(origin),
-            Err(remedy) => problems.error(written.span, format!("`{text}` is no origin"), remedy),
+            Err(remedy) => problems.error(written.span, format!("`{text}` is not an origin"), remedy),
         }
     }
 

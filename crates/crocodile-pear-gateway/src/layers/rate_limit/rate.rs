@@ -33,7 +33,7 @@ impl Decode for Rate {
         match parse(text.as_str()) {
             Ok(rate) => Some(rate),
             Err(_) if problems.found_within(text.span) => None,
-            Err(remedy) => problems.error(text.span, format!("`{text}` is no rate"), remedy),
+            Err(remedy) => problems.error(text.span, format!("`{text}` is not a rate"), remedy),
         }
     }
 

@@ -68,7 +68,7 @@ impl Schema {
                 cx.problems.error(span, message, remedy)
             }
             Err(error) => {
-                let message = format!("this is no JSON Schema: {error}");
+                let message = format!("this is not a JSON Schema: {error}");
                 let remedy = match error.instance_path().as_str() {
                     "" => "write it as JSON Schema 2020-12 has it".to_owned(),
                     pointer => format!("correct `{pointer}` in it"),

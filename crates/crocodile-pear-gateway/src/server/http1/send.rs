@@ -119,7 +119,7 @@ fn outgoing(body: Body) -> Result<Outgoing, Error> {
         Body::Json(raw) => Outgoing::Bytes(raw.bytes().clone()),
         Body::Value(value) => Outgoing::Bytes(json::to_bytes(&value)?),
         Body::Pulled(body) => Outgoing::Pulled(body),
-        Body::Tunnel(_) => return Err(Error::new(Kind::Internal, "a tunnel is no body")),
+        Body::Tunnel(_) => return Err(Error::new(Kind::Internal, "a tunnel is not a body")),
     })
 }
 

@@ -56,7 +56,7 @@ pub fn admit(head: Parts, bounds: Bounds) -> Result<Head, Refusal> {
         return refuse("the request's target has a scheme other than http and https");
     }
     let uri = uri.into_parts();
-    let Some(target) = uri.path_and_query else { return refuse("the request's target is no path") };
+    let Some(target) = uri.path_and_query else { return refuse("the request's target is not a path") };
     if target.as_str().len() > bounds.target {
         return Err(TARGET);
     }

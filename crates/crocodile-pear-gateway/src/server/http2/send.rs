@@ -89,7 +89,7 @@ impl Sending {
             },
             Body::Pulled(body) => Err(body),
             Body::Tunnel(_) => {
-                return Err(fail(Error::new(Kind::Internal, "a tunnel is no body"), observed, &mut respond));
+                return Err(fail(Error::new(Kind::Internal, "a tunnel is not a body"), observed, &mut respond));
             }
         };
         let length = match &whole {

@@ -111,7 +111,7 @@ fn revocations(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>,
     match read {
         Ok(read) if read.is_empty() => Err(Distrust::Lists("there is no revocation list in this file".to_owned())),
         Ok(read) => Ok(read),
-        Err(_) => Err(Distrust::Lists("this file is no valid PEM".to_owned())),
+        Err(_) => Err(Distrust::Lists("this file is not valid PEM".to_owned())),
     }
 }
 

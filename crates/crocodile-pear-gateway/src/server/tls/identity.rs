@@ -84,7 +84,7 @@ pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
         }
         Ok(read) if read.is_empty() => Err(NONE.to_owned()),
         Ok(read) => Ok(read),
-        Err(_) => Err("this file is no valid PEM".to_owned()),
+        Err(_) => Err("this file is not valid PEM".to_owned()),
     }
 }
 
@@ -96,7 +96,7 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
             }
             false => "there is no key in this file".to_owned(),
         },
-        _ => "this file is no valid PEM".to_owned(),
+        _ => "this file is not valid PEM".to_owned(),
     })
 }
 

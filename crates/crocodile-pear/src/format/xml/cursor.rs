@@ -129,7 +129,7 @@ impl<'a> Cursor<'a> {
     pub fn instruction(&mut self) -> Result<(), Reason> {
         let target = self.plain_name()?;
         if target.eq_ignore_ascii_case("xml") {
-            return Err("`xml` stands at the beginning, or nowhere");
+            return Err("`xml` is allowed only at the beginning");
         }
         if !self.take("?>") {
             self.gap()?;

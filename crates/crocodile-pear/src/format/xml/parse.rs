@@ -92,10 +92,10 @@ impl<'a> Parser<'a> {
             } else if self.cursor.rest().starts_with("<!DOCTYPE") {
                 self.pass_type()?;
             } else if self.open.is_empty() && (self.begun || !self.cursor.rest().starts_with('<')) {
-                return Err("something stands outside its one element");
+                return Err("something is outside its one element");
             } else if self.cursor.take("<![CDATA[") {
                 if self.open.is_empty() {
-                    return Err("text stands outside its one element");
+                    return Err("text is outside its one element");
                 }
                 let text = self.cursor.until("]]>", "a CDATA section is never closed")?;
                 return Ok(Some(Event::Text(text.into())));
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
             self.cursor.space();
             let value = reference::value(self.cursor.quoted()?, self.dtd.entities(), &mut self.budget)?;
             if attributes.iter().any(|(known, _)| *known == key) {
-                return Err("an attribute stands twice");
+                return Err("an attribute occurs twice");
             }
             if attributes.len() == ATTRIBUTES {
                 return Err("an element has more than 256 attributes");
@@ -211,7 +211,7 @@ impl<'a> Parser<'a> {
             }
             let expanded = (self.namespace(prefix)?, local);
             if seen.contains(&expanded) {
-                return Err("an attribute stands twice");
+                return Err("an attribute occurs twice");
             }
             seen.push(expanded);
         }
