@@ -242,7 +242,7 @@ fn a_reload_is_counted_and_counters_go_on() {
     until("it is counted on", || scene.samples()[gone] as u64 == 2);
     fs::write(&scene.file, "nonsense").unwrap();
     scene.gateway.signal("HUP").unwrap();
-    scene.gateway.logged("*the old one goes on*").unwrap();
+    scene.gateway.logged("*the old one stays in use*").unwrap();
     let seen = scene.samples();
     for result in ["success", "failure"] {
         assert_eq!(seen[&format!("crocodile_pear_reloads_total{{result=\"{result}\"}}")] as u64, 1);
