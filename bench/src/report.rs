@@ -21,12 +21,13 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    pub fn new<const N: usize>(words: usize, headings: [&str; N]) -> Self {
-        Self { words, rows: vec![headings.map(str::to_owned).to_vec()] }
+    pub fn new<'a>(words: usize, headings: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { words, rows: vec![headings.into_iter().map(str::to_owned).collect()] }
     }
 
-    pub fn add<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.to_vec());
+    /// A row with as many cells as there are headings.
+    pub fn add(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
     }
 
     pub fn print(&self, style: Style) -> io::Result<()> {
