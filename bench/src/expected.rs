@@ -1,5 +1,7 @@
 //! What an answer's body must be.
 
+use serde_json::Value;
+
 /// The body that counts as right.
 #[derive(Clone)]
 pub enum Expected {
@@ -7,6 +9,8 @@ pub enum Expected {
     Exactly(Vec<u8>),
     /// A JSON list of these items, byte by byte, in whatever order they arrived. Sorted.
     AnyOrder(Vec<Vec<u8>>),
+    /// This JSON by meaning, however it is written.
+    Same(Value),
 }
 
 impl Expected {
@@ -23,6 +27,7 @@ impl Expected {
                 found.sort_unstable();
                 found == *items
             }),
+            Self::Same(value) => serde_json::from_slice::<Value>(body).is_ok_and(|found| found == *value),
         }
     }
 }
@@ -72,5 +77,12 @@ mod tests {
         let expected = Expected::any_order(vec![b"1".to_vec(), b"2".to_vec(), b"2".to_vec()]);
         assert!(expected.matches(b"[2,1,2]"));
         assert!(!expected.matches(b"[1,1,2]") && !expected.matches(b"[1,2]") && !expected.matches(b"[1,2,2,2]"));
+    }
+
+    #[test]
+    fn json_may_be_written_in_other_ways() {
+        let expected = Expected::Same(serde_json::json!({"a": 1.5, "b": ["x"]}));
+        assert!(expected.matches(br#"{ "b": ["\u0078"], "a": 1.50 }"#));
+        assert!(!expected.matches(br#"{"a":1.5,"b":["x"],"c":1}"#) && !expected.matches(br#"{"a":1.5,"b":["x"]"#));
     }
 }

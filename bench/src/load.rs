@@ -99,6 +99,13 @@ pub fn get(target: &str, host: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\n\r\n").into_bytes()
 }
 
+/// The bytes of a POST of JSON.
+pub fn post(target: &str, host: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = format!("POST {target} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nContent-Type: application/json\r\n");
+    format!("{head}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
