@@ -17,7 +17,12 @@ pub struct Field<'a> {
     escapes: bool,
 }
 
-impl Field<'_> {
+impl<'a> Field<'a> {
+    /// Its key as it is written, with quotes; `None` where there may be escapes.
+    pub fn plain_key(&self) -> Option<&'a [u8]> {
+        (!self.escapes).then_some(self.key)
+    }
+
     /// Whether its key means this name.
     #[inline]
     pub fn is(&self, name: &str) -> bool {
@@ -103,8 +108,8 @@ pub struct FieldPlaces {
 const MOST: usize = 64;
 
 impl FieldPlaces {
-    /// The places in a checked object that has no field of this name; `None` for one that has, and for another value.
-    pub fn without(bytes: &[u8], name: &str) -> Option<Self> {
+    /// The places in a checked object; `None` for another value.
+    pub fn of_object(bytes: &[u8]) -> Option<Self> {
         // One more field is mostly added.
         let mut known = FieldPlaces { places: Vec::with_capacity(8), escapes: false, whole: true };
         let within = |part: &[u8]| {
@@ -114,9 +119,20 @@ impl FieldPlaces {
         fields(bytes, &mut |field| {
             known.escapes |= field.escapes;
             known.add(within(field.key), within(field.value));
-            (!field.is(name)).then_some(())
+            Some(())
         })?;
         Some(known)
+    }
+
+    /// The same with room for one more, unless the object whose bytes these are has a field of this name.
+    pub fn without(&self, bytes: &[u8], name: &str) -> Option<Self> {
+        let has = match self.of(bytes) {
+            Some(mut known) => known.any(|field| field.is(name)),
+            None => fields(bytes, &mut |field| (!field.is(name)).then_some(())).is_none(),
+        };
+        let mut places = Vec::with_capacity(self.places.len() + 1);
+        places.extend_from_slice(&self.places);
+        (!has).then_some(FieldPlaces { places, ..*self })
     }
 
     /// One more field stands here.

@@ -26,8 +26,8 @@ struct Inner {
     bytes: Bytes,
     depth: u8,
     value: OnceLock<Value>,
-    /// Of an object that was put together here.
-    fields: Option<FieldPlaces>,
+    /// Of an object that was put together here, or that is looked into twice.
+    fields: OnceLock<FieldPlaces>,
 }
 
 impl Raw {
@@ -49,7 +49,7 @@ impl Raw {
     }
 
     fn of(bytes: Bytes, depth: u8, value: OnceLock<Value>) -> Self {
-        Raw(Arc::new(Inner { bytes, depth, value, fields: None }))
+        Raw(Arc::new(Inner { bytes, depth, value, fields: OnceLock::new() }))
     }
 
     /// Keeps the values, if they are few.
@@ -82,7 +82,16 @@ impl Raw {
 
     /// The fields of an object, where they are known without a walk through it.
     pub(crate) fn fields(&self) -> Option<impl Iterator<Item = Field<'_>>> {
-        self.0.fields.as_ref()?.of(self.bytes())
+        self.0.fields.get()?.of(self.bytes())
+    }
+
+    /// Notes where the fields of an object are, for steps that look for several of them.
+    pub(crate) fn note_fields(&self) {
+        if self.0.fields.get().is_none()
+            && let Some(places) = FieldPlaces::of_object(self.bytes())
+        {
+            let _ = self.0.fields.set(places);
+        }
     }
 
     /// An object with one more field, behind the others. `None` for another value, for an object that has such a field, and
@@ -92,7 +101,8 @@ impl Raw {
         if usize::from(depth) > DEPTH {
             return None;
         }
-        let mut places = FieldPlaces::without(self.bytes(), name)?;
+        self.note_fields();
+        let mut places = self.0.fields.get()?.without(self.bytes(), name)?;
         let fields = self.bytes().strip_suffix(b"}")?.trim_ascii_end();
         let mut out = Vec::with_capacity(fields.len() + name.len() + field.bytes().len() + 5);
         out.extend_from_slice(fields);
@@ -108,7 +118,7 @@ impl Raw {
         out.extend_from_slice(field.bytes());
         places.add(key, start..out.len());
         out.push(b'}');
-        Some(Raw(Arc::new(Inner { bytes: out.into(), depth, value: OnceLock::new(), fields: Some(places) })))
+        Some(Raw(Arc::new(Inner { bytes: out.into(), depth, value: OnceLock::new(), fields: places.into() })))
     }
 
     /// A list of these, unless it might nest too deep.
@@ -126,10 +136,14 @@ impl Raw {
         (usize::from(depth) <= DEPTH).then(|| Raw::sound(out.into(), depth))
     }
 
-    /// The value of a string without escapes: it is what stands there.
-    fn text(&self) -> Option<Value> {
+    /// A string without escapes: it is what stands between the quotes.
+    pub(crate) fn plain_text(&self) -> Option<&[u8]> {
         let text = self.bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-        memchr::memchr(b'\\', text).is_none().then(|| value::text(self.bytes().slice_ref(text)))
+        memchr::memchr(b'\\', text).is_none().then_some(text)
+    }
+
+    fn text(&self) -> Option<Value> {
+        self.plain_text().map(|text| value::text(self.bytes().slice_ref(text)))
     }
 
     /// The same, parsed. The values of a large document are kept only while a helper thread works with them: they take

@@ -1,11 +1,14 @@
 //! What was fetched for a request, so that the same is not fetched twice.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{self, Context, Poll};
 
 use futures_util::future::{BoxFuture, Either, FutureExt, Ready, Shared, WeakShared, ready};
 use hashbrown::HashMap;
 use http::StatusCode;
+use pin_project_lite::pin_project;
 
 use crate::error::Error;
 use crate::flow::{Base, Fields};
@@ -86,7 +89,7 @@ impl Memo {
             None => {}
         }
         let key: Key = key.into();
-        let running = keep(Arc::downgrade(self), key.clone(), start()).boxed().shared();
+        let running = Keeping { fetch: start(), memo: Arc::downgrade(self), key: key.clone() }.boxed().shared();
         if let Some(weak) = running.downgrade() {
             documents.known.insert(key, Entry::Runs(weak));
         }
@@ -94,13 +97,29 @@ impl Memo {
     }
 }
 
-/// Fetches, and keeps what came. The memo holds what runs, so what runs does not hold the memo.
-async fn keep(memo: Weak<Memo>, key: Key, fetch: impl Future<Output = Fetched>) -> Fetched {
-    let fetched = fetch.await;
-    if let Some(memo) = memo.upgrade() {
-        memo.0.lock().unwrap_or_else(PoisonError::into_inner).keep(key, fetched.clone());
+pin_project! {
+    /// Fetches, and keeps what came. The memo holds what runs, so what runs does not hold the memo.
+    ///
+    /// By hand: an `async fn` would hold the call twice, as its argument and as what it waits for.
+    struct Keeping<F> {
+        #[pin]
+        fetch: F,
+        memo: Weak<Memo>,
+        key: Key,
     }
-    fetched
+}
+
+impl<F: Future<Output = Fetched>> Future for Keeping<F> {
+    type Output = Fetched;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Fetched> {
+        let own = self.project();
+        let fetched = task::ready!(own.fetch.poll(cx));
+        if let Some(memo) = own.memo.upgrade() {
+            memo.0.lock().unwrap_or_else(PoisonError::into_inner).keep(own.key.clone(), fetched.clone());
+        }
+        Poll::Ready(fetched)
+    }
 }
 
 impl Documents {

@@ -51,7 +51,7 @@ pub struct Place {
     /// Path and query, whole.
     pub target: String,
     /// The whole URL.
-    pub url: String,
+    pub url: Arc<str>,
 }
 
 /// Resolves a link in the document at `base`, which the upstream `from` served.
@@ -79,28 +79,60 @@ fn anywhere(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> 
         None => url.path,
     };
     let whole = format!("{}://{}{target}", url.scheme, url.authority);
-    Ok(Place { upstream: upstream.clone(), target, url: whole })
+    Ok(Place { upstream: upstream.clone(), target, url: whole.into() })
 }
 
 /// The usual link, a path that needs no repair, in a document that came from a URL of its upstream as it is configured.
 fn within(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Option<Place> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_~=&?+,:;@!$'()*".contains(&byte);
-    let dots = link.as_bytes().windows(2).any(|two| two == b"/.");
-    let repaired = dots || link.starts_with("//") || !link.bytes().all(fits);
-    if link.len() > LENGTH || !link.starts_with('/') || repaired {
-        return None;
-    }
-    let (scheme, rest) = base.split_once("://")?;
-    let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
+    let path = usual_path(link)?;
+    let (scheme, rest) = base.split_at(memchr::memchr(b':', base.as_bytes())?);
+    let rest = rest.strip_prefix("://")?;
+    let authority = &rest[..memchr::memchr(b'/', rest.as_bytes()).unwrap_or(rest.len())];
     let upstream = upstreams.iter().find(|upstream| **upstream.name() == *from)?;
-    let path = &link[..link.find('?').unwrap_or(link.len())];
     let found = upstream.find_face(|face| {
         let same = *face.authority == *authority && *face.origin.scheme() == *scheme;
         same.then(|| choose(upstreams, from, &face.origin, path))
     });
-    let upstream = found.flatten().filter(|_| !authority.contains(['@', '?']))?.clone();
-    Some(Place { upstream, target: link.to_owned(), url: [scheme, "://", authority, link].concat() })
+    let odd = authority.bytes().any(|byte| byte == b'@' || byte == b'?');
+    let upstream = found.flatten().filter(|_| !odd)?.clone();
+    let url = [scheme, "://", authority, link].concat().into();
+    Some(Place { upstream, target: link.to_owned(), url })
 }
+
+/// The path of a link that begins with it, in which nothing has to be escaped or resolved.
+fn usual_path(link: &str) -> Option<&str> {
+    let bytes = link.as_bytes();
+    if bytes.len() > LENGTH || bytes.first() != Some(&b'/') || bytes.get(1) == Some(&b'/') {
+        return None;
+    }
+    let (mut end, mut before) = (bytes.len(), 0);
+    for (at, &byte) in bytes.iter().enumerate() {
+        if !USUAL[usize::from(byte)] || (byte == b'.' && before == b'/') {
+            return None;
+        }
+        if byte == b'?' {
+            end = end.min(at);
+        }
+        before = byte;
+    }
+    link.get(..end)
+}
+
+/// Bytes that may stand in a path or a query as they are, and mean nothing but themselves and `?`.
+static USUAL: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        let marks = b"/.-_~=&?+,:;@!$'()*";
+        let mut mark = 0;
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        while mark < marks.len() {
+            table[byte] |= byte as u8 == marks[mark];
+            mark += 1;
+        }
+        byte += 1;
+    }
+    table
+};
 
 /// Of several upstreams at one origin the one whose base path is the longest prefix of the link's path; among equals the
 /// one that served the document.

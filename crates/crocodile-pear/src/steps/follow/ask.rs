@@ -11,7 +11,7 @@ use crate::calling::{Asking, Batch, Collector, Coming, Request, seated};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
-use crate::jq::Value;
+use crate::jq::{Data, Value};
 use crate::json::value::{self, Shape as Kinds};
 use crate::scope::Scope;
 use crate::step::{Compile, Step};
@@ -62,6 +62,7 @@ impl Ask {
         let (mut answer, item) = format::open(answer, self.ready.max_body).await?;
         let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope).await;
         let values = values.map_err(|error| format::explain(text.as_ref(), error))?;
+        let values = values.into_iter().map(Data::into_value).collect();
         let found = self.found(values, &answer.names, coming).await?;
         answer.redescribe();
         answer.names = self.ready.rebase(answer.names, found.base, item.is_object());

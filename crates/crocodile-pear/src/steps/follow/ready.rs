@@ -3,14 +3,17 @@
 use std::future::{self, ready};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Context, Poll};
 
-use futures_util::future::{BoxFuture, Either, join_all};
+use futures_util::future::{BoxFuture, Either, FutureExt, join_all};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode};
+use pin_project_lite::pin_project;
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Awaited, Base, Flow, Named, Names, Order, Outcome, Producer, interleave};
+use crate::flow::{Answer, Awaited, Base, Body, Fields, Flow, Named, Names, Order, Outcome, Producer, interleave};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::json;
@@ -80,7 +83,7 @@ impl Step for Following {
             let outcome = match producer.outcome {
                 Awaited::Here(outcome) => match ready.begin(outcome, &scope) {
                     Begun::Over(outcome) => Awaited::Here(outcome),
-                    Begun::Fetching(item) => Awaited::later(ready.clone().end(item)),
+                    Begun::Fetching(item) => Awaited::later(Ending::new(ready.clone(), item)),
                     Begun::Other(outcome) => Awaited::later(follow(ready.clone(), outcome, scope.clone())),
                 },
                 Awaited::Later(outcome) => Awaited::later(follow_later(ready.clone(), outcome, scope.clone())),
@@ -97,7 +100,7 @@ pub(super) async fn follow_later(
 ) -> Outcome {
     match ready.begin(outcome.await, &scope) {
         Begun::Over(outcome) => outcome,
-        Begun::Fetching(item) => ready.end(item).await,
+        Begun::Fetching(item) => Ending::new(ready, item).await,
         // Boxed: items that are at hand would carry the room.
         Begun::Other(outcome) => Box::pin(follow(ready, outcome, scope)).await,
     }
@@ -117,6 +120,52 @@ pub(super) struct Item {
     answer: Answer,
     data: Data,
     fetching: Fetching,
+}
+
+/// The rest of an item: its document arrives, and is put into it.
+///
+/// By hand: an `async fn` would hold the item twice, as its argument and as what it works with.
+struct Ending {
+    ready: Arc<Ready>,
+    /// The answer that the item is of, until all is there.
+    answer: Option<Answer>,
+    waits: Waits,
+}
+
+enum Waits {
+    /// For the document; the item meanwhile.
+    Document(Fetching, Data),
+    /// Until both are put together.
+    Work(BoxFuture<'static, Result<Data, Error>>),
+}
+
+impl Ending {
+    fn new(ready: Arc<Ready>, Item { answer, data, fetching }: Item) -> Self {
+        Ending { ready, answer: Some(answer), waits: Waits::Document(fetching, data) }
+    }
+}
+
+impl Future for Ending {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let own = &mut *self;
+        if let Waits::Document(fetching, data) = &mut own.waits {
+            let fetched = task::ready!(fetching.poll_unpin(cx)).map(Some);
+            let Some(answer) = own.answer.take() else { return Poll::Ready(None) };
+            match own.ready.settle(answer, data.clone(), fetched) {
+                Ok((answer, Either::Left(made))) => return Poll::Ready(finish(answer, made.into_inner())),
+                Ok((answer, Either::Right(made))) => {
+                    own.answer = Some(answer);
+                    own.waits = Waits::Work(made);
+                }
+                Err(error) => return Poll::Ready(Some(Err(error.at_step("follow")))),
+            }
+        }
+        let Waits::Work(making) = &mut own.waits else { return Poll::Pending };
+        let made = task::ready!(making.as_mut().poll(cx));
+        Poll::Ready(own.answer.take().and_then(|answer| finish(answer, made)))
+    }
 }
 
 pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
@@ -220,16 +269,6 @@ impl Ready {
         }
     }
 
-    pub(super) async fn end(self: Arc<Self>, item: Item) -> Outcome {
-        let Item { answer, data, fetching } = item;
-        let fetched = fetching.await.map(Some);
-        match self.settle(answer, data, fetched) {
-            Ok((answer, Either::Left(made))) => finish(answer, made.into_inner()),
-            Ok((answer, Either::Right(made))) => finish(answer, made.await),
-            Err(error) => Some(Err(error.at_step("follow"))),
-        }
-    }
-
     /// The item, with what was fetched for it.
     pub(super) fn settle(
         self: &Arc<Self>,
@@ -271,7 +310,7 @@ impl Ready {
         headers: &HeaderMap,
         names: &Names,
         scope: &Arc<Scope>,
-    ) -> Result<Vec<Value>, Error> {
+    ) -> Result<Vec<Data>, Error> {
         let filters = self.when.iter().chain(self.links.filter());
         let weight = filters.map(|filter| weigh(filter, item, names, scope)).sum();
         let links = match &self.links {
@@ -293,31 +332,31 @@ impl Ready {
         links: &[String],
         names: &Names,
         scope: &Scope,
-    ) -> Result<Vec<Value>, Error> {
+    ) -> Result<Vec<Data>, Error> {
         if let Some(when) = &self.when
             && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
         {
             return Ok(Vec::new());
         }
+        if let (Some(_), Data::Json(item)) = (&self.name, item) {
+            // They are looked at again when the document is put into the item.
+            item.note_fields();
+        }
         let filter = match &self.links {
             Links::Jq(filter) => filter,
-            Links::Header(_) => return Ok(links.iter().map(|link| jq::string(link)).collect()),
+            Links::Header(_) => return Ok(links.iter().map(|link| jq::string(link).into()).collect()),
         };
         if let Some(link) = filter.pick(item, &mut |name| scope.data(name, names))
             && !link.is_list()
         {
-            return Ok(vec![link.into_value()]);
+            return Ok(vec![link]);
         }
         let links = apply(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
-        let links: Vec<Value> = links
-            .into_iter()
-            .map(Data::into_value)
-            .flat_map(|link| match value::as_list(&link) {
-                Some(several) => several.to_vec(),
-                None => vec![link],
-            })
-            .collect();
-        Ok(links)
+        let links = links.into_iter().map(Data::into_value).flat_map(|link| match value::as_list(&link) {
+            Some(several) => several.to_vec(),
+            None => vec![link],
+        });
+        Ok(links.map(Data::from).collect())
     }
 
     pub(super) fn base(&self, names: &Names) -> Option<Base> {
@@ -328,7 +367,7 @@ impl Ready {
     /// The documents of these links: one, or a list where several are allowed.
     pub(super) fn descend(
         self: Arc<Self>,
-        links: Vec<Value>,
+        links: Vec<Data>,
         site: Site,
         scope: Arc<Scope>,
     ) -> BoxFuture<'static, Result<Found, Error>> {
@@ -356,13 +395,13 @@ impl Ready {
         }
     }
 
-    pub(super) fn too_many(&self, links: &[Value]) -> Error {
+    pub(super) fn too_many(&self, links: &[Data]) -> Error {
         let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
         Error::new(Kind::Oversized, detail)
     }
 
     /// The document of a link and what its own links lead to, or what stands for it.
-    pub(super) async fn one(self: &Arc<Self>, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+    pub(super) async fn one(self: &Arc<Self>, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
         let document = match self.document(link, site, scope).await? {
             Reached::Document(document) => document,
             Reached::Instead(found) => return Ok(found),
@@ -385,7 +424,7 @@ impl Ready {
     }
 
     /// The document of a link, or what stands for it.
-    pub(super) async fn document(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
+    pub(super) async fn document(&self, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
         let fetched = match self.reach(link, site, scope) {
             Ok(Some(fetching)) => fetching.await.map(Some),
             Ok(None) => Ok(None),
@@ -420,25 +459,34 @@ impl Ready {
     }
 
     /// `None` for no link, and for one that leads back to where it was found.
-    pub(super) fn reach(&self, link: &Value, site: &Site, scope: &Arc<Scope>) -> Result<Option<Fetching>, Error> {
+    pub(super) fn reach(&self, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Option<Fetching>, Error> {
         match self.place(link, site.base.as_ref())? {
             Some(place) if !site.was_at(&place.url) => self.fetch(place, scope).map(Some),
             _ => Ok(None),
         }
     }
 
-    pub(super) fn place(&self, link: &Value, base: Option<&Base>) -> Result<Option<Place>, Error> {
-        let text = match value::shape(link) {
-            Kinds::Null => return Ok(None),
-            _ => jq::as_str(link),
-        };
-        let wrong = || Error::new(Kind::Expression, format!("a link is text, not {}", jq::kind(link)));
+    pub(super) fn place(&self, link: &Data, base: Option<&Base>) -> Result<Option<Place>, Error> {
+        if link.is_null() {
+            return Ok(None);
+        }
+        if let Data::Json(raw) = link
+            && let Some(Ok(text)) = raw.plain_text().map(str::from_utf8)
+        {
+            return self.locate(text, base).map(Some);
+        }
+        let link = link.clone().into_value();
+        let wrong = || Error::new(Kind::Expression, format!("a link is text, not {}", jq::kind(&link)));
+        self.locate(jq::as_str(&link).ok_or_else(wrong)?, base).map(Some)
+    }
+
+    fn locate(&self, link: &str, base: Option<&Base>) -> Result<Place, Error> {
         // Against this, only absolute links are URLs.
         let (from, base) = match base {
             Some(Base::At(upstream, url)) => (&**upstream, &**url),
             Some(Base::Several) | None => ("", "none:"),
         };
-        link::resolve(&self.upstreams, from, base, text.ok_or_else(wrong)?).map(Some)
+        link::resolve(&self.upstreams, from, base, link)
     }
 
     /// Fetches a document, or waits with others who asked for it.
@@ -454,14 +502,8 @@ impl Ready {
             let (target, root) = (place.target, Root::Server);
             let call = Call { headers, timeouts, deadline, root, host, received, keeping, note, ..Call::get(target) };
             let name = place.upstream.name().clone();
-            let base = Base::At(name, place.url.into());
-            let calling = place.upstream.call(call);
-            async move {
-                match calling.await {
-                    Ok(answer) => read(answer, base, bound).await,
-                    Err(error) => Err(error),
-                }
-            }
+            let base = Base::At(name, place.url);
+            Fetch { calling: place.upstream.call(call), base, bound, reading: None }
         };
         Ok(scope.memo().fetch(key, start))
     }
@@ -530,24 +572,71 @@ pub(super) fn key(place: &Place, headers: &HeaderMap) -> Vec<u8> {
     key
 }
 
-pub(super) async fn read(answer: Answer, base: Base, bound: usize) -> Fetched {
-    let name = |error: Error| match &base {
-        Base::At(upstream, _) => error.of_upstream(upstream),
-        Base::Several => error,
-    };
-    let Answer { status, headers, body, lists, .. } = answer;
-    let (data, size) = match body.collect(bound).await {
-        Ok(bytes) => {
-            let size = bytes.len();
-            (format::document(status, &headers, lists, bytes, bound).await, size)
+pin_project! {
+    /// The call for a document, and the reading of its answer.
+    ///
+    /// By hand: an `async fn` would hold the call twice, and the room for an answer that is still to come.
+    struct Fetch<C> {
+        #[pin]
+        calling: C,
+        base: Base,
+        bound: usize,
+        reading: Option<BoxFuture<'static, Fetched>>,
+    }
+}
+
+impl<C: Future<Output = Result<Answer, Error>>> Future for Fetch<C> {
+    type Output = Fetched;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Fetched> {
+        let own = self.project();
+        if own.reading.is_none() {
+            let answer = task::ready!(own.calling.poll(cx))?;
+            match read(answer, own.base, *own.bound) {
+                Either::Left(fetched) => return Poll::Ready(fetched),
+                Either::Right(reading) => *own.reading = Some(reading),
+            }
         }
-        Err(error) => (Err(error), 0),
-    };
-    let (data, size) = match data {
-        Ok(data) => (data, size),
-        Err(error) if status.is_success() => return Err(name(error)),
+        own.reading.as_mut().map_or(Poll::Pending, |reading| reading.as_mut().poll(cx))
+    }
+}
+
+/// The document of an answer: at once, if its body is at hand and small.
+fn read(answer: Answer, base: &Base, bound: usize) -> Either<Fetched, BoxFuture<'static, Fetched>> {
+    let Answer { status, headers, body, lists, .. } = answer;
+    let (head, base) = ((status, headers), base.clone());
+    match body {
+        Body::Bytes(bytes) if bytes.len() <= bound => {
+            let size = bytes.len();
+            match format::document(head.0, &head.1, lists, bytes, bound) {
+                Either::Left(data) => Either::Left(document(head, data.into_inner(), base, size)),
+                Either::Right(data) => Either::Right(Box::pin(async move { document(head, data.await, base, size) })),
+            }
+        }
+        body => Either::Right(Box::pin(async move {
+            match body.collect(bound).await {
+                Ok(bytes) => {
+                    let size = bytes.len();
+                    let data = format::document(head.0, &head.1, lists, bytes, bound).await;
+                    document(head, data, base, size)
+                }
+                Err(error) => document(head, Err(error), base, 0),
+            }
+        })),
+    }
+}
+
+fn document((status, headers): (StatusCode, Fields), data: Result<Data, Error>, base: Base, size: usize) -> Fetched {
+    let data = match data {
+        Ok(data) => data,
+        Err(error) if status.is_success() => {
+            return Err(match &base {
+                Base::At(upstream, _) => error.of_upstream(upstream),
+                Base::Several => error,
+            });
+        }
         // What is no document need not be readable.
-        Err(_) => (jq::null().into(), 0),
+        Err(_) => jq::null().into(),
     };
     Ok(Arc::new(Document { status, data, headers, base, size }))
 }
@@ -580,7 +669,7 @@ pub(super) struct Pages {
     ready: Arc<Ready>,
     scope: Arc<Scope>,
     next: Next,
-    seen: Vec<String>,
+    seen: Vec<Arc<str>>,
     left: u64,
 }
 
@@ -666,7 +755,7 @@ impl Pages {
         let links = self.ready.find(page, headers, names, &self.scope).await?;
         let base = self.ready.base(names);
         if let Some(Base::At(_, url)) = &base {
-            self.seen.push(url.to_string());
+            self.seen.push(url.clone());
         }
         let place = links.first().map(|link| self.ready.place(link, base.as_ref())).transpose()?.flatten();
         Ok(place.filter(|place| !self.seen.contains(&place.url)))
