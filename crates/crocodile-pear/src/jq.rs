@@ -5,6 +5,7 @@
 //!
 //! Source becomes tokens (`lex`), a term (`parse`), code with its names resolved (`resolve`), and that is run (`run`).
 
+mod arithmetic;
 mod bounded;
 mod budget;
 mod closure;

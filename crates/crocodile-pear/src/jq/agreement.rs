@@ -55,7 +55,7 @@ impl Chance {
         if deep > 3 {
             return self.of(&[".", ".a", "$x", "1", "null", "\"t\""]).to_owned();
         }
-        match self.below(26) {
+        match self.below(29) {
             0..5 => self.path(".", deep),
             5 | 6 => self.path("$x", deep),
             7 => {
@@ -85,6 +85,8 @@ impl Chance {
             22 => format!("map(select({}))", self.term(deep + 1)),
             23 => format!("[{}[] | select({}) | {}]", self.path(".", deep), self.term(deep + 1), self.term(deep + 1)),
             24 => format!("({} | length)", self.path(".", deep)),
+            25 | 26 => format!("({} + {})", self.term(deep + 1), self.term(deep + 1)),
+            27 => format!("({} | length)", self.term(deep + 1)),
             _ => format!("[{}[].b]", self.path(".", deep)),
         }
     }

@@ -1,13 +1,14 @@
 //! Expressions that only take parts and put them together, run on the bytes of JSON.
 //!
-//! Paths, slices, objects and lists of them, literals, texts with values in them, `//`, comparison with a literal,
-//! and the same for each item of a list that is wanted (`[.items[] | select(.open) | {id}]`). One walk
+//! Paths, slices, objects and lists of them, literals, texts with values in them, `//`, `+` but of numbers, `length`,
+//! comparison with a literal, and the same for each item of a list that is wanted (`[.items[] | select(.open) | {id}]`). One walk
 //! over each source finds all parts, and they are copied as they were written. What does not go smoothly, an error above all,
 //! is left to the engine: whatever comes out here is what would come out there.
 
 use bytes::Bytes;
 
-use super::term::{self, Compare, Missing, Operator, Part, Term};
+use super::arithmetic;
+use super::term::{self, Compare, Math, Missing, Operator, Part, Term};
 use crate::json::fields::{Field, fields};
 use crate::json::walk::{self, Items};
 use crate::json::{DEPTH, Data, Raw, SIZE, is_small, to_bytes, write_string};
@@ -72,6 +73,10 @@ enum Make {
         /// Whether it is `==`, and not `!=`.
         same: bool,
     },
+    /// `x + y`
+    Sum(Box<Make>, Box<Make>),
+    /// `x | length`
+    Length(Box<Make>),
 }
 
 enum Piece {
@@ -104,7 +109,8 @@ enum Key {
 impl Native {
     /// The expression, if it is one of these.
     pub fn of(term: &Term<'_>) -> Option<Self> {
-        let mut builder = Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, deepest: 0 };
+        let mut builder =
+            Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, operates: false, deepest: 0 };
         let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
         let make = builder.make(term, &item, 0)?;
         let Builder { mut frames, mut sources, slots, deepest, .. } = builder;
@@ -198,6 +204,18 @@ impl Native {
                 }
             }
             Make::Text(pieces) => self.text(pieces, slots, out)?,
+            Make::Sum(left, right) => {
+                let start = out.len();
+                self.put(left, slots, out)?;
+                let middle = out.len();
+                self.put(right, slots, out)?;
+                arithmetic::add(out, start, middle)?;
+            }
+            Make::Length(value) => {
+                let start = out.len();
+                self.put(value, slots, out)?;
+                arithmetic::measure(out, start)?;
+            }
             Make::Equals { value, literal, same } => {
                 let start = out.len();
                 self.put(value, slots, out)?;
@@ -305,12 +323,12 @@ fn is_true(value: &[u8]) -> bool {
 }
 
 /// Whether it is a whole number that a machine has and that is written in one way.
-fn is_whole(value: &[u8]) -> bool {
+pub(super) fn is_whole(value: &[u8]) -> bool {
     let plain = value == b"0" || value.first().is_some_and(|byte| (b'1'..=b'9').contains(byte));
     plain && value.len() <= 15 && value.iter().all(u8::is_ascii_digit)
 }
 
-fn comma(index: usize, out: &mut Vec<u8>) {
+pub(super) fn comma(index: usize, out: &mut Vec<u8>) {
     if index > 0 {
         out.push(b',');
     }
@@ -491,6 +509,8 @@ struct Builder {
     slots: usize,
     /// The frame of the items that the innermost `[]` runs over.
     innermost: Option<usize>,
+    /// Whether an operator works on what is made.
+    operates: bool,
     deepest: usize,
 }
 
@@ -539,8 +559,16 @@ impl Builder {
             }
             Term::Binary(value, Operator::Compare(compare @ (Compare::Equal | Compare::Unequal)), literal) => {
                 let literal = Literal::of(literal)?;
-                let value = Box::new(self.make(value, base, level)?);
+                let value = self.operand(value, base, level)?;
                 Make::Equals { value, literal, same: matches!(compare, Compare::Equal) }
+            }
+            // The engine adds numbers.
+            Term::Binary(left, Operator::Math(Math::Add), right) if !is_number(left) && !is_number(right) => {
+                let left = self.operand(left, base, level)?;
+                Make::Sum(left, self.operand(right, base, level)?)
+            }
+            Term::Call("length", arguments) if arguments.is_empty() => {
+                Make::Length(self.operand(&Term::Id, base, level)?)
             }
             Term::Number(_) | Term::Negate(_) | Term::Text(..) | Term::List(None) => {
                 self.deepest = self.deepest.max(level + 1);
@@ -565,6 +593,14 @@ impl Builder {
         })
     }
 
+    /// What an operator works on.
+    fn operand(&mut self, term: &Term<'_>, base: &Place, level: usize) -> Option<Box<Make>> {
+        let outer = std::mem::replace(&mut self.operates, true);
+        let made = self.make(term, base, level);
+        self.operates = outer;
+        made.map(Box::new)
+    }
+
     fn piece(&mut self, piece: &term::Piece<'_>, base: &Place, level: usize) -> Option<Piece> {
         let plain = |text: &str| {
             let mut written = Vec::new();
@@ -578,11 +614,17 @@ impl Builder {
         })
     }
 
+    /// Whether it is the same for all items that the innermost `[]` runs over.
+    fn is_outer(&self, place: &Place) -> bool {
+        self.innermost.is_some_and(|frame| frame != place.frame)
+    }
+
     fn take(&mut self, term: &Term<'_>, base: &Place) -> Option<Take> {
         match self.reach(term, base)? {
+            // To work on the same again and again could cost more than what comes of it.
+            Reached::Slice(place, _) if self.is_outer(&place) => None,
+            Reached::Place(place) if self.operates && self.is_outer(&place) => None,
             Reached::Place(place) => Some(Take { slot: self.slot(&place), slice: None }),
-            // To cut the same again and again could cost more than what comes of it.
-            Reached::Slice(place, _) if self.innermost.is_some_and(|frame| frame != place.frame) => None,
             Reached::Slice(place, slice) => Some(Take { slot: self.slot(&place), slice: Some(slice) }),
         }
     }
@@ -648,7 +690,7 @@ impl Builder {
 
     fn each(&mut self, list: Place, body: &Term<'_>, level: usize) -> Option<Make> {
         // As above: only what is within the item is walked for each item.
-        if self.innermost.is_some_and(|frame| frame != list.frame) {
+        if self.is_outer(&list) {
             return None;
         }
         let list = self.slot(&list);
@@ -732,6 +774,10 @@ impl Builder {
             _ => None,
         }
     }
+}
+
+fn is_number(term: &Term<'_>) -> bool {
+    matches!(term, Term::Number(_) | Term::Negate(_))
 }
 
 fn step((part, missing): &(Part<'_>, Missing)) -> Option<Step> {

@@ -645,11 +645,20 @@ fn simple_expressions_need_no_parsed_values() {
         "{news: [$x.rss.channel.item[] | {title, link}]}",
         "[.cases[] | {id: .id, labels: [.labels[].text]}]",
         ".cases | map({id})",
+        "{id} + .details + {count: (.items | length)}",
     ] {
         assert!(compiled(source).native.is_some(), "{source}");
     }
-    for source in [".a + 1", "{a: (.a, .b)}", ".a[]", ".. | .a", "{a, a: 1}", "[.a[] | [$x[] | .b]]", "[.a[] | $x[:1]]"]
-    {
+    for source in [
+        ".a + 1",
+        "map(. + $x)",
+        "{a: (.a, .b)}",
+        ".a[]",
+        ".. | .a",
+        "{a, a: 1}",
+        "[.a[] | [$x[] | .b]]",
+        "[.a[] | $x[:1]]",
+    ] {
         assert!(compiled(source).native.is_none(), "{source}");
     }
 }
