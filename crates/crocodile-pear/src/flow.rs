@@ -20,6 +20,7 @@ use crate::error::{Error, Kind};
 
 use crate::format::xml::Lists;
 pub use crate::http1::Fields;
+use crate::http1::NameSet;
 use crate::json::value::Value;
 use crate::json::{self, Data, Raw};
 pub use interleave::{Interleave, interleave};
@@ -76,15 +77,15 @@ pub const OF_BYTES: [HeaderName; 6] = [
 ];
 
 /// The fields that describe a body, its bytes or what they say.
-static OF_BODY: LazyLock<Vec<HeaderName>> =
-    LazyLock::new(|| OF_BYTES.into_iter().chain([CONTENT_TYPE, CONTENT_RANGE, ETAG]).collect());
+static OF_BODY: LazyLock<NameSet> =
+    LazyLock::new(|| NameSet::of(OF_BYTES.into_iter().chain([CONTENT_TYPE, CONTENT_RANGE, ETAG])));
 
 /// Drops the fields that describe a body: another one takes its place.
 pub fn undescribe(headers: &mut HeaderMap) {
     if headers.is_empty() {
         return;
     }
-    for name in &*OF_BODY {
+    for name in OF_BODY.iter() {
         headers.remove(name);
     }
 }

@@ -18,6 +18,7 @@ pub mod write;
 pub use self::broken::Broken;
 pub use self::framing::{Decoder, Framing};
 pub use self::headers::Headers;
+pub use self::name::NameSet;
 pub use self::unread::Fields;
 
 /// Whether a connection may serve another request once this one is answered.

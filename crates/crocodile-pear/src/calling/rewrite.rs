@@ -1,17 +1,18 @@
 //! Header fields of an answer that point into the upstream point to the gateway instead: the way of the call, back.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use http::header::{CONTENT_LOCATION, HOST, HeaderName, HeaderValue, LINK, LOCATION, SET_COOKIE};
+use http::header::{CONTENT_LOCATION, HOST, HeaderValue, LINK, LOCATION, SET_COOKIE};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::flow::Fields;
+use crate::http1::NameSet;
 use crate::scope::Scope;
 use crate::template::{self, Part, RestForm, Template};
 use crate::upstream::Upstream;
 
 /// The fields that may point into the upstream.
-static FIELDS: [HeaderName; 4] = [LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE];
+static FIELDS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE]));
 
 /// All but the unreserved characters (RFC 3986, 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -53,6 +53,38 @@ fn usual(bytes: &[u8]) -> Option<&'static HeaderName> {
     bytes.eq_ignore_ascii_case(name.as_str().as_bytes()).then_some(name)
 }
 
+/// Names of fields that are looked for together.
+pub struct NameSet {
+    names: Vec<HeaderName>,
+    /// A bit for the length of each: most names have another.
+    lengths: u64,
+}
+
+impl NameSet {
+    /// These names.
+    pub fn of(names: impl IntoIterator<Item = HeaderName>) -> Self {
+        let names: Vec<HeaderName> = names.into_iter().collect();
+        let lengths = names.iter().fold(0, |lengths, name| lengths | bit(name.as_str().len()));
+        NameSet { names, lengths }
+    }
+
+    /// The names.
+    pub fn iter(&self) -> impl Iterator<Item = &HeaderName> {
+        self.names.iter()
+    }
+
+    /// Whether it has this name, in any case.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        let is = |known: &HeaderName| name.eq_ignore_ascii_case(known.as_str().as_bytes());
+        self.lengths & bit(name.len()) != 0 && self.names.iter().any(is)
+    }
+}
+
+/// Long names share a bit.
+fn bit(length: usize) -> u64 {
+    1 << length.min(63)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,11 +7,11 @@ use std::sync::{LazyLock, OnceLock};
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 
 use super::fields::hop_by_hop;
 use super::line::FieldLine;
-use super::name;
+use super::name::{self, NameSet};
 
 /// The fields of an answer. They are used as the map that they are; what kind of body they announce is known without one.
 #[derive(Clone, Default)]
@@ -83,19 +83,14 @@ impl Lines {
         self.bytes.get(place.name.start as usize..place.name.end as usize).unwrap_or_default()
     }
 
-    fn is_any(&self, place: &FieldPlace, names: &[HeaderName]) -> bool {
-        let name = self.name(place);
-        names.iter().any(|known| name.eq_ignore_ascii_case(known.as_str().as_bytes()))
-    }
-
-    fn remove(&mut self, names: &[HeaderName]) {
+    fn remove(&mut self, names: &NameSet) {
         let mut places = std::mem::take(&mut self.places);
-        places.retain(|place| !self.is_any(place, names));
+        places.retain(|place| !names.contains(self.name(place)));
         self.places = places;
-        if names.contains(&CONTENT_TYPE) {
+        if names.contains(CONTENT_TYPE.as_str().as_bytes()) {
             self.media = None;
         }
-        self.coded &= !names.contains(&CONTENT_ENCODING);
+        self.coded &= !names.contains(CONTENT_ENCODING.as_str().as_bytes());
     }
 
     fn read(&self) -> HeaderMap {
@@ -138,15 +133,15 @@ impl Fields {
     }
 
     /// Whether one of these fields is there.
-    pub fn has_any(&self, names: &[HeaderName]) -> bool {
+    pub fn has_any(&self, names: &NameSet) -> bool {
         self.0.as_deref().is_some_and(|held| match held.map.get() {
             Some(map) => names.iter().any(|name| map.contains_key(name)),
-            None => held.lines.places.iter().any(|place| held.lines.is_any(place, names)),
+            None => held.lines.places.iter().any(|place| names.contains(held.lines.name(place))),
         })
     }
 
     /// Removes these fields.
-    pub fn remove_all(&mut self, names: &[HeaderName]) {
+    pub fn remove_all(&mut self, names: &NameSet) {
         let Some(held) = self.0.as_deref_mut() else { return };
         match held.map.get_mut() {
             Some(map) => names.iter().for_each(|name| drop(map.remove(name))),
@@ -233,16 +228,20 @@ mod tests {
     #[test]
     fn fields_are_found_and_removed_without_a_map() {
         let mut one = fields("Content-Type: a/b\r\nETag: x\r\nContent-Encoding: br\r\nServer: y\r\netag: z\r\n");
-        assert!(one.has_any(&[LOCATION, ETAG]) && !one.has_any(&[LOCATION]));
-        one.remove_all(&[ETAG, CONTENT_TYPE]);
+        assert!(one.has_any(&NameSet::of([LOCATION, ETAG])) && !one.has_any(&NameSet::of([LOCATION])));
+        one.remove_all(&NameSet::of([ETAG, CONTENT_TYPE]));
         assert_eq!((one.media(), one.is_coded(), is_read(&one)), (None, true, false));
-        assert!(!one.has_any(&[ETAG]));
-        one.remove_all(&[CONTENT_ENCODING]);
+        assert!(!one.has_any(&NameSet::of([ETAG])));
+        one.remove_all(&NameSet::of([CONTENT_ENCODING]));
         assert!(!one.is_coded() && !is_read(&one));
         assert_eq!((one.len(), one.get(SERVER)), (1, Some(&HeaderValue::from_static("y"))));
-        assert!(one.has_any(&[SERVER]));
-        one.remove_all(&[SERVER]);
-        assert!(one.is_empty() && !one.has_any(&[SERVER]) && !Fields::default().has_any(&[SERVER]));
+        assert!(one.has_any(&NameSet::of([SERVER])));
+        one.remove_all(&NameSet::of([SERVER]));
+        assert!(
+            one.is_empty()
+                && !one.has_any(&NameSet::of([SERVER]))
+                && !Fields::default().has_any(&NameSet::of([SERVER]))
+        );
     }
 
     #[test]
