@@ -3,8 +3,6 @@
 use crate::json::fields::{Field, fields};
 use crate::json::walk::Items;
 
-use super::native::{comma, is_whole};
-
 /// Objects with more fields than this go to the engine: each field is compared with all others.
 const MOST: usize = 32;
 
@@ -90,6 +88,18 @@ pub(super) fn measure(out: &mut Vec<u8>, start: usize) -> Option<()> {
     out.truncate(start);
     out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
     Some(())
+}
+
+pub(super) fn comma(index: usize, out: &mut Vec<u8>) {
+    if index > 0 {
+        out.push(b',');
+    }
+}
+
+/// Whether it is a whole number that a machine has and that is written in one way.
+pub(super) fn is_whole(value: &[u8]) -> bool {
+    let plain = value == b"0" || value.first().is_some_and(|byte| (b'1'..=b'9').contains(byte));
+    plain && value.len() <= 15 && value.iter().all(u8::is_ascii_digit)
 }
 
 #[cfg(test)]

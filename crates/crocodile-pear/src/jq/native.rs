@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 
-use super::arithmetic;
+use super::arithmetic::{self, comma, is_whole};
 use super::term::{self, Compare, Math, Missing, Operator, Part, Term};
 use crate::json::fields::{Field, fields};
 use crate::json::walk::{self, Items};
@@ -320,18 +320,6 @@ impl Literal {
 /// Whether it counts as true: it is neither false nor null.
 fn is_true(value: &[u8]) -> bool {
     value != b"null" && value != b"false"
-}
-
-/// Whether it is a whole number that a machine has and that is written in one way.
-pub(super) fn is_whole(value: &[u8]) -> bool {
-    let plain = value == b"0" || value.first().is_some_and(|byte| (b'1'..=b'9').contains(byte));
-    plain && value.len() <= 15 && value.iter().all(u8::is_ascii_digit)
-}
-
-pub(super) fn comma(index: usize, out: &mut Vec<u8>) {
-    if index > 0 {
-        out.push(b',');
-    }
 }
 
 fn raw(data: Data) -> Option<Raw> {
