@@ -1,6 +1,7 @@
 //! The configuration of a command: read and compiled, with what was found.
 
 use std::path::PathBuf;
+use std::thread;
 
 use crocodile_pear::problem::{Problem, Problems, Severity};
 use crocodile_pear::spec::Decode;
@@ -12,6 +13,9 @@ use crate::lasting::Lasting;
 
 /// The configuration that commands take if none is named.
 pub(super) const CONFIG: &str = "crocodile-pear.yaml";
+
+/// As much as the first thread of a process mostly has: a configuration may nest deep.
+const STACK: usize = 8 << 20;
 
 /// Where the configuration is.
 #[derive(clap::Args)]
@@ -37,8 +41,17 @@ impl File {
 
     /// The same for a gateway that goes on with what the one before it has.
     pub(super) fn reload(&self, lasting: &Lasting) -> Loaded {
-        let (node, sources, problems) = config::load(&self.file);
-        compile(node.as_ref(), sources, lasting, problems)
+        let read = || {
+            let (node, sources, problems) = config::load(&self.file);
+            compile(node.as_ref(), sources, lasting, problems)
+        };
+        // On a thread that ends: the allocator keeps what is free for the thread that had it, and a thread that goes on
+        // would keep the room of every gateway that was replaced.
+        let named = || thread::Builder::new().name("load".into()).stack_size(STACK);
+        thread::scope(|scope| match named().spawn_scoped(scope, read) {
+            Ok(reading) => reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => read(),
+        })
     }
 }
 
