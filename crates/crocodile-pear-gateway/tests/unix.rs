@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,9 +17,11 @@ use std::thread;
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::stage::PATIENCE;
+use crate::stage::asked::Asked;
 use crate::stage::authority::Authority;
 use crate::stage::gateway::Gateway;
 use crate::stage::secure;
+use crate::stage::shop::answer;
 
 use crocodile_pear_stage as stage;
 
@@ -193,20 +195,13 @@ clients: { trust: [unix] }";
 /// Answers each request with its first line and its host.
 fn app(listener: UnixListener) {
     for stream in listener.incoming().map_while(Result::ok) {
-        thread::spawn(move || {
-            let (mut reader, mut writer) = (BufReader::new(stream.try_clone().ok()?), stream);
-            loop {
-                let mut told = String::new();
-                reader.read_line(&mut told).ok().filter(|read| *read > 0)?;
-                let mut line = String::new();
-                while reader.read_line(&mut line).ok().filter(|read| *read > 0)? > 2 {
-                    told.extend(line.starts_with("host:").then_some(line.as_str()));
-                    line.clear();
-                }
-                write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{told}", told.len()).ok()?;
+        thread::spawn(move || -> std::io::Result<()> {
+            let (mut reader, mut writer) = (BufReader::new(stream.try_clone()?), stream);
+            while let Some(asked) = Asked::read(&mut reader)? {
+                let told = format!("{} HTTP/1.1\r\nhost: {}\r\n", asked.call(), asked.field("host"));
+                writer.write_all(&answer(200, "", told))?;
             }
-            #[allow(unreachable_code, reason = "the type of the closure")]
-            Some(())
+            Ok(())
         });
     }
 }

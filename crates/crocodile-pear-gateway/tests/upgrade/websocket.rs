@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use futures_util::{SinkExt, StreamExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Response as Agreed;
@@ -17,6 +17,7 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async, client_async};
 
 use crate::scene::Scene;
 use crate::stage::gateway::Gateway;
+use crate::stage::served::Served;
 
 type Socket = WebSocketStream<TcpStream>;
 
@@ -48,20 +49,15 @@ const SIZES: [usize; 20] = [
 struct Echo {
     gateway: Gateway,
     closed: mpsc::UnboundedReceiver<Option<CloseFrame>>,
+    _served: Served,
 }
 
 impl Echo {
     async fn new(lines: &str) -> Self {
         let Scene { gateway, listener, .. } = Scene::new("upgrade: websocket", lines);
-        listener.set_nonblocking(true).unwrap();
-        let listener = TcpListener::from_std(listener).unwrap();
         let (closes, closed) = mpsc::unbounded_channel();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(echo(stream, closes.clone()));
-            }
-        });
-        Echo { gateway, closed }
+        let served = Served::begin_on(listener, move |stream| echo(stream, closes.clone()));
+        Echo { gateway, closed, _served: served }
     }
 
     async fn connect(&self) -> (Socket, Agreed) {
@@ -81,7 +77,6 @@ impl Echo {
 }
 
 async fn echo(stream: TcpStream, closes: mpsc::UnboundedSender<Option<CloseFrame>>) {
-    stream.set_nodelay(true).unwrap();
     #[expect(clippy::result_large_err, reason = "the handshake asks for it")]
     let choose = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
         assert_eq!(request.uri().path(), "/v1/room");
