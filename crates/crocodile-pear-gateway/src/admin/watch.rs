@@ -55,7 +55,7 @@ impl Watchers {
 
     /// A stream of it.
     pub fn follow(self: &Arc<Self>, live: &Arc<Live>) -> Response<Body> {
-        let place = Place(self.clone());
+        let place = WatcherPlace(self.clone());
         if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
             return respond::unavailable("as many watch as may");
         }
@@ -72,9 +72,9 @@ impl Watchers {
 }
 
 /// One of those who watch.
-struct Place(Arc<Watchers>);
+struct WatcherPlace(Arc<Watchers>);
 
-impl Drop for Place {
+impl Drop for WatcherPlace {
     fn drop(&mut self) {
         self.0.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -83,7 +83,7 @@ impl Drop for Place {
 /// What one of them is told.
 struct Watch {
     live: Arc<Live>,
-    place: Place,
+    place: WatcherPlace,
     ticks: Interval,
 }
 

@@ -10,11 +10,11 @@ use crate::events::trigger::Trigger;
 #[derive(Args)]
 pub struct Events {
     #[command(subcommand)]
-    source: Source,
+    source: EventsFrom,
 }
 
 #[derive(Subcommand)]
-enum Source {
+enum EventsFrom {
     /// Print the SQL of a trigger that tells a channel which rows of a table change: `… | psql` installs it.
     Postgres(Postgres),
 }
@@ -36,7 +36,7 @@ struct Postgres {
 
 impl Events {
     pub fn execute(self) -> ExitCode {
-        let Source::Postgres(Postgres { table, channel, column, remove }) = self.source;
+        let EventsFrom::Postgres(Postgres { table, channel, column, remove }) = self.source;
         match Trigger::new(&table, channel.as_deref(), &column) {
             Ok(trigger) if remove => print(&trigger.remove()),
             Ok(trigger) => print(&trigger.install()),

@@ -37,7 +37,7 @@ const ABREAST: usize = 4;
 /// whole, and only then.
 pub struct Coded {
     inner: Pulled,
-    source: Source,
+    source: InnerBody,
     /// Not here while another thread works with it.
     encoder: Option<Encoder>,
     /// What came, and is not yet compressed.
@@ -60,7 +60,7 @@ pub struct Coded {
 }
 
 /// What the inner body may still give.
-enum Source {
+enum InnerBody {
     More,
     Ended(Option<HeaderMap>),
     Failed(Error),
@@ -87,7 +87,7 @@ impl Coded {
     pub fn new(inner: Pulled, encoder: Encoder) -> Self {
         Coded {
             inner,
-            source: Source::More,
+            source: InnerBody::More,
             encoder: Some(encoder),
             came: VecDeque::new(),
             held: 0,
@@ -178,7 +178,7 @@ impl Coded {
 
     /// Takes what the inner body gives.
     fn take(&mut self, cx: &mut Context<'_>) -> Did {
-        let Source::More = self.source else { return Did::Nothing };
+        let InnerBody::More = self.source else { return Did::Nothing };
         let Poll::Ready(frame) = self.inner.as_mut().poll_frame(cx) else { return Did::Nothing };
         match frame.map(|frame| frame.map(Frame::into_data)) {
             Some(Ok(Ok(data))) => {
@@ -186,9 +186,9 @@ impl Coded {
                 self.small = self.small.saturating_sub(data.len());
                 self.came.push_back(data);
             }
-            None => self.source = Source::Ended(None),
-            Some(Ok(Err(frame))) => self.source = Source::Ended(frame.into_trailers().ok()),
-            Some(Err(error)) => self.source = Source::Failed(error),
+            None => self.source = InnerBody::Ended(None),
+            Some(Ok(Err(frame))) => self.source = InnerBody::Ended(frame.into_trailers().ok()),
+            Some(Err(error)) => self.source = InnerBody::Failed(error),
         }
         Did::Something
     }
@@ -281,18 +281,18 @@ impl Coded {
 
     /// Nothing is at hand.
     fn settle(&mut self) -> Result<Did, Error> {
-        match std::mem::replace(&mut self.source, Source::More) {
-            Source::More => {
+        match std::mem::replace(&mut self.source, InnerBody::More) {
+            InnerBody::More => {
                 self.flush()?;
                 return Ok(Did::Nothing);
             }
-            Source::Ended(trailers) => {
+            InnerBody::Ended(trailers) => {
                 self.end = End::Trailers(trailers);
                 if let Some(encoder) = &mut self.encoder {
                     encoder.finish(&mut self.out)?;
                 }
             }
-            Source::Failed(error) => {
+            InnerBody::Failed(error) => {
                 // What arrived is delivered; a valid end is not.
                 self.flush()?;
                 self.end = End::Failed(Some(error));

@@ -90,7 +90,7 @@ impl Spec for RateLimits {
         let limits = |limits: Vec<Limit>, place| {
             (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.store.clone(), cx.metrics.clone())))
         };
-        Some(Arc::new(Limiters { early: limits(early, Place::Client), late: limits(late, Place::Claims) }))
+        Some(Arc::new(Limiters { early: limits(early, LimitPlace::Client), late: limits(late, LimitPlace::Claims) }))
     }
 
     fn around(ready: &Arc<Limiters>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -176,7 +176,7 @@ fn seconds(nanos: u64) -> u64 {
 
 /// Where a limiter stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum LimitPlace {
     /// Before anything that computes.
     Client,
     /// Where the consumer is known.
@@ -186,7 +186,7 @@ enum Place {
 /// Limits that are looked at together, in one place.
 pub struct Limits {
     limits: Vec<Limit>,
-    place: Place,
+    place: LimitPlace,
     policy: HeaderValue,
     /// What it shares with other gateways.
     store: Option<Arc<Store>>,
@@ -208,7 +208,7 @@ type Taken = Vec<Option<Result<Left, Left>>>;
 struct States([Option<HeaderValue>; 2]);
 
 impl Limits {
-    fn new(limits: Vec<Limit>, place: Place, store: Option<Arc<Store>>, metrics: Arc<Metrics>) -> Self {
+    fn new(limits: Vec<Limit>, place: LimitPlace, store: Option<Arc<Store>>, metrics: Arc<Metrics>) -> Self {
         let policy = limits.iter().map(Limit::policy).collect::<Vec<_>>().join(", ");
         let policy = HeaderValue::from_str(&policy).expect("names of limits are visible ASCII");
         Limits { limits, place, policy, store, metrics }
@@ -327,8 +327,8 @@ impl Layer for Limiter {
         let states = scope.extensions().get::<States>();
         let headers = response.headers_mut();
         // What an upstream says is of its own limits, unless the other place has just said it.
-        let other =
-            self.own.place == Place::Client && states.is_some_and(|states| states.0[Place::Claims as usize].is_some());
+        let other = self.own.place == LimitPlace::Client
+            && states.is_some_and(|states| states.0[LimitPlace::Claims as usize].is_some());
         if !other {
             headers.remove(RATE_LIMIT);
             headers.remove(RATE_LIMIT_POLICY);

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::handler::Handler;
 use super::io::Io;
 use super::listen::{Bound, Entry, Listeners};
-use super::occupancy::{Occupancy, Place};
+use super::occupancy::{ConnectionPlace, Occupancy};
 use super::request::Connection;
 use super::settings::Settings;
 use super::shared::Core;
@@ -223,7 +223,7 @@ async fn relayed_client<H: Handler>(
     stream: &mut Socket,
     proxy: ClientAddress,
     core: &Core<H>,
-) -> Option<(ClientAddress, Option<Place>)> {
+) -> Option<(ClientAddress, Option<ConnectionPlace>)> {
     let client = match timeout(core.settings.header, relay::read(stream)).await {
         Ok(Ok(client)) => client.map_or(proxy, ClientAddress::from),
         Ok(Err(error)) => {

@@ -22,7 +22,7 @@ pub struct Occupancy {
 }
 
 /// One connection's place among those of its address, until it is dropped.
-pub struct Place {
+pub struct ConnectionPlace {
     occupancy: Arc<Occupancy>,
     address: IpAddr,
 }
@@ -35,7 +35,7 @@ impl Occupancy {
     }
 
     /// Takes a place for a connection of this address, if there is one left.
-    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let address = match address.to_canonical() {
             IpAddr::V6(address) => masked(address.into(), IPV6_CLIENT),
             address => address,
@@ -47,7 +47,7 @@ impl Occupancy {
         }
         *open += 1;
         drop(shard);
-        Some(Place { occupancy: self.clone(), address })
+        Some(ConnectionPlace { occupancy: self.clone(), address })
     }
 
     fn shard(&self, address: IpAddr) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
@@ -56,7 +56,7 @@ impl Occupancy {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut shard = self.occupancy.shard(self.address);
         match shard.get_mut(&self.address) {

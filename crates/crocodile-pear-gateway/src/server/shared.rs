@@ -9,7 +9,7 @@ use crocodile_pear::http1::request::Bounds;
 use tokio::sync::Notify;
 
 use super::handler::Handler;
-use super::occupancy::{Occupancy, Place};
+use super::occupancy::{ConnectionPlace, Occupancy};
 use super::settings::Settings;
 
 /// What the connections of one core share.
@@ -38,7 +38,7 @@ impl<H: Handler> Core<H> {
 
     /// A place for a connection of this address; nothing, where it has as many as it may. Those of a Unix socket have no address,
     /// and are not bounded.
-    pub(super) fn admit(&self, address: Option<IpAddr>) -> Option<Option<Place>> {
+    pub(super) fn admit(&self, address: Option<IpAddr>) -> Option<Option<ConnectionPlace>> {
         let (Some(occupancy), Some(address)) = (&self.occupancy, address) else { return Some(None) };
         let place = occupancy.admit(address);
         if place.is_none() {

@@ -41,11 +41,11 @@ struct Complete {
 /// Bytes in pieces, found by their place.
 #[derive(Default)]
 struct Pieces {
-    list: Vec<Piece>,
+    list: Vec<BodyPiece>,
     end: u64,
 }
 
-struct Piece {
+struct BodyPiece {
     start: u64,
     bytes: Bytes,
 }
@@ -56,7 +56,7 @@ struct Arriving {
     /// Small pieces gather here, so that one of many costs no allocation. They follow the pieces.
     tail: BytesMut,
     /// One for each reader that is not at the end.
-    readers: Vec<Option<Place>>,
+    readers: Vec<Option<ReaderPlace>>,
     free: Vec<usize>,
     /// Whether bytes that all readers have read are dropped: the body will not be kept.
     passing: bool,
@@ -68,7 +68,7 @@ struct Arriving {
 }
 
 /// Where a reader is, and what wakes it.
-struct Place {
+struct ReaderPlace {
     at: u64,
     waker: Option<Waker>,
 }
@@ -174,7 +174,8 @@ impl SharedBody {
             Form::Whole(bytes) => allocation(bytes.len()),
             Form::Pieces(shared) => {
                 let pieces = shared.complete.get().map_or(&[][..], |complete| &complete.pieces.list);
-                let bytes: usize = pieces.iter().map(|piece| size_of::<Piece>() + allocation(piece.bytes.len())).sum();
+                let bytes: usize =
+                    pieces.iter().map(|piece| size_of::<BodyPiece>() + allocation(piece.bytes.len())).sum();
                 size_of::<Shared>() + bytes
             }
         }
@@ -209,7 +210,7 @@ impl Pieces {
     fn push(&mut self, bytes: Bytes) {
         let start = self.end;
         self.end += bytes.len() as u64;
-        self.list.push(Piece { start, bytes });
+        self.list.push(BodyPiece { start, bytes });
     }
 
     /// What follows this place, as far as it is one piece.
@@ -274,7 +275,7 @@ impl Arriving {
     }
 
     fn register(&mut self, at: u64) -> usize {
-        let place = Some(Place { at, waker: None });
+        let place = Some(ReaderPlace { at, waker: None });
         match self.free.pop() {
             Some(free) => {
                 self.readers[free] = place;

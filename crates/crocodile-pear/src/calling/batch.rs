@@ -162,7 +162,7 @@ impl Asking {
     }
 
     /// Makes the call, and finds what each item of the answer belongs to.
-    async fn fetch(self: &Arc<Self>, call: Box<Call>, names: &Names, scope: &Arc<Scope>) -> Result<Found, Error> {
+    async fn fetch(self: &Arc<Self>, call: Box<Call>, names: &Names, scope: &Arc<Scope>) -> Result<FoundItems, Error> {
         let upstream = &self.calling.upstream;
         let base = Base::At(upstream.name().clone(), upstream.url(&call.target).into());
         let answer = upstream.make(call).await?;
@@ -191,7 +191,7 @@ impl Asking {
             // What cannot be used need not be readable.
             Err(_) => (0, Items::Whole(jq::null().into())),
         };
-        Ok(Found { status, items, headers, base, size })
+        Ok(FoundItems { status, items, headers, base, size })
     }
 
     /// The items by their keys.
@@ -209,7 +209,7 @@ impl Asking {
     }
 
     /// The document of a value; null if there is none.
-    fn document(&self, found: &Found, key: &Key) -> Arc<Document> {
+    fn document(&self, found: &FoundItems, key: &Key) -> Arc<Document> {
         let many = self.batching.as_ref().is_some_and(|batching| batching.many);
         let (data, size) = match &found.items {
             Items::Whole(data) => (data.clone(), found.size),
@@ -229,7 +229,7 @@ impl Asking {
 }
 
 /// The answer to a call for several values.
-struct Found {
+struct FoundItems {
     status: StatusCode,
     items: Items,
     headers: Fields,

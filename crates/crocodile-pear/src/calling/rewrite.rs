@@ -20,12 +20,12 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// How a path of the upstream becomes one of the endpoint.
 pub(crate) struct Rewrite {
     /// The path of the call.
-    from: Vec<Piece>,
+    from: Vec<PathPiece>,
     /// The endpoint's own.
-    to: Vec<Piece>,
+    to: Vec<PathPiece>,
 }
 
-enum Piece {
+enum PathPiece {
     Text(String),
     Param(Arc<str>),
     Rest(RestForm),
@@ -36,21 +36,21 @@ impl Rewrite {
     /// cannot be reversed.
     pub(super) fn new(target: &Template, route: &str) -> Option<Self> {
         let piece = |part: &Part| match part {
-            Part::Text(text) => Some(Piece::Text(text.clone())),
-            Part::Param(name) => Some(Piece::Param(name.as_str().into())),
-            Part::Rest(form) => Some(Piece::Rest(*form)),
+            Part::Text(text) => Some(PathPiece::Text(text.clone())),
+            Part::Param(name) => Some(PathPiece::Param(name.as_str().into())),
+            Part::Rest(form) => Some(PathPiece::Rest(*form)),
             Part::Segments(_) | Part::Jq(_) => None,
         };
-        let from: Vec<Piece> = target.path().iter().map(piece).collect::<Option<_>>()?;
+        let from: Vec<PathPiece> = target.path().iter().map(piece).collect::<Option<_>>()?;
         let segments = route.split('/').skip(1).flat_map(|segment| {
             match segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
-                Some(name) if name.starts_with('*') => vec![Piece::Rest(RestForm::Whole)],
-                Some(name) => vec![Piece::Text("/".to_owned()), Piece::Param(name.into())],
-                None => vec![Piece::Text(format!("/{}", utf8_percent_encode(segment, CONTROLS)))],
+                Some(name) if name.starts_with('*') => vec![PathPiece::Rest(RestForm::Whole)],
+                Some(name) => vec![PathPiece::Text("/".to_owned()), PathPiece::Param(name.into())],
+                None => vec![PathPiece::Text(format!("/{}", utf8_percent_encode(segment, CONTROLS)))],
             }
         });
-        let to: Vec<Piece> = segments.collect();
-        let rest = |pieces: &[Piece]| pieces.iter().any(|piece| matches!(piece, Piece::Rest(_)));
+        let to: Vec<PathPiece> = segments.collect();
+        let rest = |pieces: &[PathPiece]| pieces.iter().any(|piece| matches!(piece, PathPiece::Rest(_)));
         // Without the rest of the upstream's path, the endpoint's rest is unknown.
         (rest(&from) || !rest(&to)).then_some(Rewrite { from, to })
     }
@@ -83,19 +83,19 @@ impl Rewrite {
             let left = taken.after;
             // The next piece ends a value.
             let next = match self.from.get(at + 1) {
-                Some(Piece::Text(text)) => text,
+                Some(PathPiece::Text(text)) => text,
                 _ => "",
             };
             taken.after = match piece {
-                Piece::Text(text) => left.strip_prefix(text.as_str())?,
-                Piece::Param(name) => {
+                PathPiece::Text(text) => left.strip_prefix(text.as_str())?,
+                PathPiece::Param(name) => {
                     let segment = &left[..left.find('/').unwrap_or(left.len())];
                     let text = next.split('/').next().unwrap_or_default();
                     let end = if text.is_empty() { segment.len() } else { segment.rfind(text)? };
                     taken.params.push((name, Some(&left[..end]).filter(|value| !value.is_empty())?));
                     &left[end..]
                 }
-                Piece::Rest(form) => {
+                PathPiece::Rest(form) => {
                     let end = if next.is_empty() { left.len() } else { left.rfind(next)? };
                     let whole = *form == RestForm::Bare || end == 0 || left.starts_with('/');
                     taken.rest = Some((*form, &left[..end])).filter(|_| whole);
@@ -105,7 +105,7 @@ impl Rewrite {
             };
         }
         let ends = match self.from.last() {
-            Some(Piece::Text(text)) => text.ends_with('/'),
+            Some(PathPiece::Text(text)) => text.ends_with('/'),
             _ => false,
         };
         (ends || taken.after.is_empty() || taken.after.starts_with('/')).then_some(taken)
@@ -148,12 +148,12 @@ impl Rewriting<'_> {
         let mut made = String::new();
         for piece in &self.rules.to {
             match piece {
-                Piece::Text(text) => made.push_str(text),
-                Piece::Param(name) => match taken.params.iter().find(|(known, _)| *known == name) {
+                PathPiece::Text(text) => made.push_str(text),
+                PathPiece::Param(name) => match taken.params.iter().find(|(known, _)| *known == name) {
                     Some((_, value)) => made.push_str(value),
                     None => made.extend(utf8_percent_encode(self.scope.param(name)?, RESERVED)),
                 },
-                Piece::Rest(_) => {
+                PathPiece::Rest(_) => {
                     let (form, rest) = taken.rest?;
                     made.push_str(if form == RestForm::Bare { "/" } else { "" });
                     made.push_str(rest);
@@ -257,14 +257,14 @@ impl Rewriting<'_> {
 }
 
 /// The pieces as they are written in a path.
-fn pattern(pieces: &[Piece]) -> String {
+fn pattern(pieces: &[PathPiece]) -> String {
     let mut pattern = String::new();
     for piece in pieces {
         match piece {
-            Piece::Text(text) => pattern.push_str(text),
-            Piece::Param(name) => pattern.extend(["{", name, "}"]),
-            Piece::Rest(RestForm::Bare) => pattern.push_str("{*}"),
-            Piece::Rest(_) => pattern.push_str("/{*}"),
+            PathPiece::Text(text) => pattern.push_str(text),
+            PathPiece::Param(name) => pattern.extend(["{", name, "}"]),
+            PathPiece::Rest(RestForm::Bare) => pattern.push_str("{*}"),
+            PathPiece::Rest(_) => pattern.push_str("/{*}"),
         }
     }
     pattern

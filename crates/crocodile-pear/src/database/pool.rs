@@ -218,23 +218,23 @@ impl Pool {
         let mut state = self.lock();
         let taken = loop {
             match state.find(core, self.bounds.most) {
-                Found::Link(link) if link.client.is_closed() => {
+                FoundConnection::Link(link) if link.client.is_closed() => {
                     state.live -= 1;
                     state.owned[link.core] -= 1;
                     state.open -= 1;
                     dead.push(link);
                 }
-                Found::Link(link) if state.is_needed(core, &link) => {
+                FoundConnection::Link(link) if state.is_needed(core, &link) => {
                     state.move_to(core, &link);
                     dead.push(link);
                     break Taken::Now(self.leased(core, None));
                 }
-                Found::Link(link) => break Taken::Now(self.leased(link.core, Some(link))),
-                Found::Room if state.live == 0 && state.pauses() => return Err(away()),
-                Found::Room if patience == Patience::None && state.has_part(core, self.bounds.most) => {
+                FoundConnection::Link(link) => break Taken::Now(self.leased(link.core, Some(link))),
+                FoundConnection::Room if state.live == 0 && state.pauses() => return Err(away()),
+                FoundConnection::Room if patience == Patience::None && state.has_part(core, self.bounds.most) => {
                     break Taken::Not;
                 }
-                Found::Room if !state.pauses() => {
+                FoundConnection::Room if !state.pauses() => {
                     state.open += 1;
                     state.owned[core] += 1;
                     break Taken::Now(self.leased(core, None));
@@ -372,7 +372,7 @@ enum Need {
     Read,
 }
 
-enum Found {
+enum FoundConnection {
     Link(Link),
     Room,
     Nothing,
@@ -380,15 +380,15 @@ enum Found {
 
 impl State {
     /// One of this core's own, room for another, or one of another core's.
-    fn find(&mut self, core: usize, most: usize) -> Found {
+    fn find(&mut self, core: usize, most: usize) -> FoundConnection {
         if let Some(link) = self.wake(core) {
-            return Found::Link(link);
+            return FoundConnection::Link(link);
         }
         if self.open < most {
-            return Found::Room;
+            return FoundConnection::Room;
         }
         let other = cores(self.resting).max_by_key(|at| self.owned[*at]);
-        other.and_then(|at| self.wake(at)).map_or(Found::Nothing, Found::Link)
+        other.and_then(|at| self.wake(at)).map_or(FoundConnection::Nothing, FoundConnection::Link)
     }
 
     /// Adds an idle connection.

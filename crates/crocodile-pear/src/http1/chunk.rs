@@ -19,13 +19,13 @@ const MAX_SIZE: u64 = 1 << 60;
 
 /// Follows a chunked body to its end.
 pub(super) struct Chunked {
-    place: Place,
+    place: ChunkPlace,
     extensions: usize,
     pub(super) trailers: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum ChunkPlace {
     Size { size: u64, digits: u8 },
     Extension { size: u64, at: Extension },
     SizeEnd { size: u64 },
@@ -51,11 +51,11 @@ enum Extension {
 
 impl Chunked {
     pub(super) fn new() -> Self {
-        Chunked { place: Place::Size { size: 0, digits: 0 }, extensions: 0, trailers: Vec::new() }
+        Chunked { place: ChunkPlace::Size { size: 0, digits: 0 }, extensions: 0, trailers: Vec::new() }
     }
 
     pub(super) fn ended(&self) -> bool {
-        matches!(self.place, Place::End)
+        matches!(self.place, ChunkPlace::End)
     }
 
     /// Moves the data of all chunks in `buf` together; returns where it is then, and how many bytes were used.
@@ -64,8 +64,8 @@ impl Chunked {
         let mut at = 0;
         while at < buf.len() {
             match self.place {
-                Place::End => break,
-                Place::Data { left } => {
+                ChunkPlace::End => break,
+                ChunkPlace::Data { left } => {
                     let take = take(left, buf.len() - at);
                     if data.is_empty() {
                         data = at..at;
@@ -75,7 +75,7 @@ impl Chunked {
                     data.end += take;
                     at += take;
                     let left = left - take as u64;
-                    self.place = if left == 0 { Place::DataCr } else { Place::Data { left } };
+                    self.place = if left == 0 { ChunkPlace::DataCr } else { ChunkPlace::Data { left } };
                 }
                 place => {
                     self.place = self.step(place, buf[at])?;
@@ -86,34 +86,36 @@ impl Chunked {
         Ok((data, at))
     }
 
-    fn step(&mut self, place: Place, byte: u8) -> Result<Place, Broken> {
+    fn step(&mut self, place: ChunkPlace, byte: u8) -> Result<ChunkPlace, Broken> {
         Ok(match (place, byte) {
-            (Place::Size { size, digits }, b'\r') if digits > 0 => Place::SizeEnd { size },
-            (Place::Size { size, digits }, b';') if digits > 0 => Place::Extension { size, at: Extension::BeforeName },
-            (Place::Size { size, digits }, _) => {
+            (ChunkPlace::Size { size, digits }, b'\r') if digits > 0 => ChunkPlace::SizeEnd { size },
+            (ChunkPlace::Size { size, digits }, b';') if digits > 0 => {
+                ChunkPlace::Extension { size, at: Extension::BeforeName }
+            }
+            (ChunkPlace::Size { size, digits }, _) => {
                 let digit = char::from(byte).to_digit(16).filter(|_| digits < MAX_DIGITS);
                 let digit = digit.ok_or(Broken("the size of a chunk is invalid"))?;
                 let size = size << 4 | u64::from(digit);
                 if size >= MAX_SIZE {
                     return Err(Broken("the size of a chunk is invalid"));
                 }
-                Place::Size { size, digits: digits + 1 }
+                ChunkPlace::Size { size, digits: digits + 1 }
             }
-            (Place::Extension { size, at }, _) => self.extension(size, at, byte)?,
-            (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailers,
-            (Place::SizeEnd { size }, b'\n') => Place::Data { left: size },
-            (Place::DataCr, b'\r') => Place::DataLf,
-            (Place::DataLf, b'\n') => Place::Size { size: 0, digits: 0 },
-            (Place::Trailers, _) => self.trailer(byte)?,
+            (ChunkPlace::Extension { size, at }, _) => self.extension(size, at, byte)?,
+            (ChunkPlace::SizeEnd { size: 0 }, b'\n') => ChunkPlace::Trailers,
+            (ChunkPlace::SizeEnd { size }, b'\n') => ChunkPlace::Data { left: size },
+            (ChunkPlace::DataCr, b'\r') => ChunkPlace::DataLf,
+            (ChunkPlace::DataLf, b'\n') => ChunkPlace::Size { size: 0, digits: 0 },
+            (ChunkPlace::Trailers, _) => self.trailer(byte)?,
             _ => return Err(Broken("a chunk does not end where its size says")),
         })
     }
 
-    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<Place, Broken> {
+    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<ChunkPlace, Broken> {
         self.extensions += 1;
         let next = match (at, byte) {
             (Extension::Name | Extension::Value | Extension::AfterQuoted, b'\r') => {
-                return Ok(Place::SizeEnd { size });
+                return Ok(ChunkPlace::SizeEnd { size });
             }
             (Extension::Name | Extension::AfterName | Extension::Value | Extension::AfterQuoted, b';') => {
                 Extension::BeforeName
@@ -131,11 +133,11 @@ impl Chunked {
         };
         match self.extensions > MAX_EXTENSIONS {
             true => Err(Broken("the extensions of the chunks are too large")),
-            false => Ok(Place::Extension { size, at: next }),
+            false => Ok(ChunkPlace::Extension { size, at: next }),
         }
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<Place, Broken> {
+    fn trailer(&mut self, byte: u8) -> Result<ChunkPlace, Broken> {
         if byte == b'\n' && self.trailers.last() != Some(&b'\r') {
             return Err(Broken("a trailer is invalid"));
         }
@@ -152,7 +154,7 @@ impl Chunked {
         }
         self.trailers.push(byte);
         let ended = self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n");
-        Ok(if ended { Place::End } else { Place::Trailers })
+        Ok(if ended { ChunkPlace::End } else { ChunkPlace::Trailers })
     }
 }
 

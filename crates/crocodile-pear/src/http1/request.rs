@@ -84,33 +84,33 @@ pub fn parse(bytes: &[u8], bounds: Bounds) -> Result<Option<(RequestHead, usize)
     match read(bytes, bounds) {
         Ok((_, length)) if length > bounds.head => Err(oversized(bytes, bounds)),
         Ok(whole) => Ok(Some(whole)),
-        Err(Fault::Partial) if bytes.len() >= bounds.head => Err(oversized(bytes, bounds)),
-        Err(Fault::Partial) => Ok(None),
-        Err(Fault::Refused(refusal)) => Err(refusal),
+        Err(HeadFault::Partial) if bytes.len() >= bounds.head => Err(oversized(bytes, bounds)),
+        Err(HeadFault::Partial) => Ok(None),
+        Err(HeadFault::Refused(refusal)) => Err(refusal),
     }
 }
 
 /// Why the head is not valid.
-enum Fault {
+enum HeadFault {
     Partial,
     Refused(Refusal),
 }
 
-impl From<Refusal> for Fault {
+impl From<Refusal> for HeadFault {
     fn from(refusal: Refusal) -> Self {
-        Fault::Refused(refusal)
+        HeadFault::Refused(refusal)
     }
 }
 
-impl From<LineFault> for Fault {
+impl From<LineFault> for HeadFault {
     fn from(fault: LineFault) -> Self {
         let detail = match fault {
-            LineFault::Partial => return Fault::Partial,
+            LineFault::Partial => return HeadFault::Partial,
             LineFault::Name => "a header field's name is malformed",
             LineFault::Value => "a header field's value is malformed",
             LineFault::End => "a line does not end in CR LF",
         };
-        Fault::Refused(Refusal { status: StatusCode::BAD_REQUEST, detail })
+        HeadFault::Refused(Refusal { status: StatusCode::BAD_REQUEST, detail })
     }
 }
 
@@ -133,7 +133,7 @@ struct RequestLine<'a> {
     next: usize,
 }
 
-fn request_line(bytes: &[u8]) -> Result<RequestLine<'_>, Fault> {
+fn request_line(bytes: &[u8]) -> Result<RequestLine<'_>, HeadFault> {
     const MALFORMED: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the request line is malformed" };
     let mut start = 0;
     // RFC 9112, 2.2: empty lines before a request are passed over.
@@ -144,13 +144,13 @@ fn request_line(bytes: &[u8]) -> Result<RequestLine<'_>, Fault> {
     let method = line.iter().position(|byte| !is_token(*byte));
     let method = match method {
         Some(length @ 1..) if line[length] == b' ' => &line[..length],
-        Some(0) if line == b"\r" => return Err(Fault::Partial),
+        Some(0) if line == b"\r" => return Err(HeadFault::Partial),
         Some(0) if line[0] == b'\n' => return Err(LineFault::End.into()),
         Some(_) => return Err(MALFORMED.into()),
-        None => return Err(Fault::Partial),
+        None => return Err(HeadFault::Partial),
     };
     let at = method.len() + 1;
-    let length = line[at..].iter().position(|byte| !(b'!'..=b'~').contains(byte)).ok_or(Fault::Partial)?;
+    let length = line[at..].iter().position(|byte| !(b'!'..=b'~').contains(byte)).ok_or(HeadFault::Partial)?;
     if length == 0 || line[at + length] != b' ' {
         return Err(MALFORMED.into());
     }
@@ -164,11 +164,11 @@ fn request_line(bytes: &[u8]) -> Result<RequestLine<'_>, Fault> {
 }
 
 /// The text in the place of the version, unless the line was only cut.
-fn no_version(after: &[u8]) -> Fault {
-    let refuse = |detail| Fault::Refused(Refusal { status: StatusCode::BAD_REQUEST, detail });
+fn no_version(after: &[u8]) -> HeadFault {
+    let refuse = |detail| HeadFault::Refused(Refusal { status: StatusCode::BAD_REQUEST, detail });
     for version in [b"HTTP/1.1\r\n", b"HTTP/1.0\r\n"] {
         if version.starts_with(after) {
-            return Fault::Partial;
+            return HeadFault::Partial;
         }
         if after.starts_with(&version[..8]) {
             return match after[8..] {
@@ -180,7 +180,7 @@ fn no_version(after: &[u8]) -> Fault {
     refuse("the HTTP version is neither 1.0 nor 1.1")
 }
 
-fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), Fault> {
+fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), HeadFault> {
     let line = request_line(bytes)?;
     let mut fields = Fields::default();
     let mut at = line.next;

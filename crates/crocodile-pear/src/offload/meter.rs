@@ -35,7 +35,7 @@ const TURN: Duration = Duration::from_micros(250);
 
 /// Where work runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum WorkPlace {
     /// On a thread that serves others too, to its end.
     Core,
     /// There as well, and elsewhere if it is long.
@@ -45,7 +45,7 @@ enum Place {
 }
 
 struct Meter {
-    place: Cell<Place>,
+    place: Cell<WorkPlace>,
     /// Units until the next check, and those after it.
     slice: Cell<u64>,
     work: Cell<u64>,
@@ -65,7 +65,7 @@ struct Meter {
 thread_local! {
     static METER: Meter = const {
         Meter {
-            place: Cell::new(Place::Core),
+            place: Cell::new(WorkPlace::Core),
             slice: Cell::new(0),
             work: Cell::new(0),
             bytes: Cell::new(0),
@@ -100,7 +100,7 @@ pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
     // Put here by the job itself: a large result is not handed from one caller to the next.
     let mut done = None;
     let outcome = METER.with(|meter| {
-        let before = meter.place.replace(Place::Trial);
+        let before = meter.place.replace(WorkPlace::Trial);
         meter.trial.set(CORE);
         let outcome = catch_unwind(AssertUnwindSafe(|| done = Some(job())));
         meter.place.set(before);
@@ -116,14 +116,14 @@ pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
 /// Does work on a helper thread, with this many bytes reserved. They are released at its end.
 pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T) -> Result<T, Done> {
     METER.with(|meter| {
-        meter.place.set(Place::Helper);
+        meter.place.set(WorkPlace::Helper);
         meter.reserved.set(reserved);
         meter.spare.set(reserved);
         meter.since.set(Some(Instant::now()));
         *meter.abandoned.borrow_mut() = Some(abandoned.clone());
         // Nothing that it worked with is looked at again.
         let done = catch_unwind(AssertUnwindSafe(job));
-        meter.place.set(Place::Core);
+        meter.place.set(WorkPlace::Core);
         meter.kept.borrow_mut().clear();
         let used = meter.reserved.replace(0);
         memory::give(used);
@@ -142,9 +142,9 @@ pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T)
 pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     METER.with(|meter| {
         let (work, growth, slice) = match meter.place.get() {
-            Place::Core => (work.min(CORE), growth, work.min(CORE)),
-            Place::Trial => (work.min(meter.trial.get()), growth.min(TRIAL_BYTES), work.min(meter.trial.get())),
-            Place::Helper => (work, growth, work.min(SLICE)),
+            WorkPlace::Core => (work.min(CORE), growth, work.min(CORE)),
+            WorkPlace::Trial => (work.min(meter.trial.get()), growth.min(TRIAL_BYTES), work.min(meter.trial.get())),
+            WorkPlace::Helper => (work, growth, work.min(SLICE)),
         };
         meter.slice.set(slice);
         meter.work.set(work - slice);
@@ -189,7 +189,7 @@ pub fn grow(bytes: usize) {
 /// Counts bytes that a reader makes of its input.
 pub fn hold(bytes: usize) {
     METER.with(|meter| {
-        if meter.place.get() == Place::Helper {
+        if meter.place.get() == WorkPlace::Helper {
             meter.reserve(bytes as u64);
             meter.give_way();
         }
@@ -203,13 +203,13 @@ pub fn exhaust(reason: &'static str) -> ! {
 
 /// Whether this is a helper thread at work: what it makes is best written here too.
 pub fn is_lent() -> bool {
-    METER.with(|meter| meter.place.get() == Place::Helper)
+    METER.with(|meter| meter.place.get() == WorkPlace::Helper)
 }
 
 /// Keeps something until the work of this helper thread has ended. Elsewhere it is dropped.
 pub fn keep(thing: impl Any) {
     METER.with(|meter| {
-        if meter.place.get() == Place::Helper {
+        if meter.place.get() == WorkPlace::Helper {
             meter.kept.borrow_mut().push(Box::new(thing));
         }
     });
@@ -242,7 +242,7 @@ impl Meter {
         let next = rest.min(BYTES);
         self.bytes.set(next);
         self.growth.set(rest - next);
-        if self.place.get() == Place::Helper {
+        if self.place.get() == WorkPlace::Helper {
             self.reserve(due + next);
         }
     }
@@ -275,8 +275,8 @@ impl Meter {
 
     fn exhaust(&self, reason: &'static str) -> ! {
         match self.place.get() {
-            Place::Trial => resume_unwind(Box::new(Stopped::Long)),
-            Place::Core | Place::Helper => resume_unwind(Box::new(Exhausted(reason))),
+            WorkPlace::Trial => resume_unwind(Box::new(Stopped::Long)),
+            WorkPlace::Core | WorkPlace::Helper => resume_unwind(Box::new(Exhausted(reason))),
         }
     }
 }

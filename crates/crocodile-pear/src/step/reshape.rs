@@ -15,9 +15,9 @@ use crate::offload;
 use crate::scope::Scope;
 
 /// A step that gives each item a new body.
-pub struct Reshape(Arc<Ready>);
+pub struct Reshape(Arc<ReadyReshape>);
 
-struct Ready {
+struct ReadyReshape {
     step: &'static str,
     filter: Filter,
     /// For a body that is a list.
@@ -30,7 +30,7 @@ impl Reshape {
     /// `each` is the expression for a body that is a list, if it is another.
     pub fn new(step: &'static str, filter: Filter, each: Option<Filter>, max_body: usize, first: bool) -> Self {
         let blame = Blame::of(&filter, first);
-        Reshape(Arc::new(Ready { step, filter, each, blame, max_body }))
+        Reshape(Arc::new(ReadyReshape { step, filter, each, blame, max_body }))
     }
 }
 
@@ -50,7 +50,7 @@ impl Step for Reshape {
     }
 }
 
-async fn transform(ready: Arc<Ready>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
+async fn transform(ready: Arc<ReadyReshape>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
     match ready.apply_here(outcome.await, &scope) {
         ControlFlow::Break(done) => done,
         // Boxed: items in memory would carry the room.
@@ -58,7 +58,7 @@ async fn transform(ready: Arc<Ready>, outcome: BoxFuture<'static, Outcome>, scop
     }
 }
 
-impl Ready {
+impl ReadyReshape {
     fn filter(&self, item: &Data) -> &Filter {
         self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter)
     }

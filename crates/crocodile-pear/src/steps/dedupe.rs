@@ -80,16 +80,16 @@ impl Spec for Dedupe {
         cx.explain(format!("one item for each {}", self.by.0), Some(waits), 0);
         let blame = Blame::of(&filter, cx.flow.first);
         let (limit, max_body) = (self.limit, self.max_body.bytes());
-        Some(Box::new(Deduping { ready: Arc::new(Ready { filter, blame, limit, max_body }), keep: self.keep }))
+        Some(Box::new(Deduping { ready: Arc::new(ReadyDedupe { filter, blame, limit, max_body }), keep: self.keep }))
     }
 }
 
 struct Deduping {
-    ready: Arc<Ready>,
+    ready: Arc<ReadyDedupe>,
     keep: Keep,
 }
 
-struct Ready {
+struct ReadyDedupe {
     filter: Filter,
     blame: Blame,
     limit: usize,
@@ -109,7 +109,7 @@ impl Step for Deduping {
     }
 }
 
-fn in_order(kept: Arc<Ready>, flow: Flow, scope: Arc<Scope>, seen: Arc<Seen>) -> Flow {
+fn in_order(kept: Arc<ReadyDedupe>, flow: Flow, scope: Arc<Scope>, seen: Arc<Seen>) -> Flow {
     let (at_once, limit) = (flow.at_once(), kept.limit);
     let take = move |producer: Producer| {
         let (kept, scope, id) = (kept.clone(), scope.clone(), producer.id);
@@ -125,7 +125,7 @@ fn in_order(kept: Arc<Ready>, flow: Flow, scope: Arc<Scope>, seen: Arc<Seen>) ->
 /// An item and its key, if it has one.
 type Item = Option<Result<(Option<Bytes>, Answer), Error>>;
 
-impl Ready {
+impl ReadyDedupe {
     async fn read(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> Item {
         Some(match outcome? {
             Ok(answer) if answer.is_usable() => {

@@ -68,13 +68,13 @@ impl Spec for Merge {
         }
         cx.explain("merge all answers into one value", Some("every answer is read whole before they are merged"), 0);
         let blame = Blame::of(&filter, cx.flow.first);
-        Some(Box::new(Merging(Arc::new(Ready { filter, blame, max_body: self.max_body.bytes() }))))
+        Some(Box::new(Merging(Arc::new(ReadyMerge { filter, blame, max_body: self.max_body.bytes() }))))
     }
 }
 
-struct Merging(Arc<Ready>);
+struct Merging(Arc<ReadyMerge>);
 
-struct Ready {
+struct ReadyMerge {
     filter: Filter,
     blame: Blame,
     max_body: usize,
@@ -119,7 +119,7 @@ impl Part {
     }
 }
 
-async fn merge(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Outcome {
+async fn merge(ready: Arc<ReadyMerge>, flow: Flow, scope: Arc<Scope>) -> Outcome {
     let parts = match gather(flow, ready.max_body).await {
         Ok(parts) => parts,
         Err(error) => return Some(Err(error)),

@@ -123,7 +123,7 @@ impl Spec for Respond {
             let remedy = "put `merge` or `concatenate` before it";
             return cx.problems.error_here("`respond` takes one answer, and here are several", remedy);
         }
-        let ready = Ready::new(status?, headers?, body?, spec.max_body.bytes(), cx.flow.first);
+        let ready = ReadyRespond::new(status?, headers?, body?, spec.max_body.bytes(), cx.flow.first);
         cx.explain(text, ready.reads.then_some("the answer is read whole, for the expressions"), 0);
         Some(Box::new(Responding(Arc::new(ready))))
     }
@@ -203,9 +203,9 @@ fn template(text: &Located<String>, cx: &mut Compile<'_>) -> Option<Template> {
     }
 }
 
-struct Responding(Arc<Ready>);
+struct Responding(Arc<ReadyRespond>);
 
-struct Ready {
+struct ReadyRespond {
     status: Option<Status>,
     headers: Headers,
     body: Option<Filter>,
@@ -239,7 +239,7 @@ fn blank() -> Answer {
     Answer::new(StatusCode::OK, HeaderMap::new(), Body::empty())
 }
 
-async fn respond(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+async fn respond(ready: Arc<ReadyRespond>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome.unwrap_or_else(|| Ok(blank())) {
         Ok(answer) if answer.is_usable() => {
             let answered = ready.clone().answer(answer, scope).await;
@@ -249,7 +249,7 @@ async fn respond(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outc
     }
 }
 
-impl Ready {
+impl ReadyRespond {
     fn new(status: Option<Status>, headers: Headers, body: Option<Filter>, max_body: usize, first: bool) -> Self {
         let status_filter = match &status {
             Some(Status::Jq(filter)) => Some(&**filter),
@@ -261,7 +261,7 @@ impl Ready {
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, first)).collect();
         let worst = [Blame::Upstream, Blame::Client].into_iter().find(|blame| blames.contains(blame));
         let blame = worst.unwrap_or(Blame::Operator);
-        Ready { blame, reads, status, headers, body, max_body }
+        ReadyRespond { blame, reads, status, headers, body, max_body }
     }
 
     async fn answer(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {

@@ -20,13 +20,13 @@ use crate::flow::Answer;
 #[derive(Clone)]
 pub(super) struct Caller {
     pub(super) shared: Arc<Shared>,
-    source: Source,
+    source: ServerSource,
     pub(super) credentials: Option<Arc<ClientCredentials>>,
 }
 
 /// Where the servers come from.
 #[derive(Clone)]
-enum Source {
+enum ServerSource {
     Fixed(Arc<Servers>),
     Found(Arc<Found>),
 }
@@ -64,12 +64,12 @@ impl Caller {
         let (shared, source) = match &settings.service {
             None => {
                 let servers = Arc::new(Servers::new(settings)?);
-                (servers.shared.clone(), Source::Fixed(servers))
+                (servers.shared.clone(), ServerSource::Fixed(servers))
             }
             Some(service) => {
                 let shared = Shared::new(settings);
                 let found = Found::new(service.clone(), settings.clone(), shared.clone())?;
-                (shared, Source::Found(Arc::new(found)))
+                (shared, ServerSource::Found(Arc::new(found)))
             }
         };
         Ok(Caller { shared, source, credentials })
@@ -78,32 +78,32 @@ impl Caller {
     /// The servers; nothing, while those of a service are not known.
     pub(super) fn now(&self) -> Option<Now<'_>> {
         match &self.source {
-            Source::Fixed(servers) => Some(Now::Fixed(servers)),
-            Source::Found(found) => found.now().map(Now::Found),
+            ServerSource::Fixed(servers) => Some(Now::Fixed(servers)),
+            ServerSource::Found(found) => found.now().map(Now::Found),
         }
     }
 
     /// The service whose servers are called.
     pub(super) fn service(&self) -> Option<&Found> {
         match &self.source {
-            Source::Fixed(_) => None,
-            Source::Found(found) => Some(found),
+            ServerSource::Fixed(_) => None,
+            ServerSource::Found(found) => Some(found),
         }
     }
 
     /// The scheme, the host and the base path of all its servers.
     pub(super) fn face(&self) -> &Face {
         match &self.source {
-            Source::Fixed(servers) => &servers.list[0].face,
-            Source::Found(found) => &found.face,
+            ServerSource::Fixed(servers) => &servers.list[0].face,
+            ServerSource::Found(found) => &found.face,
         }
     }
 
     /// Begins the call.
     pub(super) fn begin(&self, call: Box<Call>) -> Begun {
         match &self.source {
-            Source::Fixed(servers) => self.begin_at(servers, call),
-            Source::Found(found) => match found.now() {
+            ServerSource::Fixed(servers) => self.begin_at(servers, call),
+            ServerSource::Found(found) => match found.now() {
                 Some(servers) => self.begin_at(&servers, call),
                 None => Begun::Boxed(Box::pin(self.clone().wait(found.clone(), call))),
             },

@@ -11,7 +11,7 @@ use crate::{
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// What stands at a `$` that means something.
-enum Piece<'a> {
+enum VariablePiece<'a> {
     /// `$${`: a `${` as it stands.
     Escape,
     /// A variable, and what it is if unset.
@@ -41,7 +41,7 @@ pub fn shield(text: &str) -> Cow<'_, str> {
     let mut rest = text;
     while let Some(at) = rest.find('$') {
         let length = match piece(&rest[at..]) {
-            Some(Piece::Variable { length, .. }) if !rest[at..at + length].contains('\n') => length,
+            Some(VariablePiece::Variable { length, .. }) if !rest[at..at + length].contains('\n') => length,
             _ => 1,
         };
         shielded.push_str(&rest[..at]);
@@ -80,11 +80,11 @@ pub fn fill(text: Located<String>, environment: &Environment<'_>, problems: &mut
         };
         filled.copy(copied, at);
         next = match piece {
-            Piece::Escape => {
+            VariablePiece::Escape => {
                 filled.put("${", filled.place(at, 3));
                 at + 3
             }
-            Piece::Variable { name, default, length } => {
+            VariablePiece::Variable { name, default, length } => {
                 let value = value(name, default, environment, text.at(at, length), problems);
                 let place = filled.place(at, length);
                 filled.put(&value.unwrap_or_default(), Run { inserted: true, ..place });
@@ -119,9 +119,9 @@ fn value(
 }
 
 /// Reads what stands at the begin of a text that begins with `$`.
-fn piece(text: &str) -> Option<Piece<'_>> {
+fn piece(text: &str) -> Option<VariablePiece<'_>> {
     if text.starts_with("$${") {
-        return Some(Piece::Escape);
+        return Some(VariablePiece::Escape);
     }
     let inner = text.strip_prefix("${")?;
     let end = inner.find(|letter: char| !matches!(letter, 'A'..='Z' | '0'..='9' | '_')).unwrap_or(inner.len());
@@ -130,10 +130,10 @@ fn piece(text: &str) -> Option<Piece<'_>> {
         return None;
     }
     if rest.starts_with('}') {
-        return Some(Piece::Variable { name, default: None, length: end + 3 });
+        return Some(VariablePiece::Variable { name, default: None, length: end + 3 });
     }
     let (default, _) = rest.strip_prefix(":-")?.split_once('}')?;
-    Some(Piece::Variable { name, default: Some(default), length: end + 5 + default.len() })
+    Some(VariablePiece::Variable { name, default: Some(default), length: end + 5 + default.len() })
 }
 
 /// A text while its variables are put in.

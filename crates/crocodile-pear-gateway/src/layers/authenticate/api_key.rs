@@ -46,7 +46,7 @@ impl ApiKey {
         let (place, keys) = (place?, keys?);
         let (kind, name) = place.parts();
         let challenge = challenge("ApiKey", &[("realm", &self.realm), ("in", kind), ("name", name)]);
-        Some(Box::new(Ready { place, keys, challenge }))
+        Some(Box::new(ReadyApiKey { place, keys, challenge }))
     }
 
     fn place(&self, problems: &mut Problems) -> Option<Place> {
@@ -89,13 +89,13 @@ impl ApiKey {
 }
 
 /// Ready.
-struct Ready {
+struct ReadyApiKey {
     place: Place,
     keys: Arc<Watched<Keys>>,
     challenge: Option<HeaderValue>,
 }
 
-impl Method for Ready {
+impl Method for ReadyApiKey {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         Judgement::Now(match self.place.find(scope) {
             Found::None => Outcome::Absent,

@@ -49,12 +49,12 @@ impl Basic {
         };
         let challenge = challenge("Basic", &[("realm", &self.realm), ("charset", "UTF-8")]);
         let (remember, known) = (self.remember.as_secs(), Remembered::default());
-        Some(Box::new(Ready { users, key, known, remember, challenge }))
+        Some(Box::new(ReadyBasic { users, key, known, remember, challenge }))
     }
 }
 
 /// Ready.
-struct Ready {
+struct ReadyBasic {
     users: Arc<Watched<Users>>,
     /// What is remembered of passwords is of no use without it, and it is nowhere else.
     key: hmac::Key,
@@ -64,7 +64,7 @@ struct Ready {
     challenge: Option<HeaderValue>,
 }
 
-impl Method for Ready {
+impl Method for ReadyBasic {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let credential = match authorization(scope, "basic") {
             Ok(credential) => credential,
@@ -115,7 +115,7 @@ fn granted(user: &str) -> Outcome {
     Outcome::Granted(jq::object([("sub", jq::string(user))]))
 }
 
-impl Ready {
+impl ReadyBasic {
     /// What a right password is remembered by. A new hash in the file makes another one.
     fn tag(&self, user: &str, password: &str, hash: &PasswordHash) -> Hash {
         let mut context = hmac::Context::with_key(&self.key);

@@ -27,7 +27,7 @@ impl ShownCertificate {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
         let fingerprints: Vec<_> = self.fingerprints.iter().map(|written| fingerprint(written, cx.problems)).collect();
         let plain = |written: &Located<String>| written.value.clone();
-        Some(Box::new(Ready {
+        Some(Box::new(ReadyCertificate {
             names: self.names.iter().map(|name| name.value.to_ascii_lowercase()).collect(),
             subjects: self.subjects.iter().map(plain).collect(),
             fingerprints: fingerprints.into_iter().collect::<Option<_>>()?,
@@ -46,13 +46,13 @@ fn fingerprint(written: &Located<String>, problems: &mut Problems) -> Option<Str
 }
 
 /// Ready. Without a list of any kind, all will do.
-struct Ready {
+struct ReadyCertificate {
     names: Vec<String>,
     subjects: Vec<String>,
     fingerprints: Vec<String>,
 }
 
-impl Ready {
+impl ReadyCertificate {
     fn admits(&self, shown: &ClientCertificate) -> bool {
         let named = |wanted: &String| shown.names.iter().any(|name| fits(wanted, &name.to_ascii_lowercase()));
         let all = self.names.is_empty() && self.subjects.is_empty() && self.fingerprints.is_empty();
@@ -70,7 +70,7 @@ fn fits(wanted: &str, name: &str) -> bool {
     }
 }
 
-impl Method for Ready {
+impl Method for ReadyCertificate {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let shown = scope.facts().client().and_then(|client| client.certificate.as_ref());
         Judgement::Now(match shown {

@@ -47,7 +47,7 @@ impl Introspection {
         let tls = self.tls.as_ref();
         let remote = Remote::compile("introspection", &self.url, tls, self.timeout, &given, cx.problems)?;
         let authorization = client_basic(&self.client_id, &self.client_secret)?;
-        Some(Box::new(Ready {
+        Some(Box::new(ReadyIntrospection {
             remote,
             authorization,
             cache: self.cache.as_secs(),
@@ -67,7 +67,7 @@ const REFUSED: u64 = 10;
 const UNAVAILABLE: u64 = 1;
 
 /// Ready.
-struct Ready {
+struct ReadyIntrospection {
     remote: Remote,
     authorization: HeaderValue,
     /// In seconds.
@@ -101,7 +101,7 @@ impl From<Finding> for Outcome {
     }
 }
 
-impl Method for Ready {
+impl Method for ReadyIntrospection {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let token = match authorization(scope, "bearer") {
             Ok(token) => token,
@@ -134,7 +134,7 @@ impl Method for Ready {
     }
 }
 
-impl Ready {
+impl ReadyIntrospection {
     /// Asks the issuer. Simultaneous requests with the same token make one call.
     async fn ask(&self, token: String, hash: Hash) -> Outcome {
         let flight = self.flights.lock().unwrap_or_else(PoisonError::into_inner).entry(hash).or_default().clone();

@@ -75,7 +75,7 @@ impl Jwt {
             leeway: self.leeway.as_secs_f64(),
         };
         let known = Remembered::default();
-        Some(Box::new(Ready { rules, keys, known, realm: self.realm.clone() }))
+        Some(Box::new(ReadyJwt { rules, keys, known, realm: self.realm.clone() }))
     }
 
     fn check(&self, problems: &mut Problems) -> Option<()> {
@@ -112,14 +112,14 @@ impl Jwt {
         wrong.is_empty().then_some(())
     }
 
-    fn source(&self, cx: &mut Compile<'_>) -> Option<Source> {
+    fn source(&self, cx: &mut Compile<'_>) -> Option<KeySource> {
         if !self.keys.value.contains("://") {
             if let Some(tls) = &self.tls {
                 let place = [&tls.ca, &tls.certificate, &tls.key, &tls.server_name].into_iter().flatten().next();
                 let span = place.map_or(self.keys.span, |written| written.span);
                 return cx.problems.error(span, "`tls` is for a URL, and `keys` is a file", "leave it out");
             }
-            return cx.watch(&self.keys, KeySet::parse).map(Source::File);
+            return cx.watch(&self.keys, KeySet::parse).map(KeySource::File);
         }
         let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
         let remote = Remote::compile("keys", &self.keys, self.tls.as_ref(), FETCH, &given, cx.problems)?;
@@ -130,29 +130,29 @@ impl Jwt {
         let key = format!("{} {} {:?}", self.keys, tls.unwrap_or_default(), cx.resolver.is_some());
         let issuer = Issuer::shared(key, &self.issuer.value, remote);
         cx.tasks.push(Box::pin(issuer.clone().run(self.refresh.value)));
-        Some(Source::Url(issuer))
+        Some(KeySource::Url(issuer))
     }
 }
 
 /// Where the keys come from.
-enum Source {
+enum KeySource {
     File(Arc<Watched<KeySet>>),
     Url(Arc<Issuer>),
 }
 
-impl Source {
+impl KeySource {
     fn keys(&self) -> Option<Arc<KeySet>> {
         match self {
-            Source::File(keys) => Some(keys.load().clone()),
-            Source::Url(issuer) => issuer.keys(),
+            KeySource::File(keys) => Some(keys.load().clone()),
+            KeySource::Url(issuer) => issuer.keys(),
         }
     }
 }
 
 /// Ready.
-struct Ready {
+struct ReadyJwt {
     rules: Rules,
-    keys: Source,
+    keys: KeySource,
     /// Tokens that were verified, with the generation of the keys.
     known: Remembered<(u64, Value)>,
     realm: String,
@@ -168,7 +168,7 @@ enum Check {
     },
 }
 
-impl Method for Ready {
+impl Method for ReadyJwt {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let token = match authorization(scope, "bearer") {
             Ok(token) => token,
@@ -181,7 +181,7 @@ impl Method for Ready {
             Check::NoKey { known } => known,
         };
         match &self.keys {
-            Source::Url(issuer) => match issuer.newer(known) {
+            KeySource::Url(issuer) => match issuer.newer(known) {
                 Some(round) => {
                     let token = token.to_owned();
                     Judgement::Wait(Box::pin(async move {
@@ -192,7 +192,7 @@ impl Method for Ready {
                 // The round may have ended since the keys were looked at.
                 None => Judgement::Now(without_waiting(self.check(token, &hash))),
             },
-            Source::File(_) => Judgement::Now(without_waiting(Check::NoKey { known })),
+            KeySource::File(_) => Judgement::Now(without_waiting(Check::NoKey { known })),
         }
     }
 
@@ -221,7 +221,7 @@ fn without_waiting(check: Check) -> Outcome {
     }
 }
 
-impl Ready {
+impl ReadyJwt {
     fn check(&self, token: &[u8], hash: &Hash) -> Check {
         let now = now();
         let keys = self.keys.keys();

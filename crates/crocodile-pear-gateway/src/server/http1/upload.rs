@@ -26,9 +26,9 @@ pub struct Upload {
 }
 
 /// Where pieces are handed over, one at a time.
-struct Desk(Mutex<Piece>);
+struct Desk(Mutex<UploadPiece>);
 
-struct Piece {
+struct UploadPiece {
     ready: Option<Frame<Bytes>>,
     state: State,
     /// Bytes still to be handed over, where that is known.
@@ -65,7 +65,7 @@ pub enum Progress {
 pub struct RequestBody(Arc<Desk>);
 
 impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Piece> {
+    fn lock(&self) -> MutexGuard<'_, UploadPiece> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,7 +77,7 @@ impl Upload {
         let state = if decoder.done() && decoder.trailers.is_none() { State::Whole } else { State::Open };
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
         let (reader, driver) = (None, None);
-        let piece = Piece { ready, state, left, received: 0, reader, driver, driven: true, unhurried: false };
+        let piece = UploadPiece { ready, state, left, received: 0, reader, driver, driven: true, unhurried: false };
         let desk = Arc::new(Desk(Mutex::new(piece)));
         (Upload { decoder, desk: desk.clone(), expected, pace: Pace::default() }, RequestBody(desk))
     }

@@ -86,7 +86,7 @@ pub fn admit(head: Parts, bounds: Bounds) -> Result<Head, Refusal> {
 
 /// What the fields of a head say together.
 #[derive(Default)]
-struct Found {
+struct FoundFields {
     hosts: usize,
     crumbs: usize,
     length: Option<u64>,
@@ -95,8 +95,8 @@ struct Found {
     grpc: bool,
 }
 
-fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<Found, Refusal> {
-    let mut found = Found::default();
+fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<FoundFields, Refusal> {
+    let mut found = FoundFields::default();
     // As large as HTTP/1.1 would write it.
     let mut size = line;
     for (name, value) in headers {

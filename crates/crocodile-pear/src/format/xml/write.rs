@@ -59,7 +59,7 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
                     out.push(b' ');
                     out.extend_from_slice(named(attribute).as_bytes());
                     out.extend_from_slice(b"=\"");
-                    text(inner, Place::Attribute, out)?;
+                    text(inner, TextPlace::Attribute, out)?;
                     out.push(b'"');
                 }
             }
@@ -67,7 +67,7 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
             for (key, inner) in fields {
                 match value::as_str(key).unwrap_or_default() {
                     attribute if attribute.starts_with('@') => {}
-                    "#text" => text(inner, Place::Content, out)?,
+                    "#text" => text(inner, TextPlace::Content, out)?,
                     "#content" => content(inner, out)?,
                     name => several(name, inner, out)?,
                 }
@@ -79,7 +79,7 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
         }
         _ => {
             out.push(b'>');
-            text(value, Place::Content, out)?;
+            text(value, TextPlace::Content, out)?;
         }
     }
     if out.len() == out[start..].iter().position(|byte| *byte == b'>').map_or(0, |at| start + at + 1) {
@@ -109,7 +109,7 @@ fn content(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
                     several(value::as_str(key).unwrap_or_default(), inner, out)?;
                 }
             }
-            None => text(part, Place::Content, out)?,
+            None => text(part, TextPlace::Content, out)?,
         }
     }
     Ok(())
@@ -117,13 +117,13 @@ fn content(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
 
 /// Where a text stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TextPlace {
     Content,
     /// There readers take any space for a blank.
     Attribute,
 }
 
-fn text(value: &Value, place: Place, out: &mut Vec<u8>) -> Result<(), Error> {
+fn text(value: &Value, place: TextPlace, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut written = Vec::new();
     let text = match value::shape(value) {
         Shape::Null => return Ok(()),
@@ -141,8 +141,8 @@ fn text(value: &Value, place: Place, out: &mut Vec<u8>) -> Result<(), Error> {
             '<' => out.extend_from_slice(b"&lt;"),
             '>' => out.extend_from_slice(b"&gt;"),
             '&' => out.extend_from_slice(b"&amp;"),
-            '"' if place == Place::Attribute => out.extend_from_slice(b"&quot;"),
-            '\t' | '\n' if place == Place::Content => out.push(c as u8),
+            '"' if place == TextPlace::Attribute => out.extend_from_slice(b"&quot;"),
+            '\t' | '\n' if place == TextPlace::Content => out.push(c as u8),
             '\t' | '\n' | '\r' => out.extend_from_slice(format!("&#{};", u32::from(c)).as_bytes()),
             c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
