@@ -14,4 +14,4 @@ pub mod trigger;
 mod trust;
 
 pub use self::follow::Events;
-pub use self::source::{EventSourceSpec, Source, compile};
+pub use self::source::{EventSource, EventSourceSpec, compile};

@@ -23,7 +23,7 @@ use indexmap::IndexMap;
 use crate::address::{self, Address};
 use crate::background::Task;
 use crate::document::{Document, EndpointSpec, GroupSpec, Placed, Unread, plain};
-use crate::events::{self, Source};
+use crate::events::{self, EventSource};
 use crate::forwarded::Trust;
 use crate::itself;
 use crate::lasting::Lasting;
@@ -32,7 +32,7 @@ use crate::layers::Shared;
 use crate::listen::{Listening, check_folder};
 use crate::metrics::Metrics;
 use crate::respond;
-use crate::route::{Found, HostPattern, Hosts, METHODS, Route, Routes};
+use crate::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
 use crate::stack::{Stack, Visit};
 use crate::store::{MEMORY, Store};
@@ -60,7 +60,7 @@ pub struct Gateway {
     /// What goes on beside the requests, until somebody starts it.
     tasks: Mutex<Vec<Task>>,
     /// What tells it what has changed, likewise.
-    events: Mutex<Vec<Source>>,
+    events: Mutex<Vec<EventSource>>,
     /// What it shares with other gateways.
     store: Option<Arc<Store>>,
 }
@@ -428,7 +428,7 @@ impl Gateway {
     }
 
     /// The sources of events, for the first who asks.
-    pub fn take_events(&self) -> Vec<Source> {
+    pub fn take_events(&self) -> Vec<EventSource> {
         std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -509,8 +509,8 @@ impl Gateway {
                 return Box::pin(gateway.leave(scope, response)).await;
             }
             let found = site.map(|site| site.find(&scope));
-            match found.unwrap_or(Ok(Found::Nothing)) {
-                Ok(Found::Endpoint(Slot { endpoint, .. }, params)) if !another_answers(site, &scope, endpoint) => {
+            match found.unwrap_or(Ok(FoundRoute::Nothing)) {
+                Ok(FoundRoute::Endpoint(Slot { endpoint, .. }, params)) if !another_answers(site, &scope, endpoint) => {
                     let own = alone(&mut scope);
                     own.set_params(params);
                     endpoint.pass(own, upgrade);
@@ -530,15 +530,21 @@ impl Gateway {
     }
 
     /// A request that no endpoint serves.
-    async fn turn_away(&self, scope: Arc<Scope>, site: Option<&Site>, found: Result<Found<'_, Slot>, Error>) -> Reply {
+    async fn turn_away(
+        &self,
+        scope: Arc<Scope>,
+        site: Option<&Site>,
+        found: Result<FoundRoute<'_, Slot>, Error>,
+    ) -> Reply {
         let unserved = site.map_or(&self.unserved, |site| &site.unserved);
         let asked = site.and_then(|site| site.asked_about(&scope, &found).or_else(|| site.purged(&scope)));
         let mut visit = Visit::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
-        let refused =
-            site.filter(|_| matches!(found, Ok(Found::Nothing))).and_then(|site| site.other_version(visit.scope()));
+        let refused = site
+            .filter(|_| matches!(found, Ok(FoundRoute::Nothing)))
+            .and_then(|site| site.other_version(visit.scope()));
         let response = match (visit.enter().await.or(refused), found) {
             (Some(response), _) => response,
-            (None, Ok(Found::Methods(methods))) => respond::other_method(visit.scope().method(), &methods),
+            (None, Ok(FoundRoute::Methods(methods))) => respond::other_method(visit.scope().method(), &methods),
             (None, Ok(_)) if site.is_none() => respond::other_host(),
             (None, Ok(_)) => respond::not_found(),
             (None, Err(error)) => respond::fail(&error),
@@ -564,7 +570,7 @@ impl Gateway {
 
 impl Site {
     /// The endpoint whose layers a preflight is for: the one that would serve the request it announces (Fetch, 4.8).
-    fn asked_about(&self, scope: &Scope, found: &Result<Found<'_, Slot>, Error>) -> Option<&Arc<Endpoint>> {
+    fn asked_about(&self, scope: &Scope, found: &Result<FoundRoute<'_, Slot>, Error>) -> Option<&Arc<Endpoint>> {
         // A preflight does not say the version that its request will.
         let (&Method::OPTIONS, Ok(_)) = (scope.method(), found) else { return None };
         self.announced(scope)
@@ -576,7 +582,7 @@ impl Site {
             return None;
         }
         match self.routes.find(&Method::GET, scope.path()?, |_| true) {
-            Ok(Found::Endpoint(slot, _)) => {
+            Ok(FoundRoute::Endpoint(slot, _)) => {
                 Some(&slot.endpoint).filter(|endpoint| endpoint.layers.answers_purges || self.unserved.answers_purges)
             }
             _ => None,
@@ -589,13 +595,13 @@ impl Site {
         let announced = Method::from_bytes(announced.as_bytes()).ok()?;
         // Of its versions any: it has the same layers in all.
         match self.routes.find(&announced, scope.path()?, |_| true) {
-            Ok(Found::Endpoint(slot, _)) => Some(&slot.endpoint),
+            Ok(FoundRoute::Endpoint(slot, _)) => Some(&slot.endpoint),
             _ => None,
         }
     }
 
     /// What a request is for.
-    fn find(&self, scope: &Scope) -> Result<Found<'_, Slot>, Error> {
+    fn find(&self, scope: &Scope) -> Result<FoundRoute<'_, Slot>, Error> {
         let mut choice = Choice::default();
         self.routes.find(scope.method(), scope.path().unwrap_or_default(), |slot| slot.serves(&mut choice, scope))
     }
@@ -612,7 +618,7 @@ impl Site {
                 Named::Version(_) => {
                     let has = |index: &usize| {
                         let serves = |slot: &Slot| slot.version.as_ref().is_some_and(|own| own.index == *index);
-                        matches!(self.routes.find(method, path, serves), Ok(Found::Endpoint(..)))
+                        matches!(self.routes.find(method, path, serves), Ok(FoundRoute::Endpoint(..)))
                     };
                     let those: Vec<&str> = (0..all.len()).filter(has).map(|index| all[index]).collect();
                     respond::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those)
@@ -628,7 +634,7 @@ impl Site {
         }
         let has = |name: &&str| {
             let there = chooser.in_version(path, name);
-            there.is_some_and(|path| matches!(self.routes.find(method, &path, |_| true), Ok(Found::Endpoint(..))))
+            there.is_some_and(|path| matches!(self.routes.find(method, &path, |_| true), Ok(FoundRoute::Endpoint(..))))
         };
         let those: Vec<&str> = all.into_iter().filter(has).collect();
         (!those.is_empty()).then(|| respond::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those))
@@ -760,7 +766,7 @@ fn answer_itself(scope: &Scope, site: Option<&Site>) -> Option<Response<Body>> {
         let (site, path) = (site?, scope.path()?);
         let serves = |method: &&str| {
             let method = Method::from_bytes(method.as_bytes());
-            method.is_ok_and(|method| matches!(site.routes.find(&method, path, |_| true), Ok(Found::Endpoint(..))))
+            method.is_ok_and(|method| matches!(site.routes.find(&method, path, |_| true), Ok(FoundRoute::Endpoint(..))))
         };
         let has: Vec<&str> = METHODS.iter().copied().filter(serves).collect();
         return (!has.is_empty()).then(|| respond::options(&has));

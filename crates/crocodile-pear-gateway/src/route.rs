@@ -5,5 +5,5 @@ mod tree;
 mod written;
 
 pub use host::{HostPattern, Hosts};
-pub use tree::{Found, Routes};
+pub use tree::{FoundRoute, Routes};
 pub use written::{METHODS, Route};

@@ -42,6 +42,6 @@ pub use purge::{Mark, Purge, PurgeMode};
 pub use shelf::{Shelf, Source};
 pub use spec::{CacheSpec, CachingSpec, PrivateSpec, QueryOrder};
 pub use stamp::Stamp;
-pub use store::{Counters, Found, Store};
+pub use store::{Counters, FoundEntry, Store};
 pub use tier::{Shared, Tier};
 pub use traffic::{OUTCOMES, Outcome, Standpoint, Traffic};

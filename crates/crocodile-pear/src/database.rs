@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 pub use self::address::{Address, told};
 use self::failure::{Again, Failure, slow};
-use self::line::{Lines, Place};
+use self::line::{Lines, ReadPlace};
 pub use self::note::StatementEnd;
 use self::note::{Noted, Times};
 use self::pool::{Bounds, Pool};
@@ -180,7 +180,7 @@ impl Database {
             let lines = (attempt == 1 && run.may_share()).then_some(&server.lines);
             let place = match lines {
                 Some(lines) => lines.place(&server.pool, &run.query).await,
-                None => server.pool.lease().await.map(Place::Alone),
+                None => server.pool.lease().await.map(ReadPlace::Alone),
             };
             let place = match place {
                 Ok(place) => place,
@@ -243,7 +243,7 @@ impl Database {
 
 /// Runs it on a connection. If a statement moves to another connection, it is still noted as one.
 async fn attempt_on(
-    place: Place,
+    place: ReadPlace,
     run: &Run,
     lines: Option<&Lines>,
     idle: Timeout,
@@ -251,7 +251,7 @@ async fn attempt_on(
     moved: &mut Option<Noted>,
 ) -> Result<Answer, Failure> {
     let place = match place {
-        Place::Alone(lease) if !run.before.is_empty() => {
+        ReadPlace::Alone(lease) if !run.before.is_empty() => {
             return Box::pin(transaction::run(lease, run, noted)).await;
         }
         place => place,

@@ -377,7 +377,14 @@ impl CallNote {
     }
 
     /// Notes a call that begins at `began`, with the span that its server gets.
-    pub(crate) fn begin(self, place: Place<'_>, method: &Method, target: String, began: Instant, span: u64) -> Entry {
+    pub(crate) fn begin(
+        self,
+        place: CallPlace<'_>,
+        method: &Method,
+        target: String,
+        began: Instant,
+        span: u64,
+    ) -> Entry {
         let CallNote { record, step, attempt, cache } = self;
         let at = record.add(CallRecord {
             kind: place.kind,
@@ -406,7 +413,7 @@ impl CallNote {
 }
 
 /// Where a call goes.
-pub(crate) struct Place<'a> {
+pub(crate) struct CallPlace<'a> {
     pub(crate) kind: CallKind,
     pub(crate) upstream: &'a Arc<str>,
     /// Nothing, where the cache of the upstream answers.
@@ -440,7 +447,7 @@ mod tests {
 
     fn begin(record: &Arc<Record>, server: &str) -> Entry {
         let (upstream, server): (Arc<str>, Arc<str>) = ("shop".into(), server.into());
-        let place = Place { kind: CallKind::Http, upstream: &upstream, server: Some(&server), tls: false };
+        let place = CallPlace { kind: CallKind::Http, upstream: &upstream, server: Some(&server), tls: false };
         note(record).begin(place, &Method::GET, "/items".to_owned(), Instant::now(), 0)
     }
 

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::backoff::Backoff;
 use super::reaction::Reaction;
-use super::source::{Identity, Source};
+use super::source::{EventSource, Identity};
 use super::trust::Trust;
 use crate::metrics::{EventCounters, Metrics};
 
@@ -49,7 +49,7 @@ impl Drop for Followed {
 
 impl Events {
     /// Listens to these, and no longer to others. A connection that is there stays, so that nothing is missed.
-    pub fn follow(&mut self, sources: Vec<Source>, cache: &Arc<Store>, metrics: &Metrics) {
+    pub fn follow(&mut self, sources: Vec<EventSource>, cache: &Arc<Store>, metrics: &Metrics) {
         let mut before = std::mem::take(&mut self.followed);
         for source in sources {
             let followed = match before.iter().position(|followed| followed.identity == source.identity) {
@@ -65,8 +65,8 @@ impl Events {
         }
     }
 
-    fn begin(&mut self, source: &Source, cache: &Arc<Store>, metrics: &Metrics) -> Followed {
-        let Source { identity, reaction } = source;
+    fn begin(&mut self, source: &EventSource, cache: &Arc<Store>, metrics: &Metrics) -> Followed {
+        let EventSource { identity, reaction } = source;
         let reaction = Arc::new(ArcSwap::new(reaction.clone()));
         let ear = Ear {
             identity: identity.clone(),

@@ -45,7 +45,7 @@ spec! {
 pub(super) const CHANNEL: usize = 63;
 
 /// A source of events, ready.
-pub struct Source {
+pub struct EventSource {
     pub(super) identity: Identity,
     pub(super) reaction: Arc<Reaction>,
 }
@@ -67,8 +67,8 @@ pub(super) enum Address {
 }
 
 /// Checks the sources.
-pub fn compile(written: &[EventSourceSpec], files: Files<'_>, problems: &mut Problems) -> Option<Vec<Source>> {
-    let mut sources: Vec<Source> = Vec::new();
+pub fn compile(written: &[EventSourceSpec], files: Files<'_>, problems: &mut Problems) -> Option<Vec<EventSource>> {
+    let mut sources: Vec<EventSource> = Vec::new();
     let mut sound = true;
     for spec in written {
         let Some(source) = spec.compile(files, problems) else {
@@ -88,13 +88,13 @@ pub fn compile(written: &[EventSourceSpec], files: Files<'_>, problems: &mut Pro
 
 impl EventSourceSpec {
     /// Checks it.
-    fn compile(&self, files: Files<'_>, problems: &mut Problems) -> Option<Source> {
+    fn compile(&self, files: Files<'_>, problems: &mut Problems) -> Option<EventSource> {
         let address = self.address(files, problems);
         let channel = self.channel(problems);
         let heartbeat = self.heartbeat(problems);
         let reaction = Reaction::compile(&self.purge, self.mode, problems);
         let identity = Identity { address: address?, channel: channel?, trust: self.trust, heartbeat: heartbeat? };
-        Some(Source { identity, reaction: Arc::new(reaction?) })
+        Some(EventSource { identity, reaction: Arc::new(reaction?) })
     }
 
     fn address(&self, files: Files<'_>, problems: &mut Problems) -> Option<Address> {

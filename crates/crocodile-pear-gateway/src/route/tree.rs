@@ -16,7 +16,7 @@ pub struct Routes<T> {
 }
 
 /// What a request is for.
-pub enum Found<'a, T> {
+pub enum FoundRoute<'a, T> {
     /// An endpoint, with the path's parameters.
     Endpoint(&'a T, Params),
     /// A path that has other methods.
@@ -92,12 +92,17 @@ impl<T> Routes<T> {
     ///
     /// # Errors
     /// `BadRequest` where a parameter is not UTF-8.
-    pub fn find(&self, method: &Method, path: &str, serves: impl FnMut(&T) -> bool) -> Result<Found<'_, T>, Error> {
+    pub fn find(
+        &self,
+        method: &Method,
+        path: &str,
+        serves: impl FnMut(&T) -> bool,
+    ) -> Result<FoundRoute<'_, T>, Error> {
         let mut search = Search { method, serves, allowed: Vec::new() };
         match self.root.find(path, &mut search) {
-            Some((leaf, rest)) => Ok(Found::Endpoint(&leaf.endpoint, leaf.params(path, rest)?)),
-            None if search.allowed.is_empty() => Ok(Found::Nothing),
-            None => Ok(Found::Methods(search.allowed)),
+            Some((leaf, rest)) => Ok(FoundRoute::Endpoint(&leaf.endpoint, leaf.params(path, rest)?)),
+            None if search.allowed.is_empty() => Ok(FoundRoute::Nothing),
+            None => Ok(FoundRoute::Methods(search.allowed)),
         }
     }
 }
@@ -216,9 +221,9 @@ mod tests {
     fn find(routes: &Routes<String>, method: &str, path: &str) -> String {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         match routes.find(&method, path, |_| true).expect("UTF-8") {
-            Found::Nothing => "nothing".to_owned(),
-            Found::Methods(methods) => methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(", "),
-            Found::Endpoint(endpoint, Params { values, rest }) => {
+            FoundRoute::Nothing => "nothing".to_owned(),
+            FoundRoute::Methods(methods) => methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(", "),
+            FoundRoute::Endpoint(endpoint, Params { values, rest }) => {
                 let values = values.iter().map(|(name, value)| format!(" {name}={value}"));
                 let rest = rest.iter().map(|(name, at)| format!(" {name}={}", &path[*at..]));
                 values.chain(rest).fold(endpoint.to_string(), |text, value| text + &value)
@@ -294,8 +299,8 @@ mod tests {
             routes.add(&route.expect("a route"), text, |_, _| true).expect("apart");
         }
         let find = |method: Method, wanted: &'static str| match routes.find(&method, "/a/7", |text| *text == wanted) {
-            Ok(Found::Endpoint(text, params)) => format!("{text} {}", params.values.len()),
-            Ok(Found::Methods(methods)) => format!("{methods:?}"),
+            Ok(FoundRoute::Endpoint(text, params)) => format!("{text} {}", params.values.len()),
+            Ok(FoundRoute::Methods(methods)) => format!("{methods:?}"),
             _ => "nothing".to_owned(),
         };
         assert_eq!(find(Method::GET, "GET /a/{name}"), "GET /a/{name} 1");

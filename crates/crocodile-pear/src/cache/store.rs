@@ -64,7 +64,7 @@ struct Sweeper {
 }
 
 /// What was found under a key.
-pub struct Found {
+pub struct FoundEntry {
     /// The entry.
     pub entry: Arc<Entry>,
     /// Whether a purge or a lost source of events demands that it is validated first.
@@ -147,7 +147,7 @@ impl Store {
     }
 
     /// The entry of this key that matches; of several, the one that was kept last.
-    pub fn find(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<Found> {
+    pub fn find(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<FoundEntry> {
         let part = self.part(key);
         let found = self.search(part, key, matches);
         let counter = if found.is_some() { &part.hits } else { &part.misses };
@@ -155,7 +155,7 @@ impl Store {
         found
     }
 
-    fn search(&self, part: &Part, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<Found> {
+    fn search(&self, part: &Part, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<FoundEntry> {
         let mut shard = part.lock();
         let at = shard.find(key, matches)?;
         let number = self.purges.number();
@@ -173,7 +173,7 @@ impl Store {
             }
         }
         let suspended = held.subject().tagged() && self.suspended.load(Ordering::Relaxed) > 0;
-        let found = Found { entry: held.entry.clone(), stale: held.stale || suspended };
+        let found = FoundEntry { entry: held.entry.clone(), stale: held.stale || suspended };
         shard.touch(at);
         Some(found)
     }
@@ -255,7 +255,7 @@ impl Store {
     }
 
     /// The entry of the second tier of this key that matches; it is kept here from then on.
-    pub async fn find_shared(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<Found> {
+    pub async fn find_shared(&self, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<FoundEntry> {
         let tier = self.tier()?;
         // Before it is asked: what is purged meanwhile is not kept here.
         let number = self.purges.number();
@@ -268,7 +268,7 @@ impl Store {
         if !newest.stale {
             self.keep(held);
         }
-        Some(Found { entry, stale: stale || newest.stale })
+        Some(FoundEntry { entry, stale: stale || newest.stale })
     }
 
     /// Sets the second tier.

@@ -73,7 +73,7 @@ pub(super) struct Seat {
 }
 
 /// Where a read runs.
-pub(super) enum Place {
+pub(super) enum ReadPlace {
     Alone(Lease),
     Shared(Seat),
 }
@@ -89,27 +89,27 @@ impl Lines {
     ///
     /// # Errors
     /// Those of a lease.
-    pub(super) async fn place(&self, pool: &Arc<Pool>, query: &Arc<Query>) -> Result<Place, Error> {
+    pub(super) async fn place(&self, pool: &Arc<Pool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
         let core = &self.0[threads::index()];
         if query.is_long() {
-            return pool.lease().await.map(Place::Alone);
+            return pool.lease().await.map(ReadPlace::Alone);
         }
         if let Some(seat) = core.join(query, pool) {
-            return Ok(Place::Shared(seat));
+            return Ok(ReadPlace::Shared(seat));
         }
         if let Some(lease) = pool.spare().await? {
-            return Ok(Place::Alone(lease));
+            return Ok(ReadPlace::Alone(lease));
         }
         // Boxed: few wait, and all would carry the room.
         Box::pin(core.wait(pool, query)).await
     }
 
     /// Shares a connection on which a read is about to run.
-    pub(super) fn open(&self, lease: Lease) -> Place {
+    pub(super) fn open(&self, lease: Lease) -> ReadPlace {
         let index = threads::index();
         if !lease.is_of(index) {
             // It is needed elsewhere.
-            return Place::Alone(lease);
+            return ReadPlace::Alone(lease);
         }
         let core = &self.0[index];
         let line = Arc::new(Line {
@@ -128,7 +128,7 @@ impl Lines {
         let refused = shared.seat_waiting(&line);
         drop(shared);
         drop(refused);
-        Place::Shared(seat)
+        ReadPlace::Shared(seat)
     }
 }
 
@@ -144,12 +144,12 @@ impl Core {
         Some(Line::seat(line))
     }
 
-    async fn wait(&self, pool: &Arc<Pool>, query: &Arc<Query>) -> Result<Place, Error> {
+    async fn wait(&self, pool: &Arc<Pool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
         let (known, receiver) = self.lock().enqueue(query);
         tokio::select! {
             biased;
-            Ok(seat) = receiver => Ok(Place::Shared(seat)),
-            lease = pool.lease_for_read(known) => lease.map(Place::Alone),
+            Ok(seat) = receiver => Ok(ReadPlace::Shared(seat)),
+            lease = pool.lease_for_read(known) => lease.map(ReadPlace::Alone),
         }
     }
 

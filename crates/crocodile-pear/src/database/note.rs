@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::query::Query;
 use crate::error::Kind;
 use crate::histogram::{DATABASE, Histograms};
-use crate::record::{CallKind, CallNote, Entry, Place};
+use crate::record::{CallKind, CallNote, CallPlace, Entry};
 
 /// The times of statements, by how they ended.
 pub(super) struct Times(Histograms<StatementEnd>);
@@ -58,7 +58,8 @@ impl Noted {
     ) -> Self {
         let began = Instant::now();
         let begin = |note: CallNote| {
-            let place = Place { kind: CallKind::Database, upstream: &pool.name, server: Some(&pool.shown), tls: false };
+            let place =
+                CallPlace { kind: CallKind::Database, upstream: &pool.name, server: Some(&pool.shown), tls: false };
             // It is what an operator sees: the word before the statement.
             let method = Method::from_bytes(b"SQL").unwrap_or(Method::POST);
             let span = note.span().map_or(0, |(_, span)| span);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_postgres::Client;
 
-use super::line::{Place, Seat};
+use super::line::{ReadPlace, Seat};
 use super::pool::Lease;
 use super::query::{Prepared, Query};
 use super::stop;
@@ -13,32 +13,32 @@ use super::stop;
 /// A connection on which something runs.
 pub(super) struct Running {
     /// Nothing once it has ended.
-    place: Option<Place>,
+    place: Option<ReadPlace>,
     /// Whether a transaction is open: the connection is not used again if it is left before its end.
     transaction: bool,
 }
 
 impl Running {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(place: ReadPlace) -> Self {
         Running { place: Some(place), transaction: false }
     }
 
     pub(super) fn in_transaction(lease: Lease) -> Self {
-        Running { place: Some(Place::Alone(lease)), transaction: true }
+        Running { place: Some(ReadPlace::Alone(lease)), transaction: true }
     }
 
     /// The connection.
     pub(super) fn client(&self) -> Option<&Client> {
         self.place.as_ref().map(|place| match place {
-            Place::Alone(lease) => lease.client(),
-            Place::Shared(seat) => seat.client(),
+            ReadPlace::Alone(lease) => lease.client(),
+            ReadPlace::Shared(seat) => seat.client(),
         })
     }
 
     /// Its place beside others, if it has one.
     pub(super) fn seat(&mut self) -> Option<&mut Seat> {
         match &mut self.place {
-            Some(Place::Shared(seat)) => Some(seat),
+            Some(ReadPlace::Shared(seat)) => Some(seat),
             _ => None,
         }
     }
@@ -46,7 +46,7 @@ impl Running {
     /// The same, to look at.
     pub(super) fn shared(&self) -> Option<&Seat> {
         match &self.place {
-            Some(Place::Shared(seat)) => Some(seat),
+            Some(ReadPlace::Shared(seat)) => Some(seat),
             _ => None,
         }
     }
@@ -54,7 +54,7 @@ impl Running {
     /// Keeps what was prepared, and gives the connection on: nothing runs on it any more.
     pub(super) fn prepared(mut self, query: &Query, prepared: &Arc<Prepared>) -> Option<Lease> {
         match self.place.take() {
-            Some(Place::Alone(mut lease)) => {
+            Some(ReadPlace::Alone(mut lease)) => {
                 lease.keep(query, prepared.clone());
                 Some(lease)
             }
@@ -68,9 +68,9 @@ impl Running {
     /// Nothing runs any more.
     pub(super) fn end(&mut self, broken: bool) {
         match self.place.take() {
-            Some(Place::Alone(lease)) if broken => lease.discard(),
-            Some(Place::Shared(seat)) => seat.end(broken),
-            Some(Place::Alone(_)) | None => {}
+            Some(ReadPlace::Alone(lease)) if broken => lease.discard(),
+            Some(ReadPlace::Shared(seat)) => seat.end(broken),
+            Some(ReadPlace::Alone(_)) | None => {}
         }
     }
 }
@@ -78,9 +78,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         match self.place.take() {
-            Some(Place::Alone(lease)) => stop::begin(lease, self.transaction),
+            Some(ReadPlace::Alone(lease)) => stop::begin(lease, self.transaction),
             // It goes, and others may still be there.
-            Some(Place::Shared(seat)) => drop(seat),
+            Some(ReadPlace::Shared(seat)) => drop(seat),
             None => {}
         }
     }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tokio_postgres::RowStream;
 
 use super::failure::{Again, Failure, garbled, stuck};
-use super::line::{Lines, Place, Seat};
+use super::line::{Lines, ReadPlace, Seat};
 use super::parameter::{Parameter, Unfit};
 use super::pool::Lease;
 use super::query::{Prepared, Query};
@@ -18,23 +18,23 @@ use crate::jq::Data;
 type Started = (RowStream, Arc<Prepared>, Running);
 
 /// Sends it, and waits until the server has taken it. A read that may share its connection has it shared among these lines.
-pub(super) async fn start(place: Place, run: &Run, lines: Option<&Lines>) -> Result<Started, Failure> {
+pub(super) async fn start(place: ReadPlace, run: &Run, lines: Option<&Lines>) -> Result<Started, Failure> {
     let known = match &place {
-        Place::Alone(lease) => lease.prepared(&run.query),
-        Place::Shared(seat) => seat.prepared(&run.query),
+        ReadPlace::Alone(lease) => lease.prepared(&run.query),
+        ReadPlace::Shared(seat) => seat.prepared(&run.query),
     };
     let (place, prepared) = match (place, known) {
         (place, Some(prepared)) => (place, prepared),
-        (Place::Alone(lease), None) => {
+        (ReadPlace::Alone(lease), None) => {
             // Boxed: a statement is prepared once a connection, and all would carry the room.
             let (lease, prepared) = Box::pin(prepare(lease, &run.query)).await?;
-            (Place::Alone(lease), prepared)
+            (ReadPlace::Alone(lease), prepared)
         }
-        (Place::Shared(_), None) => return Err(Failure::elsewhere(garbled())),
+        (ReadPlace::Shared(_), None) => return Err(Failure::elsewhere(garbled())),
     };
     let parameters = parameters(&run.values, &run.names, &prepared).map_err(Failure::lasting)?;
     let place = match (place, lines) {
-        (Place::Alone(lease), Some(lines)) if run.query.is_short() => lines.open(lease),
+        (ReadPlace::Alone(lease), Some(lines)) if run.query.is_short() => lines.open(lease),
         (place, _) => place,
     };
     let mut running = Running::new(place);
@@ -69,7 +69,7 @@ pub(super) async fn start(place: Place, run: &Run, lines: Option<&Lines>) -> Res
 
 /// Prepares a statement on its first use.
 pub(super) async fn prepare(lease: Lease, query: &Query) -> Result<(Lease, Arc<Prepared>), Failure> {
-    let mut running = Running::new(Place::Alone(lease));
+    let mut running = Running::new(ReadPlace::Alone(lease));
     let Some(client) = running.client() else { return Err(Failure::lasting(garbled())) };
     match Prepared::make(client, query).await {
         Ok(Ok(prepared)) => {

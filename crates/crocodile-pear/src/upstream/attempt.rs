@@ -19,7 +19,7 @@ use super::pool::{Lease, Origin};
 use super::request::{Noted, Request};
 use super::servers::Servers;
 use crate::error::{Error, Kind};
-use crate::record::{CallKind, CallNote, Place};
+use crate::record::{CallKind, CallNote, CallPlace};
 use crate::spec::Timeout;
 
 /// The most attempts while the server provably has not processed the request.
@@ -51,7 +51,7 @@ impl Attempt {
         let span = span.map_or(0, |(_, span)| span);
         if let Some(note) = note {
             let (kind, tls) = (CallKind::Http, server.pool.connector.has_tls());
-            let place = Place { kind, upstream: &servers.name, server: Some(&server.address), tls };
+            let place = CallPlace { kind, upstream: &servers.name, server: Some(&server.address), tls };
             let (method, target) = (call.method.clone(), std::mem::take(&mut call.target));
             moments.note(note, place, Said { method, target, span });
         }

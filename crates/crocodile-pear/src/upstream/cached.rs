@@ -25,7 +25,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 use crate::jq::{self, Filter};
 use crate::problem::Problems;
-use crate::record::{CacheResult, CallKind, CallNote, Place};
+use crate::record::{CacheResult, CallKind, CallNote, CallPlace};
 use crate::scope::Scope;
 use crate::spec::Located;
 use crate::trace::span_id;
@@ -266,7 +266,7 @@ impl Cached {
 /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
 fn note_answer(shared: &Shared, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
     let Some(result) = status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
-    let place = Place { kind: CallKind::Http, upstream: &shared.name, server: None, tls: false };
+    let place = CallPlace { kind: CallKind::Http, upstream: &shared.name, server: None, tls: false };
     let span = note.record.trace().map_or(0, |_| span_id());
     let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
     note.begin(place, method, target, began, span).revise(|call, record| {

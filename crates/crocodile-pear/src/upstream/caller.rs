@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 
 use super::call::Call;
 use super::credentials::ClientCredentials;
-use super::dispatch::{Ready, chain, prepare};
+use super::dispatch::{ReadyCall, chain, prepare};
 use super::server::Face;
 use super::servers::{Servers, Shared};
-use super::service::Found;
+use super::service::FoundServers;
 use super::settings::Settings;
 use super::timeouts::Timeouts;
 use crate::error::Error;
@@ -28,7 +28,7 @@ pub(super) struct Caller {
 #[derive(Clone)]
 enum ServerSource {
     Fixed(Arc<Servers>),
-    Found(Arc<Found>),
+    Found(Arc<FoundServers>),
 }
 
 /// The servers of one moment.
@@ -50,7 +50,7 @@ impl Deref for Now<'_> {
 
 /// A call that is about to be made.
 pub(super) enum Begun {
-    Plain(Result<Ready, Error>),
+    Plain(Result<ReadyCall, Error>),
     /// With a token, which may have to be fetched first, or for a cache.
     Boxed(BoxFuture<'static, Result<Answer, Error>>),
     /// Its answer is kept.
@@ -68,7 +68,7 @@ impl Caller {
             }
             Some(service) => {
                 let shared = Shared::new(settings);
-                let found = Found::new(service.clone(), settings.clone(), shared.clone())?;
+                let found = FoundServers::new(service.clone(), settings.clone(), shared.clone())?;
                 (shared, ServerSource::Found(Arc::new(found)))
             }
         };
@@ -84,7 +84,7 @@ impl Caller {
     }
 
     /// The service whose servers are called.
-    pub(super) fn service(&self) -> Option<&Found> {
+    pub(super) fn service(&self) -> Option<&FoundServers> {
         match &self.source {
             ServerSource::Fixed(_) => None,
             ServerSource::Found(found) => Some(found),
@@ -119,7 +119,7 @@ impl Caller {
     }
 
     /// Makes the call once its servers are known.
-    async fn wait(self, found: Arc<Found>, call: Box<Call>) -> Result<Answer, Error> {
+    async fn wait(self, found: Arc<FoundServers>, call: Box<Call>) -> Result<Answer, Error> {
         let Timeouts { connect, call: whole, .. } = call.timeouts.as_deref().unwrap_or(&self.shared.timeouts);
         let servers = found.wait((*connect).min(*whole)).await.map_err(|error| error.of_upstream(&self.shared.name))?;
         self.begin_at(&servers, call).finish().await

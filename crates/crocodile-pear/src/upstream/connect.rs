@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::burst::Burst;
 use super::dial::{LATE, connect, connect_unix};
-use super::fault::Fault;
+use super::fault::ConnectFault;
 use super::io::Io;
 use super::location::place_of;
 use super::protocol::Offer;
@@ -146,7 +146,7 @@ impl Connector {
         let connected = match limit {
             Timeout::Never => self.reach(offer).await,
             Timeout::After(limit) => {
-                let late = |_| Fault::new(Kind::Timeout, LATE, format!("no connection within {limit:?}"));
+                let late = |_| ConnectFault::new(Kind::Timeout, LATE, format!("no connection within {limit:?}"));
                 tokio::time::timeout(limit, self.reach(offer)).await.map_err(late).flatten()
             }
         };
@@ -160,7 +160,7 @@ impl Connector {
         }
     }
 
-    async fn reach(&self, offer: Offer) -> Result<(Io, Opening), Fault> {
+    async fn reach(&self, offer: Offer) -> Result<(Io, Opening), ConnectFault> {
         let (since, mut opening) = (Instant::now(), Opening::default());
         let stream: Socket = match &self.host {
             Host::Address(address) => connect(*address).await?.into(),
@@ -189,7 +189,7 @@ impl Connector {
         }
     }
 
-    fn bad(&self, Fault { error, why }: Fault) -> Error {
+    fn bad(&self, ConnectFault { error, why }: ConnectFault) -> Error {
         self.failed.fetch_add(1, Ordering::Relaxed);
         // One warning per outage: a dead server fails every call.
         match self.failing.swap(true, Ordering::Relaxed) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
 
-use super::fault::Fault;
+use super::fault::ConnectFault;
 use crate::error::Kind;
 
 /// The message for the client.
@@ -25,10 +25,10 @@ const AGAIN: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// Why that failed, for the client and for the operator.
-pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Fault> {
+pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, ConnectFault> {
     let stream = dial(address).await.map_err(|error| {
         let (kind, told) = explain(&error);
-        Fault::new(kind, told, format!("{address}: {error}"))
+        ConnectFault::new(kind, told, format!("{address}: {error}"))
     })?;
     // A head is written whole, so Nagle's algorithm would only delay it. Calls also work without the option.
     let _ = stream.set_nodelay(true);
@@ -60,7 +60,7 @@ const QUEUED: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// As [`connect`].
-pub(super) async fn connect_unix(path: &Path) -> Result<UnixStream, Fault> {
+pub(super) async fn connect_unix(path: &Path) -> Result<UnixStream, ConnectFault> {
     loop {
         match UnixStream::connect(path).await {
             Ok(stream) => return Ok(stream),
@@ -68,7 +68,7 @@ pub(super) async fn connect_unix(path: &Path) -> Result<UnixStream, Fault> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(QUEUED).await,
             Err(error) => {
                 let (kind, told) = explain(&error);
-                return Err(Fault::new(kind, told, format!("{}: {error}", path.display())));
+                return Err(ConnectFault::new(kind, told, format!("{}: {error}", path.display())));
             }
         }
     }

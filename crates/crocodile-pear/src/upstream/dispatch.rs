@@ -18,7 +18,7 @@ use crate::flow::Answer;
 use crate::spec::Timeout;
 
 /// A call whose server is chosen.
-pub(super) struct Ready {
+pub(super) struct ReadyCall {
     attempt: Attempt,
     /// What a retry needs; `None` if the call cannot be retried.
     replay: Option<Box<Replay>>,
@@ -30,11 +30,11 @@ pub(super) struct Ready {
 ///
 /// # Errors
 /// `BadRequest` or `Busy`, naming the upstream.
-pub(super) fn prepare(servers: &Arc<Servers>, call: Box<Call>) -> Result<Ready, Error> {
+pub(super) fn prepare(servers: &Arc<Servers>, call: Box<Call>) -> Result<ReadyCall, Error> {
     begin(servers, call).map_err(|error| error.of_upstream(&servers.name))
 }
 
-fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<Ready, Error> {
+fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<ReadyCall, Error> {
     servers.counters.count(Event::Call);
     let chosen = servers.choose(Tried::default()).inspect_err(|_| servers.counters.count(Event::Refused))?;
     let (own, deadline) = (call.timeouts.clone(), call.deadline);
@@ -45,16 +45,16 @@ fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<Ready, Error> {
         clock.hurry(hedge::step(silence, &clock));
     }
     let attempt = Attempt::start(servers, chosen, &mut call, clock)?;
-    Ok(Ready { attempt, replay, timeouts: own })
+    Ok(ReadyCall { attempt, replay, timeouts: own })
 }
 
 /// What happens to a call, in order: retry → hedge → attempt → pool → connect → exchange.
 ///
 /// # Errors
 /// As [`Upstream::call`](super::ready::Upstream::call).
-pub(super) async fn chain(ready: Ready) -> Result<Answer, Error> {
+pub(super) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
     // Breaker and balance have chosen the server of the first attempt.
-    let Ready { mut attempt, mut replay, timeouts } = ready;
+    let ReadyCall { mut attempt, mut replay, timeouts } = ready;
     // Before a connection is taken, so that a waiting call holds none.
     let connect = timeouts.as_deref().unwrap_or(&attempt.exchange.servers.timeouts).connect;
     if let Err(error) = attempt.exchange.admit(connect).await {

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use crate::error::{Error, Kind};
 
 /// Why there is no connection: for the client, and in detail for the operator.
-pub(super) struct Fault {
+pub(super) struct ConnectFault {
     pub(super) error: Error,
     pub(super) why: String,
 }
 
-impl Fault {
+impl ConnectFault {
     pub(super) fn new(kind: Kind, told: impl Into<Cow<'static, str>>, why: String) -> Self {
-        Fault { error: Error::new(kind, told), why }
+        ConnectFault { error: Error::new(kind, told), why }
     }
 }

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use tokio::time::Instant;
 
 use crate::error::Kind;
-use crate::record::{CacheResult, CallNote, CallRecord, Entry, Opening, Place, Record};
+use crate::record::{CacheResult, CallNote, CallPlace, CallRecord, Entry, Opening, Record};
 
 /// The moments of one exchange. They are written to the record when its head is there and when it ends.
 pub(super) struct Moments {
@@ -80,7 +80,7 @@ impl Moments {
     }
 
     /// Keeps them in a record.
-    pub(super) fn note(&mut self, note: CallNote, place: Place<'_>, said: Said) {
+    pub(super) fn note(&mut self, note: CallNote, place: CallPlace<'_>, said: Said) {
         let Said { method, target, span } = said;
         self.entry = Some(note.begin(place, &method, target, self.began, span));
     }

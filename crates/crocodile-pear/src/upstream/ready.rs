@@ -19,7 +19,7 @@ use super::moments::CallEnd;
 use super::protocol::Protocol;
 use super::rewrite::RewriteSpec;
 use super::server::{Face, Server};
-use super::service::Found;
+use super::service::FoundServers;
 use super::settings::Settings;
 use super::state::ServerState;
 use super::timeouts::Timeouts;
@@ -153,7 +153,7 @@ impl Upstream {
 
     /// Failed lookups of the DNS service whose servers it has, and changes of its records.
     pub fn service_lookups(&self) -> (u64, u64) {
-        self.caller.service().map_or((0, 0), Found::news)
+        self.caller.service().map_or((0, 0), FoundServers::news)
     }
 
     /// How long calls waited in the queue, or until a connection was open; without those that did not wait.

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::dial::connect;
-use super::fault::Fault;
+use super::fault::ConnectFault;
 use crate::error::Kind;
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Node};
@@ -414,20 +414,20 @@ impl Name {
     ///
     /// # Errors
     /// `Unreachable` if there are none.
-    pub(super) async fn addresses(&self) -> Result<Arc<[IpAddr]>, Fault> {
+    pub(super) async fn addresses(&self) -> Result<Arc<[IpAddr]>, ConnectFault> {
         let follow = || self.resolver.clone().unwrap_or_default().follow(&self.name, &self.news);
         self.known.get_or_init(follow).known().await.ok_or_else(|| self.unknown())
     }
 
-    fn unknown(&self) -> Fault {
-        Fault::new(Kind::Unreachable, "no address", format!("no address is known for {}", self.name))
+    fn unknown(&self) -> ConnectFault {
+        ConnectFault::new(Kind::Unreachable, "no address", format!("no address is known for {}", self.name))
     }
 
     /// Connects to the first of these addresses that answers.
     ///
     /// # Errors
     /// Those of the last address that failed, or `Unreachable` if there is none.
-    pub(super) async fn connect(&self, addresses: Arc<[IpAddr]>) -> Result<TcpStream, Fault> {
+    pub(super) async fn connect(&self, addresses: Arc<[IpAddr]>) -> Result<TcpStream, ConnectFault> {
         // Each connection begins with the next address, so that the load is spread.
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let order = (0..addresses.len()).map(|at| addresses[(at + turn) % addresses.len()]);
@@ -436,7 +436,7 @@ impl Name {
 }
 
 /// Tries address after address, the next one when one fails or takes too long (RFC 8305, 5); `None` without addresses.
-async fn race(mut addresses: impl Iterator<Item = SocketAddr>) -> Option<Result<TcpStream, Fault>> {
+async fn race(mut addresses: impl Iterator<Item = SocketAddr>) -> Option<Result<TcpStream, ConnectFault>> {
     let mut running = FuturesUnordered::new();
     running.push(connect(addresses.next()?));
     let mut next = Instant::now() + HEAD_START;

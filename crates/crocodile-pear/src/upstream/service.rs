@@ -18,7 +18,7 @@ use crate::spec::Timeout;
 const MOST_SERVERS: usize = 64;
 
 /// The servers of a service, as its records are now.
-pub(super) struct Found {
+pub(super) struct FoundServers {
     /// The name of the service as a URL, for all of its servers.
     pub(super) face: Face,
     service: Service,
@@ -33,13 +33,13 @@ pub(super) struct Found {
     making: Mutex<()>,
 }
 
-impl Found {
+impl FoundServers {
     /// # Errors
     /// `Internal`, if the URL is wrong.
     pub(super) fn new(service: Service, settings: Settings, shared: Arc<Shared>) -> Result<Self, Error> {
         let face = settings.servers.first().and_then(|written| Face::of(&written.url));
         let nowhere = || Error::new(Kind::Internal, "an upstream needs a URL").of_upstream(&shared.name);
-        Ok(Found {
+        Ok(FoundServers {
             face: face.ok_or_else(nowhere)?,
             service,
             settings,

@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 
 use self::trust::{Trust, UnknownIssuer};
 pub use self::verifier::{Judge, Shown, Verifier};
-use super::fault::Fault;
+use super::fault::ConnectFault;
 use super::given::Files;
 use super::protocol::Offer;
 use crate::error::{Error, Kind};
@@ -225,7 +225,7 @@ impl Tls {
     ///
     /// # Errors
     /// `Unreachable`, with the side that is at fault.
-    pub(super) async fn connect(&self, stream: Socket, offer: Offer) -> Result<Box<Stream>, Fault> {
+    pub(super) async fn connect(&self, stream: Socket, offer: Offer) -> Result<Box<Stream>, ConnectFault> {
         let connector = match offer {
             Offer::All => &self.connector,
             Offer::Http1 => &self.http1,
@@ -236,7 +236,7 @@ impl Tls {
         let stream = connecting.await.map_err(|error| {
             let told = refusal(&error).unwrap_or_else(|| failure("the upstream ended the TLS handshake"));
             // Names and dates are for operators only.
-            Fault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}"))
+            ConnectFault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}"))
         })?;
         Ok(Box::new(Stream { stream, broken: false }))
     }

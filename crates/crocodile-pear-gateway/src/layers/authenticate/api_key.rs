@@ -16,7 +16,7 @@ use ring::digest;
 use subtle::ConstantTimeEq;
 
 use super::method::{Judgement, Method, Outcome, challenge};
-use super::place::{Found, Place};
+use super::place::{CredentialPlace, FoundCredential};
 use crate::config;
 use crate::layer::Compile;
 use crate::watched::Watched;
@@ -49,7 +49,7 @@ impl ApiKey {
         Some(Box::new(ReadyApiKey { place, keys, challenge }))
     }
 
-    fn place(&self, problems: &mut Problems) -> Option<Place> {
+    fn place(&self, problems: &mut Problems) -> Option<CredentialPlace> {
         let written = [&self.header, &self.query, &self.cookie].into_iter().flatten().collect::<Vec<_>>();
         match written.as_slice() {
             [_] => {}
@@ -65,7 +65,7 @@ impl ApiKey {
         }
         if let Some(written) = &self.header {
             return match HeaderName::from_bytes(written.value.as_bytes()) {
-                Ok(name) => Some(Place::Header(name)),
+                Ok(name) => Some(CredentialPlace::Header(name)),
                 Err(_) => {
                     let message = format!("`{written}` is not the name of a header field");
                     problems.error(written.span, message, "names are of letters, digits and `-`")
@@ -81,8 +81,8 @@ impl ApiKey {
             problems.error(written.span, format!("`{written}` is not a name"), remedy)
         };
         match (&self.query, &self.cookie) {
-            (Some(written), _) => named(written, problems).map(Place::Query),
-            (None, Some(written)) => named(written, problems).map(Place::Cookie),
+            (Some(written), _) => named(written, problems).map(CredentialPlace::Query),
+            (None, Some(written)) => named(written, problems).map(CredentialPlace::Cookie),
             (None, None) => None,
         }
     }
@@ -90,7 +90,7 @@ impl ApiKey {
 
 /// Ready.
 struct ReadyApiKey {
-    place: Place,
+    place: CredentialPlace,
     keys: Arc<Watched<Keys>>,
     challenge: Option<HeaderValue>,
 }
@@ -98,9 +98,9 @@ struct ReadyApiKey {
 impl Method for ReadyApiKey {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         Judgement::Now(match self.place.find(scope) {
-            Found::None => Outcome::Absent,
-            Found::Several => Outcome::Refused("the request has more than one API key"),
-            Found::One(key) => match self.keys.load().find(&key) {
+            FoundCredential::None => Outcome::Absent,
+            FoundCredential::Several => Outcome::Refused("the request has more than one API key"),
+            FoundCredential::One(key) => match self.keys.load().find(&key) {
                 Some(claims) => Outcome::Granted(claims),
                 None => Outcome::Refused("the API key is not valid"),
             },

@@ -11,7 +11,7 @@ use super::method::Outcome;
 
 /// A place with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CredentialPlace {
     /// A header field.
     Header(HeaderName),
     /// A parameter of the query.
@@ -22,7 +22,7 @@ pub enum Place {
 
 /// What stands there.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum FoundCredential<'a> {
     /// Nothing.
     None,
     /// One credential.
@@ -31,31 +31,35 @@ pub enum Found<'a> {
     Several,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundCredential<'a> {
     fn of(mut found: impl Iterator<Item = Cow<'a, [u8]>>) -> Self {
         match (found.next(), found.next()) {
-            (None, _) => Found::None,
-            (Some(one), None) if one.is_empty() => Found::None,
-            (Some(one), None) => Found::One(one),
-            (Some(_), Some(_)) => Found::Several,
+            (None, _) => FoundCredential::None,
+            (Some(one), None) if one.is_empty() => FoundCredential::None,
+            (Some(one), None) => FoundCredential::One(one),
+            (Some(_), Some(_)) => FoundCredential::Several,
         }
     }
 }
 
-impl Place {
+impl CredentialPlace {
     /// What a request has there.
-    pub fn find<'a>(&self, scope: &'a Scope) -> Found<'a> {
+    pub fn find<'a>(&self, scope: &'a Scope) -> FoundCredential<'a> {
         match self {
-            Place::Header(name) => Found::of(scope.headers().get_all(name).iter().map(|value| value.as_bytes().into())),
-            Place::Query(name) => {
+            CredentialPlace::Header(name) => {
+                FoundCredential::of(scope.headers().get_all(name).iter().map(|value| value.as_bytes().into()))
+            }
+            CredentialPlace::Query(name) => {
                 let pairs = scope.query().unwrap_or_default().split('&');
                 let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-                Found::of(pairs.filter(|(key, _)| *decode(key) == *name.as_bytes()).map(|(_, value)| decode(value)))
+                FoundCredential::of(
+                    pairs.filter(|(key, _)| *decode(key) == *name.as_bytes()).map(|(_, value)| decode(value)),
+                )
             }
-            Place::Cookie(name) => {
+            CredentialPlace::Cookie(name) => {
                 let fields = scope.headers().get_all(COOKIE).iter();
                 let pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
-                Found::of(pairs.filter_map(|pair| cookie(pair, name.as_bytes())).map(Cow::Borrowed))
+                FoundCredential::of(pairs.filter_map(|pair| cookie(pair, name.as_bytes())).map(Cow::Borrowed))
             }
         }
     }
@@ -63,18 +67,18 @@ impl Place {
     /// Notes it as a place of credentials.
     pub fn note(&self, credentials: &mut Credentials) {
         match self {
-            Place::Header(name) => credentials.headers.push(name.clone()),
-            Place::Query(name) => credentials.query.push(name.clone()),
-            Place::Cookie(name) => credentials.cookies.push(name.clone()),
+            CredentialPlace::Header(name) => credentials.headers.push(name.clone()),
+            CredentialPlace::Query(name) => credentials.query.push(name.clone()),
+            CredentialPlace::Cookie(name) => credentials.cookies.push(name.clone()),
         }
     }
 
     /// Its kind and its name.
     pub fn parts(&self) -> (&'static str, &str) {
         match self {
-            Place::Header(name) => ("header", name.as_str()),
-            Place::Query(name) => ("query", name),
-            Place::Cookie(name) => ("cookie", name),
+            CredentialPlace::Header(name) => ("header", name.as_str()),
+            CredentialPlace::Query(name) => ("query", name),
+            CredentialPlace::Cookie(name) => ("cookie", name),
         }
     }
 }
@@ -131,25 +135,28 @@ mod tests {
         Scope::new(Method::GET, Some(target), headers, Body::empty())
     }
 
-    fn one(text: &str) -> Found<'_> {
-        Found::One(text.as_bytes().into())
+    fn one(text: &str) -> FoundCredential<'_> {
+        FoundCredential::One(text.as_bytes().into())
     }
 
     #[test]
     fn a_credential_in_the_query_is_decoded() {
-        let key = Place::Query("key".to_owned());
+        let key = CredentialPlace::Query("key".to_owned());
         assert_eq!(key.find(&scope("/a?x=1&k%65y=a%2Bb+c", &[])), one("a+b c"));
-        assert_eq!(key.find(&scope("/a?keys=1", &[])), Found::None);
-        assert_eq!(key.find(&scope("/a?key=", &[])), Found::None);
-        assert_eq!(key.find(&scope("/a?key=1&key=1", &[])), Found::Several);
+        assert_eq!(key.find(&scope("/a?keys=1", &[])), FoundCredential::None);
+        assert_eq!(key.find(&scope("/a?key=", &[])), FoundCredential::None);
+        assert_eq!(key.find(&scope("/a?key=1&key=1", &[])), FoundCredential::Several);
     }
 
     #[test]
     fn a_cookie_is_found_among_others() {
-        let session = Place::Cookie("session".to_owned());
+        let session = CredentialPlace::Cookie("session".to_owned());
         assert_eq!(session.find(&scope("/", &[("cookie", "a=1; session=\"s=1\"; b")])), one("s=1"));
-        assert_eq!(session.find(&scope("/", &[("cookie", "Session=1; xsession=2")])), Found::None);
-        assert_eq!(session.find(&scope("/", &[("cookie", "session=1"), ("cookie", "session=2")])), Found::Several);
+        assert_eq!(session.find(&scope("/", &[("cookie", "Session=1; xsession=2")])), FoundCredential::None);
+        assert_eq!(
+            session.find(&scope("/", &[("cookie", "session=1"), ("cookie", "session=2")])),
+            FoundCredential::Several
+        );
     }
 
     #[test]
