@@ -56,6 +56,8 @@ fn usual(bytes: &[u8]) -> Option<&'static HeaderName> {
 /// Names of fields that are looked for together.
 pub struct NameSet {
     names: Vec<HeaderName>,
+    /// The same as text: to ask a name for its text again and again costs more than to compare it.
+    texts: Vec<Box<[u8]>>,
     /// A bit for the length of each: most names have another.
     lengths: u64,
 }
@@ -64,8 +66,9 @@ impl NameSet {
     /// These names.
     pub fn of(names: impl IntoIterator<Item = HeaderName>) -> Self {
         let names: Vec<HeaderName> = names.into_iter().collect();
-        let lengths = names.iter().fold(0, |lengths, name| lengths | bit(name.as_str().len()));
-        NameSet { names, lengths }
+        let texts: Vec<Box<[u8]>> = names.iter().map(|name| name.as_str().as_bytes().into()).collect();
+        let lengths = texts.iter().fold(0, |lengths, text| lengths | bit(text.len()));
+        NameSet { names, texts, lengths }
     }
 
     /// The names.
@@ -75,8 +78,7 @@ impl NameSet {
 
     /// Whether it has this name, in any case.
     pub fn contains(&self, name: &[u8]) -> bool {
-        let is = |known: &HeaderName| name.eq_ignore_ascii_case(known.as_str().as_bytes());
-        self.lengths & bit(name.len()) != 0 && self.names.iter().any(is)
+        self.lengths & bit(name.len()) != 0 && self.texts.iter().any(|known| name.eq_ignore_ascii_case(known))
     }
 }
 
