@@ -1,4 +1,24 @@
-//! The layers: one file each, and one line here.
+//! The layers: one file each, and two lines here.
+
+pub mod adapt;
+pub mod addresses;
+pub mod allow;
+pub mod analytics;
+pub mod authenticate;
+pub mod body;
+pub mod cache;
+pub mod compress;
+pub mod consumer_limit;
+pub mod cors;
+pub mod deadline;
+pub mod headers;
+pub mod in_flight;
+pub mod observe;
+pub mod purge;
+pub mod rate_limit;
+pub mod timing;
+pub mod validate;
+pub mod version;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,8 +32,6 @@ use crate::stack::Stack;
 /// Declares the layers, from the outside in.
 macro_rules! layers {
     ($($name:ident: $spec:ident),* $(,)?) => {
-        $(pub mod $name;)*
-
         /// What is written of the layers in one place.
         #[derive(Clone, Debug)]
         pub struct Layers<P> {

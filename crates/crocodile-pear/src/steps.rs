@@ -25,10 +25,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// One file each, and one line in the list below.
-
+// One file each, a line here, and a line in the list below.
+pub mod concatenate;
+pub mod convert;
+pub mod dedupe;
+pub mod each;
+pub mod follow;
+pub mod merge;
 #[cfg_attr(doc, doc(hidden))]
 pub mod own;
+#[cfg_attr(doc, doc(hidden))]
+pub mod request;
+#[cfg_attr(doc, doc(hidden))]
+pub mod requests;
+#[cfg_attr(doc, doc(hidden))]
+pub mod respond;
+pub mod select;
+pub mod sql;
+pub mod timer;
+pub mod transform;
 
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Located, Node, OneKey, one_key};
@@ -36,9 +51,7 @@ use crate::step::{About, Compile, Spec, Step};
 
 /// Declares the steps by their names in the configuration.
 macro_rules! steps {
-    ($($(#[$shown:meta])* $name:ident: $spec:ident),* $(,)?) => {
-        $($(#[$shown])* pub mod $name;)*
-
+    ($($name:ident: $spec:ident),* $(,)?) => {
         /// A step as written. Boxed: a configuration may have tens of thousands, and the largest is large.
         #[derive(Clone, Debug)]
         pub enum Written {
@@ -114,9 +127,7 @@ impl From<own::Own> for Written {
 }
 
 steps! {
-    #[cfg_attr(doc, doc(hidden))]
     request: Request,
-    #[cfg_attr(doc, doc(hidden))]
     requests: Requests,
     each: Each,
     follow: Follow,
@@ -128,7 +139,6 @@ steps! {
     concatenate: Concatenate,
     merge: Merge,
     convert: Convert,
-    #[cfg_attr(doc, doc(hidden))]
     respond: Respond,
 }
 
