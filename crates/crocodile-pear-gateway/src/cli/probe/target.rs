@@ -113,7 +113,7 @@ mod tests {
             ("a.test/b", "no"),
             ("/b", "no scheme"),
             ("ftp://a.test/", "only http and https"),
-            ("http://a.test:70000/", "no number up to 65535"),
+            ("http://a.test:70000/", "not a number up to 65535"),
             ("http://me:secret@a.test/", "credentials"),
             ("http://:80/", "no"),
         ] {
