@@ -1,4 +1,5 @@
-//! What moves through a pipeline: producers with a head and a lazily pulled body, of bytes or of a value.
+//! What moves through a pipeline: producers. Each has a head and a body of bytes or of a value, which is pulled on
+//! demand.
 
 mod interleave;
 mod order;
@@ -28,17 +29,17 @@ pub use order::Order;
 
 pub use self::passage::{Duplex, Interim, Passage, Tunnel, Upgrade};
 
-/// A body that is pulled: who polls it asks for the next chunk, and until then nothing is read.
-/// Dropping it gives up whatever stands behind it.
+/// A body that is pulled: the reader polls for the next chunk, and nothing is read before that. Dropping it cancels the
+/// source behind it.
 pub type Pulled = Pin<Box<dyn http_body::Body<Data = Bytes, Error = Error> + Send>>;
 
 /// The body of an answer.
 pub enum Body {
-    /// Bytes at hand; empty for an answer without a body.
+    /// Bytes in memory; empty for an answer without a body.
     Bytes(Bytes),
-    /// Bytes that are still to come.
+    /// Bytes that still have to arrive.
     Pulled(Pulled),
-    /// A value that a step made; JSON once it leaves.
+    /// A value that a step made. It is sent as JSON.
     Value(Value),
     /// JSON that a step made or checked.
     Json(Raw),
@@ -46,27 +47,28 @@ pub enum Body {
     Tunnel(Tunnel),
 }
 
-/// One answer: its head is here, its body is pulled.
+/// One answer. The head has arrived; the body is pulled.
 pub struct Answer {
-    /// The status of the upstream, or 200 for what a step made.
+    /// The status from the upstream, or 200 for an answer that a step made.
     pub status: StatusCode,
-    /// The header fields, end-to-end ones only.
+    /// The header fields, without hop-by-hop fields.
     pub headers: Fields,
     /// The body.
     pub body: Body,
-    /// Named results that expressions further on may use.
+    /// Named results that later expressions may use.
     pub names: Names,
-    /// The upstream that gave it, for errors in its body.
+    /// The upstream that sent it; errors in its body name this upstream.
     pub upstream: Option<Arc<str>>,
-    /// The elements that are lists, if it is XML.
+    /// For XML: the elements that are lists.
     pub lists: Lists,
-    /// Whether steps use it whatever its status is, because its call says so.
+    /// Whether steps use this answer whatever its status, because the call says so.
     pub accepted: bool,
-    /// Why its status tells of a failure, if a step made it of items that all failed.
+    /// Why the status is an error, if a step made the answer from items that all failed.
     pub failure: Option<Error>,
 }
 
-/// The fields that tell of the bytes of a body, and are wrong of others (RFC 9110, 8 and 14.3; RFC 9530).
+/// Header fields that depend on the exact bytes of a body and are wrong for any other body (RFC 9110, 8 and 14.3; RFC
+/// 9530).
 pub const OF_BYTES: [HeaderName; 6] = [
     CONTENT_LENGTH,
     ACCEPT_RANGES,
@@ -76,11 +78,11 @@ pub const OF_BYTES: [HeaderName; 6] = [
     HeaderName::from_static("repr-digest"),
 ];
 
-/// The fields that describe a body, its bytes or what they say.
+/// Header fields that describe a body: its bytes or its content.
 static OF_BODY: LazyLock<NameSet> =
     LazyLock::new(|| NameSet::of(OF_BYTES.into_iter().chain([CONTENT_TYPE, CONTENT_RANGE, ETAG])));
 
-/// Drops the fields that describe a body: another one takes its place.
+/// Drops the header fields that describe a body, because another body replaces it.
 pub fn undescribe(headers: &mut HeaderMap) {
     if headers.is_empty() {
         return;
@@ -90,7 +92,8 @@ pub fn undescribe(headers: &mut HeaderMap) {
     }
 }
 
-/// The status of an answer with another body than its own, which is whole: none of a part or of nothing.
+/// The status after another, complete body replaces the answer's own. Statuses for a partial or an empty body do not
+/// fit any more.
 pub fn of_whole(status: StatusCode) -> StatusCode {
     match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::PARTIAL_CONTENT => StatusCode::OK,
@@ -98,30 +101,30 @@ pub fn of_whole(status: StatusCode) -> StatusCode {
     }
 }
 
-/// What is known of an item besides its body; nothing for most.
+/// What is known about an item besides its body. Most items have nothing.
 pub type Names = Option<Arc<Named>>;
 
-/// Named results, and the documents that an item is made of. Few of both, so lists.
+/// Named results, and the documents that an item was made from. Both are short, so they are lists.
 #[derive(Clone, Default)]
 pub struct Named {
     /// `$name` in expressions.
     pub values: Vec<(Arc<str>, Data)>,
-    /// Where the item came from (``), where what stands under a key of it did (`key`), where a named result did (`$name`).
-    /// Noted only where a later step follows links.
+    /// The URL that the item came from (key ``), the URL that the value under one of its keys came from (`key`), and
+    /// the URL that a named result came from (`$name`). Recorded only where a later step follows links.
     pub bases: Vec<(Arc<str>, Base)>,
 }
 
-/// The URL of a document: what the links in it are relative to.
+/// The URL of a document. Links in the document are relative to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
     /// The upstream's name, and the whole URL.
     At(Arc<str>, Arc<str>),
-    /// Several documents, each with its own.
+    /// Several documents, each with its own URL.
     Several,
 }
 
 impl Named {
-    /// The base of this part, if it has one of its own.
+    /// The base of this part, if it has its own.
     pub fn base(&self, part: &str) -> Option<&Base> {
         self.bases.iter().find(|(known, _)| **known == *part).map(|(_, base)| base)
     }
@@ -132,19 +135,20 @@ impl Named {
         self.bases.push((part.into(), base));
     }
 
-    /// Forgets the bases of what the item was: it is another document now.
+    /// Replaces the bases of the item with this one, because it is another document now. The bases of named results
+    /// remain.
     pub fn set_document(&mut self, base: Base) {
         self.bases.retain(|(known, _)| known.starts_with('$'));
         self.set_base("", base);
     }
 }
 
-/// What became of a producer: an answer, a failure, or nothing (an item dropped by a step).
+/// The result of a producer: an answer, a failure, or nothing (a step dropped the item).
 pub type Outcome = Option<Result<Answer, Error>>;
 
-/// One response to come. It is consumed once; dropping it cancels the call behind it.
+/// One response that is still to come. It is consumed once; dropping it cancels the call behind it.
 pub struct Producer {
-    /// Which of the request's producers, from 0; for logs.
+    /// The number of this producer within the request, from 0; for logs.
     pub id: u32,
     /// The name that `requests` gave it.
     pub name: Option<Arc<str>>,
@@ -152,16 +156,16 @@ pub struct Producer {
     pub outcome: Awaited,
 }
 
-/// The outcome of a producer. What is at hand needs no box.
+/// The outcome of a producer. An outcome that is ready needs no box.
 pub enum Awaited {
-    /// At hand; nothing, once it was taken.
+    /// Ready; nothing after it was taken.
     Here(Outcome),
-    /// To come.
+    /// Not ready yet.
     Later(BoxFuture<'static, Outcome>),
 }
 
 impl Awaited {
-    /// One to come.
+    /// An outcome that is not ready yet.
     pub fn later(outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
         Awaited::Later(Box::pin(outcome))
     }
@@ -178,20 +182,20 @@ impl Future for Awaited {
     }
 }
 
-/// The producers between two steps. They start when a consumer first asks, as many at once as the flow says.
+/// The producers between two steps. They start when a consumer first polls, at most `at_once` of them at a time.
 pub struct Flow {
     source: Source,
     at_once: usize,
 }
 
 enum Source {
-    /// The usual flow, without a list's allocation.
+    /// The usual flow: one producer, without allocating a list.
     One(Option<Sole>),
     List(std::vec::IntoIter<Producer>),
     Stream(BoxStream<'static, Producer>),
 }
 
-/// A producer that always has to be waited for: a flow of one stays a few words.
+/// A single producer that is never ready at once. It keeps a flow of one at a few words.
 struct Sole {
     id: u32,
     name: Option<Arc<str>>,
@@ -215,7 +219,7 @@ impl From<Sole> for Producer {
 }
 
 impl Answer {
-    /// An answer of which nothing else is known.
+    /// An answer with only these three parts.
     pub fn new(status: StatusCode, headers: impl Into<Fields>, body: Body) -> Self {
         let (names, upstream, lists) = (None, None, Lists::default());
         Answer { status, headers: headers.into(), body, names, upstream, lists, accepted: false, failure: None }
@@ -226,21 +230,21 @@ impl Answer {
         Answer::new(StatusCode::OK, Fields::default(), value.into().into())
     }
 
-    /// Another body takes the place of its own: no field describes that any more, and its status is not one of a part (206) or
-    /// of nothing (204, 205).
+    /// Prepares the head for another body: drops all fields that describe the old body, and replaces the statuses for a
+    /// part (206) or for nothing (204, 205).
     pub fn redescribe(&mut self) {
         self.headers.remove_all(&OF_BODY);
         self.status = of_whole(self.status);
     }
 
-    /// Whether steps use it: its status is 2xx, or its call accepts the status.
+    /// Whether steps use it: its status is 2xx, or the call accepts its status.
     pub fn is_usable(&self) -> bool {
         self.accepted || self.status.is_success()
     }
 }
 
 impl Producer {
-    /// A producer whose outcome is mapped once its head is there.
+    /// The same producer; maps its outcome once its head has arrived.
     #[must_use]
     pub fn then<F>(self, map: impl FnOnce(Outcome) -> F + Send + 'static) -> Self
     where
@@ -253,7 +257,7 @@ impl Producer {
         Producer { outcome, ..self }
     }
 
-    /// A producer whose outcome is at hand.
+    /// A producer whose outcome is ready.
     pub fn here(id: u32, outcome: Outcome) -> Self {
         Producer { id, name: None, outcome: Awaited::Here(outcome) }
     }
@@ -276,7 +280,8 @@ impl Flow {
         Flow { source: Source::Stream(Box::pin(producers)), at_once: at_once.max(1) }
     }
 
-    /// The outcome of a flow that has just one producer; otherwise the flow again. Who waits for it carries no room for the outcome.
+    /// The outcome of a flow that has just one producer; otherwise returns the flow. The future is boxed, so that
+    /// callers reserve no space for the outcome.
     pub fn only(mut self) -> Result<BoxFuture<'static, Outcome>, Self> {
         match &mut self.source {
             Source::One(producer) => producer.take().map(|producer| producer.outcome).ok_or(self),
@@ -290,13 +295,13 @@ impl Flow {
         self.at_once
     }
 
-    /// The same with no more of them side by side than this.
+    /// The same flow with at most this many producers side by side.
     #[must_use]
     pub fn at_most(self, at_once: usize) -> Self {
         Flow { at_once: self.at_once.min(at_once.max(1)), ..self }
     }
 
-    /// Maps every producer, when it becomes known.
+    /// Maps every producer when it becomes known.
     #[must_use]
     pub fn map(self, mut map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
         let source = match self.source {
@@ -308,22 +313,22 @@ impl Flow {
     }
 }
 
-/// What a consumer makes of a producer: at once, or side by side with others.
+/// What a consumer makes of a producer: a result at once, or a future to run side by side with others.
 pub enum Taken<F: Future> {
-    /// It is made.
+    /// The result.
     Here(F::Output),
-    /// It has to be waited for.
+    /// A future to wait for.
     Later(F),
 }
 
-/// Drives the producers of a flow side by side, as many as it allows, each through `take`. Nothing moves unless this
-/// is polled: a slow consumer slows every call behind it.
+/// Drives the producers of a flow side by side, as many as it allows, each through `take`. It makes progress only while
+/// it is polled, so a slow consumer slows down every call behind it.
 pub struct SideBySide<M, F: Future> {
     flow: Option<Flow>,
     at_once: usize,
     take: M,
     running: Running<F>,
-    /// Whether those that are waited for come first: the last was made at once.
+    /// Whether pending ones are polled first. Set after a producer was ready at once.
     turn: bool,
 }
 
@@ -340,7 +345,7 @@ impl<F: Future> Running<F> {
         }
     }
 
-    /// Adds one, unless it may go out at once.
+    /// Adds one, or returns its result if that may go out at once.
     fn add(&mut self, taken: Taken<F>) -> Option<F::Output> {
         match (self, taken) {
             (Running::Arrival(_), Taken::Here(made)) => return Some(made),
@@ -370,7 +375,7 @@ impl Flow {
         self.drive_at_once(order, move |producer| Taken::Later(take(producer)))
     }
 
-    /// The same for a consumer that is done at once with some.
+    /// Like [`Flow::drive`], for a consumer that handles some producers at once.
     pub fn drive_at_once<M, F>(self, order: Order, take: M) -> SideBySide<M, F>
     where
         M: FnMut(Producer) -> Taken<F>,
@@ -446,7 +451,7 @@ impl Body {
         Body::Bytes(Bytes::new())
     }
 
-    /// How many bytes it has, as far as that is known before it is pulled.
+    /// The number of bytes, if it is known before the body is pulled.
     pub fn length(&self) -> Option<u64> {
         match self {
             Body::Bytes(bytes) => Some(bytes.len() as u64),
@@ -456,7 +461,7 @@ impl Body {
         }
     }
 
-    /// Whether it is known to have no bytes, or none any more.
+    /// Whether the body is known to have no bytes, or none left.
     pub fn is_empty(&self) -> bool {
         match self {
             Body::Bytes(bytes) => bytes.is_empty(),
@@ -469,7 +474,7 @@ impl Body {
     /// The whole body as bytes, at most `bound` of them; a value is written as JSON.
     ///
     /// # Errors
-    /// `Oversized` past the bound, and whatever ends the body before its end.
+    /// `Oversized` if the body is larger than `bound`, and any error that ends the body early.
     pub async fn collect(self, bound: usize) -> Result<Bytes, Error> {
         match self {
             Body::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
@@ -481,7 +486,7 @@ impl Body {
         }
     }
 
-    /// The same body, to be pulled.
+    /// The same body as one to pull.
     pub fn into_pulled(self) -> Result<Pulled, Error> {
         match self {
             Body::Pulled(body) => Ok(body),
@@ -493,10 +498,10 @@ impl Body {
     }
 }
 
-/// What is read of a body before other requests of the core have their turn: a quarter of a millisecond.
+/// Bytes of a body that are read before other requests on this core get their turn: about a quarter of a millisecond.
 const TURN: usize = 256 << 10;
 
-/// The whole of a pulled body. The usual body is one chunk, handed on without a copy.
+/// The whole of a pulled body. The usual body is one chunk, which is passed on without a copy.
 async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
     if body.size_hint().lower() > bound as u64 {
         return Err(oversized(bound));
@@ -507,7 +512,7 @@ async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
     let known = usize::try_from(body.size_hint().lower()).unwrap_or(0).saturating_add(second.len());
     whole.reserve(known.min(bound.saturating_sub(whole.len())));
     whole.extend_from_slice(&second);
-    // What came before: a large body of unknown length is not copied while it grows.
+    // The chunks so far, so that a large body of unknown length is not copied while it grows.
     let (mut before, mut length, mut turn) = (Vec::new(), whole.len(), TURN);
     while let Some(chunk) = data(&mut body).await.transpose()? {
         if whole.len() >= TURN && whole.len() + chunk.len() > whole.capacity() {
@@ -515,7 +520,7 @@ async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
         }
         whole.extend_from_slice(&chunk);
         length += chunk.len();
-        // An upstream that is near sends faster than it is read.
+        // A nearby upstream sends faster than this reads, so the loop would never yield.
         if length > turn {
             turn = length + TURN;
             tokio::task::yield_now().await;
@@ -553,7 +558,7 @@ pub async fn data(body: &mut Pulled) -> Option<Result<Bytes, Error>> {
     poll_fn(|cx| poll_data(body, cx)).await
 }
 
-/// The same, polled.
+/// Polls for the next data of a body.
 pub fn poll_data(body: &mut Pulled, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
     loop {
         if body.is_end_stream() {
@@ -571,7 +576,7 @@ pub fn poll_data(body: &mut Pulled, cx: &mut Context<'_>) -> Poll<Option<Result<
     }
 }
 
-/// Bytes at hand as a body to pull.
+/// Bytes in memory as a body to pull.
 pub struct Whole(Option<Bytes>);
 
 impl Whole {

@@ -8,21 +8,21 @@ use futures_util::stream::{BoxStream, Fuse, SelectAll, Stream};
 
 use super::order::Order;
 
-/// The items of lists that become known one after another. Nothing is read unless this is polled.
+/// The items of lists that become known one after another. Reads nothing unless it is polled.
 pub struct Interleave<S: Stream, T> {
     lists: Fuse<S>,
     open: Open<T>,
 }
 
-/// The lists that are read.
+/// The lists that are being read.
 enum Open<T> {
-    /// As many at once: whichever has an item gives it.
+    /// At most this many lists at once; an item comes from any list that has one.
     Arrival(SideBySide<T>, usize),
-    /// One after the other; the next list is asked for while one is read.
+    /// One list after the other. While one list is read, the next one is started.
     Request(Option<BoxStream<'static, T>>, Option<BoxStream<'static, T>>),
 }
 
-/// Mostly there is one list: it is asked without a queue.
+/// Usually there is one list, which needs no queue.
 struct SideBySide<T> {
     only: Option<BoxStream<'static, T>>,
     more: SelectAll<BoxStream<'static, T>>,
@@ -56,7 +56,7 @@ impl<T> SideBySide<T> {
     }
 }
 
-/// The items in this order. By arrival, at most so many lists are read side by side.
+/// The items in this order. With `Arrival`, at most `at_once` lists are read side by side.
 pub fn interleave<S, T>(lists: S, order: Order, at_once: usize) -> Interleave<S, T>
 where
     S: Stream<Item = BoxStream<'static, T>>,
@@ -102,7 +102,7 @@ where
         }
         match open.poll_next(cx) {
             Poll::Ready(Some(item)) => return Poll::Ready(Some(item)),
-            // A list that ended has made room for another one.
+            // A list ended and made room for another one.
             _ if more && open.len() < at_once => {}
             Poll::Ready(None) if lists.is_done() => return Poll::Ready(None),
             _ => return Poll::Pending,

@@ -1,10 +1,10 @@
-//! The order of what runs side by side.
+//! The order of outcomes that run side by side.
 
-/// In which order the outcomes of a flow are taken.
+/// The order in which a flow gives out its outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As they are ready.
+    /// As they become ready.
     Arrival,
-    /// As they were asked for; what is ready early waits, and counts as one of those that run side by side.
+    /// In the order of the requests. An outcome that is ready early waits, and still counts as running.
     Request,
 }

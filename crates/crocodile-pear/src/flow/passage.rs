@@ -1,5 +1,5 @@
 //! What passes between a client and an upstream besides a request and its answer: interim answers, trailers, and a
-//! connection that changes its protocol.
+//! connection that switches to another protocol.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::spec::Timeout;
 
-/// What the client takes beside the answer, for the one call that is made in its name. Nothing, for any other call.
+/// What the client accepts besides the answer. Only the one call on behalf of the client has it; it is empty for any
+/// other call.
 #[derive(Clone, Default)]
 pub struct Passage {
-    /// Takes the interim answers.
+    /// Receives the interim answers.
     pub interim: Option<Arc<dyn Interim>>,
-    /// The protocol that the client asks for, if it may have it.
+    /// The protocol that the client asks for, if the client may have it.
     pub upgrade: Option<Arc<Upgrade>>,
-    /// Whether the client takes trailers: the upstream is told with `te`.
+    /// Whether the client accepts trailers. The upstream learns it from the field `te`.
     pub trailers: bool,
 }
 
@@ -25,13 +26,13 @@ pub struct Passage {
 pub struct Upgrade {
     /// The protocol, as the field `Upgrade` names it.
     pub protocol: HeaderValue,
-    /// How long both sides of the tunnel may be silent.
+    /// How long both sides of the tunnel may be silent before it is closed.
     pub idle: Timeout,
 }
 
-/// Takes the interim answers (RFC 9110, 15.2) of an upstream whose answer is handed on.
+/// Receives the interim answers (RFC 9110, 15.2) of the upstream whose answer goes to the client.
 pub trait Interim: Send + Sync {
-    /// One has come; 100 and 101 are never handed on.
+    /// An interim answer arrived. 100 and 101 are never passed on.
     fn interim(&self, status: StatusCode, headers: &HeaderMap);
 }
 
@@ -40,13 +41,13 @@ pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection to an upstream that speaks another protocol from here on. Dropped before its writing side was shut down it
-/// is reset.
+/// A connection to an upstream that now speaks another protocol. If it is dropped before its write side is shut down,
+/// the connection is reset.
 pub struct Tunnel {
     /// The connection.
     pub stream: Box<dyn Duplex>,
-    /// What came of the other protocol already.
+    /// Bytes of the other protocol that have already arrived.
     pub early: Bytes,
-    /// How long both sides may be silent.
+    /// How long both sides may be silent before the tunnel is closed.
     pub idle: Timeout,
 }
