@@ -1,4 +1,5 @@
-//! JSON, as bytes and as values: checked strictly, spliced as it came, parsed only for those who look inside.
+//! JSON as bytes and as values. Documents are checked strictly, passed on as the same bytes, and parsed only when a
+//! step needs their values.
 
 mod block;
 mod check;

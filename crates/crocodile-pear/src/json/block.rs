@@ -1,4 +1,4 @@
-//! Sixty-four bytes of JSON at once, as masks with a bit for each byte: most of a document is looked at without a branch.
+//! Sixty-four bytes of JSON at once, as masks with one bit for each byte. Most of a document is read without a branch.
 
 use fearless_simd::prelude::*;
 use fearless_simd::u8x64;
@@ -6,7 +6,7 @@ use fearless_simd::u8x64;
 /// Bytes of a block.
 pub const WIDTH: usize = 64;
 
-/// What earlier blocks mean for the next.
+/// State that one block passes to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Carry {
     /// All ones within a string.
@@ -18,15 +18,15 @@ pub struct Carry {
 /// The masks of one block.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Quotes that are not escaped.
+    /// Bytes inside strings: with the opening quote, without the closing one.
     pub quotes: u64,
-    /// Bytes of strings, the first quote with them, the last one not.
+    /// Bytes that a backslash escapes.
     pub text: u64,
-    /// Bytes behind a backslash that escapes them.
+    /// The block at `at`, padded with spaces after the end.
     pub escaped: u64,
 }
 
-/// The block at `at`, filled up with spaces behind the end.
+/// The bytes that are equal to this one.
 #[inline(always)]
 pub fn load<S: Simd>(simd: S, bytes: &[u8], at: usize) -> u8x64<S> {
     let rest = bytes.get(at..).unwrap_or_default();
@@ -40,33 +40,37 @@ pub fn load<S: Simd>(simd: S, bytes: &[u8], at: usize) -> u8x64<S> {
     }
 }
 
-/// The bytes that are this one.
+/// The bytes that are not greater than this one.
 #[inline(always)]
 pub fn is<S: Simd>(bytes: u8x64<S>, byte: u8) -> u64 {
     bytes.simd_eq(byte).to_bitmask()
 }
 
-/// The bytes that are no greater than this one.
+/// `[` and `{` differ in one bit, and so do `]` and `}`; the same bit separates the cases of a letter. No other byte
+/// becomes a bracket.
 #[inline(always)]
 pub fn up_to<S: Simd>(bytes: u8x64<S>, most: u8) -> u64 {
     bytes.simd_le(most).to_bitmask()
 }
 
-/// `[` and `{` differ in one bit, and so do `]` and `}`; no other byte becomes one of them. So do the cases of a letter.
+/// Whether no string is open at the end of the block.
 #[inline(always)]
 pub fn without_case<S: Simd>(bytes: u8x64<S>) -> u8x64<S> {
     bytes | 0x20
 }
 
 impl Carry {
-    /// Whether no string is open.
+    /// Finds the strings of a block, and updates the state for the next block.
     pub fn is_outside(self) -> bool {
         self.text == 0
     }
 }
 
 impl Block {
-    /// Finds the strings of a block, and what they mean for the next.
+    /// The bytes that a backslash escapes. A backslash that is escaped itself escapes nothing.
+    ///
+    /// In a run of backslashes, every second byte is escaped. Subtracting the starts of the runs from the odd positions
+    /// gives, in each run, every second position counted from its start (as in simdjson).
     #[inline(always)]
     pub fn of<S: Simd>(bytes: u8x64<S>, carry: &mut Carry) -> Self {
         let slashes = is(bytes, b'\\');
@@ -81,10 +85,8 @@ impl Block {
     }
 }
 
-/// The bytes that a backslash escapes; one that is escaped itself escapes nothing.
-///
-/// Of a run of backslashes every second one escapes. Subtracting the runs' beginnings from the odd places leaves, in each
-/// run, the places that count from its beginning (as in simdjson).
+/// Prefix XOR: each bit becomes the XOR of itself and all lower bits. This sets all bits from each quote up to the
+/// next.
 #[inline(always)]
 fn escaped(slashes: u64, carry: &mut u64) -> u64 {
     const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
@@ -96,7 +98,7 @@ fn escaped(slashes: u64, carry: &mut u64) -> u64 {
     escaped
 }
 
-/// Each bit is the sum of those up to it, without carry: ones from each quote to the next.
+/// For each byte: whether it is inside a string, and whether it is escaped.
 #[inline(always)]
 fn running(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {

@@ -1,4 +1,4 @@
-//! Whether bytes are one JSON value (RFC 8259), told piece by piece and without recursion.
+//! Checks piece by piece and without recursion whether bytes are one JSON value (RFC 8259).
 
 use super::look::look;
 use super::text::DEPTH;
@@ -6,16 +6,17 @@ use crate::error::{Error, Kind};
 
 /// Checks one JSON value that arrives in pieces; whitespace may surround it.
 ///
-/// A leading byte order mark is refused (RFC 8259, 8.1). Escapes of lone surrogates are let through: the grammar allows them.
+/// It rejects a leading byte order mark (RFC 8259, 8.1). It accepts escapes of lone surrogates, because the grammar
+/// allows them.
 #[derive(Clone, Debug)]
 pub struct Checker {
     state: State,
-    /// One bit for each open list (0) or object (1), the innermost lowest: as wide as `DEPTH`.
+    /// One bit for each open list (0) or object (1), the innermost in the lowest bit. As wide as `DEPTH`.
     open: u128,
     depth: usize,
     /// Whether the string being read is a key.
     key: bool,
-    /// Bytes of earlier pieces.
+    /// Length of all earlier pieces.
     before: usize,
 }
 
@@ -32,13 +33,13 @@ enum State {
     Colon,
     /// A comma or the end of the list or object.
     Next,
-    /// The value is whole.
+    /// The value is complete.
     Whole,
     Text,
     Escape,
-    /// So many hexadecimal digits must come.
+    /// This many hexadecimal digits must follow.
     Hex(u8),
-    /// So many bytes of a character must come, the next one within these bounds.
+    /// This many bytes of a character must follow, the next one within these bounds.
     Character(u8, u8, u8),
     /// The rest of `true`, `false` or `null`.
     Word(&'static [u8]),
@@ -60,7 +61,7 @@ pub fn check(bytes: &[u8]) -> Result<(), Error> {
     if look(bytes).is_some() {
         return Ok(());
     }
-    // What is wrong, and where, is worth a second look.
+    // The fast check gives no reason; this slower one does.
     let mut checker = Checker::new();
     checker.push(bytes)?;
     checker.finish()
@@ -73,7 +74,7 @@ impl Default for Checker {
 }
 
 impl Checker {
-    /// A checker that has seen nothing.
+    /// A checker before the first byte.
     pub fn new() -> Self {
         const { assert!(DEPTH <= u128::BITS as usize) };
         Checker { state: State::Value, open: 0, depth: 0, key: false, before: 0 }
@@ -96,7 +97,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Passes over a whole value of so many bytes that was checked by other means; says whether one may stand here.
+    /// Skips a whole value of this length that was checked by other means. Returns whether a value is allowed here.
     pub fn pass(&mut self, length: usize) -> bool {
         let fits = matches!(self.state, State::Value | State::Item);
         if fits {
@@ -106,10 +107,10 @@ impl Checker {
         fits
     }
 
-    /// Says that nothing more comes.
+    /// Ends the document: nothing more comes.
     ///
     /// # Errors
-    /// `Kind::Malformed` when the value is not whole.
+    /// `Kind::Malformed` if the value is not complete.
     pub fn finish(self) -> Result<(), Error> {
         let number = matches!(self.state, State::Zero | State::Integer | State::Fraction | State::Power);
         match self.state {
@@ -120,7 +121,7 @@ impl Checker {
         }
     }
 
-    /// Within a string; most bytes are, so they are skipped eight at a time.
+    /// Continues inside a string. Most bytes are in strings, so it skips eight at a time.
     fn text(&mut self, piece: &[u8], from: usize) -> Result<usize, Error> {
         let at = from + plain(&piece[from..]);
         let Some(&byte) = piece.get(at) else { return Ok(at) };
@@ -161,7 +162,7 @@ impl Checker {
         Ok(at + 1)
     }
 
-    /// One byte outside the runs of text and digits.
+    /// Handles one byte outside runs of text and digits.
     fn byte(&mut self, byte: u8, at: usize) -> Result<usize, Error> {
         self.state = match (self.state, byte) {
             (State::Value | State::Item | State::Field | State::Key, b' ' | b'\t' | b'\n' | b'\r')
@@ -242,7 +243,7 @@ impl Checker {
         self.after()
     }
 
-    /// What may come after a value.
+    /// The state after a value.
     fn after(&self) -> State {
         if self.depth == 0 { State::Whole } else { State::Next }
     }
@@ -253,7 +254,7 @@ impl Checker {
 }
 
 impl State {
-    /// What a byte that does not fit leaves unsaid.
+    /// What was expected where another byte came.
     fn wants(self) -> &'static str {
         match self {
             State::Field | State::Key => "a key in quotes is missing",
@@ -268,7 +269,7 @@ impl State {
     }
 }
 
-/// The two ways to check do not agree: none is believed.
+/// The error if the fast check rejects a document that the slow check accepts. Such a document is rejected.
 pub fn unclear() -> Error {
     Error::new(Kind::Malformed, "not valid JSON")
 }
@@ -277,7 +278,7 @@ fn refuse(reason: &str, at: usize) -> Error {
     Error::new(Kind::Malformed, format!("not valid JSON: {reason} (byte {at})"))
 }
 
-/// How many bytes can stand in a string as they are, ASCII and no quote, backslash or control.
+/// How many leading bytes can be in a string as they are: ASCII without quotes, backslashes and control characters.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
@@ -289,7 +290,7 @@ fn plain(bytes: &[u8]) -> usize {
         let word = u64::from_le_bytes(word);
         let quote = word ^ (ONES * u64::from(b'"'));
         let slash = word ^ (ONES * u64::from(b'\\'));
-        // The lowest marked byte is exact; a borrow can only mark bytes above it.
+        // The lowest marked byte is exact; a borrow can only mark bytes above it by mistake.
         let special =
             (word.wrapping_sub(ONES * 0x20) | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES) | word) & HIGH;
         if special != 0 {

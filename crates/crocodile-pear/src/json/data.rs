@@ -1,4 +1,4 @@
-//! A value, or JSON that nobody has looked into.
+//! A value, or JSON that is not parsed yet.
 
 use super::raw::Raw;
 use super::value::{self, Shape, Value};
@@ -6,17 +6,17 @@ use super::write::{to_bytes, write};
 use crate::error::Error;
 use crate::offload;
 
-/// A value, or a checked document whose parts an expression may take without parsing it. Cheap to clone.
+/// A value, or a checked document. An expression may take parts of the document without parsing it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Data {
     /// A value.
     Value(Value),
-    /// JSON as it came.
+    /// JSON as it arrived.
     Json(Raw),
 }
 
 impl Data {
-    /// The value; JSON is parsed, once for all its clones.
+    /// The value. JSON is parsed, once for all clones.
     pub fn into_value(self) -> Value {
         match self {
             Data::Value(value) => value,
@@ -24,21 +24,22 @@ impl Data {
         }
     }
 
-    /// What leaves an expression. A large value that a helper thread made is written there: it takes long to write, and to
-    /// free.
+    /// The result of an expression. If a helper thread made a large value, the same thread writes it as JSON here,
+    /// because writing and freeing it take long.
     ///
     /// # Errors
-    /// As [`write()`].
+    /// Same as [`write()`].
     pub fn made(value: Value) -> Result<Self, Error> {
         if !offload::is_lent() || is_small(&value) {
             return Ok(Data::Value(value));
         }
         let written = to_bytes(&value)?;
-        // What nests deeper than a document may is told by the one who needs a document.
+        // A value that nests deeper than a document may stays a value. The error comes later, if a step needs a
+        // document.
         Ok(Raw::check(&written).map_or(Data::Value(value), Data::Json))
     }
 
-    /// A list of these; what is JSON stays bytes.
+    /// A list of these. Items that are JSON stay bytes.
     pub fn list(items: Vec<Data>) -> Self {
         if items.iter().any(|item| matches!(item, Data::Json(_))) {
             let raws = items.iter().map(Data::raw).collect::<Option<Vec<Raw>>>();
@@ -56,7 +57,7 @@ impl Data {
         }
     }
 
-    /// About how many bytes it takes to read it.
+    /// About how many bytes must be read to process it.
     pub fn weight(&self) -> usize {
         match self {
             Data::Json(raw) => raw.bytes().len(),
@@ -104,7 +105,7 @@ impl Data {
     /// Appends it as JSON.
     ///
     /// # Errors
-    /// As [`write()`].
+    /// Same as [`write()`].
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Data::Value(value) => write(value, out),
@@ -128,7 +129,7 @@ impl From<Raw> for Data {
     }
 }
 
-/// Whether to write it as JSON costs next to nothing: a scalar, or a few of them.
+/// Whether it is cheap to write as JSON: a scalar, or a few of them.
 pub fn is_small(value: &Value) -> bool {
     const FEW: usize = 32;
     let scalar = |value: &Value| match value::shape(value) {

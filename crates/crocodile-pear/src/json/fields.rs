@@ -7,23 +7,23 @@ use fearless_simd::{Level, Simd, dispatch};
 use super::block::{Block, Carry, WIDTH, is, load, without_case};
 use super::walk;
 
-/// A field as it is written.
+/// A field as it is in the document.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     /// With its quotes.
     key: &'a [u8],
     pub value: &'a [u8],
-    /// Whether there may be escapes in its key.
+    /// Whether its key may have escapes.
     escapes: bool,
 }
 
 impl<'a> Field<'a> {
-    /// Its key as it is written, with quotes; `None` where there may be escapes.
+    /// Its key as it is in the document, with quotes; `None` if it may have escapes.
     pub fn plain_key(&self) -> Option<&'a [u8]> {
         (!self.escapes).then_some(self.key)
     }
 
-    /// Whether its key means this name.
+    /// Whether its key is this name, after resolving escapes.
     #[inline]
     pub fn is(&self, name: &str) -> bool {
         if self.escapes {
@@ -33,9 +33,10 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Hands out the fields of a checked object in their order, until `take` gives nothing. `None` for another value as well.
+/// Passes the fields of a checked object to `take` in order, until `take` returns `None`. Returns `None` then, and for
+/// a value that is not an object.
 ///
-/// A field costs a few steps from comma to colon to comma, however long its text is.
+/// A field costs a few steps, from comma to colon to comma, however long its text is.
 #[inline]
 pub fn fields<'a>(bytes: &'a [u8], take: &mut dyn FnMut(Field<'a>) -> Option<()>) -> Option<()> {
     if bytes.first() != Some(&b'{') {
@@ -47,21 +48,21 @@ pub fn fields<'a>(bytes: &'a [u8], take: &mut dyn FnMut(Field<'a>) -> Option<()>
 #[inline(always)]
 fn walk_blocks<'a, S: Simd>(simd: S, bytes: &'a [u8], take: &mut dyn FnMut(Field<'a>) -> Option<()>) -> Option<()> {
     let (mut carry, mut escapes) = (Carry::default(), false);
-    // How much is open; where the field begins, and where its colon stands.
+    // How many lists and objects are open, where the field begins, and where its colon is.
     let (mut open, mut start, mut colon) = (0, 1, 0);
     for at in (0..bytes.len()).step_by(WIDTH) {
         let block = load(simd, bytes, at);
         let text = Block::of(block, &mut carry);
         escapes |= text.escaped != 0;
         if text.text & !text.quotes == !0 {
-            // All of it is within one string.
+            // The whole block is inside one string.
             continue;
         }
         let outside = !text.text;
         let plain = without_case(block);
         let (opens, closes) = (is(plain, b'{') & outside, is(plain, b'}') & outside);
         if open > closes.count_ones() + 1 {
-            // Nothing of the object itself can be here.
+            // The block is too deep to have fields of the object itself.
             open = open + opens.count_ones() - closes.count_ones();
             continue;
         }
@@ -94,23 +95,23 @@ fn field(bytes: &[u8], start: usize, colon: usize, end: usize, escapes: bool) ->
     Field { key: bytes[start..colon].trim_ascii(), value: bytes[colon + 1..end].trim_ascii(), escapes }
 }
 
-/// The places of the fields of an object, kept for a second look at it.
+/// The positions of the fields of an object, kept for a second search.
 #[derive(Clone, Debug)]
 pub struct FieldPlaces {
-    /// Of each its key and its value.
+    /// For each field, its key and its value.
     places: Vec<(Range<usize>, Range<usize>)>,
     escapes: bool,
-    /// Whether they are all known.
+    /// Whether all fields are recorded.
     whole: bool,
 }
 
-/// Fields whose places are noted; an object with more is walked through again.
+/// Most fields that are recorded. An object with more is searched again from the start.
 const MOST: usize = 64;
 
 impl FieldPlaces {
-    /// The places in a checked object; `None` for another value.
+    /// The positions in a checked object; `None` for another value.
     pub fn of_object(bytes: &[u8]) -> Option<Self> {
-        // One more field is mostly added.
+        // Usually one more field is added later.
         let mut known = FieldPlaces { places: Vec::with_capacity(8), escapes: false, whole: true };
         let within = |part: &[u8]| {
             let start = part.as_ptr().addr() - bytes.as_ptr().addr();
@@ -124,7 +125,7 @@ impl FieldPlaces {
         Some(known)
     }
 
-    /// The same with room for one more, unless the object whose bytes these are has a field of this name.
+    /// A copy with room for one more field; `None` if the object in `bytes` already has a field of this name.
     pub fn without(&self, bytes: &[u8], name: &str) -> Option<Self> {
         let has = match self.of(bytes) {
             Some(mut known) => known.any(|field| field.is(name)),
@@ -135,7 +136,7 @@ impl FieldPlaces {
         (!has).then_some(FieldPlaces { places, ..*self })
     }
 
-    /// One more field stands here.
+    /// Records one more field.
     pub fn add(&mut self, key: Range<usize>, value: Range<usize>) {
         self.whole &= self.places.len() < MOST;
         if self.whole {
@@ -143,12 +144,12 @@ impl FieldPlaces {
         }
     }
 
-    /// Whether the key of a field that is added has escapes.
+    /// Records whether the key of an added field has escapes.
     pub fn escaped(&mut self, escapes: bool) {
         self.escapes |= escapes;
     }
 
-    /// The fields of the object whose bytes these are, unless there are too many.
+    /// The fields of the object in `bytes`; `None` if there are too many to record.
     pub fn of<'a>(&'a self, bytes: &'a [u8]) -> Option<impl Iterator<Item = Field<'a>>> {
         let escapes = self.escapes;
         let field = move |(key, value): &(Range<usize>, Range<usize>)| Field {
@@ -186,7 +187,7 @@ mod tests {
         ];
         for object in objects {
             for before in (0..70).map(|length| "x".repeat(length)) {
-                // The same at every place of a block.
+                // Shift the object, so that it is read at every position of a block.
                 let object = object.replacen(
                     '{',
                     &format!("{{\"{before}\":0{}", if object.contains(':') { "," } else { "" }),

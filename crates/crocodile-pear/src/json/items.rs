@@ -1,4 +1,4 @@
-//! The items of a list within a document, each handed out as soon as it is whole, while the rest still arrives.
+//! The items of a list within a document. Each is returned as soon as it is complete, while the rest still arrives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::value;
 use super::walk;
 use crate::error::{Error, Kind};
 
-/// Where a list stands in a document: the keys that lead to it from the root.
+/// The position of a list in a document: the keys that lead to it from the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path(Vec<Box<str>>);
 
 impl Path {
-    /// The path that an expression is: `.[]`, `.cases[]`, `.a["b c"].d[]`; `None` for any other expression.
+    /// Parses an expression that is just a path: `.[]`, `.cases[]`, `.a["b c"].d[]`; `None` for any other expression.
     pub fn parse(expression: &str) -> Option<Self> {
         let mut rest = expression.trim().strip_suffix("[]")?.strip_prefix('.')?;
         let mut keys = Vec::new();
@@ -57,7 +57,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// The first key of a path, and what follows it.
+/// The first key of a path, and the rest of the path.
 fn key(path: &str) -> Option<(Box<str>, &str)> {
     if let Some(quoted) = path.strip_prefix("[\"") {
         let (key, after) = quoted.split_once("\"]")?;
@@ -70,26 +70,26 @@ fn key(path: &str) -> Option<(Box<str>, &str)> {
 
 /// Reads the items of one list, or the values of one object, from a document that arrives in pieces.
 ///
-/// The whole document is checked as it passes, so an item that is handed out is valid JSON. Where a key occurs
-/// twice, the last value counts, as for [`read`]; it is an error if items of the first were handed out already. It holds the
+/// It checks the whole document as it passes, so every returned item is valid JSON. If a key occurs twice, the last
+/// value counts, as for [`read`]; if items of the first value were already returned, it is an error. It buffers the
 /// beginning of one item, at most `bound` bytes.
 pub struct Items {
     form: Form,
     bound: usize,
     checker: Checker,
     chunk: Bytes,
-    /// How much of the chunk has been looked at, and how much has been checked.
+    /// How many bytes of the chunk were scanned (`at`), and how many were checked (`fed`).
     at: usize,
     fed: usize,
-    /// Nothing was pushed.
+    /// Whether nothing was pushed yet.
     fresh: bool,
-    /// What earlier chunks had of the item, or of the key, that is being read.
+    /// The beginning, from earlier chunks, of the current item or key.
     begun: Vec<u8>,
-    /// Where it begins in this chunk.
+    /// Where the current item or key begins in this chunk.
     from: Option<usize>,
     quote: Quote,
     depth: usize,
-    /// Of the item that was handed out last: a bound of how deep it nests, if it is known that it can be parsed.
+    /// An upper bound for the nesting depth of the last returned item, if the item is known to be parseable.
     sound: Option<u8>,
 }
 
@@ -98,40 +98,40 @@ enum Form {
     Document(Place),
     /// A document on each line.
     Lines,
-    /// A document that came in one piece.
+    /// A document that arrived in one piece.
     Whole(Listed),
 }
 
-/// A list, checked.
+/// A checked list.
 struct Listed {
     list: Bytes,
-    /// Where the next item is looked for.
+    /// Where the search for the next item starts.
     at: usize,
-    /// A bound of how deep the items nest.
+    /// An upper bound for the nesting depth of the items.
     depth: u8,
 }
 
 struct Place {
     path: Arc<Path>,
     stage: Stage,
-    /// Whether a key must come next in the object whose keys are looked at.
+    /// Whether a key must come next in the object whose keys are read.
     key: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// So many keys of the path led to the innermost object that is open on it; the flag says that the next value at
-    /// that depth is one of the path's.
+    /// This many keys of the path led to the innermost open object on it. The flag says whether the next value at that
+    /// depth belongs to the path.
     Seeking(usize, bool),
     /// Between the items of the list at this depth.
     Between(usize, Nest),
-    /// Within an item.
+    /// Inside an item.
     Within(usize, Nest),
-    /// Behind the list; so many objects of the path are still open.
+    /// After the list; this many objects of the path are still open.
     Behind(usize),
-    /// The list, or something that leads to it, is there a second time.
+    /// The list, or a key that leads to it, occurs a second time.
     Twice,
-    /// There is no list: the value that was found instead begins with this byte; `}` if a key is missing.
+    /// There is no list. The value found instead begins with this byte; `}` if a key is missing.
     Unfit(u8),
 }
 
@@ -154,7 +154,7 @@ impl Items {
         Self::new(Form::Document(Place { path, stage: Stage::Seeking(0, true), key: false }), bound)
     }
 
-    /// A reader of lines, each a document of at most `bound` bytes; empty ones are passed over.
+    /// A reader of lines, each a document of at most `bound` bytes. It skips empty lines.
     pub fn of_lines(bound: usize) -> Self {
         Self::new(Form::Lines, bound)
     }
@@ -166,7 +166,7 @@ impl Items {
         Items { form, bound, checker, chunk, at: 0, fed: 0, fresh: true, begun, from, quote, depth: 0, sound: None }
     }
 
-    /// Takes the next piece of the body; the one before must have been read to its end with `next`.
+    /// Takes the next piece of the body. The caller must have read the previous piece to its end with `next`.
     pub fn push(&mut self, chunk: Bytes) {
         let chunk = if std::mem::replace(&mut self.fresh, false) { unmarked(chunk) } else { chunk };
         if let Form::Document(Place { path, stage: Stage::Seeking(0, true), .. }) = &self.form
@@ -179,10 +179,11 @@ impl Items {
         self.from = self.from.map(|_| 0);
     }
 
-    /// The next item that is whole; `None` when more must come.
+    /// The next complete item; `None` when it needs more bytes.
     ///
     /// # Errors
-    /// `Malformed` for what is no JSON and `Oversized` for an item over the bound; nothing comes after either.
+    /// `Malformed` for bytes that are not JSON and `Oversized` for an item larger than `bound`. No items come after an
+    /// error.
     #[allow(clippy::should_implement_trait, reason = "an iterator would end for good where more can be pushed")]
     pub fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match self.form {
@@ -192,15 +193,15 @@ impl Items {
         }
     }
 
-    /// A bound of how deep the last item nests, if it is known to be JSON that can be parsed.
+    /// An upper bound for the nesting depth of the last item, if the item is known to be parseable JSON.
     pub fn depth(&self) -> Option<u8> {
         self.sound
     }
 
-    /// Says that nothing more comes; the last line may lack its end.
+    /// Ends the body: nothing more comes. The last line may lack its line end.
     ///
     /// # Errors
-    /// `Malformed` when the document is not whole, or has no list where one must be.
+    /// `Malformed` if the document is not complete, or has no list at the path.
     pub fn finish(&mut self) -> Result<Option<Bytes>, Error> {
         let place = match &self.form {
             Form::Document(place) => place,
@@ -256,21 +257,21 @@ impl Items {
                 _ => self.text(),
             };
             if whole {
-                // Only the byte behind it shows that a number or a word is whole.
+                // Only the next byte shows that a number or a word is complete.
                 let checked = if self.at == before { self.at + 1 } else { self.at };
                 return self.hand(checked).map(Some);
             }
         }
         self.feed(self.chunk.len())?;
         if let Some(from) = &mut self.from {
-            // It is kept once, however often one asks.
+            // Keep it only once, even if the caller polls again.
             let rest = self.chunk.slice(std::mem::replace(from, self.chunk.len())..);
             self.keep(&rest)?;
         }
         Ok(None)
     }
 
-    /// A list or an object that begins here as an item and ends in this chunk, checked at once.
+    /// A list or an object that begins here as an item and ends in this chunk. It is checked in one step.
     fn nested(&mut self) -> Result<Option<Bytes>, Error> {
         let Form::Document(place) = &self.form else { return Ok(None) };
         let Stage::Between(level, _) = place.stage else { return Ok(None) };
@@ -302,7 +303,7 @@ impl Items {
         self.checker.push(&self.chunk[fed..end])
     }
 
-    /// What was kept and this piece as one; the bytes are shared where nothing was kept.
+    /// Joins the kept bytes with this piece; shares the bytes if nothing was kept.
     fn join(&mut self, piece: Bytes) -> Result<Bytes, Error> {
         if self.begun.is_empty() && piece.len() <= self.bound {
             return Ok(piece);
@@ -319,7 +320,7 @@ impl Items {
         Ok(())
     }
 
-    /// Goes on within a string. Whether an item ends with it.
+    /// Continues inside a string. Returns whether an item ends with it.
     fn text(&mut self) -> bool {
         if self.quote == Quote::Escaped {
             self.at += 1;
@@ -367,14 +368,14 @@ impl Items {
         }
     }
 
-    /// Takes a byte that stands in no string. Whether an item ends here.
+    /// Handles a byte outside strings. Returns whether an item ends here.
     fn byte(&mut self) -> bool {
         let byte = self.chunk[self.at];
         let Form::Document(place) = &mut self.form else { return false };
         let whole = match place.stage {
             Stage::Seeking(found, next) => {
                 place.seek(byte, found, next, self.depth);
-                // The keys of an object on the path are read.
+                // A key begins in an object on the path.
                 if byte == b'"' && place.key && self.depth == found && found > 0 {
                     self.from = Some(self.at);
                 }
@@ -387,7 +388,7 @@ impl Items {
                 false
             }
             Stage::Within(level, nest) => {
-                // A number or a word ends before what follows it, a list or object with its bracket.
+                // A number or a word ends before the next byte; a list or an object ends with its bracket.
                 let ends = self.depth == level && matches!(byte, b',' | b']' | b'}');
                 let closes = self.depth == level + 1 && matches!(byte, b']' | b'}');
                 if ends || closes {
@@ -421,7 +422,8 @@ impl Items {
 }
 
 impl Listed {
-    /// The list at this path, if the piece is a whole document. What is wrong with one that is not, shows byte by byte.
+    /// The list at this path, if the piece is a whole valid document. For any other piece, the byte-by-byte reader
+    /// finds the error.
     fn within(piece: &Bytes, path: &Path) -> Option<Self> {
         if !piece.trim_ascii_end().ends_with(b"]") && !piece.trim_ascii_end().ends_with(b"}") {
             return None;
@@ -437,7 +439,7 @@ impl Listed {
     }
 }
 
-/// The kind of a value, by its first byte.
+/// The type of a value, by its first byte.
 fn found(byte: u8) -> &'static str {
     match byte {
         b'[' => "an array",
@@ -459,12 +461,12 @@ impl Place {
         Error::new(Kind::Malformed, format!("not valid JSON: a key of `{}` stands twice", self.path))
     }
 
-    /// Whether a key of the object that so many keys led to, as it is written, is the next of the path.
+    /// Whether this key, as it is in the document, is the next key of the path after the first `found` ones.
     fn names(&self, found: usize, key: &[u8]) -> bool {
         self.path.0.get(found - 1).is_some_and(|wanted| same(key, wanted))
     }
 
-    /// Behind the list. Whether a key begins in an object of the path.
+    /// Handles a byte after the list. Returns whether a key begins in an object of the path.
     fn behind(&mut self, byte: u8, open: usize, depth: usize) -> bool {
         if depth != open {
             return false;
@@ -479,7 +481,7 @@ impl Place {
         false
     }
 
-    /// On the way to the list.
+    /// Handles a byte before the list.
     fn seek(&mut self, byte: u8, found: usize, next: bool, depth: usize) {
         let here = next && depth == found && !(self.key && depth > 0);
         self.stage = match byte {
@@ -504,12 +506,12 @@ impl Place {
             b'}' if depth == found && found > 0 => Stage::Unfit(byte),
             _ if is_space(byte) || !here => return,
             _ if found == self.path.0.len() => Stage::Unfit(byte),
-            // Something else than an object stands on the path.
+            // The path leads to a value that is not an object.
             _ => Stage::Unfit(b'}'),
         };
     }
 
-    /// Between items. Whether one begins here.
+    /// Handles a byte between items. Returns whether an item begins here.
     fn between(&mut self, byte: u8, level: usize, nest: Nest) -> bool {
         match byte {
             b']' | b'}' => {
@@ -533,7 +535,7 @@ impl Place {
     }
 }
 
-/// Whether a key as it is written, with its quotes, is this one.
+/// Whether a key as it is in the document, with its quotes, is this name.
 fn same(written: &[u8], wanted: &str) -> bool {
     if memchr(b'\\', written).is_none() {
         return written.len() == wanted.len() + 2 && written[1..].starts_with(wanted.as_bytes());
@@ -541,7 +543,7 @@ fn same(written: &[u8], wanted: &str) -> bool {
     read(&Bytes::copy_from_slice(written)).is_ok_and(|key| value::as_str(&key) == Some(wanted))
 }
 
-/// A line that holds something, checked.
+/// A checked line, unless it is empty.
 fn whole_line(line: Bytes) -> Result<Option<Bytes>, Error> {
     let line = trim(&line);
     if line.is_empty() {
@@ -559,7 +561,7 @@ mod tests {
         Arc::new(Path::parse(expression).expect("a path"))
     }
 
-    /// What is handed out of a document in pieces of so many bytes, and how it ends.
+    /// The items read from a document in pieces of this size, and the error, if any.
     fn run(mut items: Items, document: &str, size: usize) -> (Vec<String>, Option<Error>) {
         let mut handed = Vec::new();
         let text = |item: Bytes| String::from_utf8(item.to_vec()).expect("text");
@@ -681,7 +683,7 @@ mod tests {
             (format!("[1,{}]", nested(DEPTH)), false),
             (format!("[1,{}]", nested(DEPTH - 1)), true),
         ] {
-            // In two pieces, so that it is not read as a whole.
+            // In two pieces, so that the reader does not use the path for whole documents.
             let (_, error) = run(Items::at(path(".[]"), 1000), &document, document.len() - 1);
             assert_eq!(error.is_none(), good, "{document}");
         }

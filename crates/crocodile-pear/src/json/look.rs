@@ -1,7 +1,8 @@
-//! Whether a whole document is JSON (RFC 8259), sixty-four bytes at a time.
+//! Checks sixty-four bytes at a time whether a whole document is JSON (RFC 8259).
 //!
-//! Almost all of the grammar is about what may follow what, and that is bits beside each other: it is seen for all tokens of a
-//! block at once. Only brackets are looked at one by one. It says no without a reason; [`super::Checker`] finds that.
+//! Most of the grammar says which token may follow which. As masks, that is a matter of neighbouring bits, so all
+//! tokens of a block are checked at once. Only brackets are handled one by one. A failed check gives no reason;
+//! [`super::Checker`] finds it.
 
 use fearless_simd::{Level, Simd, dispatch, u8x64};
 
@@ -9,16 +10,16 @@ use super::block::{Block, Carry, WIDTH, is, load, up_to, without_case};
 use super::number::Numbers;
 use super::text::DEPTH;
 
-/// What is seen of a document on the way.
+/// Facts about a document that the check collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// How deep it nests.
     pub depth: u8,
-    /// Whether a number in it may be too long to be parsed.
+    /// Whether it may have a number that is too long to parse.
     pub endless: bool,
 }
 
-/// Looks through a document, if it is one JSON value no deeper than `DEPTH`.
+/// Checks a document; `None` unless it is one JSON value that nests no deeper than `DEPTH`.
 pub fn look(bytes: &[u8]) -> Option<Seen> {
     simdutf8::basic::from_utf8(bytes).ok()?;
     dispatch!(Level::new(), simd => blocks(simd, bytes))
@@ -35,7 +36,7 @@ fn blocks<S: Simd>(simd: S, bytes: &[u8]) -> Option<Seen> {
             return None;
         }
         if text.text & !text.quotes == !0 {
-            // Within a string nothing else can be wrong.
+            // Inside a string, only control characters can be wrong here.
             if up_to(block, 0x1f) != 0 {
                 return None;
             }
@@ -52,16 +53,16 @@ fn blocks<S: Simd>(simd: S, bytes: &[u8]) -> Option<Seen> {
     whole.then_some(Seen { depth: nest.deepest as u8, endless: numbers.endless })
 }
 
-/// Where the bytes of a block stand that are in no string.
+/// Positions of the bytes of a block, by kind. All but `wrong` are outside strings.
 struct Places {
-    /// Control characters where none may be.
+    /// Control characters where they are not allowed.
     wrong: u64,
     spaces: u64,
     commas: u64,
     colons: u64,
     opens: u64,
     closes: u64,
-    /// Bytes of numbers and words, and whatever else there is.
+    /// Bytes of numbers and words, and all other bytes.
     words: u64,
 }
 
@@ -75,7 +76,7 @@ impl Places {
         if controls & outside != 0 {
             wrong |= controls & !(is(block, b'\n') | is(block, b'\r') | is(block, b'\t'));
         }
-        // No closures here: they would be compiled for any processor, and called.
+        // No closures here: the compiler would build them for the baseline processor and not inline them.
         let (commas, colons) = (is(block, b',') & outside, is(block, b':') & outside);
         let plain = without_case(block);
         let (opens, closes) = (is(plain, b'{') & outside, is(plain, b'}') & outside);
@@ -85,34 +86,34 @@ impl Places {
     }
 }
 
-/// What the last token of earlier blocks means for the next: each a bit at the first place.
+/// What the last token of a block means for the next block: one flag each, in the lowest bit.
 struct Tokens {
     open: u64,
     comma: u64,
     colon: u64,
-    /// Behind a string that stands where a key may.
+    /// After a string in a position where a key may be.
     key: u64,
-    /// Within such a string.
+    /// Inside such a string.
     text: u64,
-    /// Within a number or word.
+    /// Inside a number or word.
     word: u64,
 }
 
-/// The document begins as if behind a colon: with a value that is no key and no item.
+/// A document begins like the position after a colon: with a value that is neither a key nor an item.
 impl Default for Tokens {
     fn default() -> Self {
         Tokens { open: 0, comma: 0, colon: 1, key: 0, text: 0, word: 0 }
     }
 }
 
-/// Tokens that cannot stand where they do.
+/// Tokens that are not allowed in their position.
 struct Misplaced {
     anywhere: u64,
-    /// By what is open there.
+    /// By the kind of the innermost open list or object.
     within: [u64; 3],
 }
 
-/// What is open, as an index of `Misplaced::within`.
+/// The innermost open list or object, as an index into `Misplaced::within`.
 mod open {
     pub const LIST: usize = 0;
     pub const OBJECT: usize = 1;
@@ -131,7 +132,7 @@ impl Tokens {
         let after_comma = next(commas, spaces, &mut self.comma);
         let after_colon = next(colons, spaces, &mut self.colon);
         let first = after_open | after_comma;
-        // Added to its beginning, a string carries to its last quote.
+        // Adding the start bit of a string to its mask carries to the position of the closing quote.
         let (ends, over) = (texts & first | self.text).overflowing_add(strings.text);
         self.text = u64::from(over);
         let after_key = next(ends & strings.quotes & !strings.text, spaces, &mut self.key);
@@ -140,7 +141,7 @@ impl Tokens {
         let unfinished = places.closes & (after_comma | after_colon);
         Misplaced {
             anywhere: unexpected | unfinished | colons & !after_key,
-            // In an object, all that stands first must be a key, and behind it a colon; in a list there is no colon.
+            // In an object, the first token must be a key and the next a colon. In a list there is no colon.
             within: [colons, values & !texts & first | after_key & !colons, commas | colons],
         }
     }
@@ -150,7 +151,8 @@ impl Tokens {
     }
 }
 
-/// The next places that are no space. Added to its beginning, a run of spaces carries to what follows it.
+/// The next positions that are not spaces. Adding the start bit of a run of spaces to its mask carries to the byte
+/// after the run.
 #[inline(always)]
 fn next(of: u64, spaces: u64, carry: &mut u64) -> u64 {
     let at = of << 1 | *carry;
@@ -159,9 +161,9 @@ fn next(of: u64, spaces: u64, carry: &mut u64) -> u64 {
     (at | past) & !spaces
 }
 
-/// The lists and objects that are open.
+/// The open lists and objects.
 struct Nest {
-    /// One bit for each list (0) or object (1), the innermost lowest.
+    /// One bit for each list (0) or object (1), the innermost in the lowest bit.
     open: u128,
     depth: usize,
     deepest: usize,
@@ -176,8 +178,8 @@ impl Default for Nest {
 }
 
 impl Nest {
-    /// Goes from bracket to bracket; what stands between is within the same list or object. A closing bracket stands
-    /// within what it closes, an opening one within what is around.
+    /// Goes from bracket to bracket. All bytes between two brackets are in the same list or object. A closing bracket
+    /// belongs to the list or object that it closes, an opening one to the list or object around it.
     #[inline(always)]
     fn check(&mut self, bytes: &[u8], at: usize, places: &Places, misplaced: &Misplaced) -> Option<u64> {
         let (mut wrong, mut left) = (0, !0);
@@ -195,7 +197,7 @@ impl Nest {
         (self.deepest <= DEPTH).then_some(wrong)
     }
 
-    /// Goes in or out, without a branch: which of the two comes next is anyone's guess.
+    /// Enters or leaves a list or object, without a branch: branch prediction would often fail here.
     #[inline(always)]
     fn turn(&mut self, inwards: bool, object: usize) -> u64 {
         let wrong = u64::from(!inwards & (self.innermost != object));
@@ -207,7 +209,8 @@ impl Nest {
     }
 }
 
-/// Whether what is escaped in a block may be. Outside strings a backslash is part of a word that there is not.
+/// Whether the escapes of a block are valid. Outside strings a backslash is part of an unknown word, which another
+/// check rejects.
 fn escapes(bytes: &[u8], start: usize, mut escaped: u64) -> bool {
     while escaped != 0 {
         let at = start + escaped.trailing_zeros() as usize;

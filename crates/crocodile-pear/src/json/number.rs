@@ -5,45 +5,45 @@ use fearless_simd::{Simd, u8x64};
 use super::block::{WIDTH, is, up_to, without_case};
 use super::text::is_space;
 
-/// A longer number is refused: reading it as an integer costs the square of its length.
+/// Longer numbers are rejected: the time to read an integer grows with the square of its length.
 pub const DIGITS: usize = 1000;
 
-/// What earlier blocks mean for the next: each a bit at the first place.
+/// What the last token of a block means for the next block: one flag each, in the lowest bit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
-    /// Within a number or word.
+    /// Inside a number or word.
     word: u64,
-    /// Behind a minus that begins a number.
+    /// After a minus that begins a number.
     minus: u64,
     /// A digit must come.
     wanted: u64,
-    /// Behind a zero that begins a number.
+    /// After a zero that begins a number.
     zero: u64,
-    /// Within the digits that begin a number.
+    /// Inside the digits that begin a number.
     integer: u64,
-    /// Behind a point.
+    /// After a decimal point.
     point: u64,
-    /// Within the digits behind a point.
+    /// Inside the digits after a decimal point.
     fraction: u64,
-    /// Behind an `e`.
+    /// After an `e`.
     exponent: u64,
     /// Where the last word ends.
     read: usize,
-    /// Blocks before this one that are within one number.
+    /// How many blocks directly before this one are inside one number.
     blocks: usize,
     /// Whether a number may have more than `DIGITS` bytes.
     pub endless: bool,
 }
 
 impl Numbers {
-    /// What is wrong with the words of a block; what they stand beside has been looked at.
+    /// The wrong bytes among the numbers and words of a block. The caller checks their neighbours.
     #[inline(always)]
     pub fn check<S: Simd>(&mut self, bytes: &[u8], at: usize, block: u8x64<S>, words: u64) -> u64 {
         if words | self.word == 0 {
             return 0;
         }
         self.blocks = if words == !0 { self.blocks + 1 } else { 0 };
-        // The first and the last part of a number may fill a block each but for one byte.
+        // The first and the last part of a number may each fill a block but for one byte.
         self.endless |= self.blocks >= DIGITS / WIDTH - 2;
         let begins = words & !shift(words, &mut self.word);
         let digits = up_to(block - b'0', 9) & words;
@@ -63,7 +63,7 @@ impl Numbers {
         unknown | self.follow(begins, digits, zeros, Signs { points, exponents, minuses, pluses })
     }
 
-    /// Steps over `true`, `false` and `null`; gives the places that are none of theirs.
+    /// Finds `true`, `false` and `null`; returns the positions outside them.
     #[inline(always)]
     fn words(&mut self, bytes: &[u8], at: usize, mut begins: u64) -> Option<u64> {
         let before = self.read.saturating_sub(at);
@@ -79,7 +79,8 @@ impl Numbers {
         Some(left)
     }
 
-    /// What of a number may follow what. Added to its beginning, a run of digits carries to what follows it.
+    /// Checks the order of the parts of a number; returns the wrong positions. Adding the start bit of a run of digits
+    /// to its mask carries to the byte after the run.
     #[inline(always)]
     fn follow(&mut self, begins: u64, digits: u64, zeros: u64, signs: Signs) -> u64 {
         let Signs { points, exponents, minuses, pluses } = signs;
@@ -99,13 +100,13 @@ impl Numbers {
         more | misplaced | wanted & !digits
     }
 
-    /// Whether the last number is whole.
+    /// Whether the last number is complete.
     pub fn is_whole(&self) -> bool {
         self.wanted | self.exponent == 0
     }
 }
 
-/// What a number may have besides digits.
+/// The parts of numbers that are not digits.
 #[derive(Default)]
 struct Signs {
     points: u64,
@@ -128,7 +129,7 @@ fn past(begins: u64, runs: u64, carry: &mut u64) -> u64 {
     sum & !runs
 }
 
-/// The length of the word that begins here, if nothing stands directly behind it.
+/// The length of the word that begins here; `None` if it is unknown or another token follows it directly.
 #[inline(always)]
 fn word(rest: &[u8]) -> Option<usize> {
     let length = match rest.first_chunk::<4>()? {

@@ -1,4 +1,4 @@
-//! A checked document that nobody has looked into yet.
+//! A checked document that is not parsed yet.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,8 @@ use super::write::write_string;
 use crate::error::Error;
 use crate::offload;
 
-/// JSON, checked and kept as it came; parsed when somebody looks inside, and then once. Cheap to clone.
+/// JSON that was checked and is kept as it arrived. It is parsed once, when its values are first needed. Cheap to
+/// clone.
 #[derive(Clone)]
 pub struct Raw(Arc<Inner>);
 
@@ -26,7 +27,7 @@ struct Inner {
     bytes: Bytes,
     depth: u8,
     value: OnceLock<Value>,
-    /// Of an object that was put together here, or that is looked into twice.
+    /// For an object that was built here, or that is searched a second time.
     fields: OnceLock<FieldPlaces>,
 }
 
@@ -34,7 +35,7 @@ impl Raw {
     /// Checks a document.
     ///
     /// # Errors
-    /// `Kind::Malformed`, as [`read`] gives it.
+    /// `Kind::Malformed`, same as [`read`].
     pub fn check(bytes: &Bytes) -> Result<Self, Error> {
         match look(bytes) {
             Some(seen) if !seen.endless => Ok(Raw::sound(trim(bytes), seen.depth)),
@@ -43,7 +44,7 @@ impl Raw {
         }
     }
 
-    /// Bytes that are known to be a document which nests no deeper than this.
+    /// Bytes that are known to be a document, and that nest no deeper than `depth`.
     pub(crate) fn sound(bytes: Bytes, depth: u8) -> Self {
         Raw::of(bytes, depth, OnceLock::new())
     }
@@ -52,7 +53,7 @@ impl Raw {
         Raw(Arc::new(Inner { bytes, depth, value, fields: OnceLock::new() }))
     }
 
-    /// Keeps the values, if they are few.
+    /// Keeps the parsed value if the document is small.
     fn with_value(self, value: Value) -> Self {
         if self.0.bytes.len() <= offload::SMALL {
             let _ = self.0.value.set(value);
@@ -65,7 +66,7 @@ impl Raw {
         &self.0.bytes
     }
 
-    /// A bound of how deep it nests.
+    /// An upper bound for its nesting depth.
     pub fn depth(&self) -> u8 {
         self.0.depth
     }
@@ -80,12 +81,12 @@ impl Raw {
         self.0.bytes.first() == Some(&b'{')
     }
 
-    /// The fields of an object, where they are known without a walk through it.
+    /// The fields of an object, if they are already recorded.
     pub(crate) fn fields(&self) -> Option<impl Iterator<Item = Field<'_>>> {
         self.0.fields.get()?.of(self.bytes())
     }
 
-    /// Notes where the fields of an object are, for steps that look for several of them.
+    /// Records the positions of the fields of an object, for steps that look up several of them.
     pub(crate) fn note_fields(&self) {
         if self.0.fields.get().is_none()
             && let Some(places) = FieldPlaces::of_object(self.bytes())
@@ -94,8 +95,8 @@ impl Raw {
         }
     }
 
-    /// An object with one more field, behind the others. `None` for another value, for an object that has such a field, and
-    /// where it might nest too deep.
+    /// The object with one more field at the end. `None` for another value, for an object that already has such a
+    /// field, and if the result might nest too deep.
     pub(crate) fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
         let depth = self.depth().max(field.depth().saturating_add(1));
         if usize::from(depth) > DEPTH {
@@ -121,7 +122,7 @@ impl Raw {
         Some(Raw(Arc::new(Inner { bytes: out.into(), depth, value: OnceLock::new(), fields: places.into() })))
     }
 
-    /// A list of these, unless it might nest too deep.
+    /// A list of these; `None` if it might nest too deep.
     pub(crate) fn list(items: &[Raw]) -> Option<Raw> {
         let depth = items.iter().map(Raw::depth).max().unwrap_or(0).saturating_add(1);
         let mut out = Vec::with_capacity(items.iter().map(|item| item.bytes().len() + 1).sum::<usize>() + 2);
@@ -136,7 +137,7 @@ impl Raw {
         (usize::from(depth) <= DEPTH).then(|| Raw::sound(out.into(), depth))
     }
 
-    /// A string without escapes: it is what stands between the quotes.
+    /// The text between the quotes of a string without escapes.
     pub(crate) fn plain_text(&self) -> Option<&[u8]> {
         let text = self.bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         memchr::memchr(b'\\', text).is_none().then_some(text)
@@ -146,8 +147,8 @@ impl Raw {
         self.plain_text().map(|text| value::text(self.bytes().slice_ref(text)))
     }
 
-    /// The same, parsed. The values of a large document are kept only while a helper thread works with them: they take
-    /// many times its bytes, and long to free.
+    /// The parsed value. For a large document it is kept only while a helper thread works on it: it takes many times
+    /// the bytes of the document, and long to free.
     pub fn value(&self) -> Value {
         let parse = || self.text().unwrap_or_else(|| read(&self.0.bytes).unwrap_or_else(|_| value::null()));
         if self.0.bytes.len() <= offload::SMALL || self.is_parsed() {
@@ -211,7 +212,7 @@ mod tests {
         for object in ["{}", "{ }", "{ \"a\" : [1, {\"b\":2}] , \"c\":\"x\" }", "{\"a\\u0062\":1}"] {
             for name in ["d", "a\"b", ""] {
                 let joined = raw(object).with(name, &raw("{\"b\": 1}")).expect("joined");
-                // Whether there are escapes is told of all keys at once.
+                // One flag for escapes covers all keys.
                 let (known, walked) = pairs(&joined);
                 let plain = |fields: Vec<String>| fields.into_iter().map(|field| field.replace("true", "false"));
                 assert!(plain(known.expect("known")).eq(plain(walked)), "{object} {name}");

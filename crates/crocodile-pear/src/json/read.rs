@@ -1,4 +1,4 @@
-//! From bytes to a value.
+//! Parses bytes to a value.
 
 use bytes::Bytes;
 use memchr::memchr;
@@ -10,32 +10,32 @@ use super::value::{self, Value};
 use crate::error::{Error, Kind};
 use crate::offload;
 
-/// Bytes that an object takes, one of its fields, a list, and one of its items: what the allocator was seen to give.
+/// Bytes that an object, one of its fields, a list, and one of its items take, as measured with the allocator.
 const OBJECT: usize = 160;
 const FIELD: usize = 112;
 const LIST: usize = 48;
 const ITEM: usize = 16;
 
-/// Bytes that are counted at a time.
+/// Memory is reported in steps of this many bytes.
 const COUNTED: usize = 32 << 10;
 
-/// Checks a document and parses it: number literals as they were written, keys in their order.
+/// Checks a document and parses it. Keeps number literals as written, and keys in their order.
 ///
-/// Where a key occurs twice, the last value counts. Strings without escapes share the document's bytes.
+/// If a key occurs twice, the last value counts. Strings without escapes share the bytes of the document.
 ///
 /// # Errors
-/// `Kind::Malformed`, as [`check`] gives it.
+/// `Kind::Malformed`, same as [`check`].
 pub fn read(bytes: &Bytes) -> Result<Value, Error> {
     check(bytes)?;
     let mut reader = Reader { bytes, at: 0, made: 0 };
     reader.value()
 }
 
-/// Walks a checked document; its recursion is bounded by the depth that was checked.
+/// Parses a checked document. The check bounded the depth, and so the recursion here.
 struct Reader<'a> {
     bytes: &'a Bytes,
     at: usize,
-    /// Bytes that were made, and are not counted yet.
+    /// Bytes that were allocated and are not reported yet.
     made: usize,
 }
 
@@ -58,7 +58,7 @@ impl Reader<'_> {
         while self.more(b'}') {
             self.peek();
             let key = self.string();
-            // The colon.
+            // Skip the colon.
             self.peek();
             self.at += 1;
             let field = self.value()?;
@@ -85,7 +85,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether another item comes; steps over the comma or the end.
+    /// Whether another item follows; skips the comma or the end.
     fn more(&mut self, end: u8) -> bool {
         let next = self.peek();
         if next == end || next == b',' {
@@ -119,7 +119,7 @@ impl Reader<'_> {
         value
     }
 
-    /// The next byte that is not whitespace, not stepped over.
+    /// The next byte that is not whitespace; does not skip it.
     fn peek(&mut self) -> u8 {
         while let Some(byte) = self.bytes.get(self.at) {
             if !is_space(*byte) {
@@ -156,7 +156,7 @@ pub fn unescape(mut text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The character of one `\u` escape, or of two that form a pair, and what follows.
+/// The character of one `\u` escape, or of a pair of them, and the rest of the text.
 fn unit(text: &[u8]) -> (char, &[u8]) {
     let (high, rest) = hex(text);
     if let (0xd800..=0xdbff, Some(second)) = (high, rest.strip_prefix(b"\\u"))

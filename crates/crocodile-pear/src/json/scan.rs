@@ -1,11 +1,11 @@
-//! Where the parts of a checked document end.
+//! Finds where the parts of a checked document end.
 
 use fearless_simd::{Level, Simd, dispatch};
 
 use super::block::{Block, Carry, WIDTH, is, load, without_case};
 use super::text::{is_space, quoted};
 
-/// The next byte from `at` that is not whitespace.
+/// The position of the next byte, from `at` on, that is not whitespace.
 #[inline]
 pub fn space(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(|byte| is_space(*byte)) {
@@ -14,7 +14,7 @@ pub fn space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the value ends that begins at `at` in a checked document.
+/// The end of the value that begins at `at` in a checked document.
 #[inline]
 pub fn end(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
@@ -28,7 +28,7 @@ pub fn end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Where a checked string ends that begins at `at`; behind its last quote.
+/// The end, after its closing quote, of a checked string that begins at `at`.
 #[inline]
 pub fn text_end(bytes: &[u8], at: usize) -> usize {
     at + quoted(bytes.get(at..).unwrap_or_default())
@@ -38,7 +38,7 @@ fn nested_end(bytes: &[u8], start: usize) -> usize {
     dispatch!(Level::new(), simd => nested(simd, bytes, start))
 }
 
-/// Whole blocks are stepped over while more is open than they close.
+/// Skips whole blocks while more lists and objects are open than the block closes.
 #[inline(always)]
 fn nested<S: Simd>(simd: S, bytes: &[u8], start: usize) -> usize {
     let mut carry = Carry::default();

@@ -1,27 +1,27 @@
-//! The text of JSON: how deep it may nest, its whitespace, where its strings end.
+//! JSON text: its depth limit, its whitespace, and the end of its strings.
 
 use bytes::Bytes;
 use memchr::memchr2;
 
-/// How deep lists and objects may nest: serde_json's bound, far above what APIs send.
+/// How deep lists and objects may nest. It is the limit of serde_json, far above what APIs send.
 pub const DEPTH: usize = 128;
 
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Without the byte order mark that some put before UTF-8 (RFC 8259, 8.1).
+/// Removes the byte order mark that some programs put before UTF-8 (RFC 8259, 8.1).
 pub fn unmarked(bytes: Bytes) -> Bytes {
     if bytes.starts_with(MARK) { bytes.slice(MARK.len()..) } else { bytes }
 }
 
-/// The document without whitespace around it; shares the bytes.
+/// The document without surrounding whitespace; shares the bytes.
 pub fn trim(bytes: &Bytes) -> Bytes {
     let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|byte| !is_space(*byte)).map_or(start, |last| last + 1);
     bytes.slice(start..end)
 }
 
-/// Appends a checked document without insignificant whitespace: it is one line then.
+/// Appends a checked document without insignificant whitespace, so that it is one line.
 pub fn compact(mut bytes: &[u8], out: &mut Vec<u8>) {
     while let Some(first) = bytes.first() {
         let length = match first {
@@ -40,7 +40,7 @@ pub fn compact(mut bytes: &[u8], out: &mut Vec<u8>) {
 /// The length of the string that begins here, with its quotes.
 #[inline]
 pub(super) fn quoted(bytes: &[u8]) -> usize {
-    // Keys are short: what looks for the end of a long text has begun when these are over.
+    // Keys are short: checking a few words takes less time than starting the search for long texts.
     let (words, _) = bytes.get(1..).unwrap_or_default().as_chunks::<8>();
     for (index, word) in words.iter().enumerate().take(SHORT) {
         let word = u64::from_le_bytes(*word);
@@ -53,12 +53,12 @@ pub(super) fn quoted(bytes: &[u8]) -> usize {
     quoted_long(bytes)
 }
 
-/// Words of a string that are looked at one by one.
+/// How many words of a string are checked one by one before the search for long texts.
 const SHORT: usize = 3;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// The high bit of each byte that is zero; behind the first of them a bit may be set wrongly.
+/// The high bit of each byte that is zero. Bits above the first one may be set by mistake.
 #[inline]
 fn zeros(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & (ONES << 7)

@@ -1,11 +1,11 @@
-//! Values, made and looked into without naming the engine of the expressions.
+//! Making and reading values without depending on the expression engine.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use jaq_json::{Map, Num, Val};
 
-/// A JSON value with its number literals kept. Cheap to clone: lists, objects and text are shared.
+/// A JSON value that keeps its number literals. Cheap to clone: lists, objects and text are shared.
 pub type Value = Val;
 
 /// The fields of an object, in their order; keys are strings.
@@ -17,15 +17,15 @@ pub enum Shape<'a> {
     Null,
     /// A boolean.
     Bool(bool),
-    /// A whole number that fits the machine.
+    /// An integer that fits a machine word.
     Integer(isize),
     /// A number that an expression computed.
     Float(f64),
-    /// A number as it was written, or too large for the machine.
+    /// A number as it was written, or too large for a machine word.
     Literal(std::borrow::Cow<'a, str>),
-    /// Text; UTF-8 unless an expression cut it.
+    /// Text. It is UTF-8 unless an expression cut it within a character.
     Text(&'a [u8]),
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     Bytes(&'a [u8]),
     /// A list.
     List(&'a [Value]),
@@ -53,17 +53,17 @@ pub fn list(items: Vec<Value>) -> Value {
     Val::Arr(Arc::new(items))
 }
 
-/// An object; of a name that comes twice the last value counts.
+/// An object. If a name occurs twice, the last value counts.
 pub fn object<N: AsRef<str>>(fields: impl IntoIterator<Item = (N, Value)>) -> Value {
     fields_of(fields.into_iter().map(|(name, value)| (string(name.as_ref()), value)).collect())
 }
 
-/// An object of fields at hand.
+/// An object of existing fields.
 pub fn fields_of(fields: Fields) -> Value {
     Val::Obj(Arc::new(fields))
 }
 
-/// A number from a JSON literal, kept as written where a machine's number would not print the same.
+/// A number from a JSON literal. It keeps the literal if a machine number would print differently.
 pub fn number(literal: &str) -> Value {
     let whole = literal != "-0" && !literal.contains(['.', 'e', 'E']);
     let number = whole.then(|| Num::from_str_radix(literal, 10)).flatten();
@@ -94,7 +94,7 @@ pub fn as_object(value: &Value) -> Option<&Fields> {
     }
 }
 
-/// The name of a value's type, as jq's `type` gives it.
+/// The name of a value's type, as jq's `type` returns it.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Val::Null => "null",
@@ -106,7 +106,7 @@ pub fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What a value is, for writers.
+/// The shape of a value, for writers.
 pub fn shape(value: &Value) -> Shape<'_> {
     match value {
         Val::Null => Shape::Null,

@@ -1,4 +1,4 @@
-//! Through a checked document without parsing it.
+//! Walks through a checked document without parsing it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Of a list; `None` for another value.
+    /// The items of a list; `None` for another value.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         (bytes.first() == Some(&b'[')).then_some(Items { bytes, at: 1 })
     }
@@ -32,14 +32,14 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// The fields of a checked object: the key as it is written, with its quotes, and the value.
+/// The fields of a checked object: the key as it is in the document, with its quotes, and the value.
 pub struct Entries<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Entries<'a> {
-    /// Of an object; `None` for another value.
+    /// The fields of an object; `None` for another value.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         (bytes.first() == Some(&b'{')).then_some(Entries { bytes, at: 1 })
     }
@@ -58,7 +58,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// Where the next item of a checked list stands from `at` on, or the next value of an object.
+/// The next item of a checked list, or the next value of an object, from `at` on.
 pub fn item(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let mut start = begin(bytes, at)?;
     if bytes.first() == Some(&b'{') {
@@ -67,13 +67,13 @@ pub fn item(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     Some(start..end(bytes, start))
 }
 
-/// Where the value begins whose key ends here; a colon stands between.
+/// Where the value begins after the key that ends here and its colon.
 #[inline]
 fn value(bytes: &[u8], key: usize) -> usize {
     space(bytes, space(bytes, key) + 1)
 }
 
-/// Where the next item begins, if one comes.
+/// Where the next item begins, if there is one.
 #[inline]
 fn begin(bytes: &[u8], at: usize) -> Option<usize> {
     let at = space(bytes, at);
@@ -84,13 +84,13 @@ fn begin(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The text that a checked string means; `None` for another value.
+/// The text of a checked string, with escapes resolved; `None` for another value.
 pub fn text(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     Some(if memchr(b'\\', inner).is_some() { unescape(inner).into() } else { inner.into() })
 }
 
-/// Whether a key as it is written means this name.
+/// Whether a key, as it is in the document, is this name after resolving escapes.
 #[inline]
 pub fn is(key: &[u8], name: &str) -> bool {
     let Some(inner) = key.get(1..key.len().saturating_sub(1)) else { return false };

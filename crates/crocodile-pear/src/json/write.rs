@@ -1,4 +1,4 @@
-//! From a value to bytes.
+//! Writes a value to bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,21 +9,23 @@ use super::text::DEPTH;
 use super::value::{self, Shape, Value};
 use crate::error::{Error, Kind};
 
-/// What one value may become at most: values share their parts, so a small one can be endless on paper.
+/// The largest JSON that one value may become. Values share their parts, so a value that is small in memory can be huge
+/// when written.
 pub(crate) const SIZE: usize = 64 << 20;
 
 /// Appends a value as compact JSON.
 ///
-/// Text that is not UTF-8 is mended with U+FFFD, infinities become the largest numbers, as in jq, NaN becomes null, byte strings base64.
+/// Invalid UTF-8 in text becomes U+FFFD, infinities become the largest numbers, as in jq, NaN becomes null, and byte
+/// strings become base64.
 ///
 /// # Errors
-/// `Kind::Expression` for what nests deeper than 256 levels (what came in, wrapped as often again), is larger than 64 MiB or has keys
-/// that are not strings. What was appended until then stays.
+/// `Kind::Expression` for a value that nests deeper than 256 levels (twice the limit for input), is larger than 64 MiB
+/// or has keys that are not strings. The bytes appended before the error remain.
 pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     write_within(value, SIZE, out)
 }
 
-/// Writes with a bound of the caller's.
+/// Like [`write()`], with a limit from the caller.
 pub(crate) fn write_within(value: &Value, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     let limit = out.len().saturating_add(size);
     item(value, 0, limit, out)
@@ -93,10 +95,10 @@ fn room(length: usize, limit: usize, out: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The fewest digits that read back, in jq's form: whole numbers without a fraction, `1e+17` where digits would only be zeros.
-/// An infinity is the largest number; what is no number is null.
+/// The fewest digits that read back to the same number, in jq's form: integers without a fraction, `1e+17` instead of
+/// many zeros. An infinity becomes the largest number, NaN becomes null.
 fn float(number: f64, out: &mut Vec<u8>) {
-    // 2^53: up to there every whole number is exact.
+    // Up to 2^53 every integer is exact.
     if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 && !(number == 0.0 && number.is_sign_negative())
     {
         return out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
@@ -113,7 +115,7 @@ fn float(number: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(sign.as_bytes());
     let count = 1 + rest.len() as i32;
     let text = match exponent {
-        // So many digits, and then no more than fifteen zeros.
+        // All digits, and then at most fifteen zeros.
         0.. if exponent < count + 15 => {
             let all = format!("{first}{rest}{}", "0".repeat((exponent + 1 - count).max(0) as usize));
             let (whole, fraction) = all.split_at(exponent as usize + 1);
@@ -171,7 +173,7 @@ fn refuse(reason: &'static str) -> Error {
 /// A value as a document.
 ///
 /// # Errors
-/// As [`write()`].
+/// Same as [`write()`].
 pub fn to_bytes(value: &Value) -> Result<Bytes, Error> {
     let mut out = Vec::with_capacity(256);
     write(value, &mut out)?;
