@@ -1,9 +1,10 @@
-//! Expressions: jq, as jq 1.8 has it.
+//! Expressions in jq, with the behaviour of jq 1.8.
 //!
-//! Every expression ends: recursive definitions are refused when it is compiled, and what it does is counted against a
-//! budget of work and of memory when it is run (`jq/budget.rs`).
+//! Every expression ends. The compiler rejects recursive definitions, and every evaluation has a budget of work and
+//! memory (`jq/budget.rs`).
 //!
-//! Source becomes tokens (`lex`), a term (`parse`), code with its names resolved (`resolve`), and that is run (`run`).
+//! The source becomes tokens (`lex`), a term (`parse`) and code with its names resolved (`resolve`). `run` runs the
+//! code.
 
 mod arithmetic;
 mod bounded;
@@ -30,14 +31,14 @@ mod term;
 
 #[doc(inline)]
 pub use crate::json::Data;
-/// What expressions take and give.
+/// The inputs and outputs of expressions.
 pub use crate::json::value::{Value, as_str, kind, list, null, object, string};
 pub use closure::Closure;
 pub use filter::Filter;
 pub(crate) use habit::assignment;
 pub use refusal::Fault;
 
-/// What of jq is refused, and why.
+/// The parts of jq that are rejected, and why.
 pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     library::REFUSED.iter().copied()
 }

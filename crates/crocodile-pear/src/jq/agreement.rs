@@ -1,4 +1,5 @@
-//! The bytes alone and the evaluator give the same: over generated programs and values, and over the files of tests.
+//! Checks that running on the bytes gives the same result as the evaluator, for generated programs and values, and for
+//! the test files.
 
 use std::fs;
 
@@ -8,10 +9,10 @@ use super::suite::{THEIRS, cases, folder};
 use super::*;
 use crate::json;
 
-/// Programs that are tried; `JQ_PROGRAMS=100000` tries so many.
+/// How many programs to try; `JQ_PROGRAMS=100000` sets another number.
 const PROGRAMS: usize = 3_000;
 
-/// Numbers that differ each time (xorshift).
+/// Pseudo-random numbers (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -42,7 +43,7 @@ impl Chance {
                 11 if deep < 2 => format!("[{}]", self.term(deep + 1)),
                 _ => ".a".to_owned(),
             };
-            // `.` and a bracket or a point with a name are one already.
+            // `.` before a bracket, or before a point with a name, is already part of it.
             path = match (step, path.as_str(), part.starts_with('.')) {
                 (0, ".", true) => part,
                 _ => path + &part,
@@ -104,7 +105,7 @@ impl Chance {
         }
     }
 
-    /// A value as somebody might write it.
+    /// A value in the style of a real document.
     fn value(&mut self, deep: usize) -> String {
         let space = self.of(&["", "", "", " ", "\n\t"]);
         let value = match self.below(if deep > 3 { 9 } else { 14 }) {
@@ -147,7 +148,7 @@ fn raw(text: &str) -> json::Raw {
     json::Raw::check(&Bytes::copy_from_slice(text.as_bytes())).expect("valid JSON")
 }
 
-/// Whether the bytes alone were enough; fails where they give something else than the evaluator.
+/// Whether the bytes were enough. Panics if the result differs from the evaluator's.
 fn agrees(filter: &Filter, source: &str, input: &str, variable: &str) -> bool {
     let Some(native) = &filter.native else { return false };
     let Some(made) = native.run(&raw(input).into(), &mut |_| raw(variable).into()) else { return false };

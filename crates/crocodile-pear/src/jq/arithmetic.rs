@@ -1,12 +1,12 @@
-//! `+` and `length` on the bytes of JSON. `None` where the engine has to find the result.
+//! `+` and `length` on the bytes of JSON. `None` if the engine has to find the result.
 
 use crate::json::fields::{Field, fields};
 use crate::json::walk::Items;
 
-/// Objects with more fields than this go to the engine: each field is compared with all others.
+/// Objects with more fields go to the engine: each field is compared with all others.
 const MOST: usize = 32;
 
-/// Adds what stands in `out` from `middle` to what stands there from `start`, and leaves the sum.
+/// Adds the value in `out` from `middle` to the value from `start`, and leaves the sum in their place.
 pub(super) fn add(out: &mut Vec<u8>, start: usize, middle: usize) -> Option<()> {
     let (left, right) = out[start..].split_at(middle - start);
     match (left.first()?, right.first()?) {
@@ -18,7 +18,7 @@ pub(super) fn add(out: &mut Vec<u8>, start: usize, middle: usize) -> Option<()> 
             out.extend_from_slice(&sum);
         }
         (b'[', b'[') => join(out, start, middle),
-        // Two halves of one character may meet here.
+        // Two halves of a surrogate pair may meet here.
         (b'"', b'"') if memchr::memmem::find(&out[start..], b"\\u").is_none() => {
             drop(out.drain(middle - 1..=middle));
         }
@@ -27,7 +27,7 @@ pub(super) fn add(out: &mut Vec<u8>, start: usize, middle: usize) -> Option<()> 
     Some(())
 }
 
-/// Two lists become one.
+/// Joins two lists.
 fn join(out: &mut Vec<u8>, start: usize, middle: usize) {
     let is_empty = |list: &[u8]| list[1..list.len() - 1].trim_ascii().is_empty();
     if is_empty(&out[start..middle]) {
@@ -40,7 +40,7 @@ fn join(out: &mut Vec<u8>, start: usize, middle: usize) {
     }
 }
 
-/// The fields of both objects; of those in both the right one's value, at the left one's place.
+/// The fields of both objects. A field in both gets the right value, at the position of the left one.
 fn merge(left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
     let (own, other) = (distinct(left)?, distinct(right)?);
     let value = |key: &[u8]| other.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
@@ -59,8 +59,8 @@ fn merge(left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
     Some(sum)
 }
 
-/// The fields of an object, each with its key as it is written; `None` for many, for keys with escapes, and for a key that
-/// comes twice.
+/// The fields of an object, each with its key as written. `None` if there are many fields, if a key has escapes, and if
+/// a key occurs twice.
 fn distinct(object: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let mut known: Vec<(&[u8], &[u8])> = Vec::with_capacity(8);
     fields(object, &mut |field: Field<'_>| {
@@ -71,14 +71,14 @@ fn distinct(object: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     Some(known)
 }
 
-/// Puts the length in the place of the value that stands in `out` from `start`.
+/// Replaces the value in `out` from `start` by its length.
 pub(super) fn measure(out: &mut Vec<u8>, start: usize) -> Option<()> {
     let value = &out[start..];
     let length = match value.first()? {
         b'n' => 0,
         b'[' => Items::of(value)?.count(),
         b'{' => distinct(value)?.len(),
-        // A byte that goes on with a character begins none.
+        // A UTF-8 continuation byte begins no character.
         b'"' if memchr::memchr(b'\\', value).is_none() => {
             value[1..value.len() - 1].iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
         }
@@ -96,7 +96,7 @@ pub(super) fn comma(index: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether it is a whole number that a machine has and that is written in one way.
+/// Whether it is an integer that fits a machine word and has only one spelling.
 pub(super) fn is_whole(value: &[u8]) -> bool {
     let plain = value == b"0" || value.first().is_some_and(|byte| (b'1'..=b'9').contains(byte));
     plain && value.len() <= 15 && value.iter().all(u8::is_ascii_digit)
@@ -117,7 +117,7 @@ mod tests {
         let added = sum(r#"{"a" : 1, "b":[2]}"#, r#"{ "c":{"d":1.0},"a":"x" }"#);
         assert_eq!(added.as_deref(), Some(r#"{"a":"x","b":[2],"c":{"d":1.0}}"#));
         assert_eq!(sum("{}", "{ }").as_deref(), Some("{}"));
-        // The engine knows what these mean.
+        // Duplicate and escaped keys are left to the engine.
         assert_eq!(sum(r#"{"a":1,"a":2}"#, "{}").or(sum(r#"{"\u0061":1}"#, "{}")), None);
         let many: Vec<String> = (0..=MOST).map(|at| format!("\"{at}\":{at}")).collect();
         assert_eq!(sum(&format!("{{{}}}", many.join(",")), "{}"), None);

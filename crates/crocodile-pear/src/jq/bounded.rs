@@ -1,4 +1,4 @@
-//! A value under evaluation, and a bound of its depth.
+//! A value during evaluation, with an upper bound for its depth.
 
 use bytes::Bytes;
 use jaq_json::Val;
@@ -7,14 +7,14 @@ use super::budget::{self, charge, grow};
 use crate::json::DEPTH;
 use crate::json::value::{self, Fields};
 
-/// Levels that a value may nest during evaluation: what came in, wrapped as often again. Dropping, comparing and
-/// writing a value recurse, so this bounds the stack.
+/// How deep a value may nest during evaluation: twice the limit for input. Dropping, comparing and writing a value
+/// recurse, so this bounds the stack.
 pub const LIMIT: u32 = 2 * DEPTH as u32;
 
-/// What a small object costs in memory.
+/// Bytes of memory for a small object.
 pub const OBJECT: usize = 200;
 
-/// A value and a bound of its depth.
+/// A value and an upper bound for its depth.
 #[derive(Clone, Debug)]
 pub struct Item {
     pub value: Val,
@@ -22,12 +22,12 @@ pub struct Item {
 }
 
 impl Item {
-    /// A value that came from outside, no deeper than `DEPTH`.
+    /// A value from outside, no deeper than `DEPTH`.
     pub fn incoming(value: Val) -> Self {
         Item::bounded(value, DEPTH as u32)
     }
 
-    /// A value with a bound of its depth.
+    /// A value with an upper bound for its depth.
     pub fn bounded(value: Val, depth: u32) -> Self {
         let depth = if matches!(value, Val::Arr(_) | Val::Obj(_)) { depth } else { 0 };
         Item { value, depth }
@@ -38,11 +38,11 @@ impl Item {
         Item { value: Val::Null, depth: 0 }
     }
 
-    /// A list or object just made of parts with a bound of their depth.
+    /// A new list or object made from parts, with an upper bound for the depth of the parts.
     pub fn made(value: Val, parts: u32) -> Self {
         let mut item = Item::bounded(value, parts + 1);
         if item.depth > LIMIT {
-            // The bound drifts upwards when parts are replaced by shallower ones.
+            // The bound becomes too high when parts are replaced by shallower ones.
             item.depth = depth(&item.value);
         }
         if item.depth > LIMIT {
@@ -51,7 +51,7 @@ impl Item {
         item
     }
 
-    /// The value, if it may leave: no deeper than what may come in.
+    /// The value, unless it nests deeper than input may.
     pub fn outgoing(self) -> Option<Val> {
         let shallow = self.depth <= DEPTH as u32 || depth(&self.value) <= DEPTH as u32;
         shallow.then_some(self.value)
@@ -62,7 +62,7 @@ impl Item {
         Item::bounded(value, self.depth.saturating_sub(1))
     }
 
-    /// The bound of its depth.
+    /// The upper bound for its depth.
     pub fn depth(&self) -> u32 {
         self.depth
     }
@@ -84,7 +84,7 @@ impl Item {
         items.into_iter().collect()
     }
 
-    /// An object; of a key that comes twice the last value counts.
+    /// An object. If a key occurs twice, the last value counts.
     pub fn object(entries: impl IntoIterator<Item = (&'static str, Item)>) -> Self {
         grow(OBJECT);
         let mut fields = Fields::default();

@@ -1,4 +1,4 @@
-//! Closures of Rust programs, where a configuration has expressions: JSON goes in as bytes, and comes out as bytes.
+//! Closures of Rust programs in the place of expressions of a configuration. JSON goes in and comes out as bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use bytes::Bytes;
 use crate::error::{Error, Kind};
 use crate::json::{self, Data, Raw};
 
-/// From the JSON of an item to that of each output, or to the reason why there is none.
+/// Takes the JSON of an item; returns the JSON of each output, or the reason why there is none.
 type Run = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, String> + Send + Sync;
 
-/// A closure, shared by all that runs it.
+/// A closure, shared by everything that runs it.
 #[derive(Clone)]
 pub struct Closure {
     run: Arc<Run>,
-    /// Whether it is given one object of the named results, where there are some.
+    /// Whether its input is one object of the named results, if there are any.
     takes_names: bool,
 }
 
@@ -31,7 +31,7 @@ impl Closure {
         Closure { run: Arc::new(run), takes_names: false }
     }
 
-    /// The same over one object of the named results, where there are some.
+    /// The same closure, with one object of the named results as its input, if there are any.
     #[must_use]
     pub fn taking_names(self) -> Self {
         Closure { takes_names: true, ..self }

@@ -1,4 +1,4 @@
-//! An expression, its names resolved, ready to run.
+//! An expression with its names resolved, ready to run.
 
 use super::item::{Item, ItemR};
 use super::term::{Compare, Math, Missing};
@@ -12,7 +12,7 @@ pub struct Node {
     pub single: bool,
 }
 
-/// What a step does. Places of variables are counted from the innermost.
+/// The action of a step. Variables are numbered from the innermost.
 #[derive(Debug)]
 pub enum Code {
     Id,
@@ -23,9 +23,9 @@ pub enum Code {
     Variable(usize),
     /// A parameter of a definition.
     Parameter(usize),
-    /// Strings to be put together.
+    /// Strings to join.
     Text(Box<[Node]>),
-    /// Applied to the output of a step.
+    /// Formats the output of a step.
     Format(Format, Box<Node>),
     List(Box<Node>),
     Object(Box<[(Node, Node)]>),
@@ -50,12 +50,12 @@ pub enum Code {
     Assign(Box<Node>, Box<Node>),
     /// `|=`
     Update(Box<Node>, Box<Node>),
-    /// `+=` and the like: the right side is found first.
+    /// `+=` and similar: the right side is evaluated first.
     UpdateMath(Box<Node>, Math, Box<Node>),
     UpdateAlternative(Box<Node>, Box<Node>),
-    /// A definition, by its number; what it sees begins so many variables up, or nowhere.
+    /// A call of a definition, by number. Its outer scope begins this many variables up, or is empty.
     Call(usize, Option<usize>, Box<[Node]>),
-    /// A function of values.
+    /// A function of its input and the values of its arguments.
     Native(Native, Box<[Node]>),
     /// A function that runs its arguments itself.
     Form(Form, Box<[Node]>),
@@ -83,11 +83,12 @@ pub struct Fold {
     pub extract: Option<Node>,
 }
 
-/// Ways to take a value apart; the next is tried where one or what follows it fails.
+/// Alternative patterns. The next one is tried if a pattern, or the code after it, fails.
 #[derive(Debug)]
 pub struct Patterns {
     pub first: Shape,
-    /// Of each way, and of the first: where each variable of any of them is bound, counted from the first of its own.
+    /// For each pattern, including the first: where each variable of any pattern is bound, counted from the first
+    /// variable of this pattern.
     pub others: Vec<Shape>,
     pub places: Vec<Vec<Option<usize>>>,
 }
@@ -115,7 +116,7 @@ pub struct Function {
     pub body: Node,
 }
 
-/// How a value is put into text.
+/// How a value becomes text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Text,

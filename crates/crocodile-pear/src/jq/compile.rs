@@ -1,4 +1,4 @@
-//! From source to a filter, or to every fault of it.
+//! Compiles source to a filter, or reports every fault in it.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,20 +12,21 @@ use super::refusal::Fault;
 use super::resolve::{Resolver, Wrong};
 use super::{budget, habit, taken, term};
 
-/// Bytes of an expression: more is a program.
+/// Largest source of an expression, in bytes. Anything larger is a program.
 const SOURCE: usize = 16 << 10;
 
-/// Levels that an expression may nest as it is written.
+/// How deep the source of an expression may nest.
 const NESTING: usize = 400;
 
-/// The parser recurses; this suffices for `SOURCE` brackets. It is reserved, not used.
+/// Stack for the parser, which recurses; enough for `SOURCE` brackets. It is reserved, but rarely used.
 const STACK: usize = 256 << 20;
 
-/// An expression with at most so many words and signs is compiled on the thread that asks for it: at `STACK / SOURCE` bytes for each,
-/// the stack of any thread suffices. Most expressions are that short, and starting a thread takes longer than compiling them.
+/// An expression with at most this many words and signs is compiled on the calling thread: at `STACK / SOURCE` bytes
+/// for each, the stack of any thread is enough. Most expressions are that short, and starting a thread takes longer
+/// than compiling them.
 const FEW: usize = 40;
 
-/// How many words and signs there are at most: no expression nests deeper than it has these.
+/// An upper bound for the number of words and signs. No expression nests deeper than this number.
 fn nesting(source: &str) -> usize {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     let mut inside = false;
@@ -47,7 +48,7 @@ impl Filter {
     }
 }
 
-/// Compiles a long expression on a thread of its own, for its stack.
+/// Compiles a long expression on its own thread, for a large stack.
 fn compile(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     if source.len() > SOURCE {
         let message = format!("the expression is longer than {SOURCE} bytes");
@@ -88,7 +89,7 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     })
 }
 
-/// Refuses what takes in other files.
+/// Rejects `import` and `include`, which read other files.
 fn alone(source: &str) -> Result<(), Vec<Fault>> {
     let head = source.trim_start();
     for word in ["import", "include", "module"] {
@@ -164,14 +165,14 @@ fn deep(source: &str) -> Fault {
     fault(source, source, "the expression nests too deep", "split it into several steps")
 }
 
-/// The candidate fewest edits away, if few enough to be a slip.
+/// The nearest candidate by edit distance, if it is near enough for a typing error.
 fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let slip = |candidate: &&'a str| edits(name, candidate);
     let near = candidates.min_by_key(slip)?;
     (edits(name, near) <= 1 + name.len() / 4).then_some(near)
 }
 
-/// Levenshtein's distance.
+/// The Levenshtein distance.
 fn edits(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// As deep as an expression gets that is compiled where it is asked for.
+    /// Tests the deepest expressions that are compiled on the calling thread.
     #[test]
     fn what_is_compiled_at_once_needs_little_stack() {
         let around = |open: &str, close: &str, times: usize| format!("{}.{}", open.repeat(times), close.repeat(times));

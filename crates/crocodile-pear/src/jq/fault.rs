@@ -1,21 +1,21 @@
-//! Errors of an expression, in jq's words.
+//! Errors of an expression, with the messages of jq.
 //!
-//! jq's words quote the beginning of a value. An expression that catches an error gets them as they are; what goes to clients and
-//! to the log names only the kind of value.
+//! jq's messages quote the beginning of a value. An expression that catches an error gets the full message; clients and
+//! the log get only the type of the value.
 
 use super::bounded::Item;
 use crate::json;
 use crate::json::value::{self, Shape, Value, kind};
 
-/// Bytes that an error quotes of a value, with the end of C's string.
+/// Bytes of a value that an error quotes, including the terminating zero of C.
 const QUOTE: usize = 30;
 
-/// An error that an expression may catch.
+/// An error that an expression can catch.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What `catch` gets.
+    /// The value that `catch` gets.
     pub value: Item,
-    /// The same without data, unless the expression chose the words itself.
+    /// The message without data, unless the expression chose the message itself.
     pub shown: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub struct Fault {
 pub enum Stop {
     /// An error.
     Fault(Box<Fault>),
-    /// `break`, to the label of this number.
+    /// `break` to the label of this number.
     Break(usize),
 }
 
@@ -34,18 +34,19 @@ impl From<Fault> for Stop {
     }
 }
 
-/// An error in words that quote nothing.
+/// An error whose message quotes no data.
 pub fn fail<T>(message: impl Into<String>) -> Result<T, Fault> {
     let message = message.into();
     Err(Fault { value: Item::from(message.clone()), shown: Some(message) })
 }
 
-/// An error of the expression's own making.
+/// An error that the expression raised itself.
 pub fn thrown(value: Item) -> Fault {
     Fault { value, shown: None }
 }
 
-/// A message that quotes values where `@` stands; `^` stands for the kind of the next value, quoted after it.
+/// A message from a pattern. `@` is replaced by a quoted value; `^` by the type of the next value, and the quoted value
+/// after it.
 pub fn tell(pattern: &str, values: &[&Value]) -> Fault {
     let (mut full, mut shown) = (String::new(), String::new());
     let mut values = values.iter();
@@ -74,7 +75,7 @@ pub fn tell(pattern: &str, values: &[&Value]) -> Fault {
     Fault { value: Item::from(full), shown: Some(shown) }
 }
 
-/// The error of an index that does not fit. Its key is shown: the expression's author chose most of them.
+/// The error of an index that does not fit. Its key is shown, because most keys are in the expression itself.
 pub fn misfit(value: &Value, key: &Value) -> Fault {
     let full = format!("Cannot index {} with {} ({})", kind(value), kind(key), quote(key));
     let shown = match value::as_str(key) {
@@ -84,7 +85,7 @@ pub fn misfit(value: &Value, key: &Value) -> Fault {
     Fault { value: Item::from(full), shown: Some(shown) }
 }
 
-/// A message as `tell` makes it, as a result.
+/// The error that `tell` makes, as a result.
 pub fn refuse<T>(pattern: &str, values: &[&Value]) -> Result<T, Fault> {
     Err(tell(pattern, values))
 }
@@ -109,14 +110,14 @@ fn quote(value: &Value) -> String {
     format!("{}...{end}", String::from_utf8_lossy(&out[..length]))
 }
 
-/// Writes a value's JSON, and stops soon after what an error quotes.
+/// Writes a value's JSON, and stops soon after the part that an error quotes.
 fn begin(value: &Value, out: &mut Vec<u8>) {
     if out.len() >= QUOTE {
         return;
     }
     match value::shape(value) {
         Shape::Text(text) => {
-            // Four bytes a character at most.
+            // A character has at most four bytes.
             let some = String::from_utf8_lossy(&text[..text.len().min(4 * QUOTE)]);
             json::write_string(&some, out);
         }
@@ -139,7 +140,7 @@ fn begin(value: &Value, out: &mut Vec<u8>) {
             out.push(b'}');
         }
         Shape::Literal(literal) => out.extend_from_slice(&literal.as_bytes()[..literal.len().min(2 * QUOTE)]),
-        // What is small is written; what cannot be is not quoted.
+        // Small values are written. A value that cannot be written is not quoted.
         _ => drop(json::write(value, out)),
     }
 }

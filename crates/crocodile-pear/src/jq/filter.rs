@@ -1,4 +1,4 @@
-//! An expression, compiled: what it gives for an item.
+//! A compiled expression, and its results for an item.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::error::{Error, Kind};
 use crate::json::Data;
 use crate::json::value::{Value, as_str};
 
-/// Outputs of one evaluation.
+/// Largest number of outputs of one evaluation.
 const OUTPUTS: usize = 1_000_000;
 
-/// What an error quotes of the expression's own message.
+/// Bytes that an error quotes of the expression's own message.
 const QUOTE: usize = 300;
 
 /// An expression, compiled once. Cheap to clone.
@@ -26,15 +26,15 @@ pub struct Filter {
     pub(super) native: Option<Arc<Native>>,
     pub(super) uses: Vec<String>,
     pub(super) reads_item: bool,
-    /// The keys of the item that it takes, if these are all.
+    /// The keys of the item that the expression reads; `None` if it may read others.
     pub(super) takes: Option<Box<[String]>>,
     /// Units of work for one evaluation.
     pub(super) work: u64,
-    /// What runs in its place.
+    /// A closure to run instead.
     pub(super) closure: Option<Closure>,
 }
 
-/// What runs: a step, and the definitions that it calls.
+/// The code to run: a step, and the definitions that it calls.
 pub(super) struct Program {
     pub(super) main: Node,
     pub(super) functions: Vec<Function>,
@@ -55,7 +55,7 @@ impl Filter {
         }
     }
 
-    /// The same over named results, for a closure that is given one object of them instead of the item.
+    /// The same filter over these named results, if its closure takes one object of them instead of the item.
     #[must_use]
     pub fn over(self, names: &[String]) -> Self {
         if self.closure.as_ref().is_none_or(|closure| !closure.takes_names()) || names.is_empty() {
@@ -74,20 +74,20 @@ impl Filter {
         self.reads_item
     }
 
-    /// Whether it may look at this field of the item.
+    /// Whether it may read this field of the item.
     pub fn may_take(&self, key: &str) -> bool {
         self.takes.as_ref().is_none_or(|takes| takes.iter().any(|taken| taken == key))
     }
 
-    /// Whether it only takes parts and puts them together: that needs no parsed values.
+    /// Whether it only takes parts and joins them, so that no values need to be parsed.
     pub fn is_native(&self) -> bool {
         self.native.is_some()
     }
 
-    /// Every output for `input`; JSON stays bytes where the expression only takes its parts.
+    /// All outputs for `input`. JSON stays bytes if the expression only takes parts of it.
     ///
     /// # Errors
-    /// As `run`.
+    /// Same as `run`.
     pub fn apply(&self, input: Data, lookup: &mut dyn FnMut(&str) -> Data) -> Result<Vec<Data>, Error> {
         if let Some(closure) = &self.closure {
             return closure.run(input, &self.uses, lookup);
@@ -99,16 +99,16 @@ impl Filter {
         outputs.into_iter().map(Data::made).collect()
     }
 
-    /// The output for `input`, where the expression only takes parts of it and puts them together; nothing where the engine
-    /// has to run.
+    /// The output for `input`, if the expression only takes parts of it and joins them; `None` if the engine has to
+    /// run.
     pub fn pick(&self, input: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Data> {
         self.native.as_ref()?.run(input, lookup)
     }
 
-    /// Every output for `input`; `lookup` gives the value of each variable in `uses`.
+    /// All outputs for `input`; `lookup` returns the value of each variable in `uses`.
     ///
     /// # Errors
-    /// `Kind::Expression` when the expression fails or exceeds its budget.
+    /// `Kind::Expression` if the expression fails or exceeds its budget.
     pub fn run(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Vec<Value>, Error> {
         if let Some(closure) = &self.closure {
             let outputs = closure.run(input.into(), &self.uses, &mut |name| lookup(name).into())?;
@@ -152,7 +152,7 @@ impl Filter {
     /// The output for `input`, if there is one.
     ///
     /// # Errors
-    /// As `run`, and when there are several outputs.
+    /// Same as `run`; also if there are several outputs.
     pub fn run_one(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Option<Value>, Error> {
         let mut outputs = self.run(input, lookup)?;
         let output = outputs.pop();
@@ -164,7 +164,7 @@ fn refuse(reason: &'static str) -> Error {
     Error::new(Kind::Expression, reason)
 }
 
-/// An error in words: without data, or what the expression gave to `error`.
+/// The error with its message: without data, or the value that the expression passed to `error`.
 pub(super) fn explain(stop: Stop) -> Error {
     let Stop::Fault(fault) = stop else { return refuse("the expression broke off") };
     let given = fault.shown.unwrap_or_else(|| match &fault.value.value {

@@ -12,7 +12,7 @@ use super::machine::{Current, Flow, Machine, Out, Sees};
 use super::paths;
 use crate::json::value;
 
-/// Runs one of them.
+/// Runs one of these functions.
 pub fn run<'c>(
     machine: &Machine<'c>,
     form: Form,
@@ -104,7 +104,7 @@ fn first<'c>(machine: &Machine<'c>, inner: &'c Node, sees: Sees<'c, '_>, current
 
 fn count(item: &Item, name: &str) -> Result<f64, Fault> {
     let Val::Num(number) = &item.value else {
-        // Other values are ordered behind numbers, null and booleans before them.
+        // In jq's order other values come after numbers; null and booleans come before.
         let order = item::compare(&item.value, &Val::from(0isize));
         return match order {
             Ordering::Less => fail(format!("{name} doesn't support negative count")),
@@ -128,7 +128,7 @@ fn limit<'c>(
             return Ok(());
         }
         let label = machine.mark();
-        // The last one is handed on when nothing else of the step can happen any more.
+        // Pass on the last output after the step has ended, so that no error of the step can follow it.
         let mut last = None;
         let flow = machine.each(inner, sees, current.clone(), &mut |current| {
             left -= 1.0;
@@ -161,13 +161,13 @@ fn skip<'c>(
     })
 }
 
-/// What is still to be done: a value to go on from, or the error that comes behind what was found before it.
+/// Remaining work: a value to continue with, or an error that comes after the outputs before it.
 enum Pending {
     Next(Current),
     Fails(Stop),
 }
 
-/// Goes on from each output to the next ones, deep before wide, without using the stack.
+/// Continues from each output to the next ones, depth first, without using the stack.
 fn tree(current: Current, out: Out<'_>, step: &mut dyn FnMut(Current, Out<'_>, Out<'_>) -> Flow) -> Flow {
     let mut pending = vec![Pending::Next(current)];
     while let Some(next) = pending.pop() {
@@ -175,7 +175,7 @@ fn tree(current: Current, out: Out<'_>, step: &mut dyn FnMut(Current, Out<'_>, O
             Pending::Next(current) => current,
             Pending::Fails(stop) => return Err(stop),
         };
-        // A turn is some steps of its own.
+        // One turn costs several steps.
         charge(4);
         let start = pending.len();
         let mut handed = Ok(());
@@ -264,7 +264,7 @@ fn range<'c>(
     })
 }
 
-/// Changes a value's parts, then the value itself.
+/// Changes the parts of a value, then the value itself.
 fn walk<'c>(
     machine: &Machine<'c>,
     inner: &'c Node,
@@ -291,7 +291,7 @@ fn walk<'c>(
             grow(item::OBJECT);
             for (key, part) in item::children(&item)? {
                 let label = machine.mark();
-                // Of several outputs the first one counts.
+                // Of several outputs, the first counts.
                 let flow = walk(machine, inner, sees, part, &mut |item| {
                     grow(item::FIELD);
                     depth = depth.max(item.depth());
@@ -334,7 +334,7 @@ fn stream(item: &Item, path: &mut Vec<Val>, top: bool, out: &mut dyn FnMut(Item)
     Ok(())
 }
 
-/// `sort_by` and its like: each item with what the argument makes of it.
+/// `sort_by` and similar: each item with the output of the argument for it.
 fn keyed<'c>(machine: &Machine<'c>, form: Form, key: &'c Node, sees: Sees<'c, '_>, item: &Item) -> Result<Item, Stop> {
     let mut pairs = Vec::new();
     let mut keys = Vec::new();
@@ -379,7 +379,7 @@ fn keyed<'c>(machine: &Machine<'c>, form: Form, key: &'c Node, sees: Sees<'c, '_
     Ok(Item::list(groups.into_iter().flatten().collect()))
 }
 
-/// The least item, of equal ones the first; or the greatest, of equal ones the last.
+/// The smallest item, the first one if several are equal; or the largest item, the last one if several are equal.
 fn extreme(pairs: Vec<(Item, Item)>, form: Form) -> Item {
     let mut pairs = pairs.into_iter();
     let Some(mut best) = pairs.next() else { return Item::null() };

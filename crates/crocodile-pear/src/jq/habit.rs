@@ -1,9 +1,9 @@
-//! What people write who think in another language: JavaScript, JSONPath, shells. Looked for where an expression has a
-//! fault, so that it is told as what it is.
+//! Recognizes habits from other languages (JavaScript, JSONPath, shells) in an expression that does not compile, so
+//! that the error can explain them.
 
 use super::refusal::Fault;
 
-/// The fault of an expression that came of a habit; `faults` are what the compiler found.
+/// The fault that a habit explains; `faults` are the ones from the compiler.
 pub fn explain(source: &str, faults: Vec<Fault>) -> Vec<Fault> {
     let code = code(source);
     let looks = [sign, quote, negation, ternary, arrow, method, root, predicate, braces, unfinished];
@@ -14,13 +14,13 @@ pub fn explain(source: &str, faults: Vec<Fault>) -> Vec<Fault> {
     }
 }
 
-/// What compiles, and does not mean what it looks like: `.a ?? .b` is two `?` and the path `.a.b`.
+/// Code that compiles, but does not mean what it looks like: `.a ?? .b` is two `?` and the path `.a.b`.
 pub fn hidden(source: &str) -> Option<Fault> {
     let code = code(source);
     code.find("??").map(|at| told(at, 2, "`??` is no operator".into(), "write `//`".into()))
 }
 
-/// Whether a condition sets a value where it was meant to compare: the place of its `=`.
+/// The position of `=` in a condition that sets a value instead of comparing.
 pub fn assignment(source: &str) -> Option<usize> {
     let code = code(source);
     let sign = |at: usize| code.as_bytes().get(at).copied().unwrap_or(b' ');
@@ -32,7 +32,7 @@ fn told(offset: usize, length: usize, message: String, remedy: String) -> Fault 
     Fault { offset, length, message, remedy }
 }
 
-/// The expression, as long as before, without what stands in strings and comments.
+/// The expression with the content of strings and comments blanked, at the same length.
 fn code(source: &str) -> String {
     let (mut code, mut quoted, mut escaped, mut comment) = (String::with_capacity(source.len()), false, false, false);
     for letter in source.chars() {
@@ -54,7 +54,7 @@ fn code(source: &str) -> String {
     code
 }
 
-/// Operators and quotes of others.
+/// Operators and quotes of other languages.
 const SIGNS: [(&str, &str, &str); 10] = [
     ("&&", "`&&` is no operator", "write `and`"),
     ("||", "`||` is no operator", "write `or`"),
@@ -165,7 +165,7 @@ fn unfinished(_: &str, code: &str) -> Option<Fault> {
     (open > closed).then(|| told(code.len(), 0, message, "write `end` where the `if` ends".into()))
 }
 
-/// `.user-id`: a field, where a difference was found.
+/// `.user-id`: meant as a field, but it is a difference.
 fn hyphen(source: &str, fault: &Fault) -> Option<Fault> {
     let end = fault.offset + fault.length;
     let begin = source.get(..fault.offset)?.rfind('.')?;
@@ -178,7 +178,7 @@ fn hyphen(source: &str, fault: &Fault) -> Option<Fault> {
     Some(told(begin, end - begin, message, format!("write `.\"{first}-{rest}\"`")))
 }
 
-/// `sub("a", "b")`: arguments, where one value with a comma was found.
+/// `sub("a", "b")`: meant as two arguments, but it is one argument with a comma.
 fn commas(source: &str, fault: &Fault) -> Option<Fault> {
     let call = source.get(fault.offset..).filter(|_| fault.message.contains("arguments"))?;
     let open = call.find('(').filter(|open| *open == fault.length)?;
@@ -195,12 +195,12 @@ fn commas(source: &str, fault: &Fault) -> Option<Fault> {
     (right != inside).then(|| Fault { remedy: format!("separate them by `;`: write `{name}{right}`"), ..fault.clone() })
 }
 
-/// How long the path is that a text begins with.
+/// The length of the path at the start of a text.
 fn path(text: &str) -> usize {
     text.find(|c: char| !(c.is_alphanumeric() || "._$[]?\"".contains(c))).unwrap_or(text.len())
 }
 
-/// Behind the bracket that closes the one at the start.
+/// The position after the bracket that closes the first one.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     code(text)
@@ -212,7 +212,7 @@ fn closing(text: &str) -> Option<usize> {
         .map(|at| at + 1)
 }
 
-/// Up to the bracket that closes one before the start.
+/// The position before the bracket that closes one opened earlier.
 fn outer(text: &str) -> usize {
     let mut depth = 0;
     let end = code(text).bytes().position(|byte| {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use crate::jq::Filter;
 
-    /// The one fault of an expression: what is meant, and the remedy.
+    /// The only fault of an expression: its message and its remedy.
     fn fault(source: &str) -> (String, String) {
         let faults = Filter::compile(source, &["query"]).err().unwrap_or_default();
         let [fault] = faults.as_slice() else { panic!("{source}: {faults:?}") };

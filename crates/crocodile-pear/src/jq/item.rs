@@ -1,4 +1,4 @@
-//! A value under evaluation, and what operators do with it; every operation is charged to the budget.
+//! A value during evaluation, and the operators on it. Every operation is charged to the budget.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::budget::{self, charge, grow};
 use super::fault::{Fault, fail, refuse};
 use crate::json::value::{self, Fields, kind};
 
-/// Bits of an integer: multiplying is quadratic.
+/// Largest integer, in bits: multiplication takes quadratic time.
 const BITS: u64 = 4096;
 
-/// Bytes of one of its fields: its key, its place in the list, which grows by doubling, and in the table.
+/// Bytes of memory for one field: its key, its entry in the list, which grows by doubling, and its entry in the table.
 pub const FIELD: usize = 96;
 
-/// The largest place that may be set in a list, as in jq.
+/// The largest index that may be set in a list, as in jq.
 const PLACES: f64 = 536_870_911.0;
 
 pub type ItemR = Result<Item, Fault>;
 
-/// Whether two values are one: the same part of the same document, or scalars that cannot be told apart.
+/// Whether two values are the same: the same part of the same document, or equal scalars.
 pub fn identical(left: &Val, right: &Val) -> bool {
     match (left, right) {
         (Val::Null, Val::Null) => true,
@@ -47,7 +47,7 @@ pub fn same(left: &Val, right: &Val) -> bool {
             let found = |(key, left)| right.get(key).is_some_and(|right| same(left, right));
             left.len() == right.len() && left.iter().all(found)
         }
-        // nan equals nothing, itself included.
+        // nan equals nothing, not even itself.
         (Val::Num(left), Val::Num(right)) => !is_nan(left) && !is_nan(right) && left == right,
         _ => scalars(left, right) == Ordering::Equal,
     }
@@ -57,7 +57,7 @@ fn is_nan(number: &Num) -> bool {
     matches!(number, Num::Float(number) if number.is_nan())
 }
 
-/// jq's order.
+/// Compares in jq's order.
 pub fn compare(left: &Val, right: &Val) -> Ordering {
     charge(1);
     match (left, right) {
@@ -70,7 +70,7 @@ pub fn compare(left: &Val, right: &Val) -> Ordering {
     }
 }
 
-/// Keys first, then what they hold.
+/// Compares the keys first, then the values.
 fn objects(left: &Fields, right: &Fields) -> Ordering {
     charge(8 * (left.len() + right.len()));
     let (keys, others) = (sorted(left), sorted(right));
@@ -105,7 +105,8 @@ fn rank(value: &Val) -> u8 {
     }
 }
 
-/// Bytes of a string or, weighed for what parsing costs, of a literal; items of a list or object.
+/// Length in bytes of a string, or of a literal, weighted by the cost of parsing; the number of items of a list or
+/// object.
 pub fn length(value: &Val) -> usize {
     match value {
         Val::BStr(text) | Val::TStr(text) => text.len(),
@@ -117,7 +118,7 @@ pub fn length(value: &Val) -> usize {
     }
 }
 
-/// Takes what changing a shared list or object costs: it is copied first.
+/// Charges the copy that changing a shared list or object needs.
 pub fn unshare(value: &Val) {
     match value {
         Val::Arr(items) if Arc::strong_count(items) > 1 => {
@@ -152,7 +153,7 @@ impl From<usize> for Item {
 
 impl From<f64> for Item {
     fn from(number: f64) -> Self {
-        // A whole number is one, so that sums of them stay exact.
+        // Keep integers as integers, so that their sums stay exact.
         if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 {
             return Item::bounded((number as isize).into(), 0);
         }
@@ -197,7 +198,7 @@ impl FromIterator<Item> for Item {
     }
 }
 
-/// A number as the machine computes with it.
+/// A number as a machine float.
 pub fn float(number: &Num) -> f64 {
     charge(length_of(number) / 64);
     match number {
@@ -233,7 +234,7 @@ pub fn add(left: Item, right: Item) -> ItemR {
         }
         (Val::TStr(left), Val::TStr(right)) => {
             budget::text(left.len() + right.len());
-            // The left one is extended where it is if nobody else has it.
+            // Extends the left string in place if nobody else holds it.
             let mut bytes = bytes::BytesMut::from(*left);
             bytes.extend_from_slice(&right);
             Ok(Item::bounded(Val::utf8_str(bytes), 0))
@@ -268,7 +269,7 @@ fn unshare_list(items: &Arc<Vec<Val>>) {
     }
 }
 
-/// A sum or product; whole numbers stay whole.
+/// A sum or product; integers stay integers.
 fn number(number: Num) -> Val {
     match number {
         Num::Float(number) => Item::from(number).value,
@@ -333,7 +334,7 @@ fn repeat(text: &Bytes, times: f64) -> ItemR {
     Ok(Item::bounded(Val::utf8_str(text.repeat(times)), 0))
 }
 
-/// Merges the fields of an object into another, objects within them too.
+/// Merges the fields of one object into another, and recursively the objects in them.
 fn merge(left: &mut Val, right: &Fields) {
     unshare(left);
     let Val::Obj(fields) = left else { return };
@@ -366,7 +367,7 @@ pub fn divide(left: Item, right: Item) -> ItemR {
             if divisor == 0.0 {
                 return refuse("^ and ^ cannot be divided because the divisor is zero", &[&left.value, &right.value]);
             }
-            // Whole numbers that divide without a rest stay exact.
+            // Integers that divide without a remainder stay exact.
             if let (Num::Int(one), Num::Int(other)) = (one, other)
                 && let (Some(0), Some(whole)) = (one.checked_rem(*other), one.checked_div(*other))
             {
@@ -379,7 +380,7 @@ pub fn divide(left: Item, right: Item) -> ItemR {
     }
 }
 
-/// `left % right`: both are cut to whole numbers.
+/// `left % right`: both are truncated to integers.
 pub fn remainder(left: Item, right: Item) -> ItemR {
     charge(1 + (length(&left.value) + length(&right.value)) / 64);
     match (&left.value, &right.value) {
@@ -399,7 +400,7 @@ pub fn remainder(left: Item, right: Item) -> ItemR {
     }
 }
 
-/// A number cut to what fits the machine.
+/// A number truncated to a machine integer.
 fn whole(number: &Num) -> i64 {
     match number {
         Num::Int(number) => *number as i64,
@@ -422,7 +423,7 @@ pub fn split(text: &Bytes, separator: &[u8]) -> Item {
     pieces(text, separator).map(|piece| Item::text(text.slice_ref(piece))).collect()
 }
 
-/// The parts of a text; of one without separator its characters.
+/// The parts of a text; its characters if the separator is empty.
 fn pieces<'a>(text: &'a [u8], separator: &'a [u8]) -> Box<dyn Iterator<Item = &'a [u8]> + 'a> {
     if text.is_empty() {
         return Box::new(std::iter::empty());
@@ -439,7 +440,7 @@ fn pieces<'a>(text: &'a [u8], separator: &'a [u8]) -> Box<dyn Iterator<Item = &'
     }))
 }
 
-/// Splitting bytes where characters begin.
+/// Splits bytes where characters begin.
 trait Characters {
     fn split_inclusive_characters(&self) -> impl Iterator<Item = &[u8]>;
 }
@@ -457,13 +458,13 @@ impl Characters for [u8] {
     }
 }
 
-/// Characters of a text.
+/// The number of characters in a text.
 pub fn characters(text: &[u8]) -> usize {
     charge(text.len() / 64);
     text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// A place in a list, counted from its end when negative; fractions are cut off.
+/// An index into a list. A negative one counts from the end; fractions are truncated.
 pub fn place(index: &Num, length: usize) -> Option<usize> {
     let index = match index {
         Num::Int(index) => *index,
@@ -478,7 +479,7 @@ pub fn place(index: &Num, length: usize) -> Option<usize> {
     usize::try_from(index).ok().or_else(|| length.checked_sub(index.unsigned_abs()))
 }
 
-/// What a slice of so many items goes from and to: the start is rounded down, the end up.
+/// The bounds of a slice of a list of this length: the start is rounded down, the end up.
 pub fn bounds(from: &Val, to: &Val, length: usize) -> Result<(usize, usize), Fault> {
     let number = |value: &Val, default: f64| match value {
         Val::Null => Ok(default),
@@ -504,7 +505,7 @@ pub fn bounds(from: &Val, to: &Val, length: usize) -> Result<(usize, usize), Fau
     Ok((start, end.max(start)))
 }
 
-/// The start and end of a slice, as its object has them.
+/// The start and end of a slice, from the object that represents it.
 pub fn range(slice: &Fields, length: usize) -> Result<(usize, usize), Fault> {
     let (from, to) = ends(slice)?;
     bounds(from, to, length)
@@ -517,7 +518,7 @@ fn ends(slice: &Fields) -> Result<(&Val, &Val), Fault> {
     }
 }
 
-/// The object that stands for a slice in a path.
+/// The object that represents a slice in a path.
 pub fn slice_key(from: Val, to: Val) -> Val {
     grow(OBJECT);
     value::object([("start", from), ("end", to)])
@@ -565,7 +566,7 @@ pub fn slice(item: &Item, from: &Val, to: &Val) -> ItemR {
     }
 }
 
-/// The characters of a text from one place to another.
+/// The characters of a text from one index to another.
 fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
     if text.is_ascii() {
         return &text[start..end];
@@ -579,7 +580,7 @@ fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
     &text[from..to.max(from)]
 }
 
-/// The places where a list stands within another.
+/// The positions where a list occurs within another.
 pub fn windows(items: &[Val], wanted: &[Val]) -> Item {
     if wanted.is_empty() {
         return Item::list(Vec::new());
@@ -609,7 +610,7 @@ pub fn children(item: &Item) -> Result<impl Iterator<Item = (Val, Item)> + use<>
     }))
 }
 
-/// Sets a part; in null it makes a list or object.
+/// Sets a part. On null it makes a list or object.
 pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
     let depth = item.depth.max(new.depth + 1);
     let mut value = item.value;
@@ -667,7 +668,7 @@ fn slot(number: &Num, length: usize) -> Result<usize, Fault> {
     }
 }
 
-/// Takes a part out, leaving null in its place, so that it can be changed where it is.
+/// Takes a part out and leaves null, so that the part can be changed in place.
 pub fn take(item: &mut Item, key: &Val) -> ItemR {
     let inner = item.depth.saturating_sub(1);
     match (&mut item.value, key) {
@@ -686,13 +687,13 @@ pub fn take(item: &mut Item, key: &Val) -> ItemR {
     }
 }
 
-/// A value as the string of its JSON.
+/// The JSON of a value, as a string.
 pub fn written(value: &Val) -> Item {
     let canonical = canonical(value);
     let mut out = Vec::new();
     match crate::json::write_within(canonical.as_ref().unwrap_or(value), budget::room(), &mut out) {
         Ok(()) => {
-            // Its writing cost far more than its copying.
+            // Writing it cost far more than copying it.
             charge(out.len() / 8);
             Item::from(out)
         }
@@ -700,7 +701,7 @@ pub fn written(value: &Val) -> Item {
     }
 }
 
-/// The value with jq's form of each number literal (`1E+2` for `1e2`), if it has one that is written otherwise.
+/// The value with jq's form of each number literal (`1E+2` for `1e2`); `None` if all literals have it already.
 fn canonical(value: &Val) -> Option<Val> {
     charge(1);
     match value {
@@ -732,7 +733,8 @@ fn canonical(value: &Val) -> Option<Val> {
     }
 }
 
-/// A number as the General Decimal Arithmetic Specification writes it (to-scientific-string); `None` where its exponent is out of reach.
+/// A number in the form of the General Decimal Arithmetic Specification (to-scientific-string); `None` if its exponent
+/// is out of range.
 fn literal_form(literal: &str) -> Option<String> {
     let (sign, number) = literal.strip_prefix('-').map_or(("", literal), |number| ("-", number));
     let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
@@ -759,7 +761,7 @@ fn literal_form(literal: &str) -> Option<String> {
     Some(format!("{sign}{whole}.{fraction}"))
 }
 
-/// A string as it is, another value as its JSON.
+/// A string unchanged, any other value as its JSON.
 pub fn string(item: Item) -> Item {
     match item.value {
         Val::TStr(_) => item,

@@ -1,16 +1,16 @@
-//! From source to tokens.
+//! Splits source into tokens.
 
 use super::refusal::Fault;
 
 /// A word, sign or string of the source.
 #[derive(Debug)]
 pub struct Token<'s> {
-    /// As it stands there; of a string only its beginning matters.
+    /// As in the source. For a string, only its position matters.
     pub text: &'s str,
     pub kind: Kind<'s>,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug)]
 pub enum Kind<'s> {
     /// A name or keyword.
@@ -22,7 +22,7 @@ pub enum Kind<'s> {
     /// `.x`
     Field,
     Number,
-    /// A string in its pieces.
+    /// A string in pieces.
     Text(Vec<Piece<'s>>),
     /// An operator or bracket.
     Sign,
@@ -33,15 +33,15 @@ pub enum Kind<'s> {
 pub enum Piece<'s> {
     Plain(&'s str),
     Escaped(char),
-    /// What stands in `\(…)`, and the bracket that ends it.
+    /// The tokens in `\(…)`, and the bracket that ends them.
     Tokens(Vec<Token<'s>>),
 }
 
-/// Signs of several characters, longest first.
+/// Operators of several characters, longest first.
 const SIGNS: [&str; 15] =
     ["?//=", "?//", "//=", "//", "|=", "+=", "-=", "*=", "/=", "%=", "==", "!=", "<=", ">=", ".."];
 
-/// Takes a source apart.
+/// Splits a source into tokens.
 pub struct Lexer<'s> {
     source: &'s str,
     rest: &'s str,
@@ -55,7 +55,7 @@ pub fn lex(source: &str) -> Result<Vec<Token<'_>>, Vec<Fault>> {
     if lexer.faults.is_empty() { Ok(tokens) } else { Err(lexer.faults) }
 }
 
-/// Where a part of a source stands in it.
+/// The offset of a part within its source.
 pub fn offset(source: &str, part: &str) -> usize {
     (part.as_ptr() as usize).wrapping_sub(source.as_ptr() as usize).min(source.len())
 }
@@ -100,7 +100,7 @@ fn number(text: &str) -> usize {
 }
 
 impl<'s> Lexer<'s> {
-    /// Up to the end, or to the bracket that closes `open`.
+    /// The tokens up to the end, or up to the bracket that closes `open`.
     fn tokens(&mut self, open: Option<&'s str>) -> Vec<Token<'s>> {
         let mut tokens = Vec::new();
         let mut brackets: Vec<&'s str> = open.into_iter().collect();
@@ -158,7 +158,7 @@ impl<'s> Lexer<'s> {
         loop {
             self.rest = self.rest.trim_start();
             let Some(mut comment) = self.rest.strip_prefix('#') else { return };
-            // A line of a comment that ends with an odd number of backslashes goes on in the next.
+            // If a line of a comment ends with an odd number of backslashes, the comment continues on the next line.
             loop {
                 let (line, after) = comment.split_once('\n').unwrap_or((comment, ""));
                 let line = line.strip_suffix('\r').unwrap_or(line);
@@ -284,7 +284,7 @@ impl<'s> Lexer<'s> {
                 self.take(6);
                 char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
             }
-            // As in jq, half a character is none.
+            // As in jq, half a surrogate pair is not a character.
             _ => Some(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)),
         }
     }
@@ -295,7 +295,7 @@ fn unit(text: &str) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// What a bracket is called, and what closes it.
+/// The name of a bracket, and its closing bracket.
 fn closing(open: &str) -> (&'static str, &'static str) {
     match open {
         "(" => ("parenthesis", ")"),

@@ -1,4 +1,4 @@
-//! The functions that expressions may call: jq's, without what reads the machine or has no bound.
+//! The functions that expressions may call: those of jq, except the ones that access the machine or have no bound.
 
 pub mod format;
 mod lists;
@@ -17,7 +17,7 @@ use super::code::{Form, Native};
 use super::parse;
 use super::term::Definition;
 
-/// Functions that are not there, and why.
+/// Functions that are not available, and why.
 pub const REFUSED: &[(&str, &str)] = &[
     ("env", "it reads the gateway's environment"),
     ("localtime", "it reads the machine's time zone"),
@@ -64,10 +64,10 @@ const FORMS: &[(&str, usize, Form)] = &[
     ("builtins", 0, Form::Builtins),
 ];
 
-/// Words of the grammar that jq counts among the functions.
+/// Words of the grammar that jq lists as functions.
 const WORDS: &[(&str, usize)] = &[("select", 1), ("recurse", 0), ("null", 0), ("true", 0), ("false", 0)];
 
-/// What is written in jq itself.
+/// Functions that are written in jq itself.
 const DEFINITIONS: &str = include_str!("library/definitions.jq");
 
 fn natives() -> &'static HashMap<(&'static str, usize), Native> {
@@ -106,7 +106,7 @@ pub fn definition(name: &str, arity: usize) -> Option<&'static Definition<'stati
     definitions().iter().find(|definition| definition.name == name && definition.parameters.len() == arity)
 }
 
-/// Whether a name is one of the library's own helpers.
+/// Whether a name is an internal helper of the library.
 pub fn is_ours(name: &str) -> bool {
     name != "_strindices" && natives().keys().any(|(known, _)| *known == name)
 }
@@ -119,7 +119,7 @@ pub fn functions() -> impl Iterator<Item = (&'static str, usize)> {
     forms.chain(WORDS.iter().copied()).chain(named).filter(|(name, _)| !name.starts_with('_'))
 }
 
-/// The same as `builtins` has them, in order.
+/// All functions, sorted, in the form of `builtins`.
 pub fn names() -> Vec<String> {
     let mut names: Vec<String> = functions().map(|(name, arity)| format!("{name}/{arity}")).collect();
     names.sort_unstable();

@@ -1,4 +1,4 @@
-//! What an evaluation holds: the values on their way, what is bound, and the stack that is left.
+//! The state of an evaluation: current values, variables, and the stack that is left.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,59 +10,59 @@ use super::code::{Function, Node};
 use super::fault::{Stop, fail};
 use super::item::{self, Item};
 
-/// Bytes of the thread's stack that steps within steps may take: threads have 2 MiB, unless somebody says otherwise.
+/// Bytes of the thread's stack that nested steps may use. Threads have 2 MiB by default.
 const STACK: usize = 3 << 19;
 
-/// Parts of a path.
+/// Largest number of parts in a path.
 pub const PARTS: u32 = 1_000;
 
-/// What a step ends with.
+/// The result of a step.
 pub type Flow = Result<(), Stop>;
 
-/// Takes the outputs of a step.
+/// Receives the outputs of a step.
 pub type Out<'o> = &'o mut dyn FnMut(Current) -> Flow;
 
-/// A value on its way, and where it stands if that is followed.
+/// A current value, and its place if places are tracked.
 #[derive(Clone, Debug)]
 pub struct Current {
     pub item: Item,
     pub place: Option<Rc<Place>>,
 }
 
-/// Where in a value another one stands.
+/// The position of a value within another one.
 #[derive(Debug)]
 pub struct Place {
-    /// What stands there: a value that is not this one has no path.
+    /// The value at this place. Any other value has no path.
     pub value: Val,
     pub up: Option<(Rc<Place>, Val)>,
     parts: u32,
 }
 
 impl Current {
-    /// A value whose place nobody follows.
+    /// A value whose place is not tracked.
     pub fn of(item: Item) -> Self {
         Current { item, place: None }
     }
 
-    /// A value whose parts are followed.
+    /// A value whose parts get a tracked place.
     pub fn root(item: Item) -> Self {
         let value = item.value.clone();
         Current { item, place: Some(Rc::new(Place { value, up: None, parts: 0 })) }
     }
 
-    /// Another value, at the same place as far as paths go.
+    /// Another value with the same place.
     pub fn with(self, item: Item) -> Self {
         Current { item, place: self.place }
     }
 
-    /// Whether the value is what stands at its place.
+    /// Whether the value is the one at its place.
     pub fn stands(&self) -> bool {
         self.place.as_ref().is_none_or(|place| item::identical(&place.value, &self.item.value))
     }
 }
 
 impl Place {
-    /// A part of what stands at a place.
+    /// A part of the value at this place.
     pub fn part(self: Rc<Self>, key: Val, value: Val) -> Result<Rc<Place>, Stop> {
         charge(1);
         grow(64);
@@ -86,31 +86,31 @@ impl Place {
     }
 }
 
-/// What is bound, innermost first: it lives as long as the step that bound it.
+/// One variable and its outer scopes, innermost first. It lives as long as the step that bound it.
 pub struct Scope<'c, 'e> {
     pub(super) outer: Sees<'c, 'e>,
     pub(super) bound: Bound<'c, 'e>,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 pub(super) enum Bound<'c, 'e> {
     Value(Item),
     Label(usize),
-    /// A step and what it sees.
+    /// A step and its scope.
     Step(&'c Node, Sees<'c, 'e>),
 }
 
-/// What a step sees.
+/// The scope of a step.
 pub type Sees<'c, 'e> = Option<&'e Scope<'c, 'e>>;
 
-/// Where the thread's stack stands.
+/// The current position in the thread's stack.
 #[inline(always)]
 fn here() -> usize {
     let marker = 0u8;
     std::ptr::addr_of!(marker) as usize
 }
 
-/// What was seen so many names before.
+/// The scope this many names further out.
 pub(super) fn up<'c, 'e>(mut scope: Sees<'c, 'e>, by: usize) -> Sees<'c, 'e> {
     for _ in 0..by {
         scope = scope.and_then(|scope| scope.outer);
@@ -118,22 +118,22 @@ pub(super) fn up<'c, 'e>(mut scope: Sees<'c, 'e>, by: usize) -> Sees<'c, 'e> {
     scope
 }
 
-/// A program with the values of the variables from outside.
+/// A program with the values of its outside variables.
 pub struct Machine<'c> {
     pub functions: &'c [Function],
     pub outside: &'c [Item],
     pub(super) labels: Cell<usize>,
-    /// Where the stack stood when it began.
+    /// Position in the stack at the start.
     base: usize,
 }
 
 impl<'c> Machine<'c> {
-    /// Ready to run.
+    /// A machine, ready to run.
     pub fn new(functions: &'c [Function], outside: &'c [Item]) -> Self {
         Machine { functions, outside, labels: Cell::new(0), base: here() }
     }
 
-    /// Counts a step, and looks how much of the stack is left.
+    /// Counts a step, and checks how much stack is left.
     #[inline]
     pub(super) fn enter(&self) {
         charge(1);

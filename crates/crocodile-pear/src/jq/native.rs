@@ -1,9 +1,9 @@
-//! Expressions that only take parts and put them together, run on the bytes of JSON.
+//! Runs expressions that only take parts and join them directly on the bytes of JSON.
 //!
-//! Paths, slices, objects and lists of them, literals, texts with values in them, `//`, `+` but of numbers, `length`,
-//! comparison with a literal, and the same for each item of a list that is wanted (`[.items[] | select(.open) | {id}]`). One walk
-//! over each source finds all parts, and they are copied as they were written. What does not go smoothly, an error above all,
-//! is left to the engine: whatever comes out here is what would come out there.
+//! These are paths, slices, objects and lists of them, literals, texts with values in them, `//`, `+` except for
+//! numbers, `length`, comparison with a literal, and the same for each selected item of a list (`[.items[] |
+//! select(.open) | {id}]`). One walk over each source finds all parts, and they are copied as written. Any difficulty,
+//! and above all any error, is left to the engine. A result from here is always the one that the engine would give.
 
 use bytes::Bytes;
 
@@ -15,24 +15,24 @@ use crate::json::{DEPTH, Data, Raw, SIZE, is_small, to_bytes, write_string};
 
 /// An expression, ready to run on bytes.
 pub struct Native {
-    /// The parts that are taken of each source.
+    /// The parts to take from each source.
     frames: Vec<Tree>,
     /// Which source fills which frame.
     sources: Vec<(Source, usize)>,
     make: Make,
     slots: usize,
-    /// Levels that the result adds to the deepest of its parts.
+    /// Levels that the result adds to its deepest part.
     levels: usize,
-    /// Whether the result is one part as it is.
+    /// Whether the result is one unchanged part.
     part: Option<OnePart>,
 }
 
-/// What an expression is that makes nothing.
+/// An expression that only takes one part.
 #[derive(Clone, Copy)]
 enum OnePart {
     /// `.`
     Item,
-    /// What is found at a path.
+    /// The value at a path.
     Slot(usize),
 }
 
@@ -41,7 +41,7 @@ enum Source {
     Variable(String),
 }
 
-/// The parts that are taken of a value, and of the values within it.
+/// The parts to take from a value and from the values within it.
 #[derive(Default)]
 struct Tree {
     slots: Vec<usize>,
@@ -49,13 +49,13 @@ struct Tree {
     items: Vec<(isize, Tree)>,
 }
 
-/// How a result is made.
+/// How to make a result.
 enum Make {
     Literal(Vec<u8>),
     Take(Take),
     Object(Vec<(Key, Make)>),
     List(Vec<Make>),
-    /// A list with one result for each item of a list that is wanted.
+    /// A list with one result for each selected item of a list.
     Each {
         list: usize,
         frame: usize,
@@ -70,7 +70,7 @@ enum Make {
     Equals {
         value: Box<Make>,
         literal: Literal,
-        /// Whether it is `==`, and not `!=`.
+        /// Whether the operator is `==`; otherwise it is `!=`.
         same: bool,
     },
     /// `x + y`
@@ -80,15 +80,15 @@ enum Make {
 }
 
 enum Piece {
-    /// As it stands in JSON, without quotes.
+    /// As in JSON, without quotes.
     Plain(Vec<u8>),
     Made(Make),
 }
 
-/// What a value is compared with.
+/// The literal in a comparison.
 enum Literal {
     Text(String),
-    /// A whole number without a sign, as it is written.
+    /// An unsigned integer, as written.
     Whole(Vec<u8>),
     Word(Vec<u8>),
 }
@@ -101,20 +101,20 @@ struct Take {
 type Slice = (Option<isize>, Option<isize>);
 
 enum Key {
-    /// In quotes, with its colon.
+    /// With quotes and colon.
     Text(Vec<u8>),
     Taken(Take),
 }
 
 impl Native {
-    /// The expression, if it is one of these.
+    /// The expression, if it is one that can run on bytes.
     pub fn of(term: &Term<'_>) -> Option<Self> {
         let mut builder =
             Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, operates: false, deepest: 0 };
         let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
         let make = builder.make(term, &item, 0)?;
         let Builder { mut frames, mut sources, slots, deepest, .. } = builder;
-        // It stays for as long as it is used: what was left free for more goes.
+        // It lives as long as the configuration, so spare capacity is freed.
         frames.iter_mut().for_each(Tree::fit);
         frames.shrink_to_fit();
         sources.shrink_to_fit();
@@ -126,7 +126,7 @@ impl Native {
         Some(Native { frames, sources, make, slots, levels: deepest, part })
     }
 
-    /// The result, unless the engine has to find it.
+    /// The result; `None` if the engine has to find it.
     pub fn run(&self, item: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Data> {
         if let (Some(OnePart::Item), true) = (self.part, self.sources.len() == 1) {
             return match item {
@@ -227,7 +227,7 @@ impl Native {
         Some(())
     }
 
-    /// Whether a condition holds.
+    /// Whether a condition is true.
     fn holds(&self, condition: &Make, slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<bool> {
         let start = out.len();
         self.put(condition, slots, out)?;
@@ -249,7 +249,7 @@ impl Native {
             let start = out.len();
             self.put(make, slots, out)?;
             match out[start] {
-                // Two halves of one character may meet here.
+                // Two halves of a surrogate pair may meet here.
                 b'"' if memchr::memmem::find(&out[start..], b"\\u").is_some() => return None,
                 b'"' => {
                     out.pop();
@@ -280,7 +280,7 @@ impl Native {
             }
             if taken {
                 let text = walk::text(out[start..].strip_suffix(b":")?)?.into_owned();
-                // Of a key that comes twice the last value counts, at the first one's place.
+                // If a key occurs twice, the last value counts, at the position of the first.
                 if keys.contains(&text) {
                     return None;
                 }
@@ -294,7 +294,7 @@ impl Native {
 }
 
 impl Literal {
-    /// What a value may be compared with, if a term is that.
+    /// The literal, if a term is one that a value may be compared with.
     fn of(term: &Term<'_>) -> Option<Self> {
         match term {
             Term::Text(..) => term.text().map(Literal::Text),
@@ -304,14 +304,14 @@ impl Literal {
         }
     }
 
-    /// Whether it is this value.
+    /// Whether it equals this value.
     fn equals(&self, value: &[u8]) -> Option<bool> {
         let number = value.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
         match self {
             Literal::Text(text) => Some(walk::text(value).is_some_and(|value| *value == *text.as_bytes())),
             Literal::Word(word) => Some(value == word.as_slice()),
             Literal::Whole(digits) if is_whole(value) => Some(value == digits.as_slice()),
-            // 1.0 is 1.
+            // 1.0 equals 1.
             Literal::Whole(_) => (!number).then_some(false),
         }
     }
@@ -325,7 +325,7 @@ fn is_true(value: &[u8]) -> bool {
 fn raw(data: Data) -> Option<Raw> {
     match data {
         Data::Json(raw) => Some(raw),
-        // Larger ones are trees already, and the engine is at home there.
+        // Larger values are already parsed, and the engine is fast with them.
         Data::Value(value) if is_small(&value) => Some(Raw::sound(to_bytes(&value).ok()?, 1)),
         Data::Value(_) => None,
     }
@@ -342,7 +342,7 @@ impl Take {
     }
 }
 
-/// Appends a slice of a text, counted in characters, or of a list; of null null.
+/// Appends a slice of a text, counted in characters, or of a list; a slice of null is null.
 fn cut(value: &[u8], (from, to): Slice, out: &mut Vec<u8>) -> Option<()> {
     let range = |length: usize| {
         let place = |index: isize| match usize::try_from(index) {
@@ -390,7 +390,7 @@ impl Tree {
         self.items.iter().for_each(|(_, inner)| inner.clear(slots));
     }
 
-    /// Finds the parts in a document, of which the fields may be known.
+    /// Finds the parts in a document, using its recorded fields if there are any.
     fn fill_from<'a>(&self, raw: &'a Raw, slots: &mut Vec<&'a [u8]>) -> Option<()> {
         let fields = if self.items.is_empty() && !self.fields.is_empty() { raw.fields() } else { None };
         let Some(mut fields) = fields else { return self.fill(raw.bytes(), slots) };
@@ -401,12 +401,12 @@ impl Tree {
     /// Finds the parts in the value of a field.
     fn take<'a>(&self, field: Field<'a>, slots: &mut Vec<&'a [u8]>) -> Option<()> {
         let Some((_, tree)) = self.fields.iter().find(|(name, _)| field.is(name)) else { return Some(()) };
-        // The key may have come before.
+        // The same key may have come before.
         tree.clear(slots);
         tree.fill(field.value, slots)
     }
 
-    /// Finds the parts in a value; `None` for a path that does not fit it.
+    /// Finds the parts in a value; `None` if a path does not fit the value.
     fn fill<'a>(&self, value: &'a [u8], slots: &mut Vec<&'a [u8]>) -> Option<()> {
         self.slots.iter().for_each(|slot| slots[*slot] = value);
         if self.fields.is_empty() && self.items.is_empty() {
@@ -437,7 +437,7 @@ impl Tree {
         Some(())
     }
 
-    /// Keeps no room for more.
+    /// Frees spare capacity.
     fn fit(&mut self) {
         self.slots.shrink_to_fit();
         self.fields.shrink_to_fit();
@@ -478,7 +478,7 @@ struct Place {
     steps: Vec<Step>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Reached {
     Place(Place),
     Slice(Place, Slice),
@@ -497,7 +497,7 @@ struct Builder {
     slots: usize,
     /// The frame of the items that the innermost `[]` runs over.
     innermost: Option<usize>,
-    /// Whether an operator works on what is made.
+    /// Whether the result is the operand of an operator.
     operates: bool,
     deepest: usize,
 }
@@ -550,7 +550,7 @@ impl Builder {
                 let value = self.operand(value, base, level)?;
                 Make::Equals { value, literal, same: matches!(compare, Compare::Equal) }
             }
-            // The engine adds numbers.
+            // Sums of numbers are left to the engine.
             Term::Binary(left, Operator::Math(Math::Add), right) if !is_number(left) && !is_number(right) => {
                 let left = self.operand(left, base, level)?;
                 Make::Sum(left, self.operand(right, base, level)?)
@@ -569,7 +569,7 @@ impl Builder {
             },
             Term::Pipe(left, right) => match self.reach(left, base)? {
                 Reached::Place(place) => {
-                    // Looked at even if nothing of it is used: it may not fit the value.
+                    // Read it even if the result does not use it: it may not fit the value, which is an error.
                     self.slot(&place);
                     self.make(right, &place, level)?
                 }
@@ -581,7 +581,7 @@ impl Builder {
         })
     }
 
-    /// What an operator works on.
+    /// The operand of an operator.
     fn operand(&mut self, term: &Term<'_>, base: &Place, level: usize) -> Option<Box<Make>> {
         let outer = std::mem::replace(&mut self.operates, true);
         let made = self.make(term, base, level);
@@ -609,7 +609,7 @@ impl Builder {
 
     fn take(&mut self, term: &Term<'_>, base: &Place) -> Option<Take> {
         match self.reach(term, base)? {
-            // To work on the same again and again could cost more than what comes of it.
+            // Slicing or calculating the same value again for every item could cost more than it saves.
             Reached::Slice(place, _) if self.is_outer(&place) => None,
             Reached::Place(place) if self.operates && self.is_outer(&place) => None,
             Reached::Place(place) => Some(Take { slot: self.slot(&place), slice: None }),
@@ -677,7 +677,7 @@ impl Builder {
     }
 
     fn each(&mut self, list: Place, body: &Term<'_>, level: usize) -> Option<Make> {
-        // As above: only what is within the item is walked for each item.
+        // As above: for each item, only the item itself may be walked.
         if self.is_outer(&list) {
             return None;
         }
@@ -690,7 +690,7 @@ impl Builder {
         Some(Make::Each { list, frame, wanted: wanted.map(Box::new), make: Box::new(make) })
     }
 
-    /// What is made of an item, and of which.
+    /// The condition on an item, if any, and the result for it.
     fn chosen(&mut self, body: &Term<'_>, item: &Place, level: usize) -> Option<(Option<Make>, Make)> {
         let (condition, rest) = match body {
             Term::Pipe(first, rest) if matches!(**first, Term::Id) => return self.chosen(rest, item, level),
@@ -706,7 +706,7 @@ impl Builder {
         Some((Some(wanted), self.make(rest, item, level)?))
     }
 
-    /// `PATH[] REST | BODY`: the list, and what is made of each item.
+    /// `PATH[] REST | BODY`: the list, and the term for each item.
     fn iteration<'s>(&mut self, term: &Term<'s>, base: &Place) -> Option<(Place, Term<'s>)> {
         let (path, body) = match term {
             Term::Pipe(path, body) => (&**path, Some(body)),
@@ -735,7 +735,7 @@ impl Builder {
             Term::Pipe(left, right) => match self.reach(left, base)? {
                 Reached::Place(place) => {
                     let reached = self.reach(right, &place)?;
-                    // Looked at even if what follows is about something else: it may not fit the value.
+                    // Read it even if the next part does not use it: it may not fit the value, which is an error.
                     if !reached.is_within(&place) {
                         self.slot(&place);
                     }
@@ -770,7 +770,7 @@ fn is_number(term: &Term<'_>) -> bool {
 
 fn step((part, missing): &(Part<'_>, Missing)) -> Option<Step> {
     match (part, missing) {
-        // What does not fit is left to the engine, whether it fails or is skipped.
+        // A value that does not fit is left to the engine, which fails or skips it.
         (Part::Index(index), Missing::Fails | Missing::Skipped) => {
             index.text().map(Step::Field).or_else(|| index.integer().map(Step::Item))
         }
@@ -780,7 +780,7 @@ fn step((part, missing): &(Part<'_>, Missing)) -> Option<Step> {
 
 fn literal(term: &Term<'_>) -> Option<Vec<u8>> {
     let text = match term {
-        // Copied at its size: the buffer has room for a document.
+        // Copied to its exact size: the buffer has capacity for a document.
         Term::Number(digits) => return to_bytes(&term::number(digits)).ok().map(|bytes| bytes.to_vec()),
         Term::Negate(_) => term.integer()?.to_string(),
         Term::Call(word @ ("null" | "true" | "false"), _) => (*word).to_owned(),
@@ -795,7 +795,7 @@ fn literal(term: &Term<'_>) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// A key in quotes, with its colon.
+/// A key with quotes and colon.
 fn quoted(name: &str) -> Vec<u8> {
     let mut out = Vec::new();
     write_string(name, &mut out);

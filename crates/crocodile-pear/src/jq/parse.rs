@@ -1,4 +1,4 @@
-//! From tokens to a term: jq's grammar.
+//! Parses tokens to a term, with jq's grammar.
 
 use super::lex::{self, Kind, Token, fault, lex};
 use super::refusal::Fault;
@@ -8,7 +8,7 @@ type Parsed<T> = Result<T, Fault>;
 
 const TERM: &str = "a term such as `.name`, `$variable` or a string";
 
-/// Words that are no names of functions.
+/// Words that cannot be names of functions.
 const KEYWORDS: [&str; 17] = [
     "and", "as", "break", "catch", "def", "elif", "else", "end", "foreach", "if", "import", "include", "label",
     "module", "or", "reduce", "then",
@@ -33,27 +33,27 @@ pub fn definitions(source: &str) -> Result<Vec<Definition<'_>>, Vec<Fault>> {
     Ok(definitions)
 }
 
-/// Whether `,` may stand between the terms.
+/// Whether `,` is allowed between the terms.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Commas {
     Allowed,
-    /// In the values of an object.
+    /// In the values of an object, where a comma ends the value.
     End,
 }
 
 struct Parser<'s, 't> {
     source: &'s str,
     tokens: &'t [Token<'s>],
-    /// Whether of the next token, `?//`, only `//` is left.
+    /// Whether the `?` of the next token, `?//`, was already consumed.
     half: bool,
 }
 
-/// Which side goes first among operators of one strength.
+/// The associativity of operators with the same precedence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Left,
     Right,
-    /// They do not stand beside each other.
+    /// They cannot be chained.
     Neither,
 }
 
@@ -114,7 +114,7 @@ impl<'s, 't> Parser<'s, 't> {
         if self.eat(text) { Ok(()) } else { Err(self.unexpected(&format!("`{text}`"))) }
     }
 
-    /// What stands next is not what belongs there.
+    /// The error for a next token that is not allowed here.
     fn unexpected(&self, wanted: &str) -> Fault {
         let remedy = format!("{wanted} belongs here");
         match self.peek() {
@@ -170,10 +170,10 @@ impl<'s, 't> Parser<'s, 't> {
         Ok(Term::Bind(Box::new(term), patterns, Box::new(self.pipe(commas)?)))
     }
 
-    /// Terms between operators that bind at least so strongly.
+    /// Terms between operators of at least this precedence.
     fn expression(&mut self, least: u8) -> Parsed<Term<'s>> {
         let mut left = self.term()?;
-        // Operators that do not stand beside each other.
+        // Operators that cannot be chained.
         let mut taken = u8::MAX;
         while let Some(token) = self.peek().filter(|token| matches!(token.kind, Kind::Word | Kind::Sign)) {
             let sign = if self.half { "//" } else { token.text };
@@ -192,13 +192,13 @@ impl<'s, 't> Parser<'s, 't> {
     fn term(&mut self) -> Parsed<Term<'s>> {
         let brackets = self.at("(");
         let mut term = self.atom()?;
-        // `?` behind a part of a path is about that part alone.
+        // `?` after a part of a path applies to that part only.
         let mut part = matches!(term, Term::Path(..)) && !brackets;
         while let Some(token) = self.peek() {
             let found = match (&token.kind, token.text) {
                 (Kind::Sign, "?//") if self.half => break,
                 (Kind::Sign, sign @ ("?" | "?//")) => {
-                    // Not a pattern's: `.a?//1`.
+                    // It is not part of a pattern: `.a?//1`.
                     if sign == "?" {
                         self.next();
                     } else {
@@ -245,7 +245,7 @@ impl<'s, 't> Parser<'s, 't> {
         Ok(term)
     }
 
-    /// A string as a key behind a point.
+    /// A string as a key after a point.
     fn key(&mut self) -> Parsed<Term<'s>> {
         match self.peek().map(|token| &token.kind) {
             Some(Kind::Text(_) | Kind::Format) => self.text(),
@@ -280,7 +280,7 @@ impl<'s, 't> Parser<'s, 't> {
         Ok(Term::Text(format, parsed))
     }
 
-    /// What stands in the brackets of a path, and the bracket.
+    /// The content of the brackets of a path, and the closing bracket.
     fn bracket(&mut self) -> Parsed<Part<'s>> {
         if self.eat("]") {
             return Ok(Part::Each);
@@ -458,7 +458,7 @@ impl<'s, 't> Parser<'s, 't> {
         Ok((key, None))
     }
 
-    /// The key of an object, and whether it may stand alone.
+    /// The key of an object, and whether it may have no value.
     fn name(&mut self) -> Parsed<(Term<'s>, bool)> {
         let Some(token) = self.peek() else { return Err(self.unexpected("a key")) };
         Ok(match (&token.kind, token.text) {
@@ -480,7 +480,7 @@ impl<'s, 't> Parser<'s, 't> {
         })
     }
 
-    /// Refuses a key that is no string whatever happens.
+    /// Rejects a constant key that is not a string.
     fn constant(&self, part: &'s str, key: &Term<'s>) -> Parsed<()> {
         let kind = match key {
             Term::Number(_) => "a number",
@@ -553,7 +553,7 @@ impl<'s, 't> Parser<'s, 't> {
         }
     }
 
-    /// What follows `def`.
+    /// The definition after `def`.
     fn definition(&mut self) -> Parsed<Definition<'s>> {
         let name = match self.peek() {
             Some(token) if matches!(token.kind, Kind::Word) && !KEYWORDS.contains(&token.text) => token.text,

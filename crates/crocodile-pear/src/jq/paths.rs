@@ -1,4 +1,4 @@
-//! Paths: where parts stand, what is set there, what is deleted.
+//! Paths: finding, setting and deleting parts.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::item::{self, Item, ItemR};
 use super::machine::{Current, Flow, Machine, Out, Sees};
 use crate::json::value::{self, Fields, kind};
 
-/// Keys of a path, as in jq.
+/// Largest number of keys in a path, as in jq.
 pub const LONGEST: usize = 10_000;
 
-/// Finds the places of a step's outputs.
+/// Finds the places of the outputs of a step.
 pub fn each<'c>(
     machine: &Machine<'c>,
     node: &'c Node,
@@ -33,7 +33,7 @@ pub fn each<'c>(
     })
 }
 
-/// Changes what stands at each place that a step finds; where the change has no output, the place is deleted at the end.
+/// Changes the value at each place that a step finds. If the change has no output, the place is deleted at the end.
 pub fn update<'c>(
     machine: &Machine<'c>,
     node: &'c Node,
@@ -47,7 +47,7 @@ pub fn update<'c>(
         let label = machine.mark();
         let mut old = Some(taken(&mut root, &keys)?);
         let mut new = None;
-        // Only its first output counts.
+        // Only the first output counts.
         let flow = change(old.take().unwrap_or(Item::null()), &mut |current| {
             new = Some(current.item);
             Err(Stop::Break(label))
@@ -68,8 +68,8 @@ pub fn update<'c>(
     Ok(delete(root, gone)?)
 }
 
-/// What stands at a place. It is taken out where nobody else holds it, so that it can be changed without a copy; it is set or deleted
-/// next.
+/// The value at a place, which the caller sets or deletes next. It is taken out if nobody else holds it, so that it can
+/// be changed without a copy.
 fn taken(root: &mut Item, keys: &[Val]) -> ItemR {
     match keys {
         [] => Ok(std::mem::replace(root, Item::null())),
@@ -78,7 +78,7 @@ fn taken(root: &mut Item, keys: &[Val]) -> ItemR {
     }
 }
 
-/// What stands at a place, null where there is nothing.
+/// The value at a place; null if there is none.
 pub fn get(root: &Item, keys: &[Val]) -> ItemR {
     if keys.len() > LONGEST {
         return fail("Path too deep");
@@ -90,14 +90,14 @@ pub fn get(root: &Item, keys: &[Val]) -> ItemR {
     Ok(found)
 }
 
-/// Sets what stands at a place, and makes what is missing on the way.
+/// Sets the value at a place, and creates missing parts on the way.
 pub fn set(mut root: Item, keys: &[Val], new: Item) -> ItemR {
     if keys.len() > item::LIMIT as usize {
         return fail("Path too deep");
     }
     let Some((key, rest)) = keys.split_first() else { return Ok(new) };
     if rest.is_empty() {
-        // What could not be read is not set, but for slices of text.
+        // A place that cannot be read cannot be set, except slices of text.
         if !matches!((&root.value, key), (Val::Obj(_), Val::TStr(_)) | (Val::Arr(_), Val::Num(_)) | (_, Val::Obj(_))) {
             item::index(&root, key)?;
         }
@@ -107,7 +107,7 @@ pub fn set(mut root: Item, keys: &[Val], new: Item) -> ItemR {
     item::set(root, key, set(inner, rest, new)?)
 }
 
-/// Deletes places. All of them are meant as they stood before.
+/// Deletes places. All paths refer to the value before any deletion.
 pub fn delete(root: Item, mut paths: Vec<Vec<Val>>) -> ItemR {
     if paths.is_empty() {
         return Ok(root);
@@ -126,7 +126,7 @@ fn compare(left: &[Val], right: &[Val]) -> std::cmp::Ordering {
     unequal.unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
-/// Deletes from a value by paths in order, none of them empty.
+/// Deletes by sorted paths, none of them empty.
 fn sorted(mut root: Item, paths: &[&[Val]]) -> ItemR {
     let mut gone = Vec::new();
     let mut rest = paths;
@@ -197,7 +197,7 @@ fn fields_without(fields: Arc<Fields>, keys: &[&Val]) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// A path as an expression gives it.
+/// A path from the value that represents it in an expression.
 pub fn keys(path: &Item) -> Result<Vec<Val>, Fault> {
     match &path.value {
         Val::Arr(keys) => {
@@ -208,7 +208,7 @@ pub fn keys(path: &Item) -> Result<Vec<Val>, Fault> {
     }
 }
 
-/// `getpath`: it follows places, too.
+/// `getpath`; it tracks places, too.
 pub fn walk(mut current: Current, keys: &[Val], out: Out<'_>) -> Flow {
     let found = get(&current.item, keys)?;
     if let Some(mut place) = current.place.take() {

@@ -5,10 +5,10 @@
 pub struct Fault {
     /// Byte offset into the expression.
     pub offset: usize,
-    /// Bytes meant.
+    /// Length in bytes of the faulty part.
     pub length: usize,
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// What to write instead.
     pub remedy: String,
 }

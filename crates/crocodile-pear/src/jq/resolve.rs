@@ -1,4 +1,4 @@
-//! From a term to code: names are resolved, what has no bound is refused.
+//! Turns a term into code: resolves names, and rejects everything without a bound.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::library;
 use super::term::{self, Definition, Key, Missing, Operator, Part, Pattern, Piece, Term};
 use crate::json::value::{self, Value};
 
-/// What is wrong with an expression, at a part of its source.
+/// A fault of an expression, at a part of its source.
 pub enum Wrong<'s> {
     Variable(&'s str),
     Label(&'s str),
@@ -19,29 +19,29 @@ pub enum Wrong<'s> {
     Reserved(&'s str),
 }
 
-/// Whose definitions are read.
+/// The author of the definitions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Author {
-    /// Ours: they may call themselves, and are trusted to end.
+    /// We: our definitions may call themselves, and are trusted to end.
     Library,
     Operator,
 }
 
-/// What is bound where an expression stands, outermost first.
+/// The names bound at the current position, outermost first.
 enum Bound<'s> {
     Variable(&'s str),
     Parameter(&'s str),
     Label(&'s str),
 }
 
-/// A definition in sight.
+/// A definition in scope.
 struct Known<'s> {
     name: &'s str,
     arity: usize,
     id: usize,
-    /// How much is bound where it stands.
+    /// The number of bound names at its position.
     level: usize,
-    /// Whether its body is being read: to call it is to recurse.
+    /// Whether its body is being resolved. A call then would be a recursion.
     open: bool,
 }
 
@@ -49,14 +49,14 @@ struct Known<'s> {
 pub struct Resolver<'s> {
     author: Author,
     bound: Vec<Bound<'s>>,
-    /// With how much was bound when each came into sight: what is nearer hides what is farther.
+    /// Each with the number of names bound when it came into scope: inner names hide outer ones.
     known: Vec<Known<'s>>,
     outside: &'s [&'s str],
     library: HashMap<(&'static str, usize), usize>,
     functions: Vec<Option<Function>>,
-    /// Variables from outside that are used, in order.
+    /// Outside variables that are used, in order.
     pub uses: Vec<String>,
-    /// Everything that is wrong.
+    /// All faults.
     pub wrong: Vec<Wrong<'s>>,
 }
 
@@ -68,13 +68,13 @@ fn boxed(node: Node) -> Box<Node> {
     Box::new(node)
 }
 
-/// A step that always gives this.
+/// A step that always gives this value.
 fn constant(value: Value) -> Node {
     node(Code::Constant(value), true)
 }
 
 impl<'s> Resolver<'s> {
-    /// Nothing in sight but the library and these variables.
+    /// A resolver with only the library and these variables in scope.
     pub fn new(outside: &'s [&'s str]) -> Self {
         Resolver {
             author: Author::Operator,
@@ -157,7 +157,7 @@ impl<'s> Resolver<'s> {
         }
     }
 
-    /// How far up something is bound.
+    /// How many scopes further out a name is bound.
     fn up(&self, wanted: impl Fn(&Bound<'s>) -> bool) -> Option<usize> {
         self.bound.iter().rev().position(wanted)
     }
@@ -274,7 +274,7 @@ impl<'s> Resolver<'s> {
         node(Code::Fold(Box::new(Fold { each: fold.each, source, patterns, start, update, extract })), single)
     }
 
-    /// Resolves patterns, and leaves bound what they bind.
+    /// Resolves patterns, and leaves their variables bound.
     fn patterns(&mut self, patterns: &[Pattern<'s>]) -> Patterns {
         let level = self.bound.len();
         let mut shapes: Vec<Shape> = Vec::new();
@@ -380,7 +380,7 @@ impl<'s> Resolver<'s> {
         node(Code::Global(number), true)
     }
 
-    /// Reads a definition and leaves it in sight.
+    /// Resolves a definition and leaves it in scope.
     fn define(&mut self, definition: &Definition<'s>) {
         let id = self.functions.len();
         self.functions.push(None);
@@ -423,7 +423,7 @@ impl<'s> Resolver<'s> {
         let parameter =
             self.up(|bound| matches!(bound, Bound::Parameter(known) if *known == name)).filter(|_| arity == 0);
         let known = self.known.iter().rev().find(|known| known.name == name && known.arity == arity);
-        // What was bound later is nearer.
+        // Names that were bound later are further in.
         let nearer = |up: usize, known: &Known<'s>| self.bound.len() - up > known.level;
         match (parameter, known) {
             (Some(up), known) if known.is_none_or(|known| nearer(up, known)) => node(Code::Parameter(up), false),
@@ -483,7 +483,7 @@ impl<'s> Resolver<'s> {
         }
     }
 
-    /// The number of a definition of the library, which is read when it is first called.
+    /// The number of a library definition. It is resolved at its first call.
     fn library(&mut self, name: &str, arity: usize) -> Option<usize> {
         let definition = library::definition(name, arity)?;
         let known = (definition.name, arity);

@@ -1,7 +1,7 @@
-//! Runs code: a step hands each of its outputs on before it looks for the next.
+//! Runs code. A step passes on each output before it computes the next.
 //!
-//! What is handed on knows where in the input it stands while paths are followed (`path(f)`, updates). Only what the stack holds is
-//! kept between outputs, so nothing is collected that a step does not collect itself.
+//! While paths are tracked (`path(f)`, updates), each output knows its place in the input. Between outputs only the
+//! stack holds data, so nothing is collected unless a step collects it itself.
 
 use jaq_json::Val;
 
@@ -16,7 +16,7 @@ use crate::jq::library::format;
 use crate::json::value;
 
 impl<'c> Machine<'c> {
-    /// Hands every output of a step to `out`.
+    /// Passes every output of a step to `out`.
     pub fn each<'e>(&self, node: &'c Node, sees: Sees<'c, 'e>, current: Current, out: Out<'_>) -> Flow {
         self.enter();
         if node.single && current.place.is_none() {
@@ -88,7 +88,7 @@ impl<'c> Machine<'c> {
             }
             Code::Text(steps) => {
                 let mut text = Vec::new();
-                // The last is found first, as everywhere.
+                // The last one is evaluated first, as everywhere in jq.
                 for step in steps.iter().rev() {
                     text.push(self.one(step, sees, item.clone())?);
                 }
@@ -145,7 +145,7 @@ impl<'c> Machine<'c> {
         }
     }
 
-    /// The output of a step that has one, found in the general way.
+    /// The output of a step that has one, by the general way.
     fn only<'e>(&self, node: &'c Node, sees: Sees<'c, 'e>, item: Item) -> Result<Item, Stop> {
         let mut found = None;
         self.outputs(node, sees, Current::of(item), &mut |current| {
@@ -231,7 +231,7 @@ impl<'c> Machine<'c> {
         }
     }
 
-    /// The outputs of what makes values of its own: they stand nowhere.
+    /// The outputs of steps that make new values. These have no place.
     fn made<'e>(&self, node: &'c Node, sees: Sees<'c, 'e>, current: Current, out: Out<'_>) -> Flow {
         let Current { item, place } = current;
         let mut out = |item| out(Current { item, place: place.clone() });
@@ -284,7 +284,7 @@ impl<'c> Machine<'c> {
                     out(if old.holds() { Current::of(old) } else { right.clone() })
                 })?)
             }),
-            // Everything else is in the other lists.
+            // All other steps are in the other functions.
             _ => Ok(()),
         }
     }
@@ -303,7 +303,7 @@ impl<'c> Machine<'c> {
             None => self.each(&self.functions[id].body, outer, current, out),
             Some((first, rest)) => {
                 let bound = match (&first.code, sees) {
-                    // What is handed on is bound as it was.
+                    // The outputs are passed on in the outer scope.
                     (Code::Parameter(by), sees) => match up(sees, *by).map(|scope| &scope.bound) {
                         Some(Bound::Step(step, sees)) => Bound::Step(step, *sees),
                         _ => Bound::Step(first, sees),
@@ -325,7 +325,7 @@ impl<'c> Machine<'c> {
         out: Out<'_>,
     ) -> Flow {
         let place = current.place.clone();
-        // What fails behind the step is none of its errors.
+        // A failure after the step is not an error of the step.
         let mut behind = false;
         let flow = self.each(body, sees, current, &mut |current| {
             let flow = out(current);
@@ -351,7 +351,7 @@ impl<'c> Machine<'c> {
         }
     }
 
-    /// A label of the caller's own.
+    /// A new label for the caller.
     pub fn mark(&self) -> usize {
         let label = self.labels.get();
         self.labels.set(label + 1);
@@ -434,7 +434,7 @@ impl<'c> Machine<'c> {
         })
     }
 
-    /// Calls a function with every combination of its arguments; the last one changes slowest.
+    /// Calls a function with every combination of its arguments. The last argument changes slowest.
     fn native<'e>(
         &self,
         native: Native,
@@ -463,7 +463,7 @@ impl<'c> Machine<'c> {
         })
     }
 
-    /// Takes a value apart in each way that fits, and runs `then` with what it bound.
+    /// Matches a value with each pattern that fits, and runs `then` with the variables of the pattern.
     fn unpack<'e>(
         &self,
         patterns: &'c Patterns,
@@ -500,7 +500,7 @@ impl<'c> Machine<'c> {
                 self.shape(rest, Some(&Scope { outer: sees, bound: Bound::Value(item.clone()) }), then)
             }
             Todo::Shape(Shape::List(shapes), item, rest) => {
-                // jq looks at the last place first, and says so where that fails.
+                // jq reads the last index first, and reports the error of that one.
                 item::index(item, &Val::from(shapes.len() - 1))?;
                 self.shape(&Todo::Places(shapes, 0, item.clone(), rest), sees, then)
             }
@@ -564,7 +564,7 @@ impl<'c> Machine<'c> {
     }
 }
 
-/// What is left of a value to take apart.
+/// The rest of a value to match.
 enum Todo<'c, 't> {
     Done,
     Shape(&'c Shape, Item, &'t Todo<'c, 't>),
@@ -580,7 +580,7 @@ fn value(sees: Sees<'_, '_>, by: usize) -> Item {
     }
 }
 
-/// The value that was bound so many places behind the first since `outer`.
+/// The value that was bound this many positions after the first one since `outer`.
 fn since(outer: Sees<'_, '_>, own: Sees<'_, '_>, place: usize) -> Item {
     let mut values = Vec::new();
     let mut at = own;

@@ -1,4 +1,4 @@
-//! jq's own tests, and ours in their form.
+//! jq's own tests, and our tests in the same format.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::json;
 use crate::offload;
 
-/// Differences from jq 1.8 that its tests may show.
+/// How many of jq's tests may differ from jq 1.8.
 const MOST: usize = 40;
 
-/// A program, its input and what comes of it; no input: the program is refused.
+/// A program, its input and its outputs. Without input: the program must be rejected.
 pub struct Case {
     pub line: usize,
     pub program: String,
@@ -45,7 +45,7 @@ pub fn cases(text: &str) -> Vec<Case> {
     cases
 }
 
-/// Where the files are: ours, and jq's as its authors keep them.
+/// The folder of the files: ours, and jq's as its authors publish them.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/jq")
 }
@@ -57,7 +57,7 @@ fn read(text: &str) -> Option<Value> {
     json::read(&Bytes::copy_from_slice(text.trim().as_bytes())).ok()
 }
 
-/// The input; what JSON cannot say is read as an expression.
+/// The input. Text that is not JSON is evaluated as an expression.
 fn input(text: &str) -> Option<Value> {
     read(text).or_else(|| {
         let source = text.replace("NaN", "nan").replace("Infinity", "infinite");
@@ -65,7 +65,7 @@ fn input(text: &str) -> Option<Value> {
     })
 }
 
-/// Every output, also before an error.
+/// All outputs, including those before an error.
 fn outputs(filter: &Filter, input: Value) -> (Vec<Value>, Option<Error>) {
     let mut outputs = Vec::new();
     let ended = offload::alone(|| {
@@ -81,7 +81,7 @@ fn outputs(filter: &Filter, input: Value) -> (Vec<Value>, Option<Error>) {
     (outputs, ended.err())
 }
 
-/// What is wrong, if anything is.
+/// The reason why a case fails, if it does.
 fn fault(case: &Case) -> Option<String> {
     let filter = match (Filter::compile(&case.program, &[]), &case.input) {
         (Err(_), None) => return None,
@@ -90,7 +90,7 @@ fn fault(case: &Case) -> Option<String> {
         (Ok(filter), _) => filter,
     };
     let input = input(case.input.as_deref().unwrap_or_default()).expect("an input");
-    // An error behind the outputs does not stand in the file.
+    // The file does not show an error after the outputs.
     let (given, failed) = outputs(&filter, input);
     let wanted: Vec<Value> = case.outputs.iter().map(|output| read(output).expect("an output")).collect();
     let compared = offload::alone(|| {
@@ -116,7 +116,7 @@ fn programs_give_what_jq_gives() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each of jq's tests passes or is named in `differences`, and each that is named there differs.
+/// Each of jq's tests passes or is named in `differences`, and each named test differs.
 #[test]
 fn jqs_own_tests_pass_or_are_listed() {
     let listed = fs::read_to_string(folder().join("differences")).expect("the differences");

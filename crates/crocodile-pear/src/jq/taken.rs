@@ -1,16 +1,16 @@
-//! Which fields of its input an expression may look at, as far as its text tells.
+//! Which fields of its input an expression may read, as far as its text shows.
 
 use std::collections::HashSet;
 
 use super::term::{Operator, Part, Piece, Term};
 
-/// The keys of the input that a term may look at; `None` if it may be all of them.
+/// The keys of the input that a term may read; `None` if it may read any.
 pub fn keys(term: &Term<'_>) -> Option<Box<[String]>> {
     let mut keys = HashSet::new();
     gather(term, &mut keys).then(|| keys.into_iter().collect())
 }
 
-/// Whether no more than these are looked at.
+/// Adds the keys that a term reads; false if it may read others.
 fn gather(term: &Term<'_>, keys: &mut HashSet<String>) -> bool {
     let mut all = |mut terms: &mut dyn Iterator<Item = &Term<'_>>| Iterator::all(&mut terms, |term| gather(term, keys));
     match term {
@@ -27,7 +27,7 @@ fn gather(term: &Term<'_>, keys: &mut HashSet<String>) -> bool {
         }
         Term::Pipe(left, right) => match &**left {
             Term::Id => gather(right, keys),
-            // It hands on its input.
+            // `select` passes on its input.
             Term::Call("select", condition) => condition.iter().chain([&**right]).all(|term| gather(term, keys)),
             left => gather(left, keys),
         },
@@ -47,7 +47,7 @@ fn gather(term: &Term<'_>, keys: &mut HashSet<String>) -> bool {
             _ => None,
         })),
         Term::List(Some(inner)) | Term::Negate(inner) | Term::Label(_, inner) => gather(inner, keys),
-        // What catches an error looks at the error.
+        // The handler of an error reads only the error.
         Term::Try(inner, _) => gather(inner, keys),
         Term::Object(entries) => entries.iter().all(|(key, value)| match (key.text(), value) {
             (name, Some(value)) => (name.is_some() || gather(key, keys)) && gather(value, keys),
@@ -61,7 +61,7 @@ fn gather(term: &Term<'_>, keys: &mut HashSet<String>) -> bool {
             let branches = branches.iter().flat_map(|(condition, then)| [condition, then]);
             all(&mut branches.chain([&**otherwise]))
         }
-        // Without `else`, the input comes out.
+        // Without `else`, the output may be the input.
         Term::If(_, None) => false,
         Term::Fold(fold) => {
             let mut plain = true;
@@ -76,7 +76,7 @@ fn gather(term: &Term<'_>, keys: &mut HashSet<String>) -> bool {
     }
 }
 
-/// What a path looks at with its first part.
+/// Adds the key that the first part of a path reads.
 fn first(head: &Term<'_>, part: Option<&Part<'_>>, keys: &mut HashSet<String>) -> bool {
     match (head, part) {
         (Term::Id, Some(Part::Index(index))) => match index.text() {

@@ -1,23 +1,23 @@
-//! An expression as it is written.
+//! The syntax tree of an expression.
 
 use crate::json::value::{self, Value};
 
-/// A filter: from one value to any number of them.
+/// A filter. It turns one value into any number of values.
 #[derive(Clone, Debug)]
 pub enum Term<'s> {
     /// `.`
     Id,
     /// `..`
     Recurse,
-    /// A number, as it is written.
+    /// A number, as written.
     Number(&'s str),
-    /// A string, with a format such as `@uri` for what is put into it.
+    /// A string, with a format such as `@uri` for the values in it.
     Text(Option<&'s str>, Vec<Piece<'s>>),
     /// `@uri` alone.
     Format(&'s str),
     /// `[…]`
     List(Option<Box<Self>>),
-    /// `{…}`: keys and values; a key alone stands for the field of that name.
+    /// `{…}`: keys and values. A key without a value takes the field of that name.
     Object(Vec<(Self, Option<Self>)>),
     /// `-x`
     Negate(Box<Self>),
@@ -25,13 +25,13 @@ pub enum Term<'s> {
     Pipe(Box<Self>, Box<Self>),
     /// `x, y`
     Comma(Box<Self>, Box<Self>),
-    /// `x + y` and the like.
+    /// `x + y` and similar.
     Binary(Box<Self>, Operator, Box<Self>),
     /// `x as $y ?// [$y] | z`
     Bind(Box<Self>, Vec<Pattern<'s>>, Box<Self>),
     /// `reduce` and `foreach`.
     Fold(Box<Fold<'s>>),
-    /// `if`, with each condition and what follows it, and `else`.
+    /// `if`, with each condition and its branch, and `else`.
     If(Vec<(Self, Self)>, Option<Box<Self>>),
     /// `try`, `catch`; also `x?`.
     Try(Box<Self>, Option<Box<Self>>),
@@ -43,7 +43,7 @@ pub enum Term<'s> {
     Define(Box<Definition<'s>>, Box<Self>),
     /// `f(x; y)`
     Call(&'s str, Vec<Self>),
-    /// `$x`, with its sign.
+    /// `$x`, including the `$`.
     Variable(&'s str),
     /// `$__loc__`, with its line.
     Location(usize),
@@ -62,19 +62,19 @@ pub enum Part<'s> {
     Each,
 }
 
-/// What happens where a part of a path does not fit the value.
+/// What happens if a part of a path does not fit the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// An error.
     Fails,
-    /// Nothing: `?` stands behind it.
+    /// No output: `?` follows the part.
     Skipped,
 }
 
 /// A part of a string.
 #[derive(Clone, Debug)]
 pub enum Piece<'s> {
-    /// As it stands there.
+    /// As in the source.
     Plain(&'s str),
     /// An escaped character.
     Escaped(char),
@@ -85,7 +85,7 @@ pub enum Piece<'s> {
 /// `reduce source as patterns (start; update)`, `foreach source as patterns (start; update; extract)`.
 #[derive(Clone, Debug)]
 pub struct Fold<'s> {
-    /// Whether every state comes out.
+    /// Whether every state is an output.
     pub each: bool,
     pub source: Term<'s>,
     pub patterns: Vec<Pattern<'s>>,
@@ -94,7 +94,7 @@ pub struct Fold<'s> {
     pub extract: Option<Term<'s>>,
 }
 
-/// What a value is taken apart with.
+/// A pattern to match a value with.
 #[derive(Clone, Debug)]
 pub enum Pattern<'s> {
     /// `$x`
@@ -110,7 +110,7 @@ pub enum Pattern<'s> {
 pub enum Key<'s> {
     /// `$x`: the field of that name, and a variable.
     Variable(&'s str),
-    /// What gives the key.
+    /// A term whose output is the key.
     Term(Term<'s>),
 }
 
@@ -118,12 +118,12 @@ pub enum Key<'s> {
 #[derive(Clone, Debug)]
 pub struct Definition<'s> {
     pub name: &'s str,
-    /// With `$` where it is a value.
+    /// With `$` if it is a value.
     pub parameters: Vec<&'s str>,
     pub body: Term<'s>,
 }
 
-/// What stands between two terms.
+/// The operator between two terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     Alternative,
@@ -133,7 +133,7 @@ pub enum Operator {
     Compare(Compare),
     /// `=`
     Assign,
-    /// `|=`
+    /// `+=` and similar.
     Update,
     /// `+=` and the like.
     UpdateMath(Math),
@@ -161,12 +161,12 @@ pub enum Compare {
 }
 
 impl<'s> Term<'s> {
-    /// A string as it stands there.
+    /// A string exactly as given.
     pub fn plain(text: &'s str) -> Self {
         Term::Text(None, vec![Piece::Plain(text)])
     }
 
-    /// The text, if there is nothing in it that is computed.
+    /// The text, if no part of it is computed.
     pub fn text(&self) -> Option<String> {
         let Term::Text(None, pieces) = self else { return None };
         let mut text = String::new();
@@ -180,7 +180,7 @@ impl<'s> Term<'s> {
         Some(text)
     }
 
-    /// The number, if it is one without a fraction that fits the machine.
+    /// The number, if it is an integer that fits a machine word.
     pub fn integer(&self) -> Option<isize> {
         match self {
             Term::Number(digits) => digits.parse().ok(),
@@ -219,7 +219,7 @@ impl<'s> Pattern<'s> {
     }
 }
 
-/// A number from its literal; `.5` and `5.` are not JSON, but jq has them.
+/// A number from its literal. `.5` and `5.` are not JSON, but jq accepts them.
 pub fn number(literal: &str) -> Value {
     let (digits, exponent) = literal.find(['e', 'E']).map_or((literal, ""), |at| literal.split_at(at));
     let zero = if digits.starts_with('.') { "0" } else { "" };
@@ -293,16 +293,16 @@ pub fn within<'a, 's>(term: &'a Term<'s>, visit: &mut dyn FnMut(&'a Term<'s>)) {
     }
 }
 
-/// The keys that the patterns of a `reduce`, `foreach` or `as` look at.
+/// Visits the terms that are keys in the patterns of a `reduce`, `foreach` or `as`.
 pub fn keys<'a, 's>(patterns: &'a [Pattern<'s>], visit: &mut dyn FnMut(&'a Term<'s>)) {
     patterns.iter().for_each(|pattern| pattern.keys(visit));
 }
 
-/// How deep a term nests as it is written.
+/// How deep the syntax of a term nests.
 pub fn nesting(term: &Term<'_>) -> usize {
     let mut deepest = 0;
     within(term, &mut |inner| deepest = deepest.max(nesting(inner)));
-    // Each part of a path stands on the one before, each branch within the one before.
+    // Each part of a path adds a level, and so does each branch of an `if`.
     let more = match term {
         Term::Path(_, parts) => parts.len(),
         Term::If(branches, _) => branches.len(),
@@ -311,11 +311,11 @@ pub fn nesting(term: &Term<'_>) -> usize {
     deepest + more
 }
 
-/// Whether a term may look at the item, its input. What follows a pipe looks at what the pipe gives it.
+/// Whether a term may read the item, its input. The term after a pipe reads only the output of the term before it.
 pub fn reads(term: &Term<'_>) -> bool {
     match term {
         Term::Id | Term::Recurse | Term::Format(_) => true,
-        // A definition of the operator's may look at the input; of the library's we know these.
+        // A definition of the operator may read the input. Of the library's functions, these do not.
         Term::Call(name, arguments) => {
             !matches!(*name, "empty" | "true" | "false" | "null" | "range" | "nan" | "infinite" | "now")
                 || arguments.iter().any(reads)
@@ -329,12 +329,12 @@ pub fn reads(term: &Term<'_>) -> bool {
         Term::Fold(fold) => {
             let mut looks = reads(&fold.source) || reads(&fold.start);
             keys(&fold.patterns, &mut |key| looks |= reads(key));
-            // Later parts see what the ones before gave, but for the source.
+            // The other parts read outputs of earlier parts; only the source reads the input.
             looks
         }
-        // What catches an error sees only the error.
+        // The handler of an error reads only the error.
         Term::Try(inner, _) => reads(inner),
-        // The key alone is the item's field of that name, but for `{$name}`.
+        // A key without a value reads the field of that name; `{$name}` does not.
         Term::Object(entries) => entries.iter().any(|(key, value)| match value {
             Some(value) => reads(key) || reads(value),
             None => !matches!(key, Term::Variable(_) | Term::Location(_)),

@@ -1,4 +1,4 @@
-//! What expressions give, and that none of them can hold or stop the gateway.
+//! Tests the outputs of expressions, and that no expression can block or crash the gateway.
 
 use std::time::{Duration, Instant};
 
@@ -199,7 +199,7 @@ fn what_has_no_bound_is_refused() {
     ] {
         assert!(!faults(source).is_empty(), "{source}");
     }
-    // Two definitions of one name: the second calls the first.
+    // Two definitions with one name: the second calls the first.
     assert!(faults("def f: 1; def f: f; f").len() == 1 || outputs("def f: 1; def f: f; f", "1").is_ok());
 }
 
@@ -224,7 +224,7 @@ fn deep_sources_are_refused() {
     ] {
         assert!(!faults(&source).is_empty(), "{}", &source[..20]);
     }
-    // Definitions that nest each other are stopped where the stack would end.
+    // Nested calls of definitions are stopped before the stack ends.
     let mut source = "def d0(f): [f];".to_owned();
     for level in 1..30 {
         source += &format!("def d{level}(f): d{}(d{}(f));", level - 1, level - 1);
@@ -233,7 +233,7 @@ fn deep_sources_are_refused() {
     assert!(error.detail().contains("too deep"), "{error}");
 }
 
-/// Each of these must end, with an error or not.
+/// Each of these must end, with or without an error.
 fn hostile() -> Vec<String> {
     let mut doubling = "def d0: .;".to_owned();
     let mut swallowing = "def d0: try (.,.) catch .;".to_owned();
@@ -405,7 +405,7 @@ fn hostile() -> Vec<String> {
 fn no_expression_hangs_or_aborts() {
     let hostile = hostile();
     assert!(hostile.len() >= 60);
-    // A debug build is some twenty times slower, so it gets less to do.
+    // A debug build is about twenty times slower, so it gets less work.
     let share = if cfg!(debug_assertions) { 100 } else { 1 };
     let mut highest = 0;
     let mut slowest = (Duration::ZERO, String::new());
@@ -432,7 +432,7 @@ fn no_expression_hangs_or_aborts() {
     show(&slowest.1, slowest.0);
 }
 
-/// The process's most memory so far, in KiB; 0 where the system does not say.
+/// Peak memory of the process so far, in KiB; 0 if the system does not report it.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -523,7 +523,7 @@ fn speed() {
     });
 }
 
-/// Both ways on the same data, as parsed values: the bytes alone, and the engine.
+/// The results of both ways on the same parsed values: on the bytes alone, and by the engine.
 type Given = Result<Vec<Value>, String>;
 
 fn both(filter: &Filter, input: &str, variable: &str) -> (bool, Given, Given) {

@@ -1,4 +1,4 @@
-//! Values as text for others: CSV, HTML, URLs, the shell, base64.
+//! Values as text in other formats: CSV, HTML, URLs, shell, base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,7 +36,7 @@ pub const FORMATS: &[(&str, Format)] = &[
     ("@base32d", Format::Base32Decoded),
 ];
 
-/// Makes text of a value.
+/// Formats a value as text.
 pub fn apply(format: Format, item: Item) -> ItemR {
     match format {
         Format::Text => Ok(item::string(item)),
@@ -71,12 +71,12 @@ pub fn apply(format: Format, item: Item) -> ItemR {
     }
 }
 
-/// Makes text of the bytes of a string, or of a value's JSON.
+/// Formats the bytes of a string, or of a value's JSON, as text.
 fn bytes(item: Item, make: fn(&[u8], &mut Vec<u8>)) -> ItemR {
     let item = item::string(item);
     let Val::TStr(text) = &item.value else { return Ok(item) };
     charge(text.len() / 8);
-    // What it may become at most is six times as long.
+    // The result is at most six times as long.
     if text.len() > budget::TEXT {
         budget::exhaust("the expression makes a string of more than 16 MiB");
     }
@@ -198,7 +198,7 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     std::str::from_utf8(&out).is_ok().then_some(out)
 }
 
-/// As jq reads it: up to the first `=`, whatever bits are left over.
+/// Decodes like jq: up to the first `=`, ignoring leftover bits.
 fn base64(item: Item) -> ItemR {
     let item = item::string(item);
     let Val::TStr(text) = &item.value else { return Ok(item) };
@@ -229,7 +229,7 @@ fn base64(item: Item) -> ItemR {
     Ok(mended(out).into())
 }
 
-/// Bytes that are no text stay text with a sign for what is missing.
+/// Replaces bytes that are not UTF-8 with U+FFFD.
 fn mended(bytes: Vec<u8>) -> Vec<u8> {
     match String::from_utf8(bytes) {
         Ok(text) => text.into_bytes(),
@@ -270,7 +270,7 @@ fn unbase32(text: &[u8]) -> Option<Vec<u8>> {
     Some(mended(out))
 }
 
-/// A format by its name, with its `@`.
+/// A format by its name, including the `@`.
 pub fn by_name(name: &str) -> Option<Format> {
     FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
 }

@@ -1,4 +1,4 @@
-//! Lists: in order, without doubles, flat, searched.
+//! Lists: sorting, removing duplicates, flattening, searching.
 
 use jaq_json::Val;
 
@@ -18,7 +18,7 @@ pub const NATIVES: &[Named] = &[
     (("flatten", 1), flatten),
     (("join", 1), join),
     (("indices", 1), indices),
-    // jq's own helper, which its manual does not name but programs may call.
+    // An internal helper of jq. The manual does not name it, but programs may call it.
     (("_strindices", 1), |it, arguments| match (&it.value, &arguments[0].value) {
         (Val::TStr(text), Val::TStr(part)) => Ok(found(text, part)),
         (Val::TStr(_), part) => refuse("^ is not a string", &[part]),
@@ -64,7 +64,7 @@ fn reverse(it: &Item) -> ItemR {
         other if item::length(other) == 0 && matches!(other, Val::TStr(_) | Val::Obj(_)) => Ok(Item::list(Vec::new())),
         other @ Val::Bool(_) => refuse("^ has no length", &[other]),
         Val::Num(number) if item::float(number) == 0.0 => Ok(Item::list(Vec::new())),
-        // jq takes it for a list from its last place on.
+        // jq treats it as a list, starting with its last index.
         other => {
             let last = match other {
                 Val::TStr(text) => item::characters(text),
@@ -94,7 +94,7 @@ fn flatten(it: Item, arguments: &[Item]) -> ItemR {
         Val::Num(number) => item::float(number),
         other if item::compare(other, &Val::from(0isize)).is_lt() => -1.0,
         other => {
-            // It is looked at where a list is in the list.
+            // jq fails here only if the list has a list in it.
             let nested = item::children(&it)?.any(|(_, part)| matches!(part.value, Val::Arr(_)));
             if nested {
                 return refuse("^ and ^ cannot be subtracted", &[other, &Val::from(1isize)]);
@@ -143,7 +143,7 @@ fn join(it: Item, arguments: &[Item]) -> ItemR {
         };
         joined = Some(item::add(before, part)?);
     }
-    // As jq: nothing joined, and null or false, are an empty string.
+    // As in jq, joining nothing gives an empty string, and so do null and false.
     Ok(joined.filter(Item::holds).unwrap_or_else(|| Item::from("")))
 }
 
@@ -160,7 +160,7 @@ fn indices(it: Item, arguments: &[Item]) -> ItemR {
     }
 }
 
-/// The places of a text within another, in characters; they may overlap.
+/// The positions of a text within another, in characters. Matches may overlap.
 fn found(text: &[u8], part: &[u8]) -> Item {
     if part.is_empty() {
         return Item::null();

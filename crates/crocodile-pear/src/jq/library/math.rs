@@ -1,4 +1,4 @@
-//! Numbers: mathematics, and what kind of number one is.
+//! Numbers: mathematics, and the classes of numbers.
 
 use jaq_json::{Num, Val};
 
@@ -101,7 +101,7 @@ fn number(item: &Item) -> Result<f64, Fault> {
     }
 }
 
-/// Rounds; whole numbers stay as they are.
+/// Rounds; integers stay as they are.
 fn round(it: Item, round: fn(f64) -> f64) -> ItemR {
     match &it.value {
         Val::Num(Num::Int(_) | Num::BigInt(_)) => Ok(it),

@@ -1,6 +1,6 @@
-//! A function by its name, and how many arguments it has.
+//! A function by its name and number of arguments.
 
 use crate::jq::code::Native;
 
-/// Name, arguments, and what runs.
+/// Name, number of arguments, and the function.
 pub type Named = ((&'static str, usize), Native);

@@ -1,4 +1,4 @@
-//! Regular expressions, as Oniguruma has them, with a bound on what they cost.
+//! Regular expressions with the syntax of Oniguruma and a bound on their cost.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ pub const NATIVES: &[Named] = &[
         pieces.push(Item::text(search.text.slice(end..)));
         Ok(Item::list(pieces))
     }),
-    // What stands before each match and its named groups, and what stands behind the last.
+    // The text before each match, its named groups, and the text after the last match.
     (("_edits", 2), |it, arguments| {
         let search = Search::new(&it, &arguments[0], &arguments[1])?;
         let (mut edits, mut end) = (Vec::new(), 0);
@@ -82,14 +82,14 @@ fn global(flags: &Item) -> Result<String, Fault> {
     }
 }
 
-/// A regular expression and what it is looked for in.
+/// A regular expression and the text to search.
 struct Search {
     text: Bytes,
     regex: Rc<Compiled>,
     all: bool,
 }
 
-/// One that was compiled, with what it is known by.
+/// A compiled regular expression with its cache key.
 struct Compiled {
     source: Bytes,
     flags: Flags,
@@ -98,7 +98,7 @@ struct Compiled {
     states: usize,
 }
 
-/// How far the characters of a text have been counted.
+/// Up to which byte the characters of a text have been counted.
 #[derive(Default)]
 struct Places {
     bytes: usize,
@@ -120,7 +120,7 @@ fn span(captures: &Captures<'_, str>, group: usize) -> Option<(usize, usize)> {
     captures.get(group).map(|found| (found.start(), found.end()))
 }
 
-/// How a regular expression is read, by jq's letters for it.
+/// The flags of a regular expression, in jq's letters.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Flags {
     all: bool,
@@ -145,7 +145,7 @@ impl Flags {
                 b'i' => flags.any_case = true,
                 b'x' => flags.extended = true,
                 b'm' | b'p' => flags.newlines = true,
-                // `^` and `$` are about the whole text anyway.
+                // `^` and `$` match at the ends of the whole text anyway.
                 b's' => {}
                 b'l' => flags.longest = true,
                 b'n' => flags.not_empty = true,
@@ -156,16 +156,16 @@ impl Flags {
     }
 }
 
-/// States that a regular expression may have.
+/// Largest number of states of a regular expression.
 const STATES: usize = 2_000;
 
-/// Times that it may go back in one search.
+/// Largest number of backtracking steps in one search.
 const BACK: usize = 200_000;
 
-/// Nanoseconds that a unit of work takes elsewhere.
+/// Nanoseconds that one unit of work takes elsewhere.
 const UNIT: usize = 40;
 
-/// Regular expressions that a thread keeps compiled.
+/// Compiled regular expressions that a thread caches.
 const KEPT: usize = 4;
 
 thread_local! {
@@ -209,7 +209,7 @@ fn compiled(source: &Bytes, flags: Flags) -> Result<Rc<Compiled>, Fault> {
     Ok(made)
 }
 
-/// How often counted repetitions can multiply a pattern at most.
+/// The most that counted repetitions can multiply a pattern.
 fn repetitions(source: &[u8]) -> usize {
     let counts = source.split(|byte| *byte == b'{').skip(1).map(|rest| {
         let inner = rest.split(|byte| *byte == b'}').next().unwrap_or_default();
@@ -224,7 +224,7 @@ fn repetitions(source: &[u8]) -> usize {
     counts.fold(1, usize::saturating_mul)
 }
 
-/// `$` is also the place before a newline at the end, as in Perl.
+/// `$` also matches before a newline at the end, as in Perl.
 fn ends(pattern: &str) -> String {
     if !pattern.contains('$') || pattern.contains("(?m") || pattern.contains("m)") || pattern.contains("m:") {
         return pattern.to_owned();
@@ -256,7 +256,7 @@ impl Search {
         let flags = Flags::of(flags)?;
         let regex = compiled(source, flags)?;
         let text: &Bytes = text;
-        // Text that an expression cut within a character is mended.
+        // Replaces the invalid UTF-8 in text that an expression cut within a character.
         let text = match std::str::from_utf8(text) {
             Ok(_) => text.clone(),
             Err(_) => String::from_utf8_lossy(text).into_owned().into(),
@@ -268,7 +268,7 @@ impl Search {
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
-    /// The first match from a place on.
+    /// The first match from an offset on.
     fn at(&self, start: usize) -> Result<Option<Captures<'_, str>>, Fault> {
         let began = std::time::Instant::now();
         let found = self.regex.regex.captures_from_pos(self.str(), start);
@@ -276,7 +276,7 @@ impl Search {
             Ok(Some(captures)) => span(captures, 0).map_or(start, |span| span.1),
             _ => self.text.len(),
         };
-        // What it went over, and what it took if it went back often.
+        // Charges the text that was searched, or the time if the search backtracked often.
         let work = 16 + (end.saturating_sub(start)) * (1 + self.regex.states / 8) / 16;
         charge(work.max(began.elapsed().as_nanos() as usize / UNIT));
         match found {
@@ -294,7 +294,7 @@ impl Search {
             if !self.all {
                 return Ok(());
             }
-            // Behind an empty match the next character, not the same place again.
+            // After an empty match, continue at the next character, not at the same position.
             let next = self.str().get(to..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
             start = if from == to { to + next } else { to };
         }
@@ -323,7 +323,7 @@ impl Search {
         (offset.into(), length.into(), Item::text(self.text.slice(from..to)))
     }
 
-    /// The named groups of a match, null where one took no part.
+    /// The named groups of a match; null for a group that did not match.
     fn named(&self, captures: &Captures<'_, str>) -> Item {
         let mut fields = value::Fields::default();
         budget::grow(item::OBJECT);

@@ -1,4 +1,4 @@
-//! Text: cut, trimmed, in other letters.
+//! Text: cutting, trimming, changing case.
 
 use bytes::Bytes;
 use jaq_json::Val;
@@ -82,7 +82,7 @@ fn implode(it: &Item) -> ItemR {
         if number.is_nan() {
             return refuse("^ can't be imploded, unicode codepoint needs to be numeric", &[item]);
         }
-        // What is no character is the one that stands for those.
+        // Numbers that are not characters become U+FFFD.
         let point = if (0.0..=1_114_111.0).contains(&number) { number as u32 } else { 0xfffd };
         text.push(char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER));
     }

@@ -1,4 +1,4 @@
-//! Times in UTC: seconds since 1970, lists of their parts, text.
+//! Times in UTC: as seconds since 1970, as a list of parts, and as text.
 
 use jaq_json::Val;
 
@@ -26,7 +26,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Bytes of a format.
+/// Largest format, in bytes.
 const LONG: usize = 4096;
 
 pub const NATIVES: &[Named] = &[
@@ -62,7 +62,7 @@ struct Time {
     yearday: i64,
 }
 
-/// Days since 1970 of a day of the Gregorian calendar (Howard Hinnant, chrono-Compatible Low-Level Date Algorithms).
+/// Days from 1970 to a date of the Gregorian calendar (Howard Hinnant, chrono-Compatible Low-Level Date Algorithms).
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year + month.div_euclid(12);
     let month = month.rem_euclid(12) + 1;
@@ -75,7 +75,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 impl Time {
-    /// The time so many seconds after the beginning of 1970; backwards from the same source.
+    /// The time this many seconds after the start of 1970: the inverse, from the same source.
     fn at(seconds: i64) -> Self {
         let (day, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
         let shifted = day + 719_468;
@@ -103,7 +103,8 @@ impl Time {
         days * DAY + self.hour * 3600 + self.minute * 60 + self.second
     }
 
-    /// The parts in a list; `None` where one is no number. What is missing is 0, of the year C's 0.
+    /// The time from a list of parts; `None` if one is not a number. A missing part is 0; a missing year is 0 in C's
+    /// counting, which is 1900.
     fn of(item: &Item) -> Result<Option<Self>, Fault> {
         let mut parts = [1900, 0i64, 0, 0, 0, 0, 0, 0];
         for (part, (_, item)) in parts.iter_mut().zip(item::children(item)?) {
@@ -112,7 +113,7 @@ impl Time {
             if number.is_nan() {
                 return Ok(None);
             }
-            // As wide as C's int, so that nothing overflows below.
+            // Clamp to C's int, so that nothing overflows below.
             *part = number.clamp(-2_147_483_648.0, 2_147_483_647.0) as i64;
         }
         let [year, month, day, hour, minute, second, weekday, yearday] = parts;
@@ -131,11 +132,11 @@ impl Time {
 fn gmtime(it: &Item) -> ItemR {
     let Val::Num(number) = &it.value else { return fail("gmtime() requires numeric inputs") };
     let seconds = item::float(number);
-    // Years of more digits than C's have no parts there either.
+    // C fails for years that do not fit its int.
     if !(-6.7e16..6.7e16).contains(&seconds) {
         return fail("error converting number of seconds since epoch to datetime");
     }
-    // jq cuts off, and keeps what is above the whole second below.
+    // jq truncates the seconds, but takes the fraction from the floor.
     Ok(Time::at(seconds as i64).list(seconds - seconds.floor()))
 }
 
@@ -156,7 +157,7 @@ fn strftime(it: Item, arguments: &[Item]) -> ItemR {
     Ok(out.into())
 }
 
-/// What fills a number up to its width.
+/// How a number is padded to its width.
 #[derive(Clone, Copy)]
 enum Pad {
     Zero,
@@ -198,7 +199,7 @@ fn write(time: &Time, format: &str, out: &mut String) {
     }
 }
 
-/// Writes what a letter stands for, in C's locale; `false` if it stands for nothing.
+/// Writes the part that a letter selects, in C's locale; `false` if the letter is unknown.
 fn directive(time: &Time, letter: char, given: Option<Pad>, out: &mut String) -> bool {
     let zero = given.unwrap_or(Pad::Zero);
     let space = given.unwrap_or(Pad::Space);
@@ -289,7 +290,7 @@ fn strptime(it: Item, arguments: &[Item]) -> ItemR {
     item::add(list, Item::list(vec![Item::from(read.rest.to_owned())]))
 }
 
-/// A text that is read by a format.
+/// A text that is being parsed by a format.
 #[derive(Default)]
 struct Read<'t> {
     time: Time,
@@ -321,7 +322,7 @@ impl Read<'_> {
         Some(())
     }
 
-    /// A number of at most so many digits, within bounds.
+    /// A number of at most this many digits, within bounds.
     fn number(&mut self, digits: usize, least: i64, most: i64) -> Option<i64> {
         self.rest = self.rest.trim_start();
         let length = self.rest.bytes().take(digits).take_while(u8::is_ascii_digit).count();
@@ -330,7 +331,7 @@ impl Read<'_> {
         (least..=most).contains(&number).then_some(number)
     }
 
-    /// A name, in full or its first three letters.
+    /// A name, in full or as its first three letters.
     fn name(&mut self, names: &[&str]) -> Option<i64> {
         let starts = |name: &str| self.rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
         let full = names.iter().position(|name| starts(name)).map(|at| (at, names[at].len()));
@@ -386,7 +387,7 @@ impl Read<'_> {
         Some(())
     }
 
-    /// A time zone as its distance from UTC, which jq reads over.
+    /// A time zone as an offset from UTC. jq ignores it.
     fn zone(&mut self) -> Option<()> {
         self.rest = self.rest.trim_start();
         if let Some(rest) = self.rest.strip_prefix(['Z', 'z']) {
@@ -404,7 +405,8 @@ impl Read<'_> {
         Some(())
     }
 
-    /// The time, with the parts that follow from others. jq leaves 8 and 367 where there is no day to tell them by.
+    /// The time, with the parts that follow from others. Without a day, jq sets the weekday to 8 and the day of the
+    /// year to 367.
     fn finish(&self) -> Time {
         if let Some(seconds) = self.seconds {
             return Time::at(seconds);

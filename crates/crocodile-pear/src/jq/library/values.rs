@@ -1,4 +1,4 @@
-//! What every kind of value has: its type, its text, what it contains.
+//! Functions for every type of value: its type, its text, what it contains.
 
 use bytes::Bytes;
 use jaq_json::{Num, Val};
@@ -125,17 +125,17 @@ fn delpaths(it: Item, arguments: &[Item]) -> ItemR {
 fn parse(it: &Item) -> ItemR {
     let Val::TStr(text) = &it.value else { return refuse("^ only strings can be parsed", &[&it.value]) };
     charge(1 + text.len() / 4);
-    // jq has them, too.
+    // jq accepts them, too.
     if matches!(&***text, b"nan" | b"NaN" | b"-nan" | b"-NaN") {
         return Ok(f64::NAN.into());
     }
-    // A list of empty objects is the dearest: 3 bytes that become some 150.
+    // A list of empty objects is the worst case: 3 bytes become about 150.
     budget::grow(16 * text.len());
     let bytes: &Bytes = text;
     json::read(bytes).map(Item::incoming).map_err(|error| unread(text, error.detail()))
 }
 
-/// Why a text is no JSON: of words and single quotes in jq's words.
+/// Why a text is not JSON. For unknown words and single quotes, the message is jq's.
 fn unread(text: &[u8], shown: &str) -> Fault {
     let given = String::from_utf8_lossy(&text[..text.len().min(1024)]);
     let full = match word(text) {
@@ -151,7 +151,7 @@ fn unread(text: &[u8], shown: &str) -> Fault {
     Fault { value: full.into(), shown: Some(shown.to_owned()) }
 }
 
-/// The first word that stands for no value, where it ends, and whether that is the end of the text.
+/// The first unknown word, where it ends, and whether that is the end of the text.
 fn word(text: &[u8]) -> Option<(&'static str, usize, bool)> {
     let mut at = 0;
     while at < text.len() {
@@ -198,7 +198,7 @@ fn converted(it: Item) -> ItemR {
     }
 }
 
-/// A number as jq reads it: also with a sign before it, and without digits on one side of the point.
+/// A number as jq parses it: it may have a leading sign, and no digits on one side of the point.
 fn literal(text: &[u8]) -> Option<Item> {
     charge(text.len());
     let text = std::str::from_utf8(text).ok()?;
