@@ -1,4 +1,4 @@
-//! Bytes to values and back, by content type.
+//! Converts bytes to values and back, by content type.
 
 pub mod charset;
 pub mod csv;
@@ -38,7 +38,7 @@ pub use decode::plain;
 pub use text::{Text, explain};
 
 impl Declared {
-    /// Reads a body that is here.
+    /// Parses a body that is in memory.
     fn read(self, headers: &Fields, lists: Lists, bytes: Bytes) -> Work<Data> {
         let here = || parse(self, headers, &lists, bytes.clone());
         let lent = || {
@@ -49,12 +49,12 @@ impl Declared {
     }
 }
 
-/// Whether an answer is JSON without being looked at.
+/// Whether an answer is JSON, judged without reading its body.
 pub fn is_json(answer: &Answer) -> bool {
     matches!(answer.body, Body::Value(_) | Body::Json(_)) || declared(answer) == Declared::Json
 }
 
-/// Whether the bytes of an answer are those of a JSON document, as far as its head tells.
+/// Whether the bytes of an answer are a JSON document, judged by its head.
 pub fn is_document(answer: &Answer) -> bool {
     let coded = || answer.headers.is_coded() && decode::codings(&answer.headers).next().is_some();
     let bare = !matches!(answer.body, Body::Value(_)) && !coded();
@@ -66,7 +66,7 @@ pub fn is_json_type(headers: &HeaderMap) -> bool {
     by_type(media(headers)) == Declared::Json
 }
 
-/// Whether these header fields are those of a form.
+/// Whether these header fields say that a body is a form.
 pub fn is_form(headers: &HeaderMap) -> bool {
     by_type(media(headers)) == Declared::Form
 }
@@ -75,25 +75,26 @@ fn media(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes)
 }
 
-/// The value of an answer's body, at most `bound` bytes: by its content type JSON, XML, YAML, NDJSON, CSV, MessagePack, a form or
-/// server-sent events, other text a string, bytes that are not text a `data:` URL (RFC 2397), nothing null.
+/// The value of an answer's body, at most `bound` bytes. The content type decides: JSON, XML, YAML, NDJSON, CSV,
+/// MessagePack, a form and server-sent events are parsed. Other text is a string, bytes that are not text a `data:` URL
+/// (RFC 2397), an empty body null.
 ///
 /// # Errors
-/// `Malformed` for what is not what its type says, `Oversized`, and whatever ends the body before its end.
+/// `Malformed` for a body that does not match its type, `Oversized`, and any error that ends the body early.
 pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
     data(answer, bound).await.map(Data::into_value)
 }
 
-/// The same for those who may not look inside: JSON is checked and not yet parsed.
+/// Like [`value()`], for callers that may not need the values: JSON is checked, but not parsed yet.
 ///
 /// # Errors
-/// As [`value()`].
+/// Same as [`value()`].
 pub fn data(answer: Answer, bound: usize) -> Reading {
     let upstream = answer.upstream.clone();
     Reading { upstream, work: read(answer, bound) }
 }
 
-/// An answer's body on its way to be data.
+/// An answer's body while it is being read to data.
 pub struct Reading {
     upstream: Option<Arc<str>>,
     work: Work<Data>,
@@ -108,10 +109,10 @@ impl Future for Reading {
     }
 }
 
-/// An answer's head, and what [`data`] makes of its body.
+/// An answer's head, and the [`data`] of its body.
 ///
 /// # Errors
-/// As [`value()`].
+/// Same as [`value()`].
 pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
     let upstream = answer.upstream.clone();
     let mut answer = plain(answer).map_err(|error| of(error, upstream.as_ref()))?;
@@ -128,7 +129,7 @@ pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
     Ok((answer, data))
 }
 
-/// The same at once, where the body is a value or JSON already; else the answer as it was.
+/// Like [`open`], without waiting, if the body is already a value or JSON; otherwise the unchanged answer.
 ///
 /// # Errors
 /// The answer.
@@ -144,10 +145,10 @@ pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
     }
 }
 
-/// What the bytes of an answer with this head say, at most `bound` of them.
+/// Parses the bytes of an answer with this head, at most `bound` of them.
 ///
 /// # Errors
-/// As [`value()`].
+/// Same as [`value()`].
 pub fn document(status: StatusCode, headers: &Fields, lists: Lists, bytes: Bytes, bound: usize) -> Work<Data> {
     if headers.is_coded() {
         let answer = Answer::new(status, headers.clone(), Body::Bytes(bytes));
@@ -156,10 +157,10 @@ pub fn document(status: StatusCode, headers: &Fields, lists: Lists, bytes: Bytes
     by_status(status, headers.media()).read(headers, lists, bytes)
 }
 
-/// An answer as it came, its body at hand, and what [`data`] makes of that.
+/// The unchanged answer with its body in memory, and the [`data`] of that body.
 ///
 /// # Errors
-/// As [`value()`].
+/// Same as [`value()`].
 pub async fn peek(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
     let (body, copy) = match answer.body {
         Body::Value(value) => (Body::Value(value.clone()), Body::Value(value)),
@@ -182,7 +183,7 @@ fn of(error: Error, upstream: Option<&Arc<str>>) -> Error {
     }
 }
 
-/// What is at hand is read at once.
+/// Reads a body in memory at once.
 fn read(answer: Answer, bound: usize) -> Work<Data> {
     let answer = match plain(answer) {
         Ok(answer) => answer,
@@ -200,10 +201,10 @@ fn read(answer: Answer, bound: usize) -> Work<Data> {
     }
 }
 
-/// A document of JSON.
+/// Checks a JSON document.
 ///
 /// # Errors
-/// `Malformed` for what is none.
+/// `Malformed` for bytes that are not JSON.
 pub async fn check(bytes: Bytes) -> Result<Raw, Error> {
     offload::run(Declared::Json.weight(&bytes), move || Raw::check(&bytes)).await
 }
@@ -222,7 +223,7 @@ fn parse(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> R
     }
 }
 
-/// The JSON of a format that is none.
+/// Converts a format other than JSON to JSON.
 fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> Result<Raw, Error> {
     match declared {
         Declared::Xml => xml::read(&bytes, charset::named(headers), lists),
@@ -235,10 +236,10 @@ fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes)
     }
 }
 
-/// The same as JSON text, appended to `out`: JSON is checked and spliced as it came.
+/// Appends the body to `out` as JSON text. JSON is checked, and its bytes are copied.
 ///
 /// # Errors
-/// As [`value()`].
+/// Same as [`value()`].
 pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Splicing<'_> {
     let upstream = answer.upstream.clone();
     let told = move |error| of(error, upstream.as_ref());
@@ -248,12 +249,12 @@ pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> 
     };
     match append_now(&answer, bound, lines, out) {
         Some(done) => Either::Left(future::ready(done.map_err(told))),
-        // Boxed: answers that came whole would carry the room.
+        // Boxed, so that complete answers do not carry the space for it.
         None => Either::Right(Box::pin(async move { append(answer, bound, lines, out).await.map_err(told) })),
     }
 }
 
-/// The same at once, where the body is at hand, not coded, and small.
+/// Like [`splice`], without waiting, if the body is in memory, not compressed, and small.
 pub fn splice_here(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
     if answer.headers.is_coded() {
         return None;
@@ -261,10 +262,10 @@ pub fn splice_here(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8
     append_now(answer, bound, lines, out)
 }
 
-/// An answer's body on its way into text.
+/// An answer's body while it is being appended to a text.
 pub type Splicing<'a> = Either<Ready<Result<(), Error>>, BoxFuture<'a, Result<(), Error>>>;
 
-/// What is at hand and small is appended at once.
+/// Appends a small body in memory at once.
 fn append_now(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
     match &answer.body {
         Body::Value(value) => Some(json::write(value, out)),
@@ -327,9 +328,9 @@ fn append_bytes(
 /// Whether JSON text may keep its line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// As they came.
+    /// As they arrived.
     Kept,
-    /// None: NDJSON and SSE end an item with one.
+    /// Without line ends, because a line end ends an item in NDJSON and SSE.
     Joined,
 }
 
@@ -348,7 +349,7 @@ mod tests {
     use http::HeaderValue;
     use http::header::CONTENT_TYPE;
 
-    /// The head of a body of this type.
+    /// A head with this content type.
     pub fn of(content_type: &'static str) -> Fields {
         HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]).into()
     }

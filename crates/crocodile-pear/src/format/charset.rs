@@ -1,4 +1,4 @@
-//! The character set of a text, as its content type names it.
+//! The character set of a text, as given by its content type.
 
 use std::borrow::Cow;
 
@@ -19,17 +19,17 @@ pub fn named(headers: &Fields) -> Option<&str> {
     found.next().map(|(_, label)| label.trim().trim_matches('"'))
 }
 
-/// What a text is in: UTF-8 unless its type names something else.
+/// The encoding of a text: UTF-8 unless its type names another one.
 fn encoding(headers: &Fields) -> Result<&'static Encoding, Error> {
     let Some(label) = named(headers) else { return Ok(UTF_8) };
     let known = Encoding::for_label_no_replacement(label.as_bytes());
     known.ok_or_else(|| Error::new(Kind::Malformed, "the character set of its content type is not known"))
 }
 
-/// The characters of a text; a byte order mark counts more than the content type, and is no part of it.
+/// Decodes a text. A byte order mark overrides the content type, and is removed.
 ///
 /// # Errors
-/// `Malformed` for a character set that is not known, and for bytes that are none of its characters.
+/// `Malformed` for an unknown character set, and for bytes that are invalid in it.
 pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error> {
     let (set, length) = match Encoding::for_bom(bytes) {
         Some(marked) => marked,
@@ -39,10 +39,10 @@ pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error
     set.decode_without_bom_handling_and_without_replacement(bytes).ok_or_else(|| wrong(set))
 }
 
-/// JSON in UTF-8, whatever it came in.
+/// JSON in UTF-8, converted from any character set.
 ///
 /// # Errors
-/// As [`text`].
+/// Same as [`text`].
 pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
     if named(headers).is_none() || encoding(headers)? == UTF_8 {
         return Ok(json::unmarked(bytes));
@@ -50,10 +50,11 @@ pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
     Ok(text(headers, &bytes)?.into_owned().into())
 }
 
-/// Text in whatever it is; bytes of a type that names no character set, and which are no UTF-8, as a `data:` URL (RFC 2397).
+/// Text in any character set. Bytes that are not UTF-8, of a type that names no character set, become a `data:` URL
+/// (RFC 2397).
 ///
 /// # Errors
-/// As [`text`], for a type that names its character set.
+/// Same as [`text`], for a type that names its character set.
 pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
     if named(headers).is_some_and(|label| Encoding::for_label_no_replacement(label.as_bytes()).is_some()) {
         return text(headers, bytes).map(Cow::into_owned);
@@ -71,32 +72,32 @@ fn wrong(set: &'static Encoding) -> Error {
     Error::new(Kind::Malformed, format!("it has bytes that are not {name}"))
 }
 
-/// The same as [`text`] for what arrives in pieces.
+/// Like [`text`], for bytes that arrive in pieces.
 pub struct Recoder(Option<Decoder>);
 
 impl Recoder {
-    /// For a body with this head.
+    /// A decoder for a body with this head.
     ///
     /// # Errors
-    /// `Malformed` for a character set that is not known.
+    /// `Malformed` for an unknown character set.
     pub fn new(headers: &Fields) -> Result<Self, Error> {
         let set = encoding(headers)?;
-        // UTF-8 is checked by those who read it.
+        // The parsers check UTF-8 themselves.
         Ok(Recoder((set != UTF_8).then(|| set.new_decoder())))
     }
 
     /// The next piece in UTF-8.
     ///
     /// # Errors
-    /// `Malformed` for bytes that are none of its characters.
+    /// `Malformed` for bytes that are invalid in the character set.
     pub fn push(&mut self, bytes: Bytes) -> Result<Bytes, Error> {
         if self.0.is_some() { self.decode(&bytes, false) } else { Ok(bytes) }
     }
 
-    /// What was still held.
+    /// The rest that was still buffered.
     ///
     /// # Errors
-    /// `Malformed` for half a character at the end.
+    /// `Malformed` for an incomplete character at the end.
     pub fn finish(&mut self) -> Result<Bytes, Error> {
         self.decode(&[], true)
     }
@@ -110,7 +111,7 @@ impl Recoder {
             _ => return Err(wrong(decoder.encoding())),
         }
         if last {
-            // It is spent.
+            // A finished decoder cannot be used again.
             self.0 = None;
         }
         Ok(out.into())

@@ -1,4 +1,4 @@
-//! CSV (RFC 4180): the first row names the columns, each other one is an object of strings.
+//! CSV (RFC 4180): the first row has the names of the columns; each other row is an object of strings.
 
 use bytes::Bytes;
 use csv_core::ReadRecordResult;
@@ -7,7 +7,7 @@ use crate::error::{Error, Kind};
 use crate::json::value::{self, Shape, Value};
 use crate::json::{self, Raw, SIZE, write_string};
 
-/// Columns: each row has all of them.
+/// Largest number of columns: each row has all of them.
 const COLUMNS: usize = 1024;
 
 static NOTHING: Value = value::null();
@@ -15,7 +15,7 @@ static NOTHING: Value = value::null();
 /// Reads the rows as a list of objects.
 ///
 /// # Errors
-/// As [`Rows::next`]; `Kind::Oversized` where the names of the columns make the list larger than 64 MiB.
+/// Same as [`Rows::next`]; also `Kind::Oversized` if the repeated column names make the list larger than 64 MiB.
 pub fn read(text: &str) -> Result<Raw, Error> {
     let mut rows = Rows::new(SIZE);
     rows.push(Bytes::copy_from_slice(text.as_bytes()));
@@ -41,40 +41,40 @@ pub fn read(text: &str) -> Result<Raw, Error> {
     Ok(Raw::sound(out.into(), 2))
 }
 
-/// Reads rows that arrive in pieces, in UTF-8. Held is one row, which becomes at most `bound` bytes of JSON.
+/// Reads rows that arrive in pieces, in UTF-8. It buffers one row, which becomes at most `bound` bytes of JSON.
 pub struct Rows {
     core: Box<csv_core::Reader>,
     bound: usize,
     chunk: Bytes,
     at: usize,
-    /// The fields of the row that is being read, one behind the other, and where each ends.
+    /// The fields of the current row, joined, and the end of each.
     fields: Vec<u8>,
     ends: Vec<usize>,
-    /// How much of both is used.
+    /// How many entries of both are used.
     used: (usize, usize),
     names: Option<Vec<String>>,
 }
 
 impl Rows {
-    /// At the beginning.
+    /// A reader at the beginning.
     pub fn new(bound: usize) -> Self {
         let (chunk, fields, ends) = (Bytes::new(), vec![0; 1024], vec![0; 64]);
         Rows { core: Box::new(csv_core::Reader::new()), bound, chunk, at: 0, fields, ends, used: (0, 0), names: None }
     }
 
-    /// Takes the next piece; the one before must have been read to its end with `next`.
+    /// Takes the next piece. The caller must have read the previous piece to its end with `next`.
     pub fn push(&mut self, chunk: Bytes) {
         (self.chunk, self.at) = (chunk, 0);
     }
 
-    /// The next row that is whole, as JSON; `None` when more must come.
+    /// The next complete row, as JSON; `None` when it needs more bytes.
     ///
     /// # Errors
-    /// `Malformed` for a row of another length than the first, for columns of the same name and for what is not UTF-8, `Oversized` for a
-    /// row over the bound.
+    /// `Malformed` for a row whose length differs from the first, for columns with the same name and for invalid UTF-8;
+    /// `Oversized` for a row larger than `bound`.
     #[allow(clippy::should_implement_trait, reason = "an iterator would end for good where more can be pushed")]
     pub fn next(&mut self) -> Result<Option<Bytes>, Error> {
-        // To the reader, nothing is the end.
+        // The CSV reader takes empty input as the end.
         while self.at < self.chunk.len() {
             if let Some(row) = self.step()? {
                 return Ok(Some(row));
@@ -83,10 +83,10 @@ impl Rows {
         Ok(None)
     }
 
-    /// Says that nothing more comes; the last row may lack its end.
+    /// Ends the body: nothing more comes. The last row may lack its line end.
     ///
     /// # Errors
-    /// As [`Rows::next`].
+    /// Same as [`Rows::next`].
     pub fn finish(&mut self) -> Result<Option<Bytes>, Error> {
         self.push(Bytes::new());
         let row = self.step()?;
@@ -116,10 +116,10 @@ impl Rows {
         }
     }
 
-    /// Takes a row that is whole.
+    /// Handles a complete row.
     fn record(&mut self) -> Result<Option<Bytes>, Error> {
         let (_, count) = std::mem::take(&mut self.used);
-        // The row's end has been read.
+        // The reader is already after the end of the row.
         let line = self.core.line().saturating_sub(1).max(1);
         let mut fields = Vec::with_capacity(count);
         let mut start = 0;
@@ -171,10 +171,11 @@ fn refuse(reason: &str, line: u64) -> Error {
     Error::new(Kind::Malformed, format!("not valid CSV: {reason} (line {line})"))
 }
 
-/// Appends the items of a list as rows. Without `columns`, these are the fields of all objects, in the order in which they first come.
+/// Appends the items of a list as rows. Without `columns`, the columns are the fields of all objects, in order of first
+/// occurrence.
 ///
 /// # Errors
-/// As [`json::write`], and `Kind::Expression` for more than 1,024 columns.
+/// Same as [`json::write`], and `Kind::Expression` for more than 1,024 columns.
 pub fn write(value: &Value, columns: &[String], out: &mut Vec<u8>) -> Result<(), Error> {
     let rows = value::as_list(value).unwrap_or(std::slice::from_ref(value));
     Writer::new(columns).write_first(rows, out)
@@ -185,27 +186,27 @@ pub fn write(value: &Value, columns: &[String], out: &mut Vec<u8>) -> Result<(),
 pub struct Writer {
     names: indexmap::IndexSet<String>,
     keys: Vec<Value>,
-    /// Whether the columns were named by the operator: then other fields are not wanted.
+    /// Whether the operator chose the columns; other fields are then left out.
     chosen: bool,
     begun: bool,
 }
 
 impl Writer {
-    /// A writer of these columns; if there are none, of the fields of the first items.
+    /// A writer of these columns; without any, of the fields of the first items.
     pub fn new(columns: &[String]) -> Self {
         let names = columns.iter().cloned().collect();
         Writer { names, keys: Vec::new(), chosen: !columns.is_empty(), begun: false }
     }
 
-    /// Whether the first items have yet to say which columns there are.
+    /// Whether the columns are still unknown until the first items come.
     pub fn is_unnamed(&self) -> bool {
         !self.chosen && !self.begun
     }
 
-    /// Appends the first items, of which the columns are made unless they were chosen.
+    /// Appends the first items. They define the columns, unless the operator chose them.
     ///
     /// # Errors
-    /// As [`Writer::write`], and `Kind::Expression` for more than 1,024 columns.
+    /// Same as [`Writer::write`], and `Kind::Expression` for more than 1,024 columns.
     pub fn write_first(&mut self, items: &[Value], out: &mut Vec<u8>) -> Result<(), Error> {
         let objects = items.iter().filter_map(value::as_object);
         for fields in objects.filter(|_| !self.chosen) {
@@ -218,10 +219,11 @@ impl Writer {
         items.iter().try_for_each(|item| self.write(item, out))
     }
 
-    /// Appends an item, and before the first one the names of the columns.
+    /// Appends an item; before the first item, the names of the columns.
     ///
     /// # Errors
-    /// As [`json::write`], and `Kind::Expression` for a field that is none of the columns, unless they were chosen.
+    /// Same as [`json::write`], and `Kind::Expression` for a field without a column, unless the operator chose the
+    /// columns.
     pub fn write(&mut self, item: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
         self.begin(out)?;
         if out.len() > SIZE {
@@ -240,10 +242,10 @@ impl Writer {
         row(self.keys.iter().map(|key| fields.get(key).unwrap_or(&NOTHING)), out)
     }
 
-    /// Appends the names of the columns if no item has.
+    /// Appends the names of the columns if there was no item.
     ///
     /// # Errors
-    /// As [`json::write`].
+    /// Same as [`json::write`].
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.begin(out)
     }

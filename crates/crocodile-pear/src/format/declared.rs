@@ -1,16 +1,16 @@
-//! What the head of an answer says of its body.
+//! The format of a body, as the head of its answer declares it.
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use crate::flow::Answer;
 
-/// What a content type says of a body.
+/// The format that a content type declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Declared {
-    /// JSON: anything else in it is a fault.
+    /// JSON; any other content is an error.
     Json,
-    /// XML, but for pictures and pages.
+    /// XML, except images and web pages.
     Xml,
     /// Lines of JSON.
     Ndjson,
@@ -26,29 +26,29 @@ pub(super) enum Declared {
     Form,
     /// Another type.
     Other,
-    /// Nothing: JSON if it is, text if not.
+    /// No content type: JSON if the body is JSON, otherwise text.
     Nothing,
 }
 
 impl Declared {
-    /// How long it takes to read so much, as bytes of an ordinary format.
+    /// The cost of parsing these bytes, in bytes of an ordinary format.
     pub(super) fn weight(self, bytes: &Bytes) -> usize {
         match self {
-            // It is checked, and not yet parsed.
+            // JSON is checked, but not parsed yet.
             Declared::Json | Declared::Nothing => bytes.len() / 8,
-            // Its parser is slow, and an alias may stand for much.
+            // The YAML parser is slow, and aliases can repeat much content.
             Declared::Yaml => bytes.len() * 8,
             _ => bytes.len(),
         }
     }
 }
 
-/// An answer that has no body by its status (RFC 9110, 15.3.5) is not one of JSON that is missing.
+/// The format of an answer. An answer that has no body because of its status (RFC 9110, 15.3.5) is not malformed JSON.
 pub(super) fn declared(answer: &Answer) -> Declared {
     by_status(answer.status, answer.headers.media())
 }
 
-/// What a content type says, of an answer with this status.
+/// The format that a content type declares, for an answer with this status.
 pub(super) fn by_status(status: StatusCode, media: Option<&[u8]>) -> Declared {
     match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => Declared::Nothing,
@@ -56,11 +56,11 @@ pub(super) fn by_status(status: StatusCode, media: Option<&[u8]>) -> Declared {
     }
 }
 
-/// What a content type says.
+/// The format that a content type declares.
 pub(super) fn by_type(media: Option<&[u8]>) -> Declared {
     let Some(media) = media else { return Declared::Nothing };
     let essence = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    // Most answers, without a copy.
+    // The most common type, compared without a copy.
     if essence.eq_ignore_ascii_case(b"application/json") {
         return Declared::Json;
     }

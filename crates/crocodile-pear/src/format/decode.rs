@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110, 8.4.1): bodies that came compressed, read as they were before.
+//! Content codings (RFC 9110, 8.4.1): decompresses bodies.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -15,29 +15,28 @@ use zstd::stream::raw::{DParameter, Operation};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Pulled};
 
-/// What is decoded at a time.
+/// Bytes that are decoded at a time.
 const CHUNK: usize = 32 << 10;
 
-/// What is decoded before other tasks of the thread have their turn.
+/// Bytes that are decoded before other tasks of the thread get their turn.
 const SLICE: usize = 8 * CHUNK;
 
-/// A body may grow this much, whatever its ratio: small ones often do.
+/// A body may always grow by this much; small bodies often have a high ratio.
 const GROWTH: u64 = 1 << 20;
 
-/// Beyond that, so many times. Deflate cannot do more; brotli makes 660,000 times of a bomb.
+/// Beyond that, the largest ratio. Deflate cannot exceed it; a bomb in brotli can reach 660,000.
 const RATIO: u64 = 1_000;
 
 /// The largest window of zstd, 2^23 bytes (RFC 9659).
 const WINDOW: u32 = 23;
 
-/// One coding within another is an accident; more is an attack.
+/// One coding inside another can happen by accident; more is an attack.
 const NESTED: usize = 2;
 
-/// The answer with its body as it was before it was compressed, decoded while it is read. One that is not compressed is
-/// the same as before.
+/// The answer with its body decompressed while it is read. An answer that is not compressed stays unchanged.
 ///
 /// # Errors
-/// `Malformed` for a coding that is not known.
+/// `Malformed` for an unknown coding.
 pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
     if !answer.headers.is_coded() {
         return Ok(answer);
@@ -57,7 +56,7 @@ pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// The codings of a body, the innermost first.
+/// The codings of a body, in the order in which they were applied.
 pub(super) fn codings(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let values = headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?"));
     let codings = values.flat_map(|value| value.split(',')).map(|coding| coding.trim().to_ascii_lowercase());
@@ -67,17 +66,17 @@ pub(super) fn codings(headers: &HeaderMap) -> impl Iterator<Item = String> {
 /// One compressed stream.
 enum Decoder {
     Gzip(Decompress),
-    /// zlib's format, or what some servers send instead: deflate alone. The first byte tells.
+    /// The zlib format, or raw deflate, which some servers send instead. The first byte shows which.
     Deflate(Option<Decompress>),
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     Zstd(zstd::stream::raw::Decoder<'static>),
 }
 
-/// What one step did.
+/// The result of one step.
 struct Step {
     read: usize,
     made: usize,
-    /// The stream is whole, as far as it was read.
+    /// The stream is complete, as far as it was read.
     ended: bool,
 }
 
@@ -88,7 +87,7 @@ impl Decoder {
             "deflate" => Ok(Decoder::Deflate(None)),
             "br" => {
                 let alloc = StandardAlloc::default;
-                // Strict: no windows beyond 16 MiB.
+                // Strict: rejects windows larger than 16 MiB.
                 Ok(Decoder::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc()))))
             }
             "zstd" => zstd().map(Decoder::Zstd).map_err(|error| Error::new(Kind::Internal, error.to_string())),
@@ -96,7 +95,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes some. Nothing, if the bytes are not what the coding says.
+    /// Decodes some bytes; `None` if they are invalid in the coding.
     fn step(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<Step> {
         match self {
             Decoder::Gzip(stream) => {
@@ -119,7 +118,7 @@ impl Decoder {
         }
     }
 
-    /// Whether another stream may follow the one that ended.
+    /// Whether another stream may follow after the end of one.
     fn goes_on(&self) -> bool {
         matches!(self, Decoder::Gzip(_) | Decoder::Zstd(_))
     }
@@ -157,13 +156,13 @@ struct Decoded {
     inner: Pulled,
     decoder: Decoder,
     came: Bytes,
-    /// The decoder may have more than it gave.
+    /// The decoder may have more output buffered.
     full: bool,
-    /// What was read is whole; so is what never began.
+    /// The input so far is complete; also true before any input.
     ended: bool,
     read: u64,
     made: u64,
-    /// What was made since others had their turn.
+    /// Output since other tasks had their turn.
     turn: usize,
 }
 
@@ -172,7 +171,7 @@ impl Decoded {
         Decoded { inner, decoder, came: Bytes::new(), full: false, ended: true, read: 0, made: 0, turn: 0 }
     }
 
-    /// Decodes some of what came.
+    /// Decodes some of the input.
     fn step(&mut self) -> Result<Option<Bytes>, Error> {
         let malformed = || Error::new(Kind::Malformed, "the body is not what its content coding says");
         if self.ended && self.read > 0 && !self.decoder.goes_on() {
@@ -206,7 +205,7 @@ impl http_body::Body for Decoded {
         loop {
             if this.turn >= SLICE {
                 this.turn = 0;
-                // Unlike a plain wake, it lets the runtime look at its sockets first.
+                // Unlike a plain wake, this lets the runtime poll its sockets first.
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
                 return Poll::Pending;
             }

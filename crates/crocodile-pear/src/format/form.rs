@@ -8,10 +8,10 @@ use crate::error::{Error, Kind};
 use crate::json;
 use crate::json::value::{self, Shape, Value, shape};
 
-/// Reads a form: an object of texts; a name that comes several times has a list of texts.
+/// Reads a form to an object of strings. A name that occurs several times gets a list of strings.
 ///
 /// # Errors
-/// `Kind::Malformed` for what is not UTF-8 once it is decoded.
+/// `Kind::Malformed` if the decoded text is not UTF-8.
 pub fn read(text: &str) -> Result<Value, Error> {
     let wrong = |_| Error::new(Kind::Malformed, "not a valid form: a name or a value is not UTF-8");
     let decode = |text: &str| {
@@ -23,7 +23,7 @@ pub fn read(text: &str) -> Result<Value, Error> {
     Ok(gather(pairs?.into_iter()))
 }
 
-/// The same of a query, where what is not UTF-8 is mended.
+/// Like [`read`], for a query, where invalid UTF-8 is replaced by U+FFFD.
 pub fn query(text: &str) -> Value {
     let decode = |text: &str| {
         let spaced = text.replace('+', " ");
@@ -32,10 +32,10 @@ pub fn query(text: &str) -> Value {
     gather(pairs(text).map(|(name, value)| (decode(name), decode(value))))
 }
 
-/// Writes a query of an object: a list is a parameter that comes several times, and null one that is left out.
+/// Writes an object as a query. A list becomes a repeated parameter; null is left out.
 ///
 /// # Errors
-/// `Kind::Expression` for anything but an object of texts, numbers, `true`, `false`, and lists of those.
+/// `Kind::Expression` for anything but an object of strings, numbers, `true`, `false`, and lists of these.
 pub fn write(value: &Value) -> Result<String, Error> {
     let wrong =
         || Error::new(Kind::Expression, "a query is an object of texts, numbers, `true`, `false`, and lists of those");
@@ -58,10 +58,10 @@ pub fn write(value: &Value) -> Result<String, Error> {
     Ok(out)
 }
 
-/// All but the unreserved characters (RFC 3986, 2.3).
+/// All characters except the unreserved ones (RFC 3986, 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What stands in a query as a text.
+/// The text of a value in a query.
 fn scalar(value: &Value) -> Option<String> {
     match shape(value) {
         Shape::Text(text) => String::from_utf8(text.to_vec()).ok(),
@@ -77,7 +77,7 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// An object of strings; a name that comes several times has a list of strings.
+/// An object of strings. A name that occurs several times gets a list of strings.
 pub fn gather(pairs: impl Iterator<Item = (String, String)>) -> Value {
     let mut grouped: indexmap::IndexMap<String, Vec<Value>> = indexmap::IndexMap::new();
     for (name, value) in pairs {

@@ -1,4 +1,5 @@
-//! The items of a list in any format that has them one after the other, each handed out while the rest still arrives.
+//! The items of a list, in any format that puts one item after the other. Each item is returned while the rest still
+//! arrives.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,22 +16,22 @@ use crate::error::Error;
 use crate::flow::{self, Answer, Body, Pulled};
 use crate::json::items::{Items, Path};
 
-/// What a body turned out to be.
+/// A body that was opened.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Opened {
     /// A list, to be read item by item.
     List(List),
-    /// Anything else, as it was.
+    /// Anything else, unchanged.
     Whole(Answer),
 }
 
-/// A list while it arrives. Nothing is read before the items at hand were asked for.
+/// A list while it arrives. It reads from the body only after all buffered items were taken.
 pub struct List {
     reader: Reader,
     recoder: Recoder,
-    /// Given up with the first fault.
+    /// Dropped at the first error.
     body: Option<Pulled>,
-    /// Whether its format is one of streams, which may have no end.
+    /// Whether its format is a stream format, which may have no end.
     stream: bool,
     count: u64,
     upstream: Option<Arc<str>>,
@@ -68,10 +69,10 @@ impl Reader {
     }
 }
 
-/// Opens a body that still arrives: a JSON list, lines of JSON, rows or events, with items of at most `bound` bytes.
+/// Opens a body that still arrives: a JSON list, JSON lines, rows or events, with items of at most `bound` bytes.
 ///
 /// # Errors
-/// What ends the body before it has begun, and a content coding or a character set that is not known.
+/// Any error before the body begins, and an unknown content coding or character set.
 pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
     let answer = plain(answer)?;
     let recoder = Recoder::new(&answer.headers);
@@ -89,7 +90,7 @@ pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
     Ok(Opened::List(List { reader, recoder, body, stream, count: 0, upstream }))
 }
 
-/// Only its first byte tells whether JSON is a list.
+/// Opens JSON. Only the first byte shows whether it is a list.
 async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Result<Opened, Error> {
     let mut body = std::mem::replace(&mut answer.body, Body::empty()).into_pulled()?;
     let mut before = Vec::new();
@@ -127,26 +128,26 @@ async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Re
     }
 }
 
-/// What comes next of a list.
+/// The next part of a list.
 pub enum Next {
-    /// An item that is at hand: JSON, checked.
+    /// A buffered item: checked JSON.
     Item(Bytes),
-    /// More must arrive before there is another one.
+    /// More must arrive before the next item.
     Wait,
-    /// It is whole.
+    /// The list is complete.
     End,
 }
 
 impl List {
-    /// Whether it came as a stream, which may have no end.
+    /// Whether the format is a stream format, which may have no end.
     pub fn is_stream(&self) -> bool {
         self.stream
     }
 
-    /// What is at hand.
+    /// The next buffered item.
     ///
     /// # Errors
-    /// What is wrong with the list, with the number of the item; nothing comes after it.
+    /// An error in the list, with the number of the item; nothing comes after it.
     pub fn at_hand(&mut self) -> Result<Next, Error> {
         if self.body.is_none() {
             return Ok(Next::End);
@@ -155,10 +156,10 @@ impl List {
         self.take(item).map(|item| item.map_or(Next::Wait, Next::Item))
     }
 
-    /// Waits for more; the item that only the end makes whole comes from here.
+    /// Waits for more bytes. Returns the last item, if only the end of the body completes it.
     ///
     /// # Errors
-    /// As [`List::at_hand`], and whatever ends the body before its end.
+    /// Same as [`List::at_hand`], and any error that ends the body early.
     pub async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
         let Some(body) = &mut self.body else { return Ok(None) };
         let text = match flow::data(body).await {
@@ -178,10 +179,10 @@ impl List {
         Ok(None)
     }
 
-    /// The next item, once it is there.
+    /// The next item; waits until it has arrived.
     ///
     /// # Errors
-    /// As [`List::pull`].
+    /// Same as [`List::pull`].
     pub async fn item(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             match self.at_hand()? {
@@ -208,7 +209,7 @@ impl List {
     }
 }
 
-/// A body whose beginning has been read.
+/// A body whose beginning was already read.
 struct Rejoined {
     before: std::vec::IntoIter<Bytes>,
     body: Pulled,
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
     use crate::format::tests::of;
 
-    /// A body that comes in these pieces.
+    /// An answer whose body arrives in these pieces.
     fn answer(media: &'static str, pieces: Vec<Bytes>) -> Answer {
         let body = Rejoined { before: pieces.into_iter(), body: Box::pin(flow::Whole::new(Bytes::new())) };
         Answer::new(http::StatusCode::OK, of(media), Body::Pulled(Box::pin(body)))
@@ -245,7 +246,7 @@ mod tests {
             match list.at_hand().expect("sound") {
                 Next::Item(item) => items.push(item),
                 Next::End => return items,
-                // Who asks twice is told the same.
+                // A second poll returns the same.
                 Next::Wait => match list.at_hand() {
                     Ok(Next::Wait) => items.extend(list.pull().await.expect("sound")),
                     _ => panic!("{text}"),

@@ -1,4 +1,4 @@
-//! MessagePack: read as JSON, and written.
+//! Reads MessagePack to JSON, and writes it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,19 +7,19 @@ use crate::error::{Error, Kind};
 use crate::json::value::{self, Shape, Value};
 use crate::json::{DEPTH, Raw, to_bytes, write_string};
 
-/// A list or map that is open.
+/// An open list or map.
 struct Open {
-    /// Values that are still to come, keys among them.
+    /// How many values are still to come, including keys.
     left: u64,
     map: bool,
     empty: bool,
 }
 
-/// Reads one value; bytes that are no text become base64.
+/// Reads one value. Bytes that are not text become base64.
 ///
 /// # Errors
-/// `Kind::Malformed` for what is cut off or has something behind it, nests deeper than 128 levels, has keys that are no strings, or
-/// extensions, which JSON cannot say.
+/// `Kind::Malformed` for input that is truncated or has extra bytes at the end, nests deeper than 128 levels, has keys
+/// that are not strings, or has extensions, which JSON cannot express.
 pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
     let mut rest = bytes;
     let mut out = Vec::with_capacity(bytes.len() * 2);
@@ -58,7 +58,7 @@ pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
     Ok(Raw::sound(out.into(), DEPTH as u8))
 }
 
-/// Takes one value, or the head of a list or map.
+/// Reads one value, or the head of a list or map.
 fn value(rest: &mut &[u8], key: bool, out: &mut Vec<u8>) -> Result<Option<Open>, Error> {
     let head = take(rest, 1)?[0];
     if key && !matches!(head, 0xa0..=0xbf | 0xd9..=0xdb) {
@@ -125,10 +125,10 @@ fn refuse(reason: &str) -> Error {
     Error::new(Kind::Malformed, format!("not valid MessagePack: {reason}"))
 }
 
-/// Appends a value. Numbers are the smallest whole ones that hold them, or floats of 64 bits.
+/// Appends a value. A number becomes the smallest integer type that fits it, or a 64-bit float.
 ///
 /// # Errors
-/// `Kind::Expression` for what is larger than 64 MiB, or too long for the format.
+/// `Kind::Expression` for a value that is larger than 64 MiB, or too long for the format.
 pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     if out.len() > crate::json::SIZE {
         return Err(Error::new(Kind::Expression, "the value is too large to write"));
@@ -191,7 +191,8 @@ fn float(number: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_be_bytes());
 }
 
-/// The head of what has a length: within itself, or in 8 (where there is such a head), 16 or 32 bits.
+/// Writes the head of a value with a length. The length is in the head itself, or in 8 (if there is such a head), 16 or
+/// 32 bits.
 fn length(length: usize, (tag, most): (u8, i8), heads: [u8; 3], out: &mut Vec<u8>) -> Result<(), Error> {
     if i8::try_from(length).is_ok_and(|length| length <= most) {
         out.push(tag | length as u8);

@@ -1,12 +1,12 @@
-//! NDJSON: one JSON value a line, read as a list.
+//! NDJSON: one JSON value on each line, read as a list.
 
 use crate::error::{Error, Kind};
 use crate::json::{self, Raw};
 
-/// Reads the lines; empty ones are left out.
+/// Reads the lines; skips empty ones.
 ///
 /// # Errors
-/// `Kind::Malformed` for a line that is no JSON value.
+/// `Kind::Malformed` for a line that is not a JSON value.
 pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
     let lines = bytes.split(|byte| *byte == b'\n').enumerate();
     let mut out = Vec::with_capacity(bytes.len() + 2);
@@ -17,7 +17,7 @@ pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
         out.extend_from_slice(line.trim_ascii());
     }
     out.extend_from_slice(if out.is_empty() { b"[]" } else { b"]" });
-    // The list may be one level too much.
+    // The list adds a level, which may be one too many.
     Raw::check(&out.into())
 }
 

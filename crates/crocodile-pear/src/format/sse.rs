@@ -1,8 +1,8 @@
 //! Server-sent events (WHATWG HTML, 9.2), read as a list and written.
 //!
-//! An event is an object: its `event` (`message` where none is named), its `id` and its `retry` if it has them, and its `data`: an object, a
-//! list, a number, true, false or null if that is its JSON, else the text as it came. What is written of such an object is the same event:
-//! that is why a JSON string keeps its quotes.
+//! An event is an object. It has its `event` (`message` if it has no name), its `id` and its `retry` if they are set,
+//! and its `data`. The data is an object, a list, a number, true, false or null if it is the JSON of one; otherwise it
+//! is the text as it arrived. Writing such an object gives the same event, which is why a JSON string keeps its quotes.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use memchr::memchr2;
 use crate::error::{Error, Kind};
 use crate::json::{Raw, check, compact, walk, write_string};
 
-/// Reads the events; one that is cut off is left out, as the standard has it.
+/// Reads the events. An incomplete event at the end is dropped, as the standard says.
 ///
 /// # Errors
 /// `Kind::Malformed` for data that nests too deep.
@@ -31,35 +31,35 @@ pub fn read(text: &str) -> Result<Raw, Error> {
     Raw::check(&out.into())
 }
 
-/// Reads events that arrive in pieces. Held is one event, of at most `bound` bytes.
+/// Reads events that arrive in pieces. It buffers one event, of at most `bound` bytes.
 pub struct Events {
     bound: usize,
     chunk: Bytes,
     at: usize,
-    /// What earlier chunks had of the line that is being read.
+    /// The beginning, from earlier chunks, of the current line.
     line: Vec<u8>,
-    /// Whether the last line ended with a carriage return: a line feed right after it belongs to it.
+    /// Whether the last line ended with a carriage return. A line feed directly after it belongs to the same line end.
     returned: bool,
     begun: bool,
     event: Event,
 }
 
 impl Events {
-    /// At the beginning.
+    /// A reader at the beginning.
     pub fn new(bound: usize) -> Self {
         let (chunk, line, event) = (Bytes::new(), Vec::new(), Event::default());
         Events { bound, chunk, at: 0, line, returned: false, begun: false, event }
     }
 
-    /// Takes the next piece; the one before must have been read to its end with `next`.
+    /// Takes the next piece. The caller must have read the previous piece to its end with `next`.
     pub fn push(&mut self, chunk: Bytes) {
         (self.chunk, self.at) = (chunk, 0);
     }
 
-    /// The next event that is whole, as JSON; `None` when more must come.
+    /// The next complete event, as JSON; `None` when it needs more bytes.
     ///
     /// # Errors
-    /// `Malformed` for what is not UTF-8, `Oversized` for an event over the bound.
+    /// `Malformed` for invalid UTF-8, `Oversized` for an event larger than `bound`.
     #[allow(clippy::should_implement_trait, reason = "an iterator would end for good where more can be pushed")]
     pub fn next(&mut self) -> Result<Option<Bytes>, Error> {
         while self.at < self.chunk.len() {
@@ -115,7 +115,7 @@ impl Event {
         match field {
             "event" => value.clone_into(&mut self.name),
             "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
-            // More digits than a computer counts milliseconds with are no time.
+            // A number that does not fit 64 bits is ignored.
             "retry" if is_number(value) => self.retry = value.parse().ok().map(|time: u64| time.to_string()),
             "data" => match &mut self.data {
                 None => self.data = Some(value.to_owned()),
@@ -128,7 +128,7 @@ impl Event {
         }
     }
 
-    /// An event without data is none. Its id and its time count all the same, and go with the next one.
+    /// Ends an event. An event without data is not dispatched, but its id and retry time are kept for the next event.
     fn end(&mut self) -> Result<Option<Bytes>, Error> {
         let Some(data) = self.data.take() else {
             self.name.clear();
@@ -154,7 +154,7 @@ impl Event {
             _ => write_string(data, &mut out),
         }
         out.push(b'}');
-        // It is one level more than its data.
+        // The event adds a level to its data.
         check(&out)?;
         Ok(Some(out.into()))
     }
@@ -164,8 +164,9 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Appends an item, as checked JSON, as an event. An object with nothing but `data` and some of `event`, `id` and `retry`
-/// is that event: its text leaves line by line, any other data as JSON. Whatever else there is, is data itself.
+/// Appends an item, given as checked JSON, as an event. An object with `data` and optionally `event`, `id` and `retry`,
+/// and no other field, is written as that event: a text line by line, other data as JSON. Any other value is written as
+/// data.
 pub fn write(item: &[u8], out: &mut Vec<u8>) {
     match Fields::of(item) {
         Some(fields) => fields.write(out),
@@ -178,7 +179,7 @@ pub fn write(item: &[u8], out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// The fields of an object that is an event.
+/// The fields of an object that represents an event.
 #[derive(Default)]
 struct Fields<'a> {
     event: Option<Cow<'a, [u8]>>,
@@ -204,7 +205,7 @@ impl<'a> Fields<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        // It is what an event is called that has no name.
+        // `message` is the default name.
         let event = self.event.as_deref().filter(|event| *event != b"message");
         for (name, value) in [("event", event), ("id", self.id.as_deref()), ("retry", self.retry)] {
             if let Some(value) = value {
@@ -226,7 +227,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A text on one line, the digits of a number, or nothing for null; `None` for what cannot stand in such a field.
+/// The value of a one-line field: a text, the digits of a number, or nothing for null; `None` if the field cannot have
+/// this value.
 fn line(value: &[u8]) -> Option<Option<Cow<'_, [u8]>>> {
     if value == b"null" {
         return Some(None);
@@ -239,7 +241,7 @@ fn line(value: &[u8]) -> Option<Option<Cow<'_, [u8]>>> {
     fits.then_some(Some(text))
 }
 
-/// Milliseconds, or nothing for null.
+/// A time in milliseconds, or nothing for null.
 fn time(value: &[u8]) -> Option<Option<&[u8]>> {
     match value {
         b"null" => Some(None),
@@ -247,7 +249,7 @@ fn time(value: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// Each line of a text, however it ends.
+/// Writes each line of a text, with any kind of line end.
 fn lines(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     loop {

@@ -1,4 +1,4 @@
-//! Answers that were read as text where an expression expects JSON: a page of HTML, most of the time.
+//! Answers that were read as text where an expression expects JSON; usually an HTML page.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::declared::{Declared, declared};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
-/// What jq says when it finds a string where an object or a list should be.
+/// jq's messages for a string where it expects an object or a list.
 const SIGNS: [&str; 4] =
     ["Cannot index string", "Cannot iterate over string", "string has no keys", "Cannot check whether string"];
 
-/// The longest content type that is repeated.
+/// The longest content type that an error repeats.
 const LONGEST: usize = 100;
 
-/// Where a text came from.
+/// The origin of a text.
 #[derive(Clone, Debug)]
 pub struct Text {
     media: Option<String>,
@@ -23,7 +23,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Of an answer that will be read as text, because its content type says so or because it has none.
+    /// For an answer that will be read as text, because of its content type or because it has none.
     pub fn of(answer: &Answer) -> Option<Self> {
         let bytes = !matches!(answer.body, Body::Value(_) | Body::Json(_));
         if !bytes || !matches!(declared(answer), Declared::Other | Declared::Nothing) {
@@ -32,7 +32,8 @@ impl Text {
         Some(Text { media: media(answer), upstream: answer.upstream.clone()? })
     }
 
-    /// The error of an expression over it: the content type is the cause if a string was not expected.
+    /// Explains the error of an expression that ran on this text: if it did not expect a string, the content type is
+    /// the cause.
     pub fn explain(&self, error: Error) -> Error {
         if error.kind() != Kind::Expression || !SIGNS.iter().any(|sign| error.detail().contains(sign)) {
             return error;
@@ -47,7 +48,7 @@ impl Text {
     }
 }
 
-/// The error of an expression, explained if the answer that it reads was a text.
+/// The error of an expression, with an explanation if the answer was read as text.
 pub fn explain(text: Option<&Text>, error: Error) -> Error {
     match text {
         Some(text) => text.explain(error),
@@ -55,7 +56,7 @@ pub fn explain(text: Option<&Text>, error: Error) -> Error {
     }
 }
 
-/// The media type alone, if it has the form of one: it is told to clients.
+/// The media type without parameters, if it is well-formed: clients will see it.
 fn media(answer: &Answer) -> Option<String> {
     let media = answer.headers.get(CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim().to_ascii_lowercase();
     let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte);

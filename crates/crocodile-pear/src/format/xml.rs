@@ -1,13 +1,14 @@
-//! XML as JSON: strictly read, without recursion, and without anything from outside.
+//! XML as JSON. The reader is strict, does not recurse, and reads nothing from outside the document.
 //!
-//! An element without attributes and without elements in it is its text, a string. Any other is an object: `@name` for an
-//! attribute, the name for an element, a list for an element that comes several times, `#text` for the text beside
-//! attributes. Where text stands beside elements, order counts: `#content` is then a list of texts and of objects with
-//! one element each. Names are kept as they are written, with their prefixes. Comments, processing instructions and the
-//! space between elements are left out. A document is an object with its one element: `$news.rss.channel.item[]`.
+//! An element without attributes and child elements is its text, a string. Any other element is an object: `@name` for
+//! an attribute, the name for a child element, a list for an element that occurs several times, `#text` for the text of
+//! an element with attributes. If an element mixes text and child elements, order counts: `#content` is then a list of
+//! texts and of objects with one element each. Names are kept as written, with their prefixes. Comments, processing
+//! instructions and the white space between elements are left out. A document is an object with its one element:
+//! `$news.rss.channel.item[]`.
 //!
-//! A document type is checked, and nothing is fetched for it. Entities of the document itself are replaced if they do
-//! not refer to others, within a budget.
+//! A document type is checked, and nothing is fetched for it. Entities that the document itself declares are replaced,
+//! within a budget, if they do not refer to other entities.
 
 mod cursor;
 mod dtd;
@@ -30,11 +31,12 @@ use parse::{Event, Parser};
 pub use lists::{Lists, XmlSpec};
 pub use write::{begin, end, item, write};
 
-/// Reads a document; `charset` is what its content type says, `lists` the elements that are lists.
+/// Reads a document; `charset` comes from its content type, `lists` are the elements that are lists.
 ///
 /// # Errors
-/// `Kind::Malformed` for what is not well-formed (XML 1.0, Namespaces in XML 1.0), refers to anything outside of the document, to entities in
-/// entities, or exceeds the caps on depth, names, attributes and what entities add.
+/// `Kind::Malformed` for a document that is not well-formed (XML 1.0, Namespaces in XML 1.0), refers to anything
+/// outside itself, refers to entities in entities, or exceeds the limits on depth, names, attributes and expanded
+/// entities.
 pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, Error> {
     let text = encoding::decode(bytes, charset).map_err(|reason| refuse(reason, 0))?;
     let dtd = Dtd::find(&text).map_err(|(reason, at)| refuse(reason, at))?;
@@ -297,7 +299,7 @@ mod tests {
         let nested = |depth: usize, inner: &str| format!("{}{inner}{}", "<a>".repeat(depth), "</a>".repeat(depth));
         json(&nested(128, ""));
         assert!(read(nested(129, "").as_bytes(), None, &Lists::default()).is_err());
-        // A list and its object are two levels each time, text beside elements three.
+        // A list and its object add two levels each time, text beside elements three.
         json(&nested(126, "<b/><b/>"));
         assert!(read(nested(127, "<b/><b/>").as_bytes(), None, &Lists::default()).is_err());
         json(&nested(125, "x<b/>"));

@@ -1,4 +1,4 @@
-//! YAML (1.2, core schema), read as JSON: every limit that its aliases, tags and keys need stands here.
+//! Reads YAML (1.2, core schema) to JSON. All limits for its aliases, tags and keys are here.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -8,20 +8,21 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use crate::error::{Error, Kind};
 use crate::json::{DEPTH, Raw, write_string};
 
-/// What aliases may add: enough for any honest reuse, and far from "billion laughs".
+/// Bytes that aliases may add: enough for honest reuse, and far less than "billion laughs" needs.
 const ALIASED: usize = 1 << 20;
 
-/// Bytes of a body: of some documents the scanner keeps more than a hundred times their size at once.
+/// Largest body, in bytes. For some documents the scanner needs more than a hundred times their size at once.
 const SIZE: usize = 1 << 20;
 
-/// Digits of a number, as of one in JSON.
+/// Most digits of a number, same as in JSON.
 const DIGITS: usize = 1000;
 
-/// Reads a document; several are a list of them, none is null.
+/// Reads a document. Several documents become a list, none becomes null.
 ///
 /// # Errors
-/// `Kind::Malformed` for what is no YAML, and for what JSON cannot say: keys that are no scalars or stand twice, tags beyond those of the core
-/// schema, infinities; for more than 128 levels, numbers of more than 1,000 digits, and aliases that add more than 1 MiB. `Kind::Oversized` for more than 1 MiB.
+/// `Kind::Malformed` for input that is not YAML, and for anything that JSON cannot express: keys that are not scalars
+/// or occur twice, tags outside the core schema, infinities. Also for more than 128 levels, numbers of more than 1,000
+/// digits, and aliases that add more than 1 MiB. `Kind::Oversized` for more than 1 MiB.
 pub fn read(text: &str) -> Result<Raw, Error> {
     if text.len() > SIZE {
         return Err(Error::new(Kind::Oversized, "the YAML is larger than 1 MiB"));
@@ -40,7 +41,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
             out.push(b']');
         }
     }
-    // A list of documents may be one level too much.
+    // A list of documents adds a level, which may be one too many.
     Raw::check(&out.into())
 }
 
@@ -50,24 +51,24 @@ fn refuse(reason: &str, line: usize) -> Error {
 
 type Reason = std::borrow::Cow<'static, str>;
 
-/// Documents while they are read.
+/// The state while documents are read.
 #[derive(Default)]
 struct Reader {
     out: Vec<u8>,
     documents: usize,
     open: Vec<Open>,
-    /// Where the JSON of what was given a name stands, and how deep it nests.
+    /// The range and the depth of the JSON of each anchor.
     anchors: HashMap<usize, (Range<usize>, usize)>,
     aliased: usize,
 }
 
-/// A list or map that is open.
+/// An open list or map.
 struct Open {
     start: usize,
     anchor: usize,
     empty: bool,
     keys: Option<Keys>,
-    /// The depth of what it holds.
+    /// The depth of its content.
     depth: usize,
 }
 
@@ -75,7 +76,7 @@ struct Open {
 #[derive(Default)]
 struct Keys {
     seen: HashSet<String>,
-    /// Whether a value comes next.
+    /// Whether a value must come next.
     read: bool,
 }
 
@@ -101,12 +102,12 @@ impl Reader {
         }
     }
 
-    /// Whether a key comes next.
+    /// Whether a key must come next.
     fn at_key(&self) -> bool {
         self.open.last().and_then(|open| open.keys.as_ref()).is_some_and(|keys| !keys.read)
     }
 
-    /// Makes room for a value.
+    /// Writes the separator before a value.
     fn separate(&mut self) -> Result<(), Reason> {
         if self.at_key() {
             return Err("a key that is a list, a map or an alias".into());
@@ -142,7 +143,7 @@ impl Reader {
         self.whole(open.start, open.anchor, open.depth + 1);
     }
 
-    /// Notes a value that is whole.
+    /// Records a complete value.
     fn whole(&mut self, start: usize, anchor: usize, depth: usize) {
         if let Some(outer) = self.open.last_mut() {
             outer.depth = outer.depth.max(depth);
@@ -163,7 +164,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A key is its text, whatever it looks like.
+    /// Reads a key. It is always its text, even if it looks like a number or a bool.
     fn key(&mut self, text: &str, style: ScalarStyle, anchor: usize) -> Result<(), Reason> {
         if text == "<<" && style == ScalarStyle::Plain {
             return Err("a merge key (`<<`), which YAML 1.2 has not".into());
@@ -224,7 +225,7 @@ fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Vec<u8>,
     }
 }
 
-/// What a scalar without quotes is in the core schema (10.3.2), if it is not text.
+/// The core-schema value (10.3.2) of a scalar without quotes, unless it is text.
 fn plain(text: &str) -> Result<Option<(&'static str, String)>, Reason> {
     let found = match text {
         "" | "~" | "null" | "Null" | "NULL" => Some(("null", "null".to_owned())),
@@ -254,7 +255,7 @@ fn plain(text: &str) -> Result<Option<(&'static str, String)>, Reason> {
     }
 }
 
-/// A number as JSON writes it, its digits kept.
+/// A number in JSON syntax, with its digits kept.
 fn number(text: &str) -> Option<(&'static str, String)> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (sign, rest) = match text.strip_prefix('-') {

@@ -200,7 +200,7 @@ fn path(text: &str) -> usize {
     text.find(|c: char| !(c.is_alphanumeric() || "._$[]?\"".contains(c))).unwrap_or(text.len())
 }
 
-/// The position after the bracket that closes the first one.
+/// The position after the bracket that closes the one at the start.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     code(text)

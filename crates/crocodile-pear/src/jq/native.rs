@@ -114,7 +114,7 @@ impl Native {
         let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
         let make = builder.make(term, &item, 0)?;
         let Builder { mut frames, mut sources, slots, deepest, .. } = builder;
-        // It lives as long as the configuration, so spare capacity is freed.
+        // It is kept for a long time, so spare capacity is freed.
         frames.iter_mut().for_each(Tree::fit);
         frames.shrink_to_fit();
         sources.shrink_to_fit();

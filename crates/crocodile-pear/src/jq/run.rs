@@ -284,7 +284,7 @@ impl<'c> Machine<'c> {
                     out(if old.holds() { Current::of(old) } else { right.clone() })
                 })?)
             }),
-            // All other steps are in the other functions.
+            // The other functions handle all other codes.
             _ => Ok(()),
         }
     }
@@ -303,7 +303,7 @@ impl<'c> Machine<'c> {
             None => self.each(&self.functions[id].body, outer, current, out),
             Some((first, rest)) => {
                 let bound = match (&first.code, sees) {
-                    // The outputs are passed on in the outer scope.
+                    // A parameter that is passed on keeps its own scope.
                     (Code::Parameter(by), sees) => match up(sees, *by).map(|scope| &scope.bound) {
                         Some(Bound::Step(step, sees)) => Bound::Step(step, *sees),
                         _ => Bound::Step(first, sees),

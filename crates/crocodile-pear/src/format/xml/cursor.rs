@@ -1,59 +1,59 @@
-//! A place in a text, and what the grammar of XML takes from there.
+//! A position in a text, and the parts of XML's grammar that can be read from it.
 
 use super::name;
 
-/// Bytes of a name.
+/// Longest name, in bytes.
 const NAME: usize = 4096;
 
-/// Why a document is refused.
+/// Why a document is rejected.
 pub type Reason = &'static str;
 
-/// Goes through a text; what is taken is stepped over.
+/// Walks through a text; each read moves it forward.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
 }
 
-/// Whether XML calls it white space.
+/// Whether the character is XML white space.
 pub fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
 impl<'a> Cursor<'a> {
-    /// At the beginning.
+    /// A cursor at the beginning.
     pub fn new(text: &'a str) -> Self {
         Cursor { text, at: 0 }
     }
 
-    /// How far it has come, in bytes of the text.
+    /// Its position, in bytes of the text.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Goes on elsewhere.
+    /// Moves to another position.
     pub fn set(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// What is still to come.
+    /// The text after the cursor.
     pub fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Steps over a token, if it comes next.
+    /// Skips a token, if it comes next.
     pub fn take(&mut self, token: &str) -> bool {
         let there = self.rest().starts_with(token);
         self.at += if there { token.len() } else { 0 };
         there
     }
 
-    /// The same where nothing else may come.
+    /// Skips a token that must come next.
     pub fn expect(&mut self, token: &str, reason: Reason) -> Result<(), Reason> {
         if self.take(token) { Ok(()) } else { Err(reason) }
     }
 
-    /// So many bytes, at most what there is.
+    /// This many bytes, or fewer at the end of the text.
     pub fn bytes(&mut self, length: usize) -> &'a str {
         let rest = self.rest();
         let taken = rest.get(..length).unwrap_or(rest);
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// Everything up to a token, which is stepped over.
+    /// The text up to a token; skips the token as well.
     pub fn until(&mut self, token: &str, reason: Reason) -> Result<&'a str, Reason> {
         let length = memchr::memmem::find(self.rest().as_bytes(), token.as_bytes()).ok_or(reason)?;
         let text = self.bytes(length);
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Steps over white space; whether there was some.
+    /// Skips white space; returns whether there was any.
     pub fn space(&mut self) -> bool {
         let rest = self.rest();
         let length = rest.len() - rest.trim_start_matches(is_space).len();
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         length > 0
     }
 
-    /// White space where there must be some.
+    /// Skips white space that must be there.
     pub fn gap(&mut self) -> Result<(), Reason> {
         if self.space() { Ok(()) } else { Err("a space is missing") }
     }
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Letters of a name in any order (2.3, Nmtoken).
+    /// Name characters in any order (2.3, Nmtoken).
     pub fn token(&mut self) -> Result<&'a str, Reason> {
         let rest = self.rest();
         match rest.find(|c| !name::goes_on(c)).unwrap_or(rest.len()) {
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What stands between two quotes of one kind.
+    /// The text between two quotes of the same kind.
     pub fn quoted(&mut self) -> Result<&'a str, Reason> {
         let quote = if self.take("\"") { "\"" } else { "'" };
         if quote == "'" {
@@ -119,13 +119,13 @@ impl<'a> Cursor<'a> {
         self.until(quote, "a quote is never closed")
     }
 
-    /// The rest of a comment that has begun.
+    /// The rest of a comment after its opening.
     pub fn comment(&mut self) -> Result<(), Reason> {
         self.until("--", "a comment is never closed")?;
         self.expect(">", "`--` within a comment")
     }
 
-    /// The rest of a processing instruction that has begun.
+    /// The rest of a processing instruction after its opening.
     pub fn instruction(&mut self) -> Result<(), Reason> {
         let target = self.plain_name()?;
         if target.eq_ignore_ascii_case("xml") {

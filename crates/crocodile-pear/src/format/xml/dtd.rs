@@ -1,7 +1,7 @@
-//! The document type as far as a document carries it in itself: checked, and heeded for entities and default values.
+//! The internal part of a document type: it is checked, and used for entities and default values.
 //!
-//! Nothing is fetched: what a document type names elsewhere is passed over, as a reader that does not validate may
-//! (XML 1.0, 5.1). What it asks of elements is checked for its grammar only.
+//! Nothing is fetched: external parts of a document type are skipped, as a non-validating processor may do (XML 1.0,
+//! 5.1). For declarations of elements only the grammar is checked.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,19 +9,19 @@ use std::rc::Rc;
 use super::cursor::{Cursor, Reason, is_space};
 use super::reference::{self, Budget, Entities, Entity, Reference};
 
-/// Default values of one element: each is looked for among its attributes.
+/// Most default values of one element: each is searched for among its attributes.
 const ATTRIBUTES: usize = 256;
 
-/// Parentheses in the content of an element, and parameter entities in each other.
+/// How deep parentheses in the content of an element, and parameter entities in each other, may nest.
 const DEPTH: usize = 32;
 
-/// What a document type declares.
+/// The declarations of a document type.
 #[derive(Default, Debug)]
 pub struct Dtd {
     entities: Entities,
     parameters: HashMap<String, Option<Rc<str>>>,
     attributes: HashMap<String, Vec<Attribute>>,
-    /// Where it stands.
+    /// Its range in the document.
     span: Option<(usize, usize)>,
 }
 
@@ -30,21 +30,21 @@ pub struct Dtd {
 pub struct Attribute {
     /// Its name.
     pub name: String,
-    /// The value that it has where it is not written.
+    /// The value if the attribute is not written.
     pub default: Option<String>,
-    /// Whether spaces only divide its value.
+    /// Whether its value is a list of words, so that extra spaces are removed.
     pub tokens: bool,
 }
 
 impl Dtd {
-    /// The document type of a document, if one stands before the first element. The place of a fault comes with it.
+    /// Finds the document type before the first element, if there is one. An error comes with its position.
     pub fn find(text: &str) -> Result<Self, (Reason, usize)> {
         let mut dtd = Dtd::default();
         let mut cursor = Cursor::new(text);
         loop {
             cursor.space();
             let start = cursor.at();
-            // What is wrong before it is found again by those who read the document.
+            // Faults before it are ignored here: the parser of the document finds them again.
             let passed = if cursor.take("<?") {
                 cursor.until("?>", "").map(drop)
             } else if cursor.take("<!--") {
@@ -62,17 +62,17 @@ impl Dtd {
         }
     }
 
-    /// Where the document type that begins here ends.
+    /// The end of the document type that begins at `start`.
     pub fn end(&self, start: usize) -> Option<usize> {
         self.span.filter(|span| span.0 == start).map(|span| span.1)
     }
 
-    /// The entities of the document itself.
+    /// The entities that the document itself declares.
     pub fn entities(&self) -> &Entities {
         &self.entities
     }
 
-    /// The attributes that are declared for an element.
+    /// The attributes declared for an element.
     pub fn attributes(&self, element: &str) -> &[Attribute] {
         self.attributes.get(element).map_or(&[], Vec::as_slice)
     }
@@ -92,7 +92,7 @@ impl Dtd {
         cursor.expect(">", "the document type is never closed")
     }
 
-    /// Declarations, up to what is none.
+    /// Reads declarations, up to the first text that is not one.
     fn subset(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), Reason> {
         loop {
             cursor.space();
@@ -116,7 +116,7 @@ impl Dtd {
         }
     }
 
-    /// The declarations of a parameter entity.
+    /// Reads the declarations of a parameter entity.
     fn include(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), Reason> {
         let name = cursor.plain_name()?;
         cursor.expect(";", "a reference is never closed")?;
@@ -204,7 +204,7 @@ impl Dtd {
     }
 }
 
-/// A value without spaces around it, and with one between its words.
+/// A value with one space between its words, and none around them.
 pub fn tokenised(value: &str) -> String {
     value.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -246,7 +246,7 @@ fn notation(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     cursor.expect(">", "a declaration is never closed")
 }
 
-/// The text of an entity from what is written (4.5): characters are resolved, entities are not.
+/// The text of an entity from its literal (4.5): character references are resolved, entity references are not.
 fn replacement(written: &str) -> Result<String, Reason> {
     let mut out = String::with_capacity(written.len());
     let mut cursor = Cursor::new(written);
@@ -266,7 +266,7 @@ fn replacement(written: &str) -> Result<String, Reason> {
     Ok(out)
 }
 
-/// The type of an attribute; whether it is one of words.
+/// Reads the type of an attribute; returns whether it is a list of words.
 fn kind(cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
     if cursor.take("CDATA") {
         return Ok(false);
@@ -291,12 +291,12 @@ fn kind(cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
             cursor.expect("|", "a list in parentheses is never closed")?;
         }
     }
-    // The longer of two that begin in the same way comes first.
+    // If one begins with another, the longer one comes first.
     let known = ["IDREFS", "IDREF", "ID", "ENTITIES", "ENTITY", "NMTOKENS", "NMTOKEN"];
     if known.iter().any(|word| cursor.take(word)) { Ok(true) } else { Err("an attribute of a type that there is not") }
 }
 
-/// The rest of the declaration of an element.
+/// The rest of an element declaration.
 fn element(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     cursor.gap()?;
     cursor.name()?;
@@ -328,7 +328,7 @@ fn mixed(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     if cursor.take("*") || names == 0 { Ok(()) } else { Err("`*` is missing behind text and elements") }
 }
 
-/// `(a, (b | c)*, d?)+`: which of `,` and `|` divides each of the open parentheses is kept.
+/// `(a, (b | c)*, d?)+`. It keeps, for each open parenthesis, whether `,` or `|` separates its parts.
 fn children(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     let mut open: Vec<Option<char>> = Vec::new();
     loop {
@@ -345,7 +345,7 @@ fn children(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
         }
         cursor.name()?;
         repeated(cursor);
-        // What is whole now is followed by another one, or ends those around it.
+        // A complete part is followed by another one, or ends the parentheses around it.
         loop {
             cursor.space();
             let Some(divider) = open.last_mut() else { return Ok(()) };

@@ -1,43 +1,43 @@
-//! An element while it is open, and the JSON that it becomes.
+//! An open element, and the JSON that it becomes.
 
 use indexmap::IndexMap;
 
 use super::cursor::is_space;
 use crate::json::write_string;
 
-/// What an element has become.
+/// The result of an element.
 pub struct Closed {
     /// Its JSON.
     pub json: Vec<u8>,
-    /// How deep that nests.
+    /// How deep the JSON nests.
     pub depth: usize,
 }
 
-/// An element that is open.
+/// An open element.
 pub struct Element<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The text since the last element in it.
+    /// The text since the last child element.
     pub text: String,
     /// `"@name":"value",` for each attribute.
     attributes: Vec<u8>,
-    /// The JSON of the texts and elements in it, one behind the other.
+    /// The JSON of its texts and child elements, joined.
     content: Vec<u8>,
     parts: Vec<Part>,
-    /// The names of the elements in it, in the order of their first.
+    /// The names of its child elements, in order of first occurrence.
     names: IndexMap<&'a str, ()>,
-    /// The names of those that are lists, however many there are.
+    /// The names of child elements that are lists, however often they occur.
     lists: Vec<&'a str>,
-    /// Whether there is text that is more than space.
+    /// Whether it has text other than white space.
     mixed: bool,
-    /// The depth of the deepest element in it.
+    /// The depth of its deepest child element.
     depth: usize,
 }
 
 /// A part of the content.
 #[derive(Clone, Copy)]
 struct Part {
-    /// Which of the names; `TEXT` for a text.
+    /// The index of the name; `TEXT` for a text.
     name: u32,
     /// Where it ends.
     end: usize,
@@ -45,14 +45,14 @@ struct Part {
 
 const TEXT: u32 = u32::MAX;
 
-/// A list of nothing, and a comma.
+/// Writes an empty list and a comma.
 fn write_empty(name: &str, out: &mut Vec<u8>) {
     write_string(name, out);
     out.extend_from_slice(b":[],");
 }
 
 impl<'a> Element<'a> {
-    /// An element that begins.
+    /// An element that begins here.
     pub fn new(name: &'a str, attributes: &[(&str, String)], lists: Vec<&'a str>) -> Self {
         let mut written = Vec::new();
         for (name, value) in attributes {
@@ -69,17 +69,18 @@ impl<'a> Element<'a> {
         Element { name, text, attributes: written, content, parts, names, lists, mixed: false, depth: 0 }
     }
 
-    /// Takes an element that has ended in this one.
+    /// Adds a child element that has ended.
     pub fn add(&mut self, name: &'a str, value: &Closed) {
         self.settle();
-        // A document has fewer names than 2^32: each takes five bytes at least, and none is held that large.
+        // A document has fewer names than 2^32: each takes at least five bytes, and no document in memory is that
+        // large.
         let name = self.names.insert_full(name, ()).0 as u32;
         self.depth = self.depth.max(value.depth);
         self.content.extend_from_slice(&value.json);
         self.parts.push(Part { name, end: self.content.len() });
     }
 
-    /// Takes the text that came since the last element.
+    /// Adds the text since the last child element.
     fn settle(&mut self) {
         if self.text.is_empty() {
             return;
@@ -90,7 +91,7 @@ impl<'a> Element<'a> {
         self.parts.push(Part { name: TEXT, end: self.content.len() });
     }
 
-    /// What it is, now that it ends.
+    /// The result of the element at its end.
     pub fn close(mut self) -> Closed {
         if self.names.is_empty() {
             return self.close_text();
@@ -116,7 +117,7 @@ impl<'a> Element<'a> {
             return Closed { json, depth: 0 };
         }
         json.push(b'{');
-        // The last comma.
+        // Removes the last comma.
         self.attributes.pop();
         json.append(&mut self.attributes);
         if !self.text.is_empty() {
@@ -127,7 +128,7 @@ impl<'a> Element<'a> {
         Closed { json, depth: if self.lists.is_empty() { 1 } else { 2 } }
     }
 
-    /// Texts and elements in their order. Gives the levels that this adds.
+    /// Writes texts and elements in order. Returns how many levels this adds.
     fn write_mixed(&self, out: &mut Vec<u8>) -> usize {
         out.extend_from_slice(b"\"#content\":[");
         for at in 0..self.parts.len() {
@@ -149,7 +150,7 @@ impl<'a> Element<'a> {
         3
     }
 
-    /// The elements by name.
+    /// Writes the elements by name.
     fn write_named(&self, out: &mut Vec<u8>) -> usize {
         let mut order: Vec<u32> = (0..self.parts.len() as u32).filter(|at| self.part(*at).name != TEXT).collect();
         order.sort_by_key(|at| self.part(*at).name);
@@ -176,7 +177,7 @@ impl<'a> Element<'a> {
             levels = 2;
             write_empty(name, out);
         }
-        // The last comma.
+        // Removes the last comma.
         out.pop();
         levels
     }

@@ -1,4 +1,4 @@
-//! From the bytes of a document to its characters (XML 1.0, 4.3.3 and appendix F; RFC 7303, 3).
+//! Decodes the bytes of a document to characters (XML 1.0, 4.3.3 and appendix F; RFC 7303, 3).
 
 use std::borrow::Cow;
 
@@ -6,7 +6,8 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 use super::name::is_character;
 
-/// The characters, line ends normalised. A byte order mark counts most, then the content type, then the declaration.
+/// Decodes a document and normalises its line ends. A byte order mark has priority, then the content type, then the
+/// declaration.
 pub fn decode<'a>(bytes: &'a [u8], charset: Option<&str>) -> Result<Cow<'a, str>, &'static str> {
     let text = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => {
@@ -17,7 +18,7 @@ pub fn decode<'a>(bytes: &'a [u8], charset: Option<&str>) -> Result<Cow<'a, str>
                 Some(label) if encoding == UTF_8 => label == "utf-8" || label == "utf8",
                 Some(label) => label.starts_with("utf-16") || label == "iso-10646-ucs-2",
             };
-            // RFC 7303 lets the content type speak before the declaration.
+            // In RFC 7303 the content type has priority over the declaration.
             if !fits && charset.is_none() {
                 return Err("its byte order mark is of another encoding than the one declared");
             }
@@ -35,7 +36,7 @@ pub fn decode<'a>(bytes: &'a [u8], charset: Option<&str>) -> Result<Cow<'a, str>
 }
 
 fn labelled<'a>(label: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, &'static str> {
-    // The web's ISO-8859-1 is windows-1252, XML's is not.
+    // On the web, ISO-8859-1 means windows-1252; in XML it does not.
     if label.eq_ignore_ascii_case("iso-8859-1") {
         return Ok(bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into());
     }
@@ -54,7 +55,7 @@ fn strictly<'a>(encoding: &'static Encoding, bytes: &'a [u8]) -> Result<Cow<'a, 
     decoded.ok_or("it is not in the encoding that it declares")
 }
 
-/// The encoding that the declaration names; it is checked when it is parsed.
+/// The encoding that the declaration names. The parser checks it later.
 fn declared(bytes: &[u8]) -> Option<&str> {
     let head = bytes.strip_prefix(b"<?xml")?;
     let head = &head[..memchr::memmem::find(head, b"?>")?];

@@ -1,4 +1,4 @@
-//! XML elements that become lists, however often they come.
+//! XML elements that always become lists, even if they occur once or never.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ spec! {
     }
 }
 
-/// The elements that are lists; none, for most answers.
+/// The elements that are lists. Most answers have none.
 #[derive(Clone, Debug, Default)]
 pub struct Lists(Option<Arc<[List]>>);
 
-/// An element that is a list, and those around it, outermost first.
+/// An element that is a list, and the elements around it, outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
     within: Vec<String>,
@@ -28,9 +28,9 @@ struct List {
 }
 
 impl XmlSpec {
-    /// Makes it ready; every problem is noted.
+    /// Compiles the spec; records every problem.
     pub fn compile(&self, problems: &mut Problems) -> Option<Lists> {
-        // All are read before one that failed ends it, so that every problem is found.
+        // Collect first: an early return at the first failure would hide the other problems.
         let lists: Vec<Option<List>> = self.lists.iter().map(|written| list(written, problems)).collect();
         let lists = lists.into_iter().collect::<Option<Vec<List>>>()?;
         Some(Lists((!lists.is_empty()).then(|| lists.into())))
@@ -65,7 +65,7 @@ fn list(written: &Located<String>, problems: &mut Problems) -> Option<List> {
 }
 
 impl Lists {
-    /// The names of the elements that are lists within the innermost of the open ones.
+    /// The names of the child elements of the innermost open element that are lists.
     pub fn within<'a>(&'a self, open: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Vec<&'a str> {
         let Some(lists) = &self.0 else { return Vec::new() };
         let around = |list: &&List| {

@@ -13,12 +13,13 @@ pub fn begins(c: char) -> bool {
         | '\u{10000}'..='\u{effff}')
 }
 
-/// Whether a name may go on with it.
+/// Whether a name may continue with it.
 pub fn goes_on(c: char) -> bool {
     begins(c) || matches!(c, '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}'..='\u{2040}')
 }
 
-/// The prefix and the local part of a name, if it has one colon at most, and that between two names (Namespaces in XML, 4).
+/// The prefix and the local part of a name. `None` unless it has at most one colon, with a name on each side
+/// (Namespaces in XML, 4).
 pub fn split(name: &str) -> Option<(Option<&str>, &str)> {
     let Some((prefix, local)) = name.split_once(':') else { return Some((None, name)) };
     let sound = !prefix.is_empty() && !local.contains(':') && local.chars().next().is_some_and(begins);

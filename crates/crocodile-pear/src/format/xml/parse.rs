@@ -7,10 +7,10 @@ use super::dtd::{self, Dtd};
 use super::name;
 use super::reference::{self, Budget, Reference};
 
-/// Attributes of an element: each is compared with the others.
+/// Most attributes of an element: each is compared with the others.
 const ATTRIBUTES: usize = 256;
 
-/// Prefixes that are declared at one place of a document: each name is looked up among them.
+/// Most prefixes in scope: each name is looked up among them.
 const PREFIXES: usize = 64;
 
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
@@ -18,24 +18,24 @@ const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
 type Attributes<'a> = Vec<(&'a str, String)>;
 
-/// What comes next in a document.
+/// The next part of a document.
 pub enum Event<'a> {
     /// An element begins.
     Start(&'a str, Attributes<'a>),
-    /// A part of its text.
+    /// A part of the text of an element.
     Text(Cow<'a, str>),
-    /// It ends.
+    /// An element ends.
     End,
 }
 
-/// Goes through a document; what it has given so far may turn out to be of none.
+/// Parses a document. Earlier events may belong to a document that turns out to be malformed.
 pub struct Parser<'a> {
     cursor: Cursor<'a>,
-    /// The document, while the text of an entity is read, and how many elements were open around the entity.
+    /// While the text of an entity is read: the document, and how many elements were open around the entity.
     outer: Option<(Cursor<'a>, usize)>,
     dtd: &'a Dtd,
     budget: Budget,
-    /// Names of the open elements, and how many prefixes were bound before each.
+    /// The names of the open elements, and how many prefixes were bound before each.
     open: Vec<(&'a str, usize)>,
     prefixes: Vec<(&'a str, String)>,
     begun: bool,
@@ -45,7 +45,7 @@ pub struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// At the beginning of a document with this document type.
+    /// A parser at the beginning of a document with this document type.
     pub fn new(text: &'a str, dtd: &'a Dtd) -> Self {
         let prefixes = vec![("xml", XML.to_owned())];
         let (cursor, budget) = (Cursor::new(text), Budget::new());
@@ -62,12 +62,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// How far it has come, in bytes of the document.
+    /// Its position, in bytes of the document.
     pub fn at(&self) -> usize {
         self.outer.as_ref().map_or(self.cursor.at(), |(outer, _)| outer.at())
     }
 
-    /// The next event; `None` at the end of a document that is whole.
+    /// The next event; `None` at the end of a complete document.
     pub fn next(&mut self) -> Result<Option<Event<'a>>, Reason> {
         if std::mem::take(&mut self.empty) {
             self.close();
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// At the end of a text: goes on behind the entity that it is of, or says that the document is whole.
+    /// Handles the end of a text: continues after its entity, or returns that the document is complete.
     fn ends(&mut self) -> Result<bool, Reason> {
         if let Some((outer, depth)) = self.outer.take() {
             self.cursor = outer;
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         Ok(Event::Start(name, attributes))
     }
 
-    /// Heeds what the document type says of the attributes.
+    /// Applies the document type to the attributes.
     fn complete(&mut self, name: &str, attributes: &mut Attributes<'a>) -> Result<(), Reason> {
         for declared in self.dtd.attributes(name) {
             match (attributes.iter_mut().find(|(key, _)| *key == declared.name), &declared.default) {
@@ -181,7 +181,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Binds the prefixes that an element declares, and looks up those that it uses.
+    /// Binds the prefixes that an element declares, and resolves those that it uses.
     fn bind(&mut self, name: &str, attributes: &Attributes<'a>) -> Result<(), Reason> {
         for (key, value) in attributes {
             let prefix = key.strip_prefix("xmlns:");
@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text up to the next tag, or to the next entity.
+    /// The text up to the next tag or entity.
     fn content(&mut self) -> Result<Cow<'a, str>, Reason> {
         let mut out = Cow::Borrowed("");
         loop {
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads on in the text of an entity.
+    /// Continues in the text of an entity.
     fn enter(&mut self, name: &str) -> Result<(), Reason> {
         let text = reference::text(name, self.dtd.entities(), &mut self.budget)?;
         if self.outer.is_some() {
@@ -295,7 +295,7 @@ fn declaration(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     if sound { Ok(()) } else { Err(WRONG) }
 }
 
-/// `name="value"` of the declaration, if it comes next.
+/// `name="value"` in the declaration, if it comes next.
 fn pseudo<'a>(cursor: &mut Cursor<'a>, name: &str) -> Result<Option<&'a str>, Reason> {
     let before = cursor.at();
     if !(cursor.space() && cursor.take(name)) {

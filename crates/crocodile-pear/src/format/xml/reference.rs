@@ -1,4 +1,4 @@
-//! What stands between `&` and `;`, and what it stands for.
+//! References, from `&` to `;`, and their targets.
 
 use std::collections::HashMap;
 
@@ -8,26 +8,26 @@ use super::name;
 /// A general entity.
 #[derive(Debug)]
 pub enum Entity {
-    /// Its text, with characters that it refers to in place.
+    /// Its text, with character references resolved.
     Text(String),
-    /// It stands elsewhere.
+    /// Its text is outside the document.
     Outside,
-    /// It is of another notation.
+    /// Its content is not XML.
     Unparsed,
 }
 
 /// The general entities of a document, by their names.
 pub type Entities = HashMap<String, Entity>;
 
-/// What a reference refers to.
+/// The target of a reference.
 pub enum Reference<'a> {
     /// A character: one of the five names, or a number.
     Character(char),
-    /// An entity that the document must have declared.
+    /// An entity, which the document must declare.
     Entity(&'a str),
 }
 
-/// Takes a reference, from `&` on.
+/// Reads a reference, starting at `&`.
 pub fn take<'a>(cursor: &mut Cursor<'a>) -> Result<Reference<'a>, Reason> {
     const OPEN: Reason = "a reference is never closed";
     cursor.expect("&", OPEN)?;
@@ -52,26 +52,26 @@ pub fn take<'a>(cursor: &mut Cursor<'a>) -> Result<Reference<'a>, Reason> {
 }
 
 fn character(digits: &str, radix: u32) -> Result<char, Reason> {
-    // `from_str_radix` takes a sign.
+    // `from_str_radix` accepts a sign, which is not allowed here.
     let digital = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
     let code = digital.then(|| u32::from_str_radix(digits, radix).ok()).flatten();
     code.and_then(char::from_u32).filter(|c| name::is_character(*c)).ok_or("a reference to no character")
 }
 
-/// What entities and default values may still add to a document, in bytes.
+/// Bytes that entities and default values may still add to a document.
 #[derive(Debug)]
 pub struct Budget(usize);
 
 impl Budget {
-    /// Far more than the entities of honest documents, and far too little for a bomb.
+    /// Far more than honest documents need, and far too little for a bomb.
     pub const BYTES: usize = 64 << 10;
 
-    /// All of it.
+    /// The full budget.
     pub fn new() -> Self {
         Budget(Self::BYTES)
     }
 
-    /// Takes so many bytes, and one for the trouble.
+    /// Spends this many bytes, and one more for the work.
     pub fn spend(&mut self, bytes: usize) -> Result<(), Reason> {
         let spent = bytes.checked_add(1).and_then(|bytes| self.0.checked_sub(bytes));
         self.0 = spent.ok_or("its entities and default values add more than 64 KiB")?;
@@ -79,7 +79,7 @@ impl Budget {
     }
 }
 
-/// The text of an entity of the document itself.
+/// The text of an entity that the document itself declares.
 pub fn text<'a>(name: &str, entities: &'a Entities, budget: &mut Budget) -> Result<&'a str, Reason> {
     match entities.get(name) {
         Some(Entity::Text(text)) => budget.spend(text.len()).map(|()| text.as_str()),
@@ -99,7 +99,7 @@ pub fn value(written: &str, entities: &Entities, budget: &mut Budget) -> Result<
     Ok(out)
 }
 
-/// Entities in entities are what bombs are made of, and hardly anything else.
+/// Bombs need entities in entities; hardly any other document does.
 pub const NESTED: Reason = "an entity refers to another one";
 
 type Resolve<'a> = &'a mut dyn FnMut(&str, &mut String) -> Result<(), Reason>;

@@ -1,4 +1,4 @@
-//! From a value to XML, by the mapping that reading has.
+//! Writes a value as XML, with the same mapping as reading.
 
 use super::name;
 use crate::error::{Error, Kind};
@@ -7,11 +7,12 @@ use crate::json::{self, SIZE};
 
 /// Appends a document.
 ///
-/// An object with one field is that element; any other value stands in an element `root`, the items of a list in elements
-/// `item`. What a name cannot have in XML becomes `_`, and what no text can have is left out.
+/// An object with one field becomes that element. Any other value becomes an element `root`, and the items of a list
+/// become elements `item`. Characters that are not allowed in a name become `_`; characters that are not allowed in
+/// text are left out.
 ///
 /// # Errors
-/// As [`json::write`] for numbers and bytes, and for what becomes too large.
+/// Same as [`json::write`] for numbers and bytes, and an error if the document becomes too large.
 pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     out.extend_from_slice(DECLARATION);
     if let Some((key, inner)) = value::as_object(value).filter(|fields| fields.len() == 1).and_then(|it| it.first())
@@ -25,21 +26,21 @@ pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
 
 const DECLARATION: &[u8] = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// Appends the beginning of a list whose items follow one after the other.
+/// Appends the beginning of a list whose items are appended one by one.
 pub fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(DECLARATION);
     out.extend_from_slice(b"<root>");
 }
 
-/// Appends an item of it.
+/// Appends an item of the list.
 ///
 /// # Errors
-/// As [`write()`].
+/// Same as [`write()`].
 pub fn item(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     element("item", value, out)
 }
 
-/// Appends its end.
+/// Appends the end of the list.
 pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</root>");
 }
@@ -100,7 +101,7 @@ fn several(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     }
 }
 
-/// Texts and elements in their order.
+/// Writes texts and elements in order.
 fn content(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     for part in value::as_list(value).unwrap_or(std::slice::from_ref(value)) {
         match value::as_object(part) {
@@ -115,11 +116,11 @@ fn content(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where a text stands.
+/// The position of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextPlace {
     Content,
-    /// There readers take any space for a blank.
+    /// In attributes, parsers turn any white space into a space.
     Attribute,
 }
 
@@ -150,7 +151,7 @@ fn text(value: &Value, place: TextPlace, out: &mut Vec<u8>) -> Result<(), Error>
     Ok(())
 }
 
-/// The same, or the nearest name that XML has.
+/// The name itself, or the nearest valid XML name.
 fn named(name: &str) -> String {
     let mut out: String = name.chars().map(|c| if name::goes_on(c) { c } else { '_' }).collect();
     if !out.starts_with(name::begins) {
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(written("{\"1\":true}"), "<_1>true</_1>");
     }
 
-    /// Numbers that look random, the same each time (xorshift).
+    /// Pseudo-random numbers, the same in each run (xorshift).
     struct Dice(u64);
 
     impl Dice {
@@ -209,7 +210,7 @@ mod tests {
             of[self.roll(of.len() as u64) as usize]
         }
 
-        /// An element with anything in it.
+        /// An element with random content.
         fn element(&mut self, depth: u64) -> String {
             let name = self.pick(&["a", "b", "c-d", "x:e", "é"]);
             let mut out = format!("<{name} xmlns:x='u'");
@@ -228,7 +229,7 @@ mod tests {
             out + &format!("</{name}>")
         }
 
-        /// A value that a document can be.
+        /// A value that a document can represent.
         fn value(&mut self, depth: u64) -> serde_json::Value {
             use serde_json::{Map, Value};
             let text = |dice: &mut Self| Value::from(dice.pick(&["", "t", " ", "a\n\tb\r", "<&>\"'", "🐊"]));
