@@ -1,4 +1,5 @@
-//! From what is written to typed specs: nodes with places, decoders that gather every problem, and the schema.
+//! Turns configuration text into typed specs: nodes with positions, decoders that collect every problem, and the
+//! schema.
 
 pub use serde_json::Value as Json;
 

@@ -69,11 +69,11 @@ macro_rules! choice {
     };
 }
 
-/// The choice whose word is written.
+/// The choice that a node names.
 pub fn choose<T: Copy>(node: &Node, choices: &[(T, Field)], problems: &mut Problems) -> Option<T> {
     let words: Vec<&str> = choices.iter().map(|(_, field)| field.name).collect();
     let wanted = format!("one of {}", record::list(&words));
-    // YAML reads the bare word as nothing; where it is a choice, it was meant.
+    // YAML reads the unquoted word as null; where `null` is a choice, the operator meant it.
     let null = choices.iter().find(|(_, field)| field.name == "null");
     if let (NodeKind::Null, Some((choice, _))) = (&node.kind, null) {
         return Some(*choice);

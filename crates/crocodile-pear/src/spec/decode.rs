@@ -1,4 +1,4 @@
-//! What can be written in a configuration.
+//! Values that can be written in a configuration.
 
 use serde_json::Value as Json;
 
@@ -7,39 +7,39 @@ use super::field::Field;
 use super::node::Node;
 use crate::problem::Problems;
 
-/// What can be written in a configuration.
+/// A value that can be written in a configuration.
 pub trait Decode: Sized {
-    /// Reads it from a node; notes every problem and answers `None` if there was an error.
+    /// Reads it from a node. Records every problem, and returns `None` if there was an error.
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self>;
 
-    /// Its JSON Schema (draft 2020-12); what has a name goes into the definitions, once.
+    /// Its JSON Schema (draft 2020-12). Named types are added to the definitions, once each.
     fn schema(definitions: &mut Definitions) -> Json;
 
-    /// What it is when its field is left out; `None` for what may not be left out.
+    /// Its value if the field is left out; `None` if the field is required.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// Whether a written `null` is a value of it.
+    /// Whether a written `null` is a valid value.
     fn takes_null() -> bool {
         false
     }
 
-    /// The keys that it knows where it is written as a map.
+    /// The keys that it accepts when written as a map.
     fn fields() -> Vec<Field> {
         Vec::new()
     }
 
-    /// How this value would be written, to show a default in the schema; `None` where that would not help.
+    /// The value as it would be written, to show a default in the schema; `None` if that would not help.
     fn written(&self) -> Option<Json> {
         None
     }
 }
 
-/// A spec of which nothing is written.
+/// A spec in which nothing is written.
 ///
 /// # Panics
-/// If it has a field that may not be left out.
+/// If it has a required field.
 pub fn defaults<T: Decode>() -> T {
     let empty = Node::from_json(&serde_json::json!({}));
     T::decode(&empty, &mut Problems::default()).expect("every field may be left out")

@@ -3,12 +3,12 @@
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-/// The named parts of a schema, each said once.
+/// The named parts of a schema, each defined once.
 #[derive(Debug, Default)]
 pub struct Definitions(pub(super) IndexMap<&'static str, (String, Value)>);
 
 impl Definitions {
-    /// A reference to the definition of a type, which is built if it is not there yet; types may contain themselves.
+    /// A reference to the definition of a type. Builds the definition if it is missing; types may contain themselves.
     pub fn define(&mut self, identity: &'static str, build: impl FnOnce(&mut Self) -> Value) -> Value {
         if !self.0.contains_key(identity) {
             let name = self.name(identity);
@@ -19,7 +19,7 @@ impl Definitions {
         json!({"$ref": format!("#/$defs/{}", self.0[identity].0)})
     }
 
-    /// What may also be written as a variable of the environment, and so as a text.
+    /// The schema for a value that may also be an environment variable, and so a text.
     pub fn or_variable(&mut self, schema: Value) -> Value {
         let variable = self.define("Variable", |_| {
             json!({
@@ -31,7 +31,7 @@ impl Definitions {
         json!({"anyOf": [schema, variable]})
     }
 
-    /// The last word of the type's path, with as many words before it as make it the only one.
+    /// The last word of the type's path, with as many words before it as make it unique.
     fn name(&self, identity: &str) -> String {
         let words: Vec<&str> = identity.split("::").collect();
         (0..words.len())

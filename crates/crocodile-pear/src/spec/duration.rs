@@ -1,4 +1,4 @@
-//! Lengths of time: `500ms`, `2s`, `1h30m`.
+//! Durations: `500ms`, `2s`, `1h30m`.
 
 use std::{str::FromStr, time::Duration};
 
@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// Ten years, in nanoseconds: clocks and timers can still add it, and nobody waits longer.
+/// Ten years, in nanoseconds: clocks and timers can still add it, and nobody needs a longer wait.
 const LONGEST: u64 = 3_650 * 86_400_000_000_000;
 
 const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(us|ms|s|m|h|d))+$";
@@ -63,7 +63,7 @@ impl Decode for Duration {
     }
 }
 
-/// The remedy for a unit in other words: `2 seconds`, `5 min`.
+/// The remedy for a unit with another name: `2 seconds`, `5 min`.
 fn meant(text: &str) -> Option<String> {
     const WORDS: [(&str, &[&str]); 5] = [
         ("ms", &["msec", "msecs", "millis", "millisecond", "milliseconds"]),
@@ -77,7 +77,7 @@ fn meant(text: &str) -> Option<String> {
     (!number.is_empty()).then(|| format!("write `{number}{unit}`"))
 }
 
-/// Nanoseconds; saturates, so that what is too long is told apart from what is no duration.
+/// Nanoseconds. The result saturates, so that a duration that is too long differs from text that is not a duration.
 fn parse(text: &str) -> Option<u64> {
     let mut total = 0_u64;
     let mut rest = text;
@@ -93,7 +93,7 @@ fn parse(text: &str) -> Option<u64> {
     (!text.is_empty()).then_some(total)
 }
 
-/// A decimal number times a whole one, without the rounding of floats.
+/// A decimal number times an integer, without floating-point rounding.
 fn scale(number: &str, by: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -109,17 +109,17 @@ fn scale(number: &str, by: u64) -> Option<u64> {
     Some(whole.saturating_add(part))
 }
 
-/// How long to wait. The lesser of two is the tighter one.
+/// How long to wait. The smaller of two is the stricter one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timeout {
-    /// This long.
+    /// At most this long.
     After(Duration),
-    /// As long as it takes; written `never`.
+    /// Without limit; written `never`.
     Never,
 }
 
 impl Timeout {
-    /// The time to wait, if there is an end to it.
+    /// The time to wait, if it is limited.
     pub fn duration(self) -> Option<Duration> {
         match self {
             Self::Never => None,

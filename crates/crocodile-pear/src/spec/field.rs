@@ -1,4 +1,4 @@
-//! A field of a spec, as the configuration names it.
+//! A field of a spec, with its name in the configuration.
 
 /// A field of a spec.
 #[derive(Clone, Copy, Debug)]
@@ -7,12 +7,12 @@ pub struct Field {
     pub name: &'static str,
     /// What it means.
     pub doc: &'static str,
-    /// The key that it had before.
+    /// Its former key.
     pub was: Option<&'static str>,
 }
 
 impl Field {
-    /// A field that has always had this key.
+    /// A field whose key never changed.
     pub const fn new(name: &'static str, doc: &'static str) -> Self {
         Field { name, doc, was: None }
     }

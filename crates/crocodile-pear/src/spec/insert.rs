@@ -1,12 +1,12 @@
-//! What variables of the environment insert into an expression: values, never code.
+//! Values of environment variables in an expression: they are data, never code.
 
 use serde_json::Value;
 
 use super::node::{Located, Run};
 use crate::problem::Problems;
 
-/// Makes the inserted values of an expression safe: within a string they are text, and elsewhere only a number, `true`,
-/// `false` or `null` can stand.
+/// Makes inserted values safe in an expression. Inside a string they are text; elsewhere only a number, `true`, `false`
+/// or `null` is allowed.
 pub fn guard(text: Located<String>, problems: &mut Problems) -> Option<Located<String>> {
     let Some(runs) = text.runs.as_deref().filter(|runs| runs.iter().any(|run| run.inserted)) else { return Some(text) };
     let mut scanner = Scanner::default();
@@ -38,18 +38,18 @@ fn is_value(text: &str) -> bool {
     matches!(serde_json::from_str(text), Ok(Value::Null | Value::Bool(_) | Value::Number(_)))
 }
 
-/// The text as it is written within a string.
+/// The text, escaped for use inside a string.
 fn escape(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Follows where an expression's strings begin and end.
+/// Tracks where the strings of an expression begin and end.
 #[derive(Default)]
 struct Scanner {
-    /// What is open, the innermost last; nothing at the top of the expression.
+    /// The open strings and brackets, innermost last; empty at the top level.
     open: Vec<Open>,
-    /// Whether a backslash stands before what comes next.
+    /// Whether a backslash precedes the next character.
     escaped: bool,
     comment: bool,
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::problem::Span;
 
-    /// A text in which `<…>` is inserted.
+    /// Guards a text in which `<…>` marks inserted values.
     fn guarded(text: &str) -> Result<String, Vec<u32>> {
         let (mut value, mut runs) = (String::new(), Vec::new());
         for (at, part) in text.split(['<', '>']).enumerate() {

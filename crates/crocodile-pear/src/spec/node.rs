@@ -1,4 +1,4 @@
-//! What is written, as a tree in which every part knows its place.
+//! The configuration as a tree in which every part knows its position.
 
 use std::{fmt, sync::Arc};
 
@@ -6,36 +6,36 @@ use serde_json::Value;
 
 use crate::problem::{Problems, Span};
 
-/// A piece of the written configuration, with its place.
+/// A part of the written configuration, with its position.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
-    /// What it is.
+    /// Its content.
     pub kind: NodeKind,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
     /// Nothing, `null` or `~`.
     Null,
     /// A scalar.
     Scalar {
-        /// Its text, as meant: without quotes, with escapes and folds resolved.
+        /// Its text after parsing: without quotes, with escapes and folded lines resolved.
         text: String,
-        /// Whether it was quoted; then it is never a number or a bool.
+        /// Whether it was quoted; a quoted scalar is never a number or a bool.
         quoted: bool,
-        /// Where the parts of the text stand, unless it is written as it reads, on one line.
+        /// Positions of the parts of the text. `None` if the text is on one line exactly as in the file.
         runs: Runs,
     },
     /// A list.
     List(Vec<Node>),
-    /// A map, in order, each key once; keys carry their own place.
+    /// A map, in order, each key once. Keys have their own positions.
     Map(Vec<(Located<String>, Node)>),
 }
 
-/// A value with the place where it is written. A Rust program writes `value.into()`.
+/// A value with its position in the file. A Rust program writes `value.into()`.
 ///
 /// ```
 /// let most: crocodile_pear::Located<u64> = 500.into();
@@ -45,17 +45,17 @@ pub enum NodeKind {
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
-    /// Where the parts of a text stand, unless it is written as it reads, on one line.
+    /// Positions of the parts of a text. `None` if the text is on one line exactly as in the file.
     #[cfg_attr(doc, doc(hidden))]
     pub runs: Runs,
 }
 
-/// The places of a text's parts, in order; `None` for a text that is written as it reads, on one line.
+/// The positions of a text's parts, in order; `None` if the text is on one line exactly as in the file.
 pub type Runs = Option<Arc<[Run]>>;
 
-/// From this offset of a text on (up to the next run), it stands at this line and column.
+/// The text from this offset on, up to the next run, is at this line and column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Byte offset in the text.
@@ -64,20 +64,20 @@ pub struct Run {
     pub line: u32,
     /// Column, from 1, in characters.
     pub column: u32,
-    /// For what does not read as it is written (an escape, a variable): how many characters are written for the
-    /// whole run. 0: each character stands for itself.
+    /// For text that differs from the file (an escape, a variable): how many characters the whole run has in the file.
+    /// 0: each character is the same in the file.
     pub written: u32,
-    /// Whether this is the value of a variable of the environment: text, never a part of a template or an expression.
+    /// Whether this is the value of an environment variable: text, never part of a template or an expression.
     pub inserted: bool,
 }
 
 impl<T> Located<T> {
-    /// A value that stands at this place.
+    /// A value at this position.
     pub fn new(value: T, span: Span) -> Self {
         Self { value, span, runs: None }
     }
 
-    /// The same place with something else made of the value.
+    /// The same position with a converted value.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Located<U> {
         Located { value: make(self.value), span: self.span, runs: self.runs }
     }
@@ -101,8 +101,8 @@ impl Located<String> {
         &self.value
     }
 
-    /// The place of a part of the text, `len` bytes from `offset` on; what goes on over several lines is
-    /// shown to the end of its first.
+    /// The position of a part of the text, `len` bytes from `offset` on. A part of several lines is shown to the end of
+    /// its first line.
     pub fn at(&self, offset: usize, len: usize) -> Span {
         let (line, column, _) = self.place(offset);
         let last = self.value.len().min(offset.saturating_add(len.max(1))).max(offset + 1) - 1;
@@ -113,7 +113,7 @@ impl Located<String> {
         Span { file: self.span.file, line, column, length: length.max(1) }
     }
 
-    /// Line and column of the character at an offset, and how many characters are written for it.
+    /// Line and column of the character at an offset, and how many characters it has in the file.
     fn place(&self, offset: usize) -> (u32, u32, u32) {
         let offset = (0..=offset.min(self.value.len())).rev().find(|at| self.value.is_char_boundary(*at)).unwrap_or(0);
         let Some(run) = self.run(offset) else {
@@ -125,7 +125,7 @@ impl Located<String> {
         }
     }
 
-    /// As of a node.
+    /// Same as for a node.
     pub(super) fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
         let Some((key, rest)) = self.value.split_once(':').filter(|(key, rest)| !key.is_empty() && !rest.is_empty())
         else {
@@ -139,13 +139,13 @@ impl Located<String> {
         true
     }
 
-    /// The run that a byte belongs to, unless the text is written as it reads.
+    /// The run of a byte, unless the text is exactly as in the file.
     fn run(&self, offset: usize) -> Option<&Run> {
         let runs = self.runs.as_deref()?;
         runs.get(runs.partition_point(|run| run.offset <= offset).saturating_sub(1))
     }
 
-    /// Whether the byte at an offset is of a variable's value.
+    /// Whether the byte at an offset belongs to the value of a variable.
     pub fn inserted(&self, offset: usize) -> bool {
         self.run(offset).is_some_and(|run| run.inserted)
     }
@@ -165,7 +165,7 @@ impl Located<String> {
 }
 
 impl Node {
-    /// The tree of a JSON value, for configurations that do not come from a file; it has no places.
+    /// The tree of a JSON value, for configurations that do not come from a file. It has no positions.
     pub fn from_json(value: &Value) -> Self {
         let scalar = |text: String, quoted| NodeKind::Scalar { text, quoted, runs: None };
         let kind = match value {
@@ -210,7 +210,7 @@ impl Node {
         }
     }
 
-    /// The text, if it is a scalar without quotes: what may be a number or a bool.
+    /// The text, if it is a scalar without quotes, which may be a number or a bool.
     pub fn as_plain(&self) -> Option<&str> {
         match &self.kind {
             NodeKind::Scalar { text, quoted: false, .. } => Some(text),
@@ -218,7 +218,7 @@ impl Node {
         }
     }
 
-    /// The entries of what must be a map; `wanted` says which, as in "an upstream".
+    /// The entries of a node that must be a map; `wanted` names it, as in "an upstream".
     pub fn expect_map(&self, wanted: &str, problems: &mut Problems) -> Option<&[(Located<String>, Node)]> {
         if self.lacks_space(|_| true, problems) {
             return None;
@@ -231,7 +231,7 @@ impl Node {
         self.as_map().or_else(|| self.wrong(wanted, remedy, problems))
     }
 
-    /// The items of what must be a list.
+    /// The items of a node that must be a list.
     pub fn expect_list(&self, wanted: &str, problems: &mut Problems) -> Option<&[Node]> {
         let remedy = match (&self.kind, self.as_map().and_then(<[_]>::first)) {
             (NodeKind::Scalar { text, quoted: false, .. }, _) => format!("write a list: `[{text}]`"),
@@ -245,7 +245,7 @@ impl Node {
         self.as_list().or_else(|| self.wrong(wanted, remedy, problems))
     }
 
-    /// The text of what must be a scalar.
+    /// The text of a node that must be a scalar.
     pub fn expect_text(&self, wanted: &str, problems: &mut Problems) -> Option<Located<String>> {
         let remedy = match self.kind {
             NodeKind::Map(_) | NodeKind::List(_) => "put the whole text in quotes: YAML reads `{` and `[` itself",
@@ -254,14 +254,15 @@ impl Node {
         self.as_text().or_else(|| self.wrong(wanted, remedy, problems))
     }
 
-    /// Notes a `key:value` that is one text for want of a space, if the key may be `known`; answers whether it is one.
+    /// Records a problem if the text is `key:value` without the space and `known` accepts the key. Returns whether it
+    /// did.
     #[doc(hidden)]
     pub fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
         let text = self.as_text().filter(|_| self.as_plain().is_some());
         text.is_some_and(|text| text.lacks_space(known, problems))
     }
 
-    /// The one entry of what must be a map with one key, as a step is.
+    /// The only entry of a node that must be a map with one key, such as a step.
     pub fn expect_one(&self, wanted: &str, problems: &mut Problems) -> Option<(&Located<String>, &Node)> {
         match self.expect_map(wanted, problems)? {
             [(key, value)] => Some((key, value)),
@@ -274,7 +275,7 @@ impl Node {
         }
     }
 
-    /// Notes that something else was wanted here, unless something else is wrong here already; answers `None`.
+    /// Records that something else was expected here, unless this part already has a problem. Returns `None`.
     pub fn wrong<T>(&self, wanted: &str, remedy: impl Into<String>, problems: &mut Problems) -> Option<T> {
         if self.span.line > 0 && problems.found_within(self.span) {
             return None;
@@ -282,7 +283,7 @@ impl Node {
         problems.error(self.span, format!("found {}, wanted {wanted}", self.found()), remedy)
     }
 
-    /// What it is, in words.
+    /// A description of what was found.
     pub fn found(&self) -> String {
         match &self.kind {
             NodeKind::Null => "nothing".to_owned(),
@@ -294,7 +295,7 @@ impl Node {
     }
 }
 
-/// A text that fits into a message.
+/// A text shortened for a message.
 fn short(text: &str) -> String {
     const FITS: usize = 40;
     match text.char_indices().nth(FITS) {

@@ -1,4 +1,4 @@
-//! A map with one key, its name: the places of everything in it survive that way.
+//! A map with one key, its name. This form keeps the positions of everything in it.
 
 use serde_json::Value as Json;
 
@@ -7,16 +7,16 @@ use super::record::beside;
 use super::suggest::suggest;
 use crate::problem::Problems;
 
-/// What is written as a map with one key, its name.
+/// A value that is written as a map with one key, its name.
 pub struct OneKey {
-    /// What it is, for messages: `step`.
+    /// What it is called in messages: `step`.
     pub what: &'static str,
-    /// The names that there are.
+    /// The valid names.
     pub names: &'static [&'static str],
 }
 
 impl OneKey {
-    /// The name, one of those that there are, and what stands under it.
+    /// The name, which must be valid, and the node under it.
     pub fn read<'n>(&self, node: &'n Node, problems: &mut Problems) -> Option<(&'n str, &'n Node)> {
         let OneKey { what, names } = self;
         if node.lacks_space(|name| names.contains(&name), problems) {
@@ -44,7 +44,7 @@ impl OneKey {
         format!("a {} is a map with one key, its name", self.what)
     }
 
-    /// Why there is more than one key.
+    /// Explains why there is more than one key.
     fn several<T>(&self, node: &Node, entries: &[(Located<String>, Node)], problems: &mut Problems) -> Option<T> {
         let [(first, inner), (second, _), ..] = entries else { return None };
         let is_known = |key: &Located<String>| self.names.contains(&key.as_str());

@@ -1,14 +1,14 @@
-//! A part of a text, with its own place.
+//! A part of a text, with its own position.
 
 use super::node::{Located, Run};
 
 impl Located<String> {
-    /// The part of the text, `len` bytes from `offset` on, as a text of its own.
+    /// The part of the text, `len` bytes from `offset` on, as its own text.
     pub fn part(&self, offset: usize, len: usize) -> Self {
         let value = self.value.get(offset..offset + len).unwrap_or_default().to_owned();
         let shifted = |run: &Run| Run { offset: run.offset.saturating_sub(offset), ..*run };
         let runs = self.runs.as_deref().map(|runs| {
-            // The run in which the part begins is split: its rest stands where the part begins.
+            // The part may begin inside a run: the rest of that run begins at the position of the part.
             let first = self.at(offset, 1);
             let before = runs.partition_point(|run| run.offset <= offset);
             let own = runs.get(before.saturating_sub(1));

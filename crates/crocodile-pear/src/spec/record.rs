@@ -1,4 +1,4 @@
-//! `spec!`: from one declaration a struct, its decoder and its schema.
+//! `spec!`: one declaration gives a struct, its decoder and its schema.
 
 use serde_json::{Map, Value, json};
 
@@ -9,15 +9,15 @@ use super::node::{Located, Node, NodeKind};
 use super::suggest::{self, suggest};
 use crate::problem::{Problems, Span};
 
-/// Declares what can be written as a map with known keys.
+/// Declares a map with known keys.
 ///
-/// A field of type `Option<_>` may be left out, and so may one with a default (`pub limit: u64 = 100`); any other must
-/// be there. A key that is no Rust name is given by `#[name = "as"]`, after the docs; `r#as` is written `as` anyway.
-/// `#[was = "old"]` behind that names the key that the field had before: who writes it is told the new one.
-/// The docs become the descriptions in the schema and the remedies of what is missing.
-/// `group(name: Type)` behind the fields adds those of a [`Group`](crate::spec::Group), as if they were declared here.
-/// `list(field)` says which field a list stands for that is written instead of the map. `short(parse)` at the end accepts a scalar too; `parse` is a
-/// `fn(Located<String>, &mut Problems) -> Option<Self>`.
+/// A field of type `Option<_>` may be left out, and so may one with a default (`pub limit: u64 = 100`). All other
+/// fields are required. `#[name = "as"]`, after the docs, sets a key that is not a Rust name; `r#as` is always written
+/// `as`. `#[was = "old"]` after that is the former key of the field: a configuration that uses it gets a problem with
+/// the new key. The docs become the descriptions in the schema and the remedies for missing fields. `group(name: Type)`
+/// after the fields adds the fields of a [`Group`](crate::spec::Group), as if they were declared here. `list(field)`
+/// lets the operator write a list instead of the map; the list becomes this field. `short(parse)` at the end accepts a
+/// scalar too; `parse` is a `fn(Located<String>, &mut Problems) -> Option<Self>`.
 ///
 /// ```
 /// use crocodile_pear::{spec, spec::{Decode, Expression, Located, Node, only}, problem::Problems};
@@ -157,19 +157,19 @@ macro_rules! spec {
     };
 }
 
-/// Fields that stand among those of a spec, and are declared elsewhere.
+/// Fields that are declared in one place and used in several specs.
 pub trait Group: Sized {
     /// The fields.
     fn known() -> Vec<Field>;
 
-    /// Reads them; notes every problem and answers `None` if there was an error.
+    /// Reads them. Records every problem, and returns `None` if there was an error.
     fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Self>;
 
     /// Their schemas, in the same order.
     fn properties() -> Vec<Property>;
 }
 
-/// A spec of which only these fields are written: what its short form stands for.
+/// A spec with only these fields written, which is the meaning of its short form.
 pub fn only<T: Decode, const N: usize>(fields: [(&str, Located<String>); N], problems: &mut Problems) -> Option<T> {
     let span = fields.first().map_or_else(Span::default, |(_, text)| text.span);
     let entry = |(name, text): (&str, Located<String>)| {
@@ -180,7 +180,8 @@ pub fn only<T: Decode, const N: usize>(fields: [(&str, Located<String>); N], pro
     T::decode(&Node { span, kind }, problems)
 }
 
-/// Whether an expression was meant where none can be read: nothing stands there, a list, or a map without a known field.
+/// Whether the node was meant as an expression but cannot be read as one: it is empty, a list, or a map without a known
+/// field.
 #[doc(hidden)]
 pub fn unquoted(node: &Node, known: &[Field]) -> bool {
     let named = |key: &str| known.iter().any(|field| field.name == key);
@@ -192,7 +193,7 @@ pub fn unquoted(node: &Node, known: &[Field]) -> bool {
     named("jq") && foreign
 }
 
-/// Notes that keys stand beside the one that they were meant to stand in.
+/// Records that keys are beside the key that they belong under.
 pub(crate) fn beside(outer: &Located<String>, inner: &[&Located<String>], problems: &mut Problems) {
     let Some(first) = inner.first() else { return };
     let names: Vec<&str> = inner.iter().map(|key| key.as_str()).collect();
@@ -200,14 +201,14 @@ pub(crate) fn beside(outer: &Located<String>, inner: &[&Located<String>], proble
     problems.error::<()>(first.span, format!("`{first}` stands beside `{outer}`, not in it"), remedy);
 }
 
-/// What the schema says of a field.
+/// The schema of a field.
 #[derive(Clone, Debug)]
 pub struct Property {
     /// The schema of its type.
     pub schema: fn(&mut Definitions) -> Value,
     /// Whether it may be left out.
     pub optional: bool,
-    /// What it is then, as it would be written.
+    /// Its default, as it would be written.
     pub default: Option<Value>,
 }
 
@@ -217,7 +218,7 @@ pub fn absent<T: Decode>() -> bool {
     T::absent().is_some()
 }
 
-/// A Rust name as it is written in a configuration: `r#as` is `as`.
+/// A Rust name as written in a configuration: `r#as` is `as`.
 pub const fn plain(name: &'static str) -> &'static str {
     match name.as_bytes() {
         [b'r', b'#', ..] => name.split_at(2).1,
@@ -225,19 +226,19 @@ pub const fn plain(name: &'static str) -> &'static str {
     }
 }
 
-/// A map with known keys, while it is read.
+/// A map with known keys while it is being read.
 #[derive(Debug)]
 pub struct Fields<'a> {
     entries: &'a [(Located<String>, Node)],
     known: Vec<Field>,
     span: Span,
-    /// Known fields that an unknown key was probably meant to be, or to stand in: nothing else is said of them.
+    /// Known fields that an unknown key was probably meant to be, or to be under. They get no further problems.
     meant: Vec<&'static str>,
     sound: bool,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of what must be a map; every key that is not known is noted.
+    /// The fields of a node that must be a map. Records every unknown key.
     pub fn of(node: &'a Node, known: Vec<Field>, problems: &mut Problems) -> Option<Self> {
         let names: Vec<_> = known.iter().map(|field| field.name).collect();
         let wanted = format!("a map with {}", list(&names));
@@ -262,7 +263,8 @@ impl<'a> Fields<'a> {
         suggest(key.as_str(), names.iter().copied().filter(free))
     }
 
-    /// Whether an unknown key was meant to stand in the known one before it, which has no value: told once for all of them.
+    /// Whether an unknown key belongs under the known key before it, which has no value. Records one problem for all
+    /// such keys.
     fn stands_beside(&mut self, outer: usize, at: usize, problems: &mut Problems) -> bool {
         let (name, empty) = &self.entries[outer];
         if !matches!(empty.kind, NodeKind::Null) {
@@ -304,7 +306,7 @@ impl<'a> Fields<'a> {
         problems.error::<()>(key.span, format!("unknown field `{key}`"), remedy);
     }
 
-    /// A field; what is missing is noted, unless its type has a value for that.
+    /// A field. Records a missing field, unless its type has a value for that.
     pub fn read<T: Decode>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
         match self.find(name) {
             Some(node) if self.is_written(node, name) => T::decode(node, problems),
@@ -327,7 +329,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Whether a field has its value, and not beside it.
+    /// Whether a field has a value, rather than keys beside it.
     fn is_written(&self, node: &Node, name: &str) -> bool {
         !matches!(node.kind, NodeKind::Null) || !self.meant.contains(&name)
     }
@@ -352,7 +354,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The schema of a map with known keys; `short` if a scalar will do too.
+/// The schema of a map with known keys; `short` if a scalar is accepted too.
 pub fn object(
     doc: &str,
     fields: &[Field],
@@ -391,7 +393,7 @@ pub(super) fn describe(schema: &mut Value, doc: &str) {
     }
 }
 
-/// The docs without the indentation that doc comments have.
+/// The docs without the indentation of doc comments.
 fn text(doc: &str) -> String {
     let lines: Vec<_> = doc.lines().map(str::trim).collect();
     lines.join(" ").trim().to_owned()

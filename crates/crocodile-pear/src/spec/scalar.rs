@@ -32,7 +32,7 @@ impl Decode for bool {
     }
 }
 
-/// The remedy for a scalar that only has quotes too many.
+/// The remedy for a scalar that should not have quotes.
 fn unquote(node: &Node, good: impl FnOnce(&str) -> bool) -> String {
     match &node.kind {
         NodeKind::Scalar { text, quoted: true, .. } if good(text) => format!("leave out the quotes: {text}"),
@@ -40,7 +40,7 @@ fn unquote(node: &Node, good: impl FnOnce(&str) -> bool) -> String {
     }
 }
 
-/// Reads a whole number within its bounds.
+/// Reads an integer within bounds.
 fn whole(node: &Node, least: u64, most: u64, problems: &mut Problems) -> Option<u64> {
     const WANTED: &str = "a whole number";
     let Some(text) = node.as_plain() else {
@@ -121,10 +121,10 @@ impl Decode for String {
     }
 }
 
-/// The remedy for an expression that YAML took apart.
+/// The remedy for an expression that YAML parsed as a map or a list.
 const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML reads `{` and `[` itself";
 
-/// A jq expression, or the closure that a Rust program has in its place. [`jq`](crate::jq()) makes one.
+/// A jq expression, or the closure that a Rust program uses instead. [`jq`](crate::jq()) makes one.
 ///
 /// ```
 /// use crocodile_pear::{Expression, IntoExpression, jq};
@@ -136,22 +136,22 @@ const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML r
 #[derive(Clone, Debug)]
 pub struct Expression(
     #[cfg_attr(doc, doc(hidden))] pub Located<String>,
-    /// What a Rust program brings: a compiled expression, or a closure.
+    /// From a Rust program: a compiled expression, or a closure.
     #[cfg_attr(doc, doc(hidden))]
     pub Option<Ready>,
 );
 
-/// Something that only those know who run expressions.
+/// An opaque value; only the code that runs expressions knows its type.
 pub type Ready = Arc<dyn Any + Send + Sync>;
 
 impl Expression {
-    /// The expression that a text is, as it stands.
+    /// A text as an expression, unchanged.
     #[cfg_attr(doc, doc(hidden))]
     pub fn plain(text: Located<String>) -> Self {
         Self(text, None)
     }
 
-    /// The expression that a text is; a variable's value in it stays a value.
+    /// A text as an expression; the values of variables in it stay values.
     #[cfg_attr(doc, doc(hidden))]
     pub fn of(text: Located<String>, problems: &mut Problems) -> Option<Self> {
         insert::guard(text, problems).map(Self::plain)

@@ -1,4 +1,4 @@
-//! What must not be shown: not in a log, not in a problem, not in `explain`.
+//! Values that must not be shown: not in a log, not in a problem, not in `explain`.
 
 use std::fmt;
 

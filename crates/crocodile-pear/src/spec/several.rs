@@ -1,4 +1,4 @@
-//! What is made of other things that can be written: optional ones, lists, maps, raw values.
+//! Types made of other types: optional values, lists, maps, raw values.
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::node::{Located, Node, NodeKind};
 use super::record::beside;
 use crate::problem::{Problems, Span};
 
-/// A map whose keys the operator chooses, in the order written, each with the place of its key.
+/// A map whose keys the operator chooses, in the order written. Each entry has the position of its key.
 pub type Entries<T> = IndexMap<String, (Span, T)>;
 
 impl<T: Decode> Decode for Entries<T> {
@@ -44,7 +44,7 @@ impl<T: Decode> Decode for Entries<T> {
     }
 }
 
-/// The keys that follow an entry without a value and were meant to stand in it: its own fields.
+/// The keys after an entry without a value that belong under it, because they are its fields.
 pub fn misplaced<'a, T: Decode>(node: &Node, rest: &'a [(Located<String>, Node)]) -> Vec<&'a Located<String>> {
     if !matches!(node.kind, NodeKind::Null) {
         return Vec::new();
@@ -57,7 +57,7 @@ pub fn misplaced<'a, T: Decode>(node: &Node, rest: &'a [(Located<String>, Node)]
 impl<T: Decode> Decode for Vec<T> {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         let items = node.expect_list("a list", problems)?;
-        // All are read before one that failed ends it, so that every problem is found.
+        // Collect first: an early return at the first failure would hide the other problems.
         let read: Vec<_> = items.iter().map(|item| T::decode(item, problems)).collect();
         read.into_iter().collect()
     }
@@ -169,7 +169,7 @@ impl Decode for Texts {
     }
 }
 
-/// Anything, to be read later by what knows more.
+/// Any value, kept so that another type can read it later.
 impl Decode for Node {
     fn decode(node: &Node, _: &mut Problems) -> Option<Self> {
         Some(node.clone())
@@ -184,7 +184,7 @@ impl Decode for Node {
     }
 }
 
-/// Any JSON value, written as YAML; unquoted numbers, bools and null are what they look like, and numbers keep their
+/// Any JSON value, written as YAML. Unquoted numbers, bools and null are what they look like, and numbers keep their
 /// digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Literal(String);
@@ -212,7 +212,7 @@ impl Decode for Literal {
     }
 }
 
-/// The same, with numbers as a computer has them.
+/// Like [`Literal`], with machine numbers.
 impl Decode for Value {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         let literal = Literal::decode(node, problems)?;
@@ -262,7 +262,7 @@ fn quote(text: &str, out: &mut String) {
     out.push_str(&Value::from(text).to_string());
 }
 
-/// Whether a scalar without quotes is no text: a number or bool where JSON would read one.
+/// Whether a scalar without quotes is not text: a number or a bool in JSON.
 fn is_literal(text: &str) -> bool {
     matches!(serde_json::from_str(text), Ok(Value::Number(_) | Value::Bool(_)))
 }

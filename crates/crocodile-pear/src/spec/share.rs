@@ -1,4 +1,4 @@
-//! A part of a whole: `20%`, or `0.2`.
+//! A share: `20%`, or `0.2`.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::definitions::Definitions;
 use super::node::Node;
 use crate::problem::Problems;
 
-/// A part of a whole, from 0 to 1.
+/// A share, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(pub f64);
 

@@ -28,7 +28,7 @@ const UNITS: [(&str, u64); 9] = [
 ];
 
 impl Size {
-    /// As a length in memory; what does not fit is as much as there can be.
+    /// As a length in memory; a size that does not fit becomes the largest length.
     pub fn bytes(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -70,7 +70,7 @@ impl Decode for Size {
     }
 }
 
-/// The remedy for a unit that may mean two things.
+/// The remedy for an ambiguous unit.
 fn meant(number: u64, unit: &str) -> String {
     match unit.chars().next().map(|letter| letter.to_ascii_uppercase()) {
         Some(letter @ ('K' | 'M' | 'G')) => {

@@ -1,9 +1,9 @@
-//! The word that was probably meant.
+//! Suggests the word that was probably meant.
 
-/// Longer words are nobody's slip of the pen, and comparing them costs the square of their length.
+/// Longer words are not typing errors, and the time to compare them grows with the square of their length.
 const LONGEST: usize = 64;
 
-/// What other products and formats call what is meant here.
+/// Names that other products and formats use for words here.
 const SAME: &[(&str, &str)] = &[
     ("aggregate", "merge"),
     ("array", "json"),
@@ -61,7 +61,7 @@ const SAME: &[(&str, &str)] = &[
     ("virtual_hosts", "groups"),
 ];
 
-/// Fields of other products that are no field here, and what to write instead.
+/// Fields of other products that do not exist here, and what to write instead.
 const HABITS: &[(&str, &str)] = &[
     ("backend", "name the API under `upstreams`, and write the endpoint as `METHOD /path: NAME /path`"),
     ("host", GROUP),
@@ -84,7 +84,7 @@ pub fn habit(word: &str) -> Option<&'static str> {
     HABITS.iter().find(|(other, _)| *other == word).map(|(_, remedy)| *remedy)
 }
 
-/// The candidate that another product calls like this, or else the nearest to a word, if it is near enough to have been
+/// The candidate that another product calls by this word, or else the nearest candidate, if it is near enough to be
 /// meant.
 pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let candidates: Vec<&str> = candidates.into_iter().collect();
@@ -105,7 +105,7 @@ fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be put in, left out, changed or swapped with their neighbour (optimal string alignment).
+/// How many letters must be inserted, removed, changed or swapped with their neighbour (optimal string alignment).
 fn distance(from: &[char], to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     if from.len() > LONGEST || to.len() > LONGEST {
