@@ -1,4 +1,4 @@
-//! The access log: a line for each request, when its answer has ended.
+//! The access log: one line per request, written when its answer has ended.
 
 mod compile;
 mod entry;
@@ -22,12 +22,12 @@ use crate::layer::Ended;
 use entry::Entry;
 use template::Template;
 
-/// Whether requests have lines, and which.
+/// Whether requests are logged, and which.
 #[derive(Clone, Debug)]
 pub enum AccessSpec {
-    /// They have none; written `off` or `false`.
+    /// Off: `off` or `false`.
     Off,
-    /// They have; written `on`, `true`, a format, or a map.
+    /// On: `on`, `true`, a format, or a map.
     On(Box<AccessLogSpec>),
 }
 
@@ -76,18 +76,18 @@ impl Decode for AccessSpec {
     }
 }
 
-/// The access log, ready.
+/// The compiled access log.
 pub struct Access {
     format: Format,
     journal: Arc<Journal>,
     when: Option<Condition>,
-    /// Of those that `when` does not choose, so many of 2^32 have a line.
+    /// How many of 2^32 requests that `when` does not select are logged anyway.
     sample: u64,
     user: Option<Filter>,
     query: bool,
 }
 
-/// The form of a line.
+/// The format of a line.
 enum Format {
     Text,
     Json,
@@ -96,24 +96,24 @@ enum Format {
     Template(Template),
 }
 
-/// An expression that chooses.
+/// An expression that selects requests.
 struct Condition {
     filter: Filter,
     failures: LogLimiter,
 }
 
 thread_local! {
-    /// Where this thread makes its lines.
+    /// This thread's buffer for lines.
     static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// A key that nobody foresees, and how often it was asked.
+    /// A random key, and how many numbers were drawn from it.
     static CHANCE: RefCell<(RandomState, u64)> = RefCell::new((RandomState::new(), 0));
 }
 
-/// What is kept of a line's memory.
+/// The most memory of the buffer that is kept after a line.
 const KEPT: usize = 16 << 10;
 
 impl Access {
-    /// A request has ended: its line, if it has one. `route` is the endpoint that served it.
+    /// Writes the line of a request that has ended, if it is selected. `route` is the endpoint that served it.
     pub fn write(&self, ended: &Ended<'_>, route: Option<&str>) {
         let entry = Entry::new(ended, route, self.user.as_ref(), self.query);
         if !self.chooses(&entry) {
@@ -140,7 +140,7 @@ impl Access {
 }
 
 impl Condition {
-    /// An expression that fails chooses: rather a line too many.
+    /// If the expression fails, the request is selected: one line too many is better than one too few.
     fn holds(&self, entry: &Entry<'_>) -> bool {
         match self.filter.run_one(jq::null(), &mut |name| entry.variable(name)) {
             Ok(value) => value.is_some_and(|value| !matches!(value.to_string().as_str(), "null" | "false")),
@@ -154,7 +154,7 @@ impl Condition {
     }
 }
 
-/// Whether chance chooses, `share` times of 2^32.
+/// Selects `share` of 2^32 requests at random.
 fn drawn(share: u64) -> bool {
     const ALL: u64 = 1 << 32;
     match share {

@@ -1,4 +1,4 @@
-//! From a document to a gateway, and the whole life of a request.
+//! Compiles a document into a gateway, and serves requests from beginning to end.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -40,49 +40,49 @@ use crate::traces::Traces;
 use crate::upgrade::Allowed;
 use crate::version::{Adapting, Choice, Chooser, Named, Versioned};
 
-/// Everything that serves requests, immutable: a reload makes another one.
+/// Everything that serves requests. Immutable: a reload makes a new one.
 pub struct Gateway {
     hosts: Hosts<Site>,
     endpoints: Vec<Arc<Endpoint>>,
-    /// Around requests that no endpoint serves.
+    /// The layers around requests that no endpoint serves.
     unserved: Arc<Stack>,
     listening: Vec<Listening>,
     trust: Trust,
-    /// Whether somebody looks at what happens to requests.
+    /// Whether any layer, log or page needs a record of each request.
     records: bool,
     traces: Option<Arc<Traces>>,
     upstreams: IndexMap<String, Arc<Upstream>>,
     databases: IndexMap<String, Arc<Database>>,
     lasting: Lasting,
-    /// The bytes that caches may keep.
+    /// How many bytes the caches may hold.
     memory: usize,
     resolver: Option<Resolver>,
-    /// What goes on beside the requests, until somebody starts it.
+    /// Background tasks, until `take_tasks` hands them out.
     tasks: Mutex<Vec<Task>>,
-    /// What tells it what has changed, likewise.
+    /// The sources of events, until `take_events` hands them out.
     events: Mutex<Vec<EventSource>>,
-    /// What it shares with other gateways.
+    /// The store that this gateway shares with other gateways.
     store: Option<Arc<Store>>,
 }
 
-/// What one host serves.
+/// The endpoints of one host.
 struct Site {
     routes: Routes<Slot>,
-    /// The versions that paths name.
+    /// The choosers of versions for its groups.
     apis: Vec<Arc<Chooser>>,
-    /// Around its requests that no endpoint serves.
+    /// The layers around this host's requests that no endpoint serves.
     unserved: Arc<Stack>,
 }
 
-/// An endpoint where requests find it.
+/// An entry of the router: an endpoint and its version.
 struct Slot {
     endpoint: Arc<Endpoint>,
-    /// Its version, if that is chosen by anything but the path.
+    /// Its version, unless the path alone chooses the version.
     version: Option<Arc<Versioned>>,
 }
 
 impl Slot {
-    /// Whether it is in the version that a request asks for.
+    /// Whether this endpoint belongs to the version that a request asks for.
     fn serves(&self, choice: &mut Choice, scope: &Scope) -> bool {
         match &self.version {
             None => true,
@@ -90,52 +90,52 @@ impl Slot {
         }
     }
 
-    /// Whether two are different versions of one API.
+    /// Whether both belong to the same API, but to different versions of it.
     fn apart(&self, other: &Slot) -> bool {
         let versions = self.version.as_ref().zip(other.version.as_ref());
         versions.is_some_and(|(own, other)| Arc::ptr_eq(&own.chooser, &other.chooser) && own.index != other.index)
     }
 }
 
-/// One endpoint, ready.
+/// A compiled endpoint.
 pub struct Endpoint {
-    /// `METHOD /path` as written; of a group with hosts `METHOD HOST/path`, with the first of them.
+    /// `METHOD /path` as written. In a group with hosts: `METHOD HOST/path`, with the first host.
     pub name: Arc<str>,
-    /// What it runs.
+    /// The pipeline and its bound for bodies.
     pub rest: Rest,
-    /// What stands around that.
+    /// The layers around the pipeline.
     pub layers: Arc<Stack>,
-    /// The protocols that its clients may change to.
+    /// The protocols that clients may upgrade to.
     pub upgrade: Option<Allowed>,
-    /// Whether what it serves is a stream.
+    /// Whether its requests and answers are streams.
     stream: StreamSpec,
-    /// The version above its own, where it is the same there.
+    /// The newer version that serves this endpoint in the same way.
     pub same_as: Option<Arc<str>>,
-    /// The name once more, where an expression uses it.
+    /// The name again, if an expression uses `$route`.
     named: Option<Arc<str>>,
 }
 
-/// What a gateway is compiled with, besides its document.
+/// The inputs of a compilation besides the document.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// What is written, and is not in the document because it cannot be read.
+    /// The parts of the configuration that could not be read and are therefore not in the document.
     pub unread: &'a Unread,
-    /// Reads what the document names.
+    /// Reads the files that the document names.
     pub files: Files<'a>,
-    /// Says where that is.
+    /// Gives the path of a file that the document names.
     pub paths: Paths<'a>,
-    /// What is there already. A reload goes on with it.
+    /// State that outlives a gateway. A reload continues with it.
     pub lasting: &'a Lasting,
 }
 
-/// Names of upstreams and databases with errors of their own. Who names one of these is not told that it is unknown.
+/// Upstreams and databases that have errors of their own. A reference to one of these is not reported as unknown.
 #[derive(Clone, Copy)]
 struct Broken<'a> {
     upstreams: &'a [&'a str],
     databases: &'a [&'a str],
 }
 
-/// The databases, unless one cannot be used.
+/// Compiles the databases. Fails if one of them cannot be used.
 fn databases(
     document: &Document,
     files: Files<'_>,
@@ -152,7 +152,7 @@ fn databases(
 }
 
 impl Gateway {
-    /// Compiles a document; every problem is noted, and none stops it.
+    /// Compiles a document. Collects every problem instead of stopping at the first.
     pub fn compile(document: &Document, given: Surroundings<'_>, problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
         let listening = listening(document, given.files, problems);
@@ -170,7 +170,7 @@ impl Gateway {
         let named = document.databases.iter().flatten().map(|(name, _)| name.as_str());
         let unusable = named.filter(|name| !databases.contains_key(*name));
         let unusable: Vec<&str> = unusable.chain(given.unread.databases.iter().map(String::as_str)).collect();
-        // What a broken upstream is called is no problem of the calls to it.
+        // Calls may name an upstream that has errors: the errors are reported at the upstream.
         let named = document.upstreams.iter().flatten().map(|(name, _)| name.as_str());
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.upstreams.iter().map(String::as_str)).collect();
@@ -239,7 +239,7 @@ impl Gateway {
         sound.then_some(gateway)
     }
 
-    /// The endpoints of a group at every place where they are served; and whether no problem was found.
+    /// Places the endpoints of a group everywhere they are served. The result says whether they have no problems.
     fn place<'a>(
         &mut self,
         name: &str,
@@ -265,7 +265,7 @@ impl Gateway {
         given: Surroundings<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
-        // An endpoint has its layers once, in however many versions it is served: a limit is for all of them.
+        // An endpoint has one set of layers, however many versions serve it: all versions share its limits.
         let mut layers: HashMap<*const EndpointSpec, Shared> = HashMap::with_capacity(placed.len());
         let mut sound = Some(());
         for placed in placed {
@@ -350,16 +350,16 @@ impl Gateway {
         Some(())
     }
 
-    /// Keeps what goes on beside the requests.
+    /// Keeps background tasks until `take_tasks` hands them out.
     fn keep(&mut self, tasks: Vec<Task>) {
         self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).extend(tasks);
     }
 
-    /// What a host serves.
+    /// The site of a host; made if it is new.
     fn site(&mut self, pattern: Option<&HostPattern>, unserved: &Arc<Stack>) -> &mut Site {
         let make = || Site { routes: Routes::new(), apis: Vec::new(), unserved: unserved.clone() };
         let site = self.hosts.entry(pattern, make);
-        // Of several groups none speaks for the host.
+        // If several groups share a host, requests that no endpoint serves get the layers of the document.
         if !Arc::ptr_eq(&site.unserved, unserved) {
             site.unserved = self.unserved.clone();
         }
@@ -392,22 +392,22 @@ impl Gateway {
         Plan::compile_with(spec.pipeline.clone(), changes, known, written.span, problems)
     }
 
-    /// The endpoints, in the order of the document.
+    /// The endpoints in document order.
     pub fn endpoints(&self) -> &[Arc<Endpoint>] {
         &self.endpoints
     }
 
-    /// What stands around requests that no endpoint serves.
+    /// The layers around requests that no endpoint serves.
     pub fn unserved(&self) -> &Stack {
         &self.unserved
     }
 
-    /// Where clients connect.
+    /// The listeners.
     pub fn listening(&self) -> &[Listening] {
         &self.listening
     }
 
-    /// The resolver of names; nothing, for the system's.
+    /// The DNS resolver; `None` for the system's.
     pub fn resolver(&self) -> Option<&Resolver> {
         self.resolver.as_ref()
     }
@@ -422,38 +422,38 @@ impl Gateway {
         &self.databases
     }
 
-    /// What goes on beside the requests while this gateway serves, for the first who asks.
+    /// The background tasks of this gateway. The first call takes them all.
     pub fn take_tasks(&self) -> Vec<Task> {
         std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The sources of events, for the first who asks.
+    /// The sources of events. The first call takes them all.
     pub fn take_events(&self) -> Vec<EventSource> {
         std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is counted.
+    /// The metrics.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.lasting.metrics
     }
 
-    /// Waits until lines and spans are where they belong, for at most so long.
+    /// Waits until log lines and spans are written, for at most `most`.
     pub fn flush(&self, most: Duration) {
         self.lasting.journals.flush(most);
         self.traces.iter().for_each(|traces| traces.flush(most));
     }
 
-    /// What outlives it.
+    /// State that outlives this gateway.
     pub fn lasting(&self) -> &Lasting {
         &self.lasting
     }
 
-    /// What caches keep.
+    /// The store of the caches.
     pub fn cache(&self) -> &Arc<cache::Store> {
         &self.lasting.cache
     }
 
-    /// It begins to serve: caches may keep what its configuration says.
+    /// Called when this gateway begins to serve: applies its cache size.
     pub fn begin(&self) {
         self.lasting.journals.begin();
         self.traces.iter().for_each(|traces| traces.begin());
@@ -461,13 +461,13 @@ impl Gateway {
         self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.tier()));
     }
 
-    /// A request's whole life. `gateway` keeps it alive.
+    /// Serves a request from beginning to end. `gateway` is kept alive meanwhile.
     pub fn handle(
         gateway: impl Deref<Target = Arc<Gateway>> + Send,
         request: ClientRequest,
     ) -> impl Future<Output = Reply> + Send {
-        // Made before the future is: what the request was would stand in it to its end. And shared at once, since it is
-        // large and goes from hand to hand.
+        // Made before the future, which would otherwise hold the whole request until its end. Shared at once, because
+        // it is large and passed on often.
         let mut client = request.connection.client(request.version);
         let redirect = request.connection.entry.redirect.clone();
         let challenge = request.connection.entry.challenges.answer(request.target.path());
@@ -488,13 +488,14 @@ impl Gateway {
         {
             scope.set_timeout(Timeout::After(timeout));
         }
-        // Kept there, since few bodies are still to come.
+        // Kept in the extensions, because few requests have a body that is still to come.
         request.patience.map(|patience| scope.extensions_mut().insert(patience));
         let ClientRequest { interim, upgrade, trailers, .. } = request;
         scope.set_passage(Passage { interim, upgrade: None, trailers });
         let mut scope = Arc::new(scope);
         async move {
-            // Before anything that could refuse it: an authority has no credentials, and comes from any address.
+            // Before any check that could refuse the request: a certificate authority has no credentials, and may use
+            // any address.
             if let Some(answer) = challenge {
                 return respond::challenge(answer).into();
             }
@@ -502,7 +503,7 @@ impl Gateway {
                 return gateway.redirect(scope, &redirect);
             }
             let site = gateway.hosts.find(|| scope.host());
-            // Few requests come from another gateway, or ask about the server.
+            // Both are rare: requests from another gateway, and requests about the server.
             if (scope.forwarded() || *scope.method() == Method::OPTIONS)
                 && let Some(response) = answer_itself(&scope, site)
             {
@@ -516,20 +517,20 @@ impl Gateway {
                     endpoint.pass(own, upgrade);
                     endpoint.serve(scope).await
                 }
-                // Boxed: few requests come here, all would carry the room.
+                // Boxed: this case is rare, and its size would be added to every request's future.
                 other => Box::pin(gateway.turn_away(scope, site, other)).await,
             }
         }
     }
 
-    /// An answer of the gateway's own leaves.
+    /// Sends an answer that the gateway made itself.
     async fn leave(&self, scope: Arc<Scope>, response: Response<Body>) -> Reply {
         let mut visit = Visit::new(&self.unserved, scope);
         let response = visit.enter().await.unwrap_or(response);
         visit.leave(response).await
     }
 
-    /// A request that no endpoint serves.
+    /// Answers a request that no endpoint serves.
     async fn turn_away(
         &self,
         scope: Arc<Scope>,
@@ -552,15 +553,15 @@ impl Gateway {
         visit.leave(response).await
     }
 
-    /// A request to a listener that sends all of them to `https`. It passes no layer on its way in: what it would be asked
-    /// for, it must not send in clear.
+    /// Redirects a request to `https`. The request passes no layer on its way in, because layers could ask for
+    /// credentials, and the client must not send those in clear text.
     fn redirect(&self, scope: Arc<Scope>, redirect: &Redirect) -> Reply {
         let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok());
         let target = redirect.location(host, scope.target());
         Visit::new(&self.unserved, scope).refuse(|| respond::redirect(target.as_deref()))
     }
 
-    /// The answer to a request that could not be read.
+    /// Answers a request that could not be read.
     pub fn refuse(&self, refusal: Refusal, connection: &Connection) -> Reply {
         let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
         scope.facts_mut().set_client(connection.client(connection.version));
@@ -569,14 +570,14 @@ impl Gateway {
 }
 
 impl Site {
-    /// The endpoint whose layers a preflight is for: the one that would serve the request it announces (Fetch, 4.8).
+    /// The endpoint whose layers answer a preflight: the one that would serve the announced request (Fetch, 4.8).
     fn asked_about(&self, scope: &Scope, found: &Result<FoundRoute<'_, Slot>, Error>) -> Option<&Arc<Endpoint>> {
-        // A preflight does not say the version that its request will.
+        // A preflight does not say which version the announced request will ask for.
         let (&Method::OPTIONS, Ok(_)) = (scope.method(), found) else { return None };
         self.announced(scope)
     }
 
-    /// The endpoint whose answer a `PURGE` is about, where somebody may purge at all.
+    /// The endpoint whose cached answers a `PURGE` is about, if purging is allowed there.
     fn purged(&self, scope: &Scope) -> Option<&Arc<Endpoint>> {
         if scope.method().as_str() != "PURGE" {
             return None;
@@ -593,20 +594,20 @@ impl Site {
     fn announced(&self, scope: &Scope) -> Option<&Arc<Endpoint>> {
         let announced = scope.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
         let announced = Method::from_bytes(announced.as_bytes()).ok()?;
-        // Of its versions any: it has the same layers in all.
+        // Any version will do: the layers are the same in all.
         match self.routes.find(&announced, scope.path()?, |_| true) {
             Ok(FoundRoute::Endpoint(slot, _)) => Some(&slot.endpoint),
             _ => None,
         }
     }
 
-    /// What a request is for.
+    /// Finds the endpoint for a request.
     fn find(&self, scope: &Scope) -> Result<FoundRoute<'_, Slot>, Error> {
         let mut choice = Choice::default();
         self.routes.find(scope.method(), scope.path().unwrap_or_default(), |slot| slot.serves(&mut choice, scope))
     }
 
-    /// The answer to a request for a version that there is not, or that has not what it asks for.
+    /// The answer if the requested version does not exist, or does not have this endpoint.
     fn other_version(&self, scope: &Scope) -> Option<Response<Body>> {
         let (method, path) = (scope.method(), scope.path()?);
         let mut choice = Choice::default();
@@ -641,10 +642,11 @@ impl Site {
     }
 }
 
-/// What a request is told that asks for the wrong version.
+/// Sent to clients that ask for an endpoint in the wrong version.
 const ELSEWHERE: &str = "this version has no such endpoint; others have";
 
-/// What makes requests of an older version those of the newest; nothing, where they are the same.
+/// Compiles the changes that turn requests of an older version into those of the newest; `None` if there are no
+/// changes.
 fn adapting(
     placed: &Placed<'_>,
     route: &Route,
@@ -665,7 +667,7 @@ fn adapting(
     sound.map(|()| (!changes.is_empty()).then(|| Arc::new(Adapting { changes, max_body })))
 }
 
-/// Whether this is a preflight that the layers of another endpoint answer than the one that serves `OPTIONS`.
+/// Whether this is a preflight for another endpoint than the one that serves `OPTIONS`.
 fn another_answers(site: Option<&Site>, scope: &Scope, serves: &Arc<Endpoint>) -> bool {
     *scope.method() == Method::OPTIONS
         && scope.headers().contains_key(ORIGIN)
@@ -674,21 +676,21 @@ fn another_answers(site: Option<&Site>, scope: &Scope, serves: &Arc<Endpoint>) -
             .is_some_and(|asked| asked.layers.answers_preflights && !Arc::ptr_eq(asked, serves))
 }
 
-/// What stands around endpoints that are written in one place.
+/// The layers and hosts that the endpoints of one group share.
 struct Scenery {
     layers: Shared,
     hosts: Vec<HostPattern>,
-    /// Around requests that no endpoint serves, for their hosts.
+    /// The layers around requests for these hosts that no endpoint serves.
     unserved: Arc<Stack>,
 }
 
 impl Scenery {
-    /// The hosts; one nothing, for all that are not named.
+    /// The host patterns; a single `None` if the group has no hosts and serves all others.
     fn patterns(&self) -> impl Iterator<Item = Option<&HostPattern>> {
         self.hosts.iter().map(Some).chain(self.hosts.is_empty().then_some(None))
     }
 
-    /// What an endpoint is called: as it is written, with the first of its hosts and with its version.
+    /// The name of an endpoint: as written, with its first host and its version.
     fn name(&self, placed: &Placed<'_>, route: &Route) -> Arc<str> {
         let host = self.hosts.first().map(HostPattern::to_string).unwrap_or_default();
         let version = placed.versioned.as_ref().filter(|own| !own.by_path);
@@ -701,8 +703,8 @@ impl Scenery {
 }
 
 impl Endpoint {
-    /// What passes besides a request and its answer is for the one call of a proxy. `upgrade`: the client asks for another
-    /// protocol.
+    /// Sets what a proxy passes on besides the request and its answer. Only a plan with a single proxied call does.
+    /// `upgrade`: the client asks for another protocol.
     fn pass(&self, scope: &mut Scope, upgrade: bool) {
         if self.stream == StreamSpec::On
             && let Some(patience) = scope.extensions().get::<Arc<dyn Patience>>()
@@ -718,13 +720,13 @@ impl Endpoint {
         }
     }
 
-    /// Serves a request: in through the layers, through the plan, and out again.
+    /// Serves a request: in through the layers, through the pipeline, and out again.
     async fn serve(&self, mut scope: Arc<Scope>) -> Reply {
         let own = alone(&mut scope);
         if let Some(route) = &self.named {
             own.facts_mut().set_route(route.clone());
         }
-        // A HEAD is handed on by a proxy; a pipeline reads bodies, so it runs as its GET and the body is left out.
+        // A proxy passes HEAD on. A pipeline reads bodies, so it runs as GET, and the body is left out.
         if !self.rest.plan.is_proxy() {
             own.call_as_get();
         }
@@ -741,7 +743,7 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// The pipeline, or the layer that runs it.
+    /// Runs the pipeline, or the layer that runs it.
     async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
         let answer = match self.layers.surround(scope, &self.rest) {
             Verdict::Pass => None,
@@ -755,8 +757,8 @@ impl Endpoint {
     }
 }
 
-/// The answer to a request that may not go further than here: one about the server (RFC 9110, 9.3.7), one that came as
-/// far as it may, and one that came back.
+/// Answers requests that go no further: those about the server itself (RFC 9110, 9.3.7), those whose `Max-Forwards` has
+/// run out, and those that have come back to this gateway in a loop.
 fn answer_itself(scope: &Scope, site: Option<&Site>) -> Option<Response<Body>> {
     let asks = *scope.method() == Method::OPTIONS;
     if asks && scope.path() == Some("*") {
@@ -777,17 +779,17 @@ fn answer_itself(scope: &Scope, site: Option<&Site>) -> Option<Response<Body>> {
     via::check(scope.headers()).err().map(|error| respond::fail(&error))
 }
 
-/// The scope of a request that nobody else has yet.
+/// The scope of a request that is not shared yet.
 fn alone(scope: &mut Arc<Scope>) -> &mut Scope {
     Arc::get_mut(scope).expect("nobody else has it before the pipeline runs")
 }
 
-/// The proxies that are believed.
+/// The trusted proxies.
 fn trusted(document: &Document) -> Trust {
     Trust(document.clients.as_ref().map(|clients| clients.trust.clone()).unwrap_or_default())
 }
 
-/// Checks where a document listens.
+/// Checks the listeners of a document.
 fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
     let listening = document.listen.compile(&trusted(document), files, problems);
     let Some(written) = document.admin.as_ref().map(|admin| &admin.address) else { return listening };

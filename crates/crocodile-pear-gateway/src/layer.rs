@@ -1,4 +1,4 @@
-//! The contract of a layer: a `Spec`, as written, compiles into a `Layer`, ready.
+//! The contract of a layer: a `Spec`, as written, compiles into a `Layer` that serves requests.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -30,128 +30,131 @@ use crate::traces::Traces;
 use crate::version::{Adapting, Versioned};
 use crate::watched::Watched;
 
-/// A layer as written.
+/// A layer as written in the configuration.
 pub trait Spec: Decode {
-    /// What it is when it is ready. It need not be a layer itself: each endpoint may have one of its own.
+    /// The compiled form. It need not be a `Layer` itself: each endpoint may get a layer of its own.
     type Ready: Send + Sync + 'static;
 
-    /// The field under which it is written at the document: for every endpoint, and for requests that none serves.
+    /// The field at the top of the document. It applies to every endpoint, and to requests that no endpoint serves.
     const AT_DOCUMENT: Option<Field> = None;
 
-    /// The field under which it is written at an endpoint, or at a group of them: for this one, instead of what is written
-    /// further out. Where it may be written at the document too, `off` takes it away.
+    /// The field at an endpoint or a group of endpoints. It replaces what is written further out. If the field exists
+    /// at the document too, `off` removes the layer.
     const AT_ENDPOINT: Option<Field> = None;
 
-    /// What holds where nothing is written; nothing, for a layer that is there only if it is written.
+    /// The default if the field is not written; `None` if the layer exists only where it is written.
     fn unwritten() -> Option<Self> {
         None
     }
 
-    /// Checks it and makes it ready, once for each place where it is written; every problem is noted. Nothing, for one
-    /// that would do nothing.
+    /// Checks and compiles it, once for each place where it is written. Notes every problem. `None` if the layer would
+    /// do nothing.
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Self::Ready>>;
 
-    /// What stands around this endpoint, or around all that no endpoint serves; nothing, where it has nothing to do. One
-    /// that depends on nothing there is shared by all: `Some(ready.clone())`.
+    /// The layer around this endpoint, or around all requests that no endpoint serves; `None` if it has nothing to do
+    /// there. A layer that does not depend on the endpoint can be shared by all: `Some(ready.clone())`.
     fn around(ready: &Arc<Self::Ready>, at: &Around<'_>) -> Option<Arc<dyn Layer>>;
 }
 
-/// A layer, ready: shared by all requests, immutable.
+/// A compiled layer: immutable, and shared by all requests.
 ///
-/// Requests pass the layers from the outside in, answers from the inside out. A layer sees the answers to the requests
-/// that it let pass, whoever gave them: the pipeline, a layer behind it, or nobody who could (404, 405). It sees the
-/// answers to requests that could not be read as well (400, 408, 431), which had no way in.
+/// Requests pass the layers from the outside in, answers from the inside out. A layer sees the answers to all requests
+/// that it let pass, whether they come from the pipeline, from a layer further in, or from the gateway because no
+/// endpoint matches (404, 405). It also sees the answers to requests that could not be read (400, 408, 431), which
+/// never passed it on the way in.
 pub trait Layer: Send + Sync + 'static {
-    /// A request on its way in. Its head, its body and what is known of it may be changed.
+    /// A request on its way in. The layer may change its head, its body and its facts.
     fn request<'a>(&'a self, _: &'a mut Scope) -> Verdict<'a> {
         Verdict::Pass
     }
 
-    /// An answer on its way out. Its head and its body may be changed. Where the whole body is at hand, this must not
-    /// wait: a request that could not be read is answered at once.
+    /// An answer on its way out. The layer may change its head and its body. If the whole body is in memory, this must
+    /// not wait, because the answer to an unreadable request is sent at once.
     fn answer<'a>(&'a self, _: &'a mut Response<Body>, _: &'a Arc<Scope>) -> Passage<'a> {
         Passage::Done
     }
 
-    /// Whether it answers preflights of CORS: those that are for its endpoint come to it, though another one serves `OPTIONS`.
+    /// Whether it answers CORS preflights. Preflights for its endpoint then reach it, even if another endpoint serves
+    /// `OPTIONS`.
     fn answers_preflights(&self) -> bool {
         false
     }
 
-    /// Whether it answers `PURGE`: such requests come to it through the endpoint that serves `GET`.
+    /// Whether it answers `PURGE`. Such requests reach it through the endpoint that serves `GET`.
     fn answers_purges(&self) -> bool {
         false
     }
 
-    /// Whether it wants to know how every answer ends. How those end that stream, or have not begun, it learns anyway.
+    /// Whether it wants to know how every answer ends. It always learns how streamed answers end, and requests that
+    /// were given up before an answer.
     fn watches(&self) -> bool {
         false
     }
 
-    /// An answer has ended, with its last byte or before, or the request was given up before there was one. Layers are
-    /// told of requests that they let pass.
+    /// An answer has ended, whole or early, or the client gave up before there was an answer. Called only for requests
+    /// that this layer let pass.
     fn ended(&self, _: &Ended<'_>) {}
 
-    /// Whether it decides itself whether, how often and for whom what stands behind it runs. Only the innermost layer may.
+    /// Whether it decides itself if, how often and for whom the pipeline runs. Only the innermost layer may.
     fn surrounds(&self) -> bool {
         false
     }
 
-    /// A request that all layers let pass, and what would answer it: this one may answer instead, and run that or not.
+    /// Called for a request that all layers let pass. The layer may answer itself, and may or may not run `Rest`.
     fn surround<'a>(&'a self, _: &'a Arc<Scope>, _: &'a Rest) -> Verdict<'a> {
         Verdict::Pass
     }
 
-    /// What it does, for `explain`; nothing, where that goes without saying.
+    /// A description for `explain`; `None` if the name says enough.
     fn outline(&self) -> Option<String> {
         None
     }
 }
 
-/// What stands behind the innermost layer.
+/// What is inside the innermost layer.
 #[derive(Clone)]
 pub struct Rest {
     /// The pipeline.
     pub plan: Arc<Plan>,
-    /// The most bytes of a client's body that it reads whole.
+    /// The largest body of a client that the pipeline reads whole, in bytes.
     pub max_body: usize,
 }
 
-/// What becomes of a request.
+/// What a layer does with a request.
 pub enum Verdict<'a> {
-    /// It goes on.
+    /// The request goes on.
     Pass,
-    /// It is answered here, and goes no further.
+    /// The layer answers, and the request goes no further.
     Answer(Response<Body>),
-    /// Either, but not yet.
+    /// One of both, but not yet.
     Wait(BoxFuture<'a, Option<Response<Body>>>),
 }
 
-/// What becomes of an answer.
+/// What a layer does with an answer.
 pub enum Passage<'a> {
-    /// It goes on.
+    /// The answer goes on.
     Done,
-    /// It goes on when this is done.
+    /// The answer goes on when this future ends.
     Wait(BoxFuture<'a, ()>),
 }
 
-/// The end of an answer.
+/// How an answer ended.
 pub struct Ended<'a> {
     /// The request, and what is known of it.
     pub scope: &'a Scope,
-    /// The status of the answer; nothing, if the client left before there was one.
+    /// The status of the answer; `None` if the client left before there was one.
     pub status: Option<StatusCode>,
-    /// Why the gateway answered with a failure of its own or of an upstream.
+    /// The kind of failure, if the gateway answered because it or an upstream failed.
     pub failure: Option<Kind>,
-    /// When its head was ready, since the request began.
+    /// The time from the start of the request until the head of the answer was ready.
     pub head: Option<Duration>,
-    /// When it ended, since the request began.
+    /// The time from the start of the request until the answer ended.
     pub total: Duration,
-    /// How it ended, and how much of it was sent.
+    /// How it ended, and how many bytes were sent.
     pub end: &'a End,
 }
 
-/// What a client that left before its answer is told with, as nginx does.
+/// The status that logs and metrics show if the client left before its answer, as in nginx.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Ended<'_> {
@@ -160,7 +163,7 @@ impl Ended<'_> {
         self.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
     }
 
-    /// The type of the failure, as OpenTelemetry has it: our own name of it, or the status; nothing where none failed.
+    /// The `error.type` of OpenTelemetry: our name of the failure, or the status; `None` if nothing failed.
     pub fn error_type(&self) -> Option<ErrorType> {
         match (&self.end.how, self.failure) {
             (Ending::Failed(error), _) => Some(ErrorType::Kind(error.kind())),
@@ -181,56 +184,56 @@ impl Ended<'_> {
     }
 }
 
-/// What a layer may refer to while it is compiled.
+/// What a layer may use while it is compiled.
 pub struct Compile<'a> {
-    /// Where problems go.
+    /// Collects problems.
     pub problems: &'a mut Problems,
     /// The path parameters of the endpoint; `None` at the document, which is for all of them.
     pub params: Option<PathParams<'a>>,
     /// Reads the files that the document names.
     pub files: Files<'a>,
-    /// Where the files are that the document names.
+    /// Gives the path of a file that the document names.
     pub paths: Paths<'a>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: &'a Arc<Metrics>,
-    /// What happened lately.
+    /// The recent history of requests.
     pub(crate) history: Option<Arc<History>>,
-    /// The DNS resolver of the document; the system's unless set.
+    /// The DNS resolver of the document; `None` for the system's.
     pub resolver: Option<Resolver>,
-    /// What goes on beside the requests while the gateway serves.
+    /// Background tasks to run while the gateway serves.
     pub tasks: Vec<Task>,
-    /// What several gateways share.
+    /// The store that several gateways share.
     pub store: Option<Arc<Store>>,
-    /// What caches keep.
+    /// The store of the caches.
     pub cache: Option<Arc<cache::Store>>,
-    /// What is counted for operators, over minutes, hours and days.
+    /// Counts for operators, by minute, hour and day.
     pub analytics: Option<Arc<Analytics>>,
-    /// Where it is written: the endpoint, the group, or nothing for the document.
+    /// Where the layer is written: the name of the endpoint or the group; empty at the document.
     pub place: &'a str,
     /// Whether an expression uses `$route`.
     pub names_route: bool,
-    /// Whether operators look at what happens: `admin` is configured.
+    /// Whether operators can look at requests: `admin` is configured.
     pub observed: bool,
-    /// What lines are written to.
+    /// The destinations of log lines.
     pub journals: Arc<Journals>,
-    /// Where spans go.
+    /// The exporter of spans.
     pub traces: Option<Arc<Traces>>,
 }
 
-/// Says where a file is that the document names.
+/// Gives the path of a file that the document names.
 pub type Paths<'a> = &'a dyn Fn(&Located<String>) -> PathBuf;
 
 /// The path parameters of an endpoint.
 #[derive(Clone, Copy, Default)]
 pub struct PathParams<'a> {
-    /// Their names.
+    /// The names of the parameters.
     pub names: &'a [String],
-    /// Which of them is the rest of the path.
+    /// The name of the one that holds the rest of the path.
     pub rest: Option<&'a str>,
 }
 
 impl<'a> Compile<'a> {
-    /// At the document.
+    /// Compiles at the top of the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
         let (params, resolver, tasks, store, cache) = (None, None, Vec::new(), None, None);
         let (analytics, history, place, names_route, observed, journals) =
@@ -257,8 +260,8 @@ impl<'a> Compile<'a> {
 }
 
 impl Compile<'_> {
-    /// Reads a file that is watched while the gateway serves: a change is used without a reload, and a version that
-    /// `parse` refuses is not.
+    /// Reads a file and watches it while the gateway serves. A change takes effect without a reload; a version that
+    /// `parse` refuses is ignored.
     pub fn watch<T: Send + Sync + 'static>(
         &mut self,
         written: &Located<String>,
@@ -280,7 +283,8 @@ impl Compile<'_> {
         Some(watched)
     }
 
-    /// Compiles a text with expressions in braces. `names` are what expressions know here, besides what all know.
+    /// Compiles a text with expressions in braces. `names` are the variables that expressions have here, besides the
+    /// common ones.
     pub fn template(&mut self, written: &Located<String>, names: &[&str]) -> Option<Template> {
         let foreign = |piece: &Piece<'_>| match piece {
             Piece::Param(name) | Piece::Rest(name) if self.params.is_none() => Some((*name).to_owned()),
@@ -326,29 +330,29 @@ impl Compile<'_> {
     }
 }
 
-/// What a layer stands around.
+/// What a layer is placed around.
 #[derive(Default)]
 pub struct Around<'a> {
-    /// The endpoint as written; nothing, for requests that none serves.
+    /// The endpoint as written; `None` for requests that no endpoint serves.
     pub route: Option<&'a Arc<str>>,
-    /// What it runs.
+    /// The pipeline.
     pub plan: Option<&'a Arc<Plan>>,
-    /// Its version, if its group has some.
+    /// Its version, if its group has versions.
     pub versioned: Option<&'a Arc<Versioned>>,
-    /// What makes its requests those of the newest version.
+    /// The changes that turn its requests into those of the newest version.
     pub adapting: Option<&'a Arc<Adapting>>,
-    /// The most bytes of a client's body that may be read whole.
+    /// The largest body of a client that may be read whole, in bytes.
     pub max_body: usize,
-    /// The bound that is written at the endpoint, for bodies that are handed on as well.
+    /// The bound written at the endpoint itself. It also applies to bodies that are passed on without being read whole.
     pub written_max_body: Option<usize>,
-    /// A layer that stands further in than the one that it is written with: where the consumer is known.
+    /// A second layer from the same field that belongs further in, where the consumer is known.
     pub for_consumers: RefCell<Option<Arc<dyn Layer>>>,
-    /// Why a layer cannot stand around this: where that is written, what is wrong, and what to write.
+    /// Why a layer cannot be used here: where it is written, what is wrong, and what to write.
     pub refused: RefCell<Vec<(Span, String, String)>>,
 }
 
 impl Around<'_> {
-    /// Requests that no endpoint serves.
+    /// For requests that no endpoint serves.
     pub fn nothing() -> Self {
         Around::default()
     }

@@ -32,7 +32,7 @@ use crate::stack::Stack;
 /// Declares the layers, from the outside in.
 macro_rules! layers {
     ($($name:ident: $spec:ident),* $(,)?) => {
-        /// What is written of the layers in one place.
+        /// The layers written in one place.
         #[derive(Clone, Debug)]
         pub struct Layers<P> {
             $(#[doc = concat!("`", stringify!($name), "`")] pub $name: Option<Setting<$name::$spec>>,)*
@@ -45,7 +45,7 @@ macro_rules! layers {
             }
 
             fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Self> {
-                // All are read before one that failed ends it, so that every problem is found.
+                // Reads all fields before returning an error, so that every problem is found.
                 $(let $name = P::read::<$name::$spec>(fields, problems);)*
                 Some(Layers { $($name: $name?,)* place: PhantomData })
             }
@@ -56,7 +56,7 @@ macro_rules! layers {
         }
 
         impl<P: Place> Layers<P> {
-            /// What can be read of a place with faults.
+            /// What can be read from a place that has errors.
             pub fn partial(node: &Node) -> Self {
                 Layers { $($name: P::partial::<$name::$spec>(node),)* place: PhantomData }
             }
@@ -69,27 +69,27 @@ macro_rules! layers {
         }
 
         impl Layers<AtDocument> {
-            /// Makes ready what is written for all.
+            /// Compiles the layers of the document.
             pub fn compile(&self, cx: &mut Compile<'_>) -> Shared {
                 $(let $name = shared(self.$name.as_ref(), cx);)*
                 Shared { $($name,)* names_route: cx.names_route }
             }
         }
 
-        /// The layers that hold at one place, ready.
+        /// The compiled layers that apply at one place.
         pub struct Shared {
             $($name: Holds<<$name::$spec as Spec>::Ready>,)*
             names_route: bool,
         }
 
         impl Shared {
-            /// What holds further in, where some are written anew.
+            /// The layers that apply further in, where some are written again.
             pub fn within<P: Place>(&self, own: &Layers<P>, cx: &mut Compile<'_>) -> Shared {
                 $(let $name = inner::<P, _, _>(&self.$name, own.$name.as_ref(), cx);)*
                 Shared { $($name,)* names_route: self.names_route || cx.names_route }
             }
 
-            /// The layers around an endpoint, or around all that no endpoint serves.
+            /// The layers around an endpoint, or around requests that no endpoint serves.
             pub fn around(&self, at: &Around<'_>) -> Stack {
                 let mut stack = Stack::default();
                 $(
@@ -104,61 +104,62 @@ macro_rules! layers {
     };
 }
 
-// From the outside in. A new layer takes the place where its reason holds.
+// From the outside in. Each layer says why it is at its place.
 layers! {
-    // It sees every answer, the refusals too, and the true end.
+    // Sees every answer, also refusals, and how it really ended.
     observe: Log,
-    // It sees them too.
+    // The same.
     analytics: Analytics,
-    // Nothing behind it outlives it.
+    // Everything further in must end by the deadline.
     deadline: Deadline,
-    // Every answer that leaves has these fields, whoever gave it.
+    // Adds its fields to every answer, whichever layer gave it.
     headers: Headers,
-    // What answers say of their version stands on refusals too, and the layers behind it know which it is.
+    // Adds the fields of the version to refusals too, and tells the layers further in which version it is.
     version: Version,
-    // A preflight has no credentials, and the refusals of those behind it can be read by pages.
+    // A preflight has no credentials, so it must come before they are checked. Pages must be able to read the refusals
+    // of layers further in.
     cors: Cors,
     // The cheapest refusal.
     addresses: Addresses,
-    // It asks for no credentials but the address.
+    // Checks no credentials but the address.
     purge: PurgeSpec,
-    // Before anything that computes: the limits that need no `$claims`.
+    // Limits that do not use `$claims`: before any expensive work.
     rate_limit: RateLimits,
-    // Those behind it that read a body read no more than this.
+    // Bounds the bodies that layers further in read.
     body: MaxBody,
-    // Before anything that is done for clients: it says who they are.
+    // Says who the client is, before any work is done for it.
     authenticate: Authenticate,
-    // The consumer is known: the limits that use `$claims`.
+    // Limits that use `$claims`: the consumer is known now.
     consumer_limit: ConsumerLimits,
-    // It holds its slot until the answer has ended: only for those who may come in otherwise.
+    // Holds its slot until the answer ends, so only for clients that are allowed in by the limits.
     in_flight: InFlight,
-    // It asks who the client is.
+    // Needs to know who the client is.
     allow: Allow,
-    // Only those who may are worth the work, and those behind it see requests as the newest version has them. Answers are
-    // changed at the end of the pipeline: compressed and stored is what the client gets.
+    // Only for clients that are allowed in. Layers further in see requests in the newest version. Answers are changed
+    // at the end of the pipeline, so that compression and caches get what the client gets.
     adapt: Adapt,
-    // What the pipeline gets is valid, also where an older version was made into it.
+    // Checks what the pipeline gets, after a request of an older version was changed.
     validate: Validate,
-    // What a layer further in has is plain, and is compressed for each client in its own way. Of what caches keep, each coding is
-    // made once.
+    // Layers further in see plain answers; each client gets the coding it asks for. Answers from a cache are compressed
+    // once for each coding.
     compress: Compress,
-    // The timers are those of the pipeline alone.
+    // Reports the timers of the pipeline only.
     timing: Timing,
-    // Last before the work that it saves.
+    // Last, right before the work that it saves.
     cache: Caching,
 }
 
-/// What is written of a layer.
+/// A layer as written.
 #[derive(Clone, Debug)]
 pub enum Setting<T> {
-    /// It is not there.
+    /// Switched off.
     Off,
-    /// It is, like this.
+    /// Switched on, with these settings.
     On(T),
 }
 
 impl<T> Setting<T> {
-    /// The layer, if it is there.
+    /// The settings, unless it is off.
     pub fn on(&self) -> Option<&T> {
         match self {
             Setting::Off => None,
@@ -184,25 +185,25 @@ impl<T: Spec> Decode for Setting<T> {
     }
 }
 
-/// Whether an endpoint may have this layer from the document, and so may have to be without it.
+/// Whether an endpoint may inherit this layer from the document, and so needs `off`.
 fn inherited<T: Spec>() -> bool {
     T::AT_DOCUMENT.is_some() && T::AT_ENDPOINT.is_some()
 }
 
-/// Where layers are written.
+/// A place where layers can be written.
 pub trait Place {
-    /// Whether none are written further in.
+    /// Whether this is the innermost place.
     const INNERMOST: bool = false;
 
-    /// The field of a layer here.
+    /// The field of a layer at this place.
     fn field<T: Spec>() -> Option<Field>;
 
-    /// Reads it.
+    /// Reads a layer.
     fn read<T: Spec>(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Option<Setting<T>>> {
         Self::field::<T>().map_or(Some(None), |field| fields.read(field.name, problems))
     }
 
-    /// What can be read of it.
+    /// What can be read of a layer that has errors.
     fn partial<T: Spec>(node: &Node) -> Option<Setting<T>> {
         let field = Self::field::<T>()?;
         let (_, written) = node.as_map()?.iter().find(|(key, _)| key.value == field.name)?;
@@ -210,7 +211,7 @@ pub trait Place {
     }
 }
 
-/// At the document.
+/// At the top of the document.
 #[derive(Clone, Copy, Debug)]
 pub struct AtDocument;
 
@@ -247,13 +248,14 @@ fn property<T: Spec>() -> Property {
     Property { schema: Setting::<T>::schema, optional: true, default }
 }
 
-/// What holds of a layer at one place: nothing, while nobody has said whether it is there; then the layer, if it is.
+/// What applies at one place: `None` if nothing is written or implied; `Some(None)` if the layer is off; else the
+/// layer.
 type Holds<R> = Option<Option<Arc<R>>>;
 
 fn shared<T: Spec>(written: Option<&Setting<T>>, cx: &mut Compile<'_>) -> Holds<T::Ready> {
     match written {
         Some(setting) => Some(ready(setting, cx)),
-        // What can be written at endpoints alone is nothing to the others.
+        // Fields that exist only at endpoints mean nothing at the other places.
         None if T::AT_DOCUMENT.is_none() && T::AT_ENDPOINT.is_some() => None,
         None => Some(T::unwritten().and_then(|spec| spec.compile(cx))),
     }

@@ -1,4 +1,4 @@
-//! The gateway that serves now: swapped whole by a reload, seen by each core without a lock.
+//! The gateway that serves now. A reload replaces it as a whole; each core reads it without a lock.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::server::{ClientRequest, Connection, Handler, Refusal, Reply};
 pub struct Live {
     generation: AtomicU64,
     current: Mutex<Arc<Gateway>>,
-    /// Tells the cores that there is another one.
+    /// Tells the cores about a new gateway.
     replaced: watch::Sender<()>,
     checks: Mutex<Option<Checks>>,
     background: Mutex<Option<Background>>,
@@ -43,11 +43,10 @@ impl Live {
         }
     }
 
-    /// Serves new requests with another gateway; those in flight end with theirs. Returns the old one, so that no core
-    /// has to free it.
+    /// Replaces the gateway. Requests in flight end with the old one, which is returned so that no core has to free it.
     pub fn replace(&self, gateway: Gateway) -> Arc<Gateway> {
         gateway.begin();
-        // Those of the old one end here.
+        // Stops the health checks of the old gateway.
         *self.checks.lock().unwrap_or_else(PoisonError::into_inner) = Checks::begin(&gateway);
         *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Background::begin(gateway.take_tasks());
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +59,7 @@ impl Live {
         old
     }
 
-    /// What is known of its configuration.
+    /// The state of its configuration.
     pub(crate) fn configured(&self) -> &Configured {
         &self.configured
     }
@@ -71,11 +70,11 @@ impl Live {
     }
 }
 
-/// The gateway as one core has it: requests of several cores would meet at the count of a shared `Arc`.
+/// Each core's own reference to the gateway: with one shared `Arc`, all cores would write to the same count.
 type OwnGateway = Arc<Arc<Gateway>>;
 
 thread_local! {
-    /// This core's own, and its generation. The lock of `Live` is taken once a reload, not once a request.
+    /// This core's reference and its generation. The lock of `Live` is taken once per reload, not once per request.
     static SEEN: RefCell<Option<(u64, OwnGateway)>> = const { RefCell::new(None) };
 }
 
@@ -83,7 +82,7 @@ thread_local! {
 pub struct Core(Arc<Live>);
 
 impl Core {
-    /// The handler of the core with this index, which this thread is.
+    /// The handler for the core with this index. Must run on that core's thread.
     pub fn new(live: Arc<Live>, index: usize) -> Self {
         metrics::begin_core(index);
         tokio::spawn(live.current().metrics().watch_core(index));
@@ -100,7 +99,7 @@ impl Core {
     }
 }
 
-/// Drops this core's reference to each gateway that was replaced. Without requests the core would keep it.
+/// Drops this core's reference to each replaced gateway. A core without requests would otherwise keep it.
 async fn let_go(mut replaced: watch::Receiver<()>) {
     while replaced.changed().await.is_ok() {
         drop(SEEN.take());

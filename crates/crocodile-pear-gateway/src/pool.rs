@@ -1,4 +1,4 @@
-//! `thread_pool`: the helper threads that do long work, so that cores go on serving.
+//! `thread_pool`: helper threads for long work, so that the cores can go on serving.
 
 use std::num::NonZeroUsize;
 
@@ -6,7 +6,7 @@ use crocodile_pear::offload::{Settings, configure};
 use crocodile_pear::spec;
 use crocodile_pear::spec::Size;
 
-/// How much less than the cores' threads these matter to the kernel: on a busy machine, requests go first.
+/// The priority of the helper threads, lower than that of the cores: on a busy machine, requests go first.
 const NICE: i32 = 10;
 
 spec! {
@@ -23,7 +23,7 @@ spec! {
     }
 }
 
-/// Sets what is written, or what is usual.
+/// Applies the written settings, or the defaults.
 pub fn apply(written: Option<&ThreadPool>) {
     let usual = Settings { begin, ..Settings::default() };
     configure(match written {
@@ -37,7 +37,7 @@ pub fn apply(written: Option<&ThreadPool>) {
     });
 }
 
-/// For this thread alone; where it is not granted, all are equals.
+/// For this thread only. If the system refuses, all threads have the same priority.
 fn begin() {
     let _ = rustix::process::setpriority_process(None, NICE);
 }

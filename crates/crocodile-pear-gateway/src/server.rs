@@ -1,7 +1,8 @@
 //! The inbound side: one runtime and one listener per core, and the protocols behind one handler.
 //!
-//! `listen` binds the addresses, `cores` accepts, `tls` makes handshakes, `io` carries a connection's bytes, `http1` and
-//! `http2` speak the protocols. What they hand over are a [`ClientRequest`] and a [`Reply`].
+//! `listen` binds the addresses, `cores` accepts connections, `tls` does handshakes, `io` reads and writes the bytes of
+//! a connection, `http1` and `http2` are the protocols. They pass a [`ClientRequest`] to the handler and get a
+//! [`Reply`] back.
 
 mod challenge;
 mod copy;

@@ -1,4 +1,4 @@
-//! The layers around an endpoint, and the way of a request through them.
+//! The layers around an endpoint, and how a request passes them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use tokio::time::Instant;
 use crate::layer::{Ended, Layer, Passage, Rest, Verdict};
 use crate::server::{End, Ending, Observer, Reply, grpc};
 
-/// Layers, from the outside in; those that are not configured are not among them.
+/// Configured layers, from the outside in.
 #[derive(Default)]
 pub struct Stack {
     layers: Vec<(&'static str, Arc<dyn Layer>)>,
-    /// Whether one of them wants to know how every answer ends.
+    /// Whether a layer wants to know how every answer ends.
     watched: bool,
-    /// Whether the innermost runs itself what stands behind it.
+    /// Whether the innermost layer runs the pipeline itself.
     surrounded: bool,
-    /// Whether one of them answers preflights.
+    /// Whether a layer answers preflights.
     pub answers_preflights: bool,
-    /// Whether one of them answers `PURGE`.
+    /// Whether a layer answers `PURGE`.
     pub answers_purges: bool,
-    /// Whether an expression of theirs uses `$route`.
+    /// Whether an expression of a layer uses `$route`.
     pub names_route: bool,
 }
 
 impl Stack {
-    /// Adds a layer within the others.
+    /// Adds a layer inside the others.
     pub fn push(&mut self, name: &'static str, layer: Arc<dyn Layer>) {
         self.watched |= layer.watches();
         self.surrounded = layer.surrounds();
@@ -44,12 +44,12 @@ impl Stack {
         self.watched
     }
 
-    /// The layers by name, with what each does.
+    /// The names of the layers, each with a description of what it does.
     pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.layers.iter().filter_map(|(name, layer)| Some((*name, layer.outline()?)))
     }
 
-    /// What the innermost layer makes of a request that all let pass, where it runs itself what stands behind it.
+    /// Runs the innermost layer if it runs the pipeline itself. All other layers have let the request pass.
     pub fn surround<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest) -> Verdict<'a> {
         match self.layers.last() {
             Some((_, layer)) if self.surrounded => layer.surround(scope, rest),
@@ -57,26 +57,26 @@ impl Stack {
         }
     }
 
-    /// Tells those that let the request pass: the first so many.
+    /// Reports the end of an answer to the first `passed` layers.
     fn tell(&self, passed: usize, ended: &Ended<'_>) {
         self.layers[..passed].iter().for_each(|(_, layer)| layer.ended(ended));
     }
 }
 
-/// A request on its way through the layers. Dropped before its answer left, it was given up by its client.
+/// A request on its way through the layers. If this is dropped before the answer leaves, the client has given up.
 pub struct Visit<'a> {
     stack: &'a Arc<Stack>,
-    /// Nothing, once its answer has left.
+    /// `None` once the answer has left.
     scope: Option<Arc<Scope>>,
-    /// So many layers let it pass.
+    /// How many layers let the request pass.
     passed: usize,
 }
 
-/// Why a request is there: it goes with its answer, which is the last that is asked of a visit.
+/// Why the scope is present: it is only taken when the answer leaves, which ends the visit.
 const THERE: &str = "its answer has not left";
 
 impl<'a> Visit<'a> {
-    /// A request before the outermost layer.
+    /// A request that has not reached the outermost layer yet.
     pub fn new(stack: &'a Arc<Stack>, scope: Arc<Scope>) -> Self {
         Visit { stack, scope: Some(scope), passed: 0 }
     }
@@ -86,7 +86,7 @@ impl<'a> Visit<'a> {
         self.scope.as_ref().expect(THERE)
     }
 
-    /// The way in: the answer of a layer that did not let it pass.
+    /// Passes the request in through the layers. Returns the answer of the layer that stopped it, if any.
     pub async fn enter(&mut self) -> Option<Response<Body>> {
         for (_, layer) in &self.stack.layers {
             let scope = self.scope.as_mut().expect(THERE);
@@ -104,7 +104,7 @@ impl<'a> Visit<'a> {
         None
     }
 
-    /// The way out.
+    /// Passes the answer out through the layers.
     pub async fn leave(self, mut response: Response<Body>) -> Reply {
         for (_, layer) in self.stack.layers[..self.passed].iter().rev() {
             if let Passage::Wait(passage) = layer.answer(&mut response, self.scope()) {
@@ -114,7 +114,8 @@ impl<'a> Visit<'a> {
         self.reply(response)
     }
 
-    /// The way out of an answer without a way in; `make` makes it. A layer that would wait for it is left out.
+    /// Passes out an answer, made by `make`, to a request that never came in. Layers that would have to wait are
+    /// skipped.
     pub fn refuse(mut self, make: impl Fn() -> Response<Body>) -> Reply {
         let mut response = make();
         self.passed = self.stack.layers.len();
@@ -132,12 +133,12 @@ impl<'a> Visit<'a> {
 
     fn reply(mut self, mut response: Response<Body>) -> Reply {
         let scope = self.scope.take().expect(THERE);
-        // What is logged and counted is the status of HTTP.
+        // Logs and metrics use the HTTP status, not that of gRPC.
         let status = response.status();
         if !status.is_success() && scope.facts().client().is_some_and(|client| client.version == Version::HTTP_2) {
             refuse_call(&mut response, &scope);
         }
-        // What is at hand ends well, or with a client that left.
+        // A body in memory either arrives whole or the client has left. No one needs to watch it.
         if !self.stack.watched && !matches!(response.body(), Body::Pulled(_)) {
             return response.into();
         }
@@ -160,7 +161,7 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// A client of gRPC reads no problem document.
+/// Replaces a problem document with a gRPC failure, because gRPC clients cannot read the former.
 #[cold]
 fn refuse_call(response: &mut Response<Body>, scope: &Scope) {
     if grpc::speaks(scope.headers()) {
@@ -168,7 +169,7 @@ fn refuse_call(response: &mut Response<Body>, scope: &Scope) {
     }
 }
 
-/// Tells those who want to know how an answer ended.
+/// Tells the layers how an answer ended.
 struct Watch {
     stack: Arc<Stack>,
     scope: Arc<Scope>,

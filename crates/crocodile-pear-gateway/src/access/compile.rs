@@ -1,4 +1,4 @@
-//! From what is written to an access log that is ready.
+//! Compiles the access log from its settings.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::layer::Compile;
 
 const FORMATS: [&str; 4] = ["text", "json", "common", "combined"];
 
-/// Where syslog daemons listen (RFC 5426, 3.3).
+/// The default port of syslog (RFC 5426, 3.3).
 const SYSLOG: u16 = 514;
 
 impl AccessLogSpec {
-    /// Checks it and makes it ready; every problem is noted. `usual` is the format where none is written.
+    /// Checks and compiles it; every problem is noted. `usual` is the default format.
     pub fn compile(&self, usual: &str, cx: &mut Compile<'_>) -> Option<Access> {
         let format = match &self.format {
             Some(written) => format(written, cx),
@@ -113,7 +113,7 @@ fn file(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Destination> 
         let remedy = "write `stderr`, `syslog`, `syslog://HOST:PORT`, or the path of a file";
         return cx.problems.error(written.span, format!("the access log cannot be sent by `{scheme}`"), remedy);
     }
-    // A word alone is rather a mistake than a file.
+    // A single word is more likely a mistake than a file.
     if text.is_empty() || !text.contains(['/', '.']) {
         let remedy = match suggest(text, ["stderr", "syslog"]) {
             Some(near) => format!("did you mean `{near}`?"),

@@ -1,4 +1,4 @@
-//! What a line tells of a request.
+//! The data of an access log line.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::layer::Ended;
 use crate::server::Ending;
 use crate::stamp::{self, Stamp};
 
-/// The variables of a line, beside those that every expression knows.
+/// The variables of a line, besides those that every expression has.
 pub const VARIABLES: [&str; 14] = [
     "time",
     "status",
@@ -50,13 +50,13 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The one that has just ended.
+    /// The entry of a request that has just ended.
     pub fn new(ended: &'a Ended<'a>, route: Option<&'a str>, user: Option<&'a Filter>, query: bool) -> Self {
         let scope = ended.scope;
         Entry { scope, ended, user, query, route, time: stamp::now(), duration: ended.total }
     }
 
-    /// Its id.
+    /// The request's id.
     pub fn id(&self) -> &'a str {
         self.scope.facts().id()
     }
@@ -66,27 +66,27 @@ impl<'a> Entry<'a> {
         self.scope.facts().id_digits()
     }
 
-    /// Who asked.
+    /// The client.
     pub fn client(&self) -> Option<&'a ClientFacts> {
         self.scope.facts().client()
     }
 
-    /// The client's address of the network.
+    /// The client's IP address.
     pub fn ip(&self) -> Option<IpAddr> {
         self.client().and_then(|client| client.address.ip())
     }
 
-    /// Its method; nothing, for one that could not be read.
+    /// The method; `None` if the request could not be read.
     pub fn method(&self) -> Option<&'a str> {
         self.path().map(|_| self.scope.method().as_str())
     }
 
-    /// Its path as it came; nothing, for one that could not be read.
+    /// The path as received; `None` if the request could not be read.
     pub fn path(&self) -> Option<&'a str> {
         self.scope.path()
     }
 
-    /// Its query, where it is wanted, without the credentials that were checked.
+    /// The query, if it is logged, without the credentials that were checked.
     pub fn query(&self) -> Option<Cow<'a, str>> {
         if !self.query {
             return None;
@@ -94,7 +94,7 @@ impl<'a> Entry<'a> {
         self.scope.forwarded_query()
     }
 
-    /// The version of HTTP as the NCSA's formats have it.
+    /// The HTTP version as in the NCSA formats.
     pub fn version(&self) -> &'static str {
         match self.scope.version() {
             Version::HTTP_10 => "1.0",
@@ -108,7 +108,7 @@ impl<'a> Entry<'a> {
         self.scope.field(name)
     }
 
-    /// The status of its answer; 499 if the client left before there was one.
+    /// The status of the answer; 499 if the client left before there was one.
     pub fn status(&self) -> u16 {
         self.ended.code()
     }
@@ -118,12 +118,12 @@ impl<'a> Entry<'a> {
         self.ended.end.bytes
     }
 
-    /// When the head of its answer was ready, since it began.
+    /// The time from the start of the request until the head of its answer was ready.
     pub fn first_byte(&self) -> Option<Duration> {
         self.ended.head
     }
 
-    /// Whether the user comes from an expression or from the claims; nothing, for nobody.
+    /// The user, from an expression or from the claims; `None` if there is none.
     pub fn user(&self) -> Option<String> {
         if let Some(filter) = self.user {
             let value = filter.run_one(jq::null(), &mut |name| self.variable(name)).ok()??;
@@ -134,22 +134,22 @@ impl<'a> Entry<'a> {
         scalar(claim("sub").or_else(|| claim("subject"))?)
     }
 
-    /// What happened to it.
+    /// The record of the request.
     pub fn record(&self) -> Option<&'a Record> {
         self.scope.record().map(|record| &**record)
     }
 
-    /// The calls that were made for it.
+    /// The calls made for it.
     pub fn calls(&self) -> Summary {
         self.scope.record().map(|record| record.summary()).unwrap_or_default()
     }
 
-    /// What a cache did with it, if there is one.
+    /// What the cache did, if there is one.
     pub fn cache(&self) -> Option<&'static str> {
         Some(self.scope.record()?.cache()?.name())
     }
 
-    /// Its trace, if traces are made.
+    /// The trace, if tracing is on.
     pub fn trace(&self) -> Option<&'a Trace> {
         self.scope.record()?.trace()
     }
@@ -159,7 +159,7 @@ impl<'a> Entry<'a> {
         self.ended.how()
     }
 
-    /// Why it was broken off.
+    /// Why the answer was cut off.
     pub fn error(&self) -> Option<Cow<'static, str>> {
         match &self.ended.end.how {
             Ending::Failed(error) => Some(error.to_string().into()),
@@ -173,7 +173,7 @@ impl<'a> Entry<'a> {
         self.ended.error_type()
     }
 
-    /// A variable of expressions.
+    /// The value of a variable of expressions.
     pub fn variable(&self, name: &str) -> Value {
         let maybe = |text: Option<&str>| text.map_or_else(jq::null, jq::string);
         let seconds = |time: Duration| number(&format!("{:.6}", time.as_secs_f64()));

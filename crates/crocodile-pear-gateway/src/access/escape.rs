@@ -1,11 +1,11 @@
-//! What clients write, made harmless: it cannot end a line or a field, nor reach a terminal.
+//! Escapes text from clients, so that it cannot end a line or a field, or control a terminal.
 
-/// As nginx does: `"`, `\`, control characters and what is not ASCII become `\xHH`.
+/// As nginx does: `"`, `\`, control characters and non-ASCII bytes become `\xHH`.
 pub fn nginx(bytes: &[u8], line: &mut Vec<u8>) {
     hex(bytes, |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'), line);
 }
 
-/// The same for a field that stands without quotes: spaces and brackets would end it.
+/// The same for a field without quotes, which spaces and brackets would end.
 pub fn bare(bytes: &[u8], line: &mut Vec<u8>) {
     hex(bytes, |byte| !matches!(byte, b'!'..=b'~') || matches!(byte, b'"' | b'\\' | b'[' | b']'), line);
 }
@@ -21,7 +21,7 @@ fn hex(bytes: &[u8], harmful: impl Fn(u8) -> bool, line: &mut Vec<u8>) {
     line.extend_from_slice(rest);
 }
 
-/// As a JSON string, with its quotes. What is not UTF-8 becomes U+FFFD.
+/// Writes a JSON string with its quotes. Invalid UTF-8 becomes U+FFFD.
 pub fn json(bytes: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
     if is_plain(bytes) {
@@ -37,11 +37,11 @@ pub fn json(bytes: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Whether there is nothing to escape: printable ASCII without `"` and `\`. Eight bytes are looked at at once.
+/// Whether nothing needs escaping: printable ASCII without `"` and `\`. Checks eight bytes at a time.
 fn is_plain(bytes: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
-    // The high bit of each byte that is harmful; behind such a byte others may be marked, too.
+    // Sets the high bit of each harmful byte. Bytes after a harmful one may be marked too.
     let marks = |word: &[u8; 8]| {
         let word = u64::from_le_bytes(*word);
         let control = word.wrapping_sub(ONES * 0x20) & !word;
@@ -57,7 +57,7 @@ fn is_plain(bytes: &[u8]) -> bool {
     }
 }
 
-/// Text that is UTF-8.
+/// Writes valid UTF-8.
 fn json_ascii(bytes: &[u8], line: &mut Vec<u8>) {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\' | 0x7f)) {

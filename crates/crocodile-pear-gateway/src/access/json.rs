@@ -1,5 +1,5 @@
-//! A line as a JSON object, with the names of OpenTelemetry's semantic conventions where those have one. Written by
-//! hand: every request makes one.
+//! Writes a line as a JSON object, with the names of OpenTelemetry's semantic conventions where they exist.
+//! Hand-written for speed, because every request writes one.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use http::header::USER_AGENT;
 use super::entry::Entry;
 use super::escape;
 
-/// What stands before the value of a field. All of it is known here, so that it is copied at once.
+/// The bytes before the value of a field, known at compile time, so that they are copied at once.
 macro_rules! name {
     ($name:literal) => {
         concat!(",\"", $name, "\":").as_bytes()
     };
 }
 
-/// Writes it, without its end.
+/// Writes the line, without its end.
 pub fn write(entry: &Entry<'_>, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"timestamp\":\"");
     line.extend_from_slice(entry.time.rfc3339_digits());
@@ -49,7 +49,7 @@ pub fn write(entry: &Entry<'_>, line: &mut Vec<u8>) {
     line.push(b'}');
 }
 
-/// The fields of an object that is open; those without a value are left out.
+/// Writes the fields of an open object; fields without a value are left out.
 struct Object<'a>(&'a mut Vec<u8>);
 
 impl Object<'_> {
@@ -58,7 +58,7 @@ impl Object<'_> {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Text with nothing in it to escape.
+    /// Writes text that needs no escaping.
     #[inline]
     fn plain(&mut self, name: &[u8], text: Option<&[u8]>) {
         if let Some(text) = text {
@@ -116,7 +116,7 @@ impl Object<'_> {
     }
 }
 
-/// An address, or what stands for a Unix socket.
+/// Writes an address, or the name that replaces it for a Unix socket.
 pub fn address(address: Option<IpAddr>, line: &mut Vec<u8>) {
     match address {
         Some(IpAddr::V4(address)) => dotted(address, line),
@@ -144,7 +144,7 @@ fn dotted(address: Ipv4Addr, line: &mut Vec<u8>) {
     line.extend_from_slice(&text[..at - 1]);
 }
 
-/// Two digits of each number below 100.
+/// The two digits of each number below 100.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[b'0'; 2]; 100];
     let mut at = 0;
@@ -155,13 +155,13 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Seconds, with six decimals.
+/// Writes seconds with six decimals.
 pub fn seconds(time: Duration, line: &mut Vec<u8>) {
     let micros = time.subsec_micros();
     let [[a, b], [c, d], [e, f]] =
         [micros / 10_000, micros / 100 % 100, micros % 100].map(|pair| PAIRS[(pair % 100) as usize]);
     match time.as_secs() {
-        // Most of them.
+        // The most common case.
         whole @ 0..10 => line.extend_from_slice(&[b'0' + whole as u8, b'.', a, b, c, d, e, f]),
         whole => {
             line.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());

@@ -1,4 +1,4 @@
-//! Lines of text: that of the log, and those of the NCSA.
+//! Text lines: the log's own format and the NCSA formats.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use http::header::{REFERER, USER_AGENT};
 use super::entry::Entry;
 use super::{escape, json};
 
-/// A line as the log has them.
+/// Writes a line in the format of the log.
 pub fn text(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let mut fields = Fields(line);
     // Writing to memory cannot fail.
@@ -55,7 +55,7 @@ impl Fields<'_> {
     }
 }
 
-/// The common log format: `HOST - USER [TIME] "REQUEST" STATUS BYTES`.
+/// Writes the common log format: `HOST - USER [TIME] "REQUEST" STATUS BYTES`.
 pub fn common(entry: &Entry<'_>, line: &mut Vec<u8>) {
     match entry.client() {
         Some(_) => json::address(entry.ip(), line),
@@ -76,7 +76,7 @@ pub fn common(entry: &Entry<'_>, line: &mut Vec<u8>) {
     line.extend_from_slice(itoa::Buffer::new().format(entry.bytes()).as_bytes());
 }
 
-/// The combined log format: the same, with referer and user agent.
+/// Writes the combined log format: the same, plus referer and user agent.
 pub fn combined(entry: &Entry<'_>, line: &mut Vec<u8>) {
     common(entry, line);
     for name in [REFERER, USER_AGENT] {
@@ -86,7 +86,7 @@ pub fn combined(entry: &Entry<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// The request line; `-` for one that could not be read.
+/// Writes the request line; `-` if the request could not be read.
 fn request(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let (Some(method), Some(path)) = (entry.method(), entry.path()) else { return line.push(b'-') };
     line.extend_from_slice(method.as_bytes());

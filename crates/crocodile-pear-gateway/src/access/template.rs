@@ -1,4 +1,4 @@
-//! A line of the operator's own: text with expressions in braces.
+//! Lines in the operator's own format: text with expressions in braces.
 
 use crocodile_pear::jq::{self, Filter};
 use crocodile_pear::json::value::{Shape, shape};
@@ -9,7 +9,7 @@ use super::entry::{Entry, VARIABLES};
 use super::escape;
 use crate::layer::Compile;
 
-/// A template, compiled.
+/// A compiled template.
 pub struct Template(template::Template);
 
 /// Checks what is written.
@@ -19,14 +19,14 @@ pub fn compile(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Templa
 }
 
 impl Template {
-    /// Writes a line, without its end. What an expression gives is escaped as nginx does; a list or an object is written as JSON, and what is
-    /// not there, or fails, as `-`.
+    /// Writes a line, without its end. The results of expressions are escaped as in nginx. A list or an object is
+    /// written as JSON. A missing value or a failed expression is written as `-`.
     pub fn write(&self, entry: &Entry<'_>, line: &mut Vec<u8>) {
         for part in self.0.path() {
             match part {
                 Part::Text(text) => line.extend_from_slice(text.as_bytes()),
                 Part::Jq(filter) | Part::Segments(filter) => value(filter, entry, line),
-                // There are no path parameters at the document.
+                // The document has no path parameters.
                 Part::Param(_) | Part::Rest(_) => line.push(b'-'),
             }
         }
@@ -42,7 +42,7 @@ fn value(filter: &Filter, entry: &Entry<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// JSON as it is, but for the characters that it may have and a terminal should not.
+/// Writes JSON as it is, except for characters that JSON allows but a terminal should not get.
 fn json(text: &str, line: &mut Vec<u8>) {
     line.extend(text.bytes().filter(|byte| !byte.is_ascii_control()));
 }

@@ -1,4 +1,4 @@
-//! Requests of older versions, as the newest one understands them.
+//! Changes requests of older versions into requests of the newest version.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Spec for Adapt {
     }
 }
 
-// Nothing is asked of the spec itself.
+// The spec has no settings of its own.
 struct Requests(Arc<Adapting>);
 
 impl Layer for Requests {

@@ -62,7 +62,7 @@ impl Spec for Addresses {
     }
 }
 
-/// Lets requests pass by the addresses of their clients.
+/// Allows or refuses requests by the address of the client.
 pub struct AddressFilter {
     allow: Option<Vec<Network>>,
     deny: Vec<Network>,
@@ -78,7 +78,7 @@ impl AddressFilter {
 
 impl Layer for AddressFilter {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
-        // Nothing is known of the client of a program's own requests.
+        // A program's own requests have no client.
         if scope.facts().client().is_none_or(|client| self.admits(client.address)) {
             return Verdict::Pass;
         }

@@ -1,4 +1,4 @@
-//! `allow`: what clients may do, as an expression. Where it is false, the answer is 403.
+//! `allow`: an expression that decides what clients may do. If it is false, the answer is 403.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,10 +56,10 @@ impl Spec for Allow {
     }
 }
 
-/// A warning stands for all of its time: an expression that fails may fail for every request.
+/// At most one warning in this time: an expression that fails may fail for every request.
 const OFTEN: Duration = Duration::from_secs(1);
 
-/// Lets requests pass of which it is true.
+/// Lets a request pass if the expression is true for it.
 pub struct Rule {
     filter: Filter,
     written: String,

@@ -1,4 +1,4 @@
-//! `analytics`: who called what, how it went, and what it spared clients, kept in files.
+//! `analytics`: who called which endpoint, with which result, and what caches saved clients; kept in files.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const SIZE: Size = Size(64 << 20);
 
 const TOP: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
 
-/// Less holds no day.
+/// A smaller archive cannot hold a day.
 const LEAST: u64 = 1 << 20;
 
 fn folder(text: Located<String>, problems: &mut Problems) -> Option<Analytics> {

@@ -1,4 +1,4 @@
-//! `authenticate`: who the client is. Without a valid credential a request is answered with 401.
+//! `authenticate`: establishes who the client is. A request without a valid credential is answered with 401.
 
 mod api_key;
 mod basic;
@@ -28,7 +28,7 @@ use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Authenticated, AuthenticationCounters};
 use crate::respond;
 
-/// The methods, any one of which will do; none for an endpoint that is open to all.
+/// The methods; a request needs to pass one of them. Empty for an endpoint that is open to all.
 #[derive(Clone, Debug)]
 pub struct Authenticate(Vec<MethodSpec>);
 
@@ -69,7 +69,7 @@ impl Spec for Authenticate {
         Some(Field::new("authenticate", "Who may call it, instead of the document's setting; `none` for everybody."));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
-        // All are compiled before one that failed ends it, so that every problem is found.
+        // Compiles all methods before returning an error, so that every problem is found.
         let methods: Vec<_> = self.0.iter().map(|spec| spec.compile(cx)).collect();
         let methods: Vec<Box<dyn Method>> = methods.into_iter().collect::<Option<_>>()?;
         let counters = self.0.iter().map(|spec| cx.metrics.authentications(spec.name())).collect();
@@ -90,20 +90,20 @@ impl Spec for Authenticate {
 /// Lets authenticated requests pass.
 pub struct Gate {
     methods: Vec<Box<dyn Method>>,
-    /// What became of their credentials, in the same order.
+    /// Counts the results of each method, in the same order.
     counters: Vec<Arc<AuthenticationCounters>>,
-    /// Requests without any.
+    /// Counts requests without a credential.
     missing: Arc<AuthenticationCounters>,
-    /// Where they find credentials. These are not forwarded.
+    /// Where the methods look for credentials. These are not forwarded.
     credentials: Arc<Credentials>,
 }
 
-/// What the methods so far have said.
+/// The results of the methods tried so far.
 #[derive(Default)]
 struct Tried {
-    /// The first reason why a credential was refused, and by which method.
+    /// The first reason why a credential was refused, and the method that refused it.
     refused: Option<(usize, &'static str)>,
-    /// Why one could not be checked.
+    /// Why a credential could not be checked.
     unavailable: Option<Error>,
 }
 
@@ -130,7 +130,7 @@ impl Layer for Gate {
 }
 
 impl Gate {
-    /// The same from the method `at` on, whose judgement is awaited.
+    /// Continues with the method at `at`, whose judgement must be awaited, and those after it.
     async fn wait(
         &self,
         scope: &mut Scope,
@@ -181,10 +181,10 @@ impl Gate {
         for (at, method) in self.methods.iter().enumerate() {
             let refused = tried.refused.filter(|(refused, _)| *refused == at).map(|(_, reason)| reason);
             let challenge = method.challenge(refused);
-            // Two methods may ask for the same.
+            // Two methods may send the same challenge.
             challenges.extend(challenge.filter(|challenge| !challenges.contains(challenge)));
         }
-        // A 401 has a challenge (RFC 9110, 15.5.2), and there is none for a certificate.
+        // A 401 needs a challenge (RFC 9110, 15.5.2). There is none for a certificate, so then the answer is 403.
         let (status, needed) = match challenges.is_empty() {
             true => (StatusCode::FORBIDDEN, "the client must show a certificate in the TLS handshake"),
             false => (StatusCode::UNAUTHORIZED, "the request needs a credential"),

@@ -1,4 +1,4 @@
-//! `max_body`: how large the body of a request may be, also of one that is handed on as it comes.
+//! `max_body`: the largest allowed request body, also for bodies that are streamed to an upstream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Metrics, RefusedBy};
 use crate::respond;
 
-/// The most bytes of a body, where there is a bound.
+/// The limit in bytes, if there is one.
 #[derive(Clone, Debug)]
 pub struct MaxBody(Option<Size>);
 
@@ -39,7 +39,7 @@ impl Spec for MaxBody {
          No bound unless set. An endpoint may set its own.",
     ));
 
-    // An endpoint may have one of its own without one at the document.
+    // An endpoint may have its own limit even if the document has none.
     fn unwritten() -> Option<Self> {
         Some(MaxBody(None))
     }
@@ -54,7 +54,7 @@ impl Spec for MaxBody {
     }
 }
 
-/// Refuses bodies that are too large: at once where the length is known, and else where the bound is passed.
+/// Refuses bodies that are too large: at once if the length is known, otherwise as soon as the limit is exceeded.
 pub struct BodyBound {
     most: Option<u64>,
     metrics: Arc<Metrics>,
@@ -86,7 +86,7 @@ fn too_large(most: u64) -> Error {
     Error::new(Kind::BodyTooLarge, format!("the body is larger than {most} bytes"))
 }
 
-/// A body of unknown length, which fails where it passes its bound.
+/// A body of unknown length that fails when it exceeds the limit.
 struct Bounded {
     body: Pulled,
     left: u64,

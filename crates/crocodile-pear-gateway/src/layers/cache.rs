@@ -1,4 +1,4 @@
-//! `cache`: answers of an endpoint are kept, and given to those who ask for the same.
+//! `cache`: stores the answers of an endpoint and reuses them for equal requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use crate::layer::{Around, Compile, Layer, Rest, Spec, Verdict};
 use crate::respond;
 
-/// Which answers of an endpoint are kept.
+/// Which answers of an endpoint are stored.
 #[derive(Clone, Debug)]
 pub struct Caching {
     spec: CacheSpec,
@@ -85,7 +85,7 @@ impl Spec for Caching {
     }
 }
 
-/// What is written of a cache, ready for the endpoints that it is written for.
+/// The compiled settings, ready for each endpoint that they apply to.
 pub struct Caches {
     store: Arc<Store>,
     rules: Rules,
@@ -95,12 +95,13 @@ pub struct Caches {
     query: QueryOrder,
     outline: String,
     place: Span,
-    /// The endpoint or the group that it is written for.
+    /// The endpoint or group where it is written.
     at: Box<str>,
 }
 
 impl Caches {
-    /// The same, where the method of the endpoint is the reason. A cache of a group is for those endpoints that it serves.
+    /// The part of `refuse` about the endpoint's method. The cache of a group applies only to those of its endpoints
+    /// that it supports.
     fn refuse_method(&self, route: &str) -> Option<(String, String)> {
         let method = route.split_once(' ').and_then(|(method, _)| method.parse::<Method>().ok())?;
         let usual = matches!(method, Method::GET | Method::HEAD);
@@ -117,7 +118,7 @@ impl Caches {
         Some((message, remedy))
     }
 
-    /// Why answers of this endpoint cannot be kept; and what to write.
+    /// Why the answers of this endpoint cannot be stored, and what to write instead.
     fn refuse(&self, at: &Around<'_>) -> Option<(String, String)> {
         let plan = at.plan?;
         if let Some(refused) = at.route.and_then(|route| self.refuse_method(route)) {
@@ -144,13 +145,13 @@ impl Caches {
     }
 }
 
-/// Keeps the answers of an endpoint.
+/// Stores the answers of an endpoint.
 pub struct Keeper {
     cache: Arc<Cache>,
     place: Box<[u8]>,
-    /// Whether answers are made of `$claims`.
+    /// Whether answers depend on `$claims`.
     claims: bool,
-    /// Whether the pipeline is one call, handed on.
+    /// Whether the pipeline is a single proxied call.
     proxy: bool,
     caches: Arc<Caches>,
 }
@@ -184,7 +185,7 @@ impl Layer for Keeper {
 }
 
 impl Keeper {
-    /// A request whose body is a part of the key: it is read first.
+    /// Serves a request whose body is part of the key: reads the body first.
     async fn with_body(&self, scope: &Arc<Scope>, rest: &Rest) -> Option<Response<Body>> {
         let body = match scope.take_body() {
             None => Bytes::new(),
@@ -203,7 +204,7 @@ impl Keeper {
         }
     }
 
-    /// A request that the cache serves: as GET, where there is a body that is a part of the key.
+    /// Serves a request from the cache. If the body is part of the key, the request is treated like a GET.
     fn serve<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest, body: Option<Bytes>) -> Verdict<'a> {
         let (key, private) = match self.key(scope, body.as_deref()) {
             Ok(key) => key,
@@ -250,7 +251,7 @@ fn has_body(scope: &Scope) -> bool {
 }
 
 impl Keeper {
-    /// Under what the answer of a request is kept, and whether that says for whom it is.
+    /// The key under which the answer to a request is stored, and whether the key says for whom it is.
     fn key(&self, scope: &Scope, body: Option<&[u8]>) -> Result<(Key, bool), Error> {
         let mut rest = self.place.to_vec();
         let mut add = |part: &[u8]| {
@@ -307,14 +308,14 @@ struct Pipeline {
     proxy: bool,
     scope: Arc<Scope>,
     tags: Option<Arc<Filter>>,
-    /// The client's, where it is a part of the key.
+    /// The client's body, if it is part of the key.
     body: Option<Bytes>,
 }
 
 impl Fetch for Pipeline {
     fn fetch(&self, mut headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
         if self.body.is_some() {
-            // Only GET and HEAD are validated.
+            // Only GET and HEAD are revalidated.
             reuse::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
         let (mut scope, parts) = (self.scope.fork(headers), Arc::new(Parts::default()));
@@ -348,7 +349,7 @@ impl Fetch for Pipeline {
     }
 }
 
-/// A value as the JSON that it is once it leaves.
+/// Turns a value into the JSON that will be sent.
 fn written(answer: Answer) -> Result<Answer, Error> {
     let bytes = match answer.body {
         Body::Value(ref value) => json::to_bytes(value)?,

@@ -1,4 +1,4 @@
-//! `compress`: answers in a coding that the client asks for.
+//! `compress`: compresses answers in a coding that the client accepts.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn switch(text: Located<String>, problems: &mut Problems) -> Option<Compress> {
 }
 
 impl Compress {
-    /// Checks levels and types; nothing where nothing is offered.
+    /// Checks levels and types; `None` if nothing is offered.
     pub fn ready(&self, problems: &mut Problems) -> Option<Compressor> {
         let mut levels = |small: Levels| Levels {
             gzip: level(self.gzip.as_ref(), small.gzip, 1, 9, problems),
@@ -66,7 +66,7 @@ impl Compress {
 
 fn level(written: Option<&Located<u32>>, usual: u32, least: u32, most: u32, problems: &mut Problems) -> u32 {
     let Some(written) = written else { return usual };
-    // Told once, though it is read for small bodies and for others.
+    // Read twice, for small bodies and for others, but reported once.
     if !(least..=most).contains(&written.value) && !problems.found_within(written.span) {
         let message = format!("there is no level {written}");
         let _ = problems.error::<()>(written.span, message, format!("levels are {least} to {most}"));
@@ -96,10 +96,10 @@ impl Spec for Compress {
     }
 }
 
-/// What compresses the answers of one endpoint, or of those that none serves.
+/// Compresses the answers of one endpoint, or those to requests that no endpoint serves.
 struct Compressing {
     compressor: Arc<Compressor>,
-    /// Whose answers are left for us by caches.
+    /// The owner of compressed copies in the caches.
     source: Source,
 }
 
@@ -112,7 +112,7 @@ impl Layer for Compressing {
     }
 
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
-        // An upstream was asked for the head alone.
+        // The upstream was asked for the head only.
         if *scope.call_method() == Method::HEAD {
             self.compressor.tell(response, scope.headers());
             return Passage::Done;

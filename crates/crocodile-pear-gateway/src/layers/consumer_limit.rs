@@ -1,4 +1,4 @@
-//! The limits of `rate_limit` that use `$claims`: they stand where the consumer is known.
+//! The limits of `rate_limit` that use `$claims`. They are checked where the consumer is known.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crocodile_pear::spec::{Decode, Definitions, Json, Node};
 
 use crate::layer::{Around, Compile, Layer, Spec};
 
-/// Written under `rate_limit`, never by itself.
+/// Comes from `rate_limit`; it has no field of its own.
 #[derive(Clone, Debug)]
 pub struct ConsumerLimits;
 
@@ -21,7 +21,7 @@ impl Decode for ConsumerLimits {
     }
 }
 
-/// Holds the place of a limit.
+/// The place of this layer in the order.
 pub struct ConsumerPlace;
 
 impl Spec for ConsumerLimits {

@@ -1,4 +1,4 @@
-//! `cors`: which pages of other origins may use the API from a browser (Fetch Standard, 3.2).
+//! `cors`: which pages of other origins may call the API from a browser (Fetch Standard, 3.2).
 
 mod origin;
 
@@ -147,10 +147,10 @@ fn field(written: &Located<String>, problems: &mut Problems) -> Option<HeaderNam
     })
 }
 
-/// Answers preflights, and tells browsers which pages may read answers.
+/// Answers preflights, and sets the fields that let pages read answers.
 #[derive(Clone)]
 pub struct CrossOrigin {
-    /// Whether there is an endpoint that preflights could be for.
+    /// Whether there is an endpoint that a preflight could be about.
     answers: bool,
     any: bool,
     origins: Vec<AllowedOrigin>,
@@ -163,13 +163,13 @@ pub struct CrossOrigin {
     metrics: Arc<Metrics>,
 }
 
-/// A preflight (Fetch, 4.8): what it asks for.
+/// What a preflight asks for (Fetch, 4.8).
 struct Preflight<'a> {
     origin: &'a HeaderValue,
     method: &'a HeaderValue,
 }
 
-/// Whether a request is a preflight.
+/// Parses a request as a preflight, if it is one.
 fn preflight(scope: &Scope) -> Option<Preflight<'_>> {
     if *scope.method() != Method::OPTIONS {
         return None;
@@ -183,7 +183,7 @@ impl CrossOrigin {
         self.any || origin.to_str().is_ok_and(|origin| self.origins.iter().any(|allowed| allowed.admits(origin)))
     }
 
-    /// The answer to a preflight.
+    /// Decides on a preflight.
     fn decide(&self, asked: &Preflight<'_>, headers: &HeaderMap) -> Result<Response<Body>, &'static str> {
         if !self.admits(asked.origin) {
             return Err("pages of this origin are not allowed");
@@ -215,7 +215,7 @@ impl CrossOrigin {
         Ok(response)
     }
 
-    /// The fields that let a page of this origin read the answer.
+    /// Sets the fields that let a page of this origin read the answer.
     fn allow(&self, origin: &HeaderValue, headers: &mut HeaderMap) {
         let origin = if self.any { HeaderValue::from_static("*") } else { origin.clone() };
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -225,7 +225,7 @@ impl CrossOrigin {
     }
 }
 
-/// The fields that a preflight asks for; nothing if one is no name.
+/// The field names that a preflight asks for; `None` if one is not a valid name.
 fn asked_fields(headers: &HeaderMap) -> Option<Vec<HeaderName>> {
     let values = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().map(HeaderValue::as_bytes);
     let names = values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
@@ -240,7 +240,7 @@ fn text(names: &str) -> HeaderValue {
     HeaderValue::from_str(names).expect("names of methods and fields are text")
 }
 
-/// The fields of CORS in answers; those of an upstream are for another address than ours.
+/// The CORS fields of answers. Those of an upstream are removed, because they are about its address and not ours.
 const OURS: [HeaderName; 7] = [
     ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -253,7 +253,7 @@ const OURS: [HeaderName; 7] = [
 
 impl Layer for CrossOrigin {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
-        // Where nobody serves what it announces, the answer says that.
+        // If no endpoint serves the announced request, the usual answer says so.
         let Some(asked) = preflight(scope).filter(|_| self.answers) else { return Verdict::Pass };
         let mut response = self.decide(&asked, scope.headers()).unwrap_or_else(|why| {
             self.metrics.count_refused(RefusedBy::Cors);
@@ -271,7 +271,7 @@ impl Layer for CrossOrigin {
         for name in &OURS {
             headers.remove(name);
         }
-        // The answer depends on the origin also where none is named, or one that is not allowed.
+        // The answer depends on the origin even if the request has none or one that is not allowed.
         if !self.any {
             vary(headers, &[ORIGIN]);
         }
@@ -298,7 +298,7 @@ impl Layer for CrossOrigin {
     }
 }
 
-/// Says that the answer depends on these fields, unless that is said.
+/// Adds these fields to `Vary`, unless they are there.
 fn vary(headers: &mut HeaderMap, on: &[HeaderName]) {
     let said = |name: &HeaderName| {
         let values = headers.get_all(VARY).iter().filter_map(|value| value.to_str().ok());

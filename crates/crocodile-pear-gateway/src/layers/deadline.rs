@@ -1,6 +1,6 @@
-//! `timeout`: the time that a whole request may take, to the last byte of its answer.
+//! `timeout`: how long a request may take as a whole, until the last byte of its answer.
 //!
-//! Calls keep to it by their own clocks. What is left is a client that takes its answer slowly, but takes it.
+//! Calls watch the deadline themselves. This layer handles clients that read their answer slowly but steadily.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
 #[derive(Clone, Debug)]
 pub struct Deadline {
     timeout: Timeout,
-    /// Whether it is written; the usual one goes without saying.
+    /// Whether it is written, for `explain`: the default is not mentioned.
     written: bool,
 }
 
@@ -58,7 +58,7 @@ impl Spec for Deadline {
     }
 
     fn around(ready: &Arc<Self>, around: &Around<'_>) -> Option<Arc<dyn Layer>> {
-        // A stream without an end has no last byte.
+        // An endless stream has no last byte.
         let endless = around.plan.is_some_and(|plan| plan.is_endless());
         (!endless).then(|| ready.clone() as Arc<dyn Layer>)
     }
@@ -86,22 +86,23 @@ impl Layer for Deadline {
     }
 }
 
-/// Whether an answer is a stream of events that is handed on: the deadline was for its head.
+/// Whether an answer is a proxied event stream: the deadline applied to its head.
 fn is_events(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|media| answer::is_events(media.as_bytes()))
 }
 
-/// A body of this size leaves in one write, or nearly: it is not worth a clock.
+/// A body up to this size leaves in about one write and needs no deadline.
 const AT_HAND: u64 = 64 << 10;
 
-/// The clock is read again after so many bytes, or when the body made its client wait: many items are short.
+/// The clock is read again after so many bytes, or when the body made its client wait: bodies may have many short
+/// items.
 const WATCHED: usize = 8 << 10;
 
-/// A body with a deadline: one that is late is broken off.
+/// A body with a deadline: it is cut off if it is late.
 struct Bound {
     body: Pulled,
     deadline: Instant,
-    /// How many bytes may still come before the clock is read.
+    /// How many more bytes may come before the clock is read again.
     unwatched: usize,
 }
 
@@ -119,7 +120,7 @@ impl http_body::Body for Bound {
         let polled = self.body.as_mut().poll_frame(cx);
         self.unwatched = match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                // Empty frames are no way around it.
+                // Empty frames count as one byte, so that they cannot avoid the check.
                 let bytes = frame.data_ref().map_or(0, Bytes::len).max(1);
                 self.unwatched.saturating_sub(bytes)
             }

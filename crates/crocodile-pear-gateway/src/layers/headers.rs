@@ -1,4 +1,4 @@
-//! `headers`: fields of the answer that are set or removed, whoever gave it.
+//! `headers`: sets or removes fields of every answer, whichever layer gave it.
 
 mod preset;
 
@@ -71,7 +71,7 @@ impl Spec for Headers {
     }
 }
 
-/// A name that may be set or removed, and that was not named before.
+/// Checks a field name: it may be set or removed, and was not named before.
 fn admit(written: &str, span: Span, names: &mut Vec<HeaderName>, problems: &mut Problems) -> Option<HeaderName> {
     let Ok(name) = HeaderName::from_bytes(written.as_bytes()) else {
         let remedy = "names are of letters, digits and `-`";
@@ -89,10 +89,10 @@ fn admit(written: &str, span: Span, names: &mut Vec<HeaderName>, problems: &mut 
     Some(name)
 }
 
-/// A warning stands for all of its time: an expression that fails may fail for every request.
+/// At most one warning in this time: an expression that fails may fail for every request.
 const OFTEN: Duration = Duration::from_secs(1);
 
-/// What dresses answers.
+/// Sets and removes fields of answers.
 pub struct Dress {
     preset: Option<Preset>,
     remove: Vec<HeaderName>,
@@ -100,7 +100,7 @@ pub struct Dress {
     limiter: LogLimiter,
 }
 
-/// A value, ready.
+/// A compiled value.
 enum FieldText {
     Fixed(HeaderValue),
     Made(Template),
@@ -121,7 +121,7 @@ impl FieldText {
         }
     }
 
-    /// The value for one answer; nothing, where it is left out.
+    /// The value for one answer; `None` if the field is left out.
     fn make(&self, view: &View<'_>) -> Result<Option<HeaderValue>, Error> {
         let template = match self {
             FieldText::Fixed(value) => return Ok(Some(value.clone())),
@@ -175,7 +175,7 @@ impl Dress {
     }
 }
 
-/// What the expressions of one answer see.
+/// The variables of expressions for one answer.
 struct View<'a> {
     status: StatusCode,
     scope: &'a Scope,

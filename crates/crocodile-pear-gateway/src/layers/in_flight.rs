@@ -1,4 +1,4 @@
-//! `in_flight`: how many requests of each consumer may be served at once.
+//! `in_flight`: limits how many requests of each consumer are served at the same time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -56,36 +56,36 @@ impl Spec for InFlight {
     }
 }
 
-/// Cores rarely meet at one.
+/// Many, so that cores rarely need the same one.
 const SHARDS: usize = 64;
 
-/// How many requests of each key may be in flight.
+/// The limit for each key.
 pub struct Limit {
     by: By,
     slots: Arc<Slots>,
     metrics: Arc<Metrics>,
 }
 
-/// Lets so many in, of the requests of one route.
+/// Applies the limit to the requests of one route.
 struct Gate {
     limit: Arc<Limit>,
     counters: Arc<LimitCounters>,
 }
 
-/// How many requests of each key are in flight. Keys without one are not kept.
+/// The number of requests in flight for each key. Keys without requests are not kept.
 struct Slots {
     most: u32,
     key: RandomState,
     shards: Vec<Mutex<HashMap<u64, u32>>>,
 }
 
-/// The slot of a request: it goes with what is known of the request, when its answer has ended.
+/// The slot of a request. It is freed with the request's scope, after the answer has ended.
 struct Slot {
     slots: Arc<Slots>,
     key: u64,
 }
 
-/// As the request keeps it.
+/// The slot as an extension of the request.
 #[derive(Clone)]
 struct Held(#[allow(dead_code, reason = "held until it is dropped")] Arc<Slot>);
 

@@ -1,4 +1,4 @@
-//! What operators learn of every request: a count of its answer, and a line of the access log at its end.
+//! Reports every request to operators: counts its answer, and writes a line to the access log at its end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::traces::{Answer, Traces};
 
 pub use crate::log::Log;
 
-/// Lines about one cause at one endpoint are at least so far apart; the others are written at `debug`.
+/// The least time between two lines about the same cause at one endpoint; lines in between are logged at `debug`.
 const OFTEN: Duration = Duration::from_secs(1);
 
 impl Spec for Log {
@@ -52,18 +52,18 @@ impl Spec for Log {
     }
 }
 
-/// What observes the requests of an endpoint.
+/// Observes the requests of an endpoint.
 pub struct Observe {
     metrics: Arc<Metrics>,
-    /// What happened lately, and the number of the route there; nothing, where no operator looks at it.
+    /// The history, and the number of the route there; `None` if operators cannot look at it.
     history: Option<(Arc<History>, RouteNumber)>,
     access: Option<Arc<Access>>,
     traces: Option<Arc<Traces>>,
-    /// Whether operators look at what happens.
+    /// Whether operators can look at requests.
     observed: bool,
     requests: Arc<RouteCounters>,
     route: Option<Arc<str>>,
-    /// One for each cause that has been met.
+    /// One for each cause that has occurred.
     limiters: Mutex<Vec<(Kind, Arc<LogLimiter>)>>,
 }
 
@@ -86,7 +86,7 @@ impl Observe {
     /// Counts a request that has ended.
     fn count(&self, ended: &Ended<'_>) {
         let scope = ended.scope;
-        // A request that could not be read has no path, and has not entered.
+        // A request that could not be read has no path and never passed this layer.
         let method = scope.path().map(|_| scope.method());
         if method.is_some() {
             self.requests.leave();
@@ -105,7 +105,7 @@ impl Observe {
         }
     }
 
-    /// Logs why a request failed, or why its answer was broken off.
+    /// Logs why a request failed, or why its answer was cut off.
     fn explain(&self, error: &Error, scope: &Scope, what: &'static str) {
         if error.kind().fault() == Fault::Client {
             return;
@@ -198,11 +198,11 @@ impl Layer for Observe {
     }
 }
 
-/// The bytes of a body that came whole with its head.
+/// The length in bytes of a body that arrived whole with its head.
 #[derive(Clone, Copy)]
 struct Whole(u64);
 
-/// Notes how large a body is that came whole with its head; few requests have one.
+/// Notes the length of a body that arrived whole with its head; few requests have one.
 fn weigh(scope: &mut Scope) {
     if let Some(Body::Bytes(bytes)) = scope.body_mut()
         && !bytes.is_empty()
@@ -212,7 +212,7 @@ fn weigh(scope: &mut Scope) {
     }
 }
 
-/// How many bytes of the request's body have come.
+/// How many bytes of the request's body have arrived.
 fn received(scope: &Scope) -> u64 {
     match scope.extensions().get::<Arc<dyn Patience>>() {
         Some(patience) => patience.received(),
@@ -220,7 +220,7 @@ fn received(scope: &Scope) -> u64 {
     }
 }
 
-/// What the history keeps of a request.
+/// The entry for the history.
 fn served(ended: &Ended<'_>, finish: Finish) -> Served {
     let Ended { scope, head, end, .. } = ended;
     Served {

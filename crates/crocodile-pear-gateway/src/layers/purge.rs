@@ -1,4 +1,4 @@
-//! `purge`: requests with the method `PURGE`, as other caches take them, from addresses that may.
+//! `purge`: accepts requests with the method `PURGE`, as other caches do, from allowed addresses.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `rate_limit`: how many requests each client, or each of whatever an expression says, may make.
+//! `rate_limit`: limits the rate of requests per client, or per value of an expression.
 
 mod rate;
 mod shared;
@@ -43,7 +43,7 @@ spec! {
     }
 }
 
-/// One limit, or several that all hold.
+/// One or more limits, all of which must be kept.
 #[derive(Clone, Debug)]
 pub struct RateLimits(Vec<RateLimit>);
 
@@ -102,7 +102,7 @@ impl Spec for RateLimits {
     }
 }
 
-/// The limits of one place: those that need to know no more than the client, and those that wait for `$claims`.
+/// The limits of one place, in two groups: those that need only the client, and those that need `$claims`.
 pub struct Limiters {
     early: Option<Arc<Limits>>,
     late: Option<Arc<Limits>>,
@@ -138,12 +138,12 @@ impl RateLimit {
     }
 }
 
-/// A time in whole units, as one writes it.
+/// A time in whole units, as in the configuration.
 fn told(time: Duration) -> String {
     time.written().and_then(|written| written.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// One limit, ready.
+/// A compiled limit.
 struct Limit {
     name: String,
     requests: u64,
@@ -151,7 +151,7 @@ struct Limit {
     burst: u64,
     pace: Pace,
     by: By,
-    /// What it is the same as in another gateway, and after a reload.
+    /// Identifies the same limit in other gateways and after a reload.
     identity: String,
     table: Arc<Table>,
 }
@@ -174,36 +174,36 @@ fn seconds(nanos: u64) -> u64 {
     nanos.div_ceil(1_000_000_000)
 }
 
-/// Where a limiter stands.
+/// The place of a limiter in the order of layers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LimitPlace {
-    /// Before anything that computes.
+    /// Before any expensive work.
     Client,
-    /// Where the consumer is known.
+    /// After authentication, where the consumer is known.
     Claims,
 }
 
-/// Limits that are looked at together, in one place.
+/// Limits that are checked together in one place.
 pub struct Limits {
     limits: Vec<Limit>,
     place: LimitPlace,
     policy: HeaderValue,
-    /// What it shares with other gateways.
+    /// The store shared with other gateways.
     store: Option<Arc<Store>>,
     metrics: Arc<Metrics>,
 }
 
-/// The same at one route.
+/// These limits for one route.
 struct Limiter {
     own: Arc<Limits>,
-    /// What became of the route's requests, by limit.
+    /// Counts the results of this route's requests, by limit.
     counters: Vec<Arc<LimitCounters>>,
 }
 
-/// What became of a request at each limit; nothing where it is not limited.
+/// The result of a request for each limit; `None` if the limit does not apply.
 type Taken = Vec<Option<Result<Left, Left>>>;
 
-/// The state of the limits for one request, for its answer: of the first place, and of the second.
+/// The value of `RateLimit` for one request's answer, from each of the two places.
 #[derive(Clone, Default)]
 struct States([Option<HeaderValue>; 2]);
 
@@ -214,7 +214,7 @@ impl Limits {
         Limits { limits, place, policy, store, metrics }
     }
 
-    /// For the requests of a route.
+    /// The layer for the requests of one route.
     fn at(self: &Arc<Self>, route: Option<&str>) -> Arc<dyn Layer> {
         let counters = self.limits.iter().map(|limit| self.metrics.limit("rate_limit", &limit.name, route));
         Arc::new(Limiter { own: self.clone(), counters: counters.collect() })
@@ -226,7 +226,7 @@ impl Limiter {
         self.own.limits.iter().map(|limit| limit.by.key(scope)).collect()
     }
 
-    /// Counts a request here, for all limits or for none.
+    /// Counts a request in this gateway, for all limits or for none.
     fn take(&self, keys: &[Key], replicas: u64) -> Taken {
         let pace = |limit: &Limit| if replicas == 1 { limit.pace } else { limit.pace.share(replicas) };
         let take = |(limit, key): (&Limit, &Key)| match key {
@@ -244,7 +244,7 @@ impl Limiter {
         taken
     }
 
-    /// Counts a request in the store; nothing, while that is away.
+    /// Counts a request in the store; `None` while the store is away.
     async fn take_shared(&self, store: &Store, keys: &[Key]) -> Option<Taken> {
         let limited = self.own.limits.iter().zip(keys).filter(|(_, key)| **key != Key::None);
         let named: Vec<_> = limited.map(|(limit, key)| (shared::name(&limit.identity, key), limit.pace)).collect();
@@ -255,7 +255,7 @@ impl Limiter {
         Some(keys.iter().map(|key| if *key == Key::None { None } else { taken.next() }).collect())
     }
 
-    /// The same, with what holds while the store is away.
+    /// Counts a request in the store, or handles it as configured while the store is away.
     async fn request_shared(&self, store: &Store, keys: Vec<Key>, scope: &mut Scope) -> Option<Response<Body>> {
         let taken = match (self.take_shared(store, &keys).await, store.while_away) {
             (Some(taken), _) => taken,
@@ -269,7 +269,7 @@ impl Limiter {
         self.decide(&taken, scope)
     }
 
-    /// One that is refused counts at the limits that refuse it.
+    /// A refused request is counted at the limits that refuse it.
     fn count(&self, taken: &Taken) {
         let refused = taken.iter().flatten().any(Result::is_err);
         for (counters, taken) in self.counters.iter().zip(taken) {
@@ -281,7 +281,7 @@ impl Limiter {
         }
     }
 
-    /// Lets a request pass, with the state of its limits noted for the answer, or refuses it.
+    /// Lets a request pass and notes the state of its limits for the answer, or refuses it.
     fn decide(&self, taken: &Taken, scope: &mut Scope) -> Option<Response<Body>> {
         self.count(taken);
         let state = |(limit, taken): (&Limit, &Option<Result<Left, Left>>)| match taken {
@@ -326,7 +326,7 @@ impl Layer for Limiter {
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let states = scope.extensions().get::<States>();
         let headers = response.headers_mut();
-        // What an upstream says is of its own limits, unless the other place has just said it.
+        // Limits that an upstream reports are its own, so they are replaced, unless our other place has just set them.
         let other = self.own.place == LimitPlace::Client
             && states.is_some_and(|states| states.0[LimitPlace::Claims as usize].is_some());
         if !other {

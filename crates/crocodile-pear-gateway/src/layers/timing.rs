@@ -1,4 +1,4 @@
-//! `Server-Timing` (W3C): the timers of a pipeline, told to its client; its calls, told to those who are chosen.
+//! `Server-Timing` (W3C): reports the timers of a pipeline to every client, and its calls to selected clients.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn on(text: Located<String>, problems: &mut Problems) -> Option<ServerTiming> {
     }
 }
 
-/// What is told in `Server-Timing`: timers in any case, calls where it is written.
+/// What `Server-Timing` reports: always timers, and calls if configured.
 #[derive(Clone, Debug)]
 pub struct Timing(Option<ServerTiming>);
 
@@ -81,13 +81,13 @@ impl Spec for Timing {
     }
 }
 
-/// Whose requests have their calls told.
+/// Whose requests get their calls reported.
 pub enum Chosen {
     /// None.
     Nobody,
     /// All.
     All,
-    /// Those of which this is true.
+    /// Requests for which this expression is true.
     When(Filter),
 }
 
@@ -96,7 +96,7 @@ impl Chosen {
         match self {
             Chosen::Nobody => false,
             Chosen::All => true,
-            // Nothing is told by mistake.
+            // If the expression fails, nothing is reported.
             Chosen::When(filter) => filter
                 .run_one(jq::null(), &mut |name| scope.variable(name, &None))
                 .is_ok_and(|value| value.is_some_and(|value| Data::Value(value).holds())),
@@ -104,7 +104,7 @@ impl Chosen {
     }
 }
 
-/// Tells the clients of one endpoint.
+/// Reports to the clients of one endpoint.
 struct Telling {
     chosen: Arc<Chosen>,
     /// Whether its pipeline has timers.
@@ -112,7 +112,7 @@ struct Telling {
 }
 
 impl Layer for Telling {
-    /// Adds to the head what has been passed, and to the trailer the whole.
+    /// Adds the finished timers to the head, and all of them to the trailer.
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let calls = self.chosen.has(scope);
         if !calls && !self.timed {
@@ -133,7 +133,7 @@ impl Layer for Telling {
         Passage::Done
     }
 
-    /// Calls are noted where a layer wants to know how answers end.
+    /// Calls are recorded only if a layer wants to know how answers end.
     fn watches(&self) -> bool {
         !matches!(*self.chosen, Chosen::Nobody)
     }
@@ -156,7 +156,7 @@ fn timing(scope: &Scope, calls: bool) -> Option<HeaderValue> {
     HeaderValue::from_str(&value).ok().filter(|value| !value.is_empty())
 }
 
-/// A part of a call, if it has it.
+/// One phase of a call, if the call has it.
 type Part = fn(&CallRecord) -> Option<Duration>;
 
 const PARTS: [(&str, Part); 5] = [
@@ -167,11 +167,11 @@ const PARTS: [(&str, Part); 5] = [
     ("first-byte", |call| Some(call.head?.saturating_sub(call.connected?))),
 ];
 
-/// The most upstreams that are told one by one.
+/// The most upstreams that are reported one by one.
 const UPSTREAMS: usize = 16;
 
-/// For each upstream, the time from the start of its first call to the end of its last one. Then the longest time of each phase, over all
-/// calls, and the time of the request so far.
+/// Writes, for each upstream, the time from the start of its first call to the end of its last one. Then follow the
+/// longest time of each phase over all calls, and the time of the request so far.
 fn phases(calls: &[CallRecord], now: Duration, value: &mut String) {
     let mut told: Vec<&str> = Vec::new();
     for call in calls {
@@ -197,11 +197,11 @@ fn takes_trailers(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
-/// A body with the timers in its trailer. Its length is not told: trailers need chunks.
+/// A body with the timers in its trailer. Its length is not announced, because trailers need chunks.
 struct Timed {
     body: Pulled,
     scope: Option<Arc<Scope>>,
-    /// Whether it tells the calls, too.
+    /// Whether the calls are reported too.
     calls: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `validate`: requests that are not what a JSON Schema says are refused, with all that is wrong with them.
+//! `validate`: refuses requests that do not match a JSON Schema, and lists all violations.
 
 mod schema;
 
@@ -35,7 +35,7 @@ spec! {
     }
 }
 
-/// What expressions call the parts of a request that are looked at without its body.
+/// The names that expressions have for the parts of a request other than its body.
 const PARTS: [&str; 3] = ["query", "path", "headers"];
 
 impl Spec for Validate {
@@ -64,7 +64,7 @@ impl Spec for Validate {
     }
 }
 
-/// The types that a schema, where it is written in the configuration, has for its properties.
+/// The property types in a schema, if the schema is written in the configuration.
 fn types(schema: &Schema) -> Json {
     match schema {
         Schema::Inline(schema) => schema.value["properties"].clone(),
@@ -72,7 +72,7 @@ fn types(schema: &Schema) -> Json {
     }
 }
 
-/// Refuses requests that are not what they must be.
+/// Refuses requests that do not match.
 #[derive(Clone)]
 pub struct Validation {
     parts: Arc<Vec<Part>>,
@@ -81,23 +81,23 @@ pub struct Validation {
     metrics: Arc<Metrics>,
 }
 
-/// A part of the request that is texts by name.
+/// A part of the request that maps names to texts.
 struct Part {
     name: &'static str,
     types: Json,
     validator: Validator,
 }
 
-/// The most that is told of one request.
+/// The most violations reported for one request.
 const TOLD: usize = 100;
 
-/// The longest text of one violation.
+/// The longest text of a violation.
 const LONGEST: usize = 300;
 
-/// Everything that is wrong with a value.
+/// Collects all violations of a value.
 fn violations(validator: &Validator, value: &Json, part: &'static str, told: &mut Vec<Json>) {
     for error in validator.iter_errors(value).take(TOLD - told.len().min(TOLD)) {
-        // Without the value: it may be long, or a secret.
+        // Leaves out the value: it may be long or secret.
         let detail: String = error.masked().to_string().chars().take(LONGEST).collect();
         let pointer = format!("#{}", error.instance_path().as_str());
         told.push(serde_json::json!({ "in": part, "pointer": pointer, "detail": detail }));
@@ -105,7 +105,7 @@ fn violations(validator: &Validator, value: &Json, part: &'static str, told: &mu
 }
 
 impl Part {
-    /// The texts as what the schema wants, where they are that.
+    /// Converts the texts to the types in the schema, where that is possible.
     fn typed(&self, scope: &Scope) -> Json {
         let mut value: Json = serde_json::from_str(&scope.variable(self.name, &None).to_string()).unwrap_or_default();
         for (name, value) in value.as_object_mut().into_iter().flatten() {
@@ -140,7 +140,7 @@ impl Validation {
         (!told.is_empty()).then(|| respond::invalid(&told))
     }
 
-    /// The body as a value; nothing for a request that has none and needs none.
+    /// Reads the body as a value; `None` if the request has none and needs none.
     async fn read(&self, scope: &mut Scope) -> Result<Option<Json>, Box<Response<Body>>> {
         let bytes = collect(scope, self.max_body).await.map_err(|error| Box::new(respond::fail(&error)))?;
         scope.put_body(Body::Bytes(bytes.clone()));
@@ -161,7 +161,7 @@ impl Validation {
     }
 }
 
-/// Why a body cannot be looked at.
+/// Why a body cannot be validated.
 fn unfit(headers: &HeaderMap) -> Option<&'static str> {
     let coding = headers.get(CONTENT_ENCODING).filter(|coding| !coding.is_empty() && *coding != "identity");
     let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or("application/json");
@@ -174,7 +174,7 @@ fn unfit(headers: &HeaderMap) -> Option<&'static str> {
     }
 }
 
-/// The body, whole.
+/// Reads the whole body.
 async fn collect(scope: &Scope, bound: usize) -> Result<Bytes, Error> {
     let Some(body) = scope.take_body() else { return Ok(Bytes::new()) };
     let late = |_| Err(Error::new(Kind::BadRequest, "the request's body took longer than the request may"));

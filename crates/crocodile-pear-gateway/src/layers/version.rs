@@ -1,4 +1,4 @@
-//! The version of an API that serves a request, and what its answers say of it.
+//! Records the version of an API that serves a request, and adds the version's fields to answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ spec! {
     pub struct Version {}
 }
 
-/// What counts requests by version.
+/// Counts requests by version.
 pub struct Counting(Arc<Metrics>);
 
 impl Spec for Version {
@@ -53,15 +53,15 @@ impl Spec for Version {
     }
 }
 
-// Nothing is asked of the counters themselves.
+// Counting has no settings of its own.
 struct Served {
     versioned: Arc<Versioned>,
-    /// What every answer says.
+    /// Fields that are added to every answer.
     fields: Vec<(HeaderName, HeaderValue)>,
     count: Arc<AtomicU64>,
 }
 
-/// The media type that the client asked for this version with.
+/// The media type with which the client asked for this version.
 #[derive(Clone)]
 struct AskedFor(HeaderValue);
 
@@ -98,7 +98,7 @@ impl Layer for Served {
 }
 
 impl Served {
-    /// What names the version is the gateway's: an API behind it knows one version alone.
+    /// Removes the version's name from the request: the API behind the gateway knows only one version.
     fn take_name(&self, scope: &mut Scope) {
         let chooser = &self.versioned.chooser;
         if let (Some(name), Some(query)) = (chooser.query(), scope.query())

@@ -1,5 +1,5 @@
-//! Answers to the challenges of certificate authorities. They are files: several gateways may share the folder, and an
-//! authority may ask any of them.
+//! Answers to the challenges of certificate authorities (ACME). They are files, because several gateways may share the
+//! folder and an authority may connect to any of them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::provider::provider;
 
-/// The protocol in which an authority asks for a certificate that proves the name (RFC 8737).
+/// The protocol in which an authority asks for a certificate that proves control of the name (RFC 8737).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// The path of RFC 8555, 8.3.
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
 
-/// More is no token, and no answer.
+/// The largest file that is read; tokens and answers are shorter.
 const LONGEST: u64 = 1024;
 
-/// Where the answers to challenges are.
+/// The folders with answers to challenges.
 #[derive(Debug, Default)]
 pub struct Challenges(ArcSwap<Vec<PathBuf>>);
 
@@ -32,14 +32,14 @@ impl Challenges {
         self.0.store(Arc::new(folders));
     }
 
-    /// The answer to a request, if it is for a challenge that somebody waits for. Reads a file, only for such a path.
+    /// The answer to a request, if a challenge with this path is pending. Reads a file, but only for such a path.
     pub fn answer(&self, path: &str) -> Option<String> {
         let token = path.strip_prefix(WELL_KNOWN)?;
         let base64 = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         (!token.is_empty() && token.bytes().all(base64)).then(|| self.read(&http_file(token)))?
     }
 
-    /// How a handshake is made that proves this name; nothing, if nobody waits for it.
+    /// The TLS configuration that proves this name; `None` if no challenge is pending for it.
     pub(super) fn prove(&self, name: &str) -> Option<Arc<ServerConfig>> {
         let name = name.to_ascii_lowercase();
         let host = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
@@ -68,7 +68,7 @@ pub fn tls_file(name: &str) -> String {
     format!("{name}.tls-alpn-01")
 }
 
-/// A certificate of its own that has the digest of the answer (RFC 8737, 3).
+/// A self-signed certificate with the digest of the answer (RFC 8737, 3).
 fn prove(name: &str, authorization: &str) -> Option<Arc<ServerConfig>> {
     let digest = ring::digest::digest(&ring::digest::SHA256, authorization.as_bytes());
     let mut params = CertificateParams::new([name.to_owned()]).ok()?;
@@ -76,7 +76,7 @@ fn prove(name: &str, authorization: &str) -> Option<Arc<ServerConfig>> {
     let key = KeyPair::generate().ok()?;
     let certificate = params.self_signed(&key).ok()?;
     let key = provider().key_provider.load_private_key(PrivateKeyDer::try_from(key.serialize_der()).ok()?).ok()?;
-    // Not compared with its key: it has a critical extension, which rustls does not read.
+    // Built without a check against its key: rustls cannot parse the critical extension of this certificate.
     let certified = CertifiedKey::new(vec![certificate.der().clone()], key);
     let builder = ServerConfig::builder_with_provider(Arc::new(provider().clone()));
     let mut config = builder

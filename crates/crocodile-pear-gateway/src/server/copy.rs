@@ -1,4 +1,4 @@
-//! Bytes copied in both directions, until both sides have ended: what a tunnel does in every version of HTTP.
+//! Copies bytes in both directions until both sides have ended: the tunnel of every HTTP version.
 
 use std::io;
 use std::pin::Pin;
@@ -14,13 +14,13 @@ use super::reply::Ending;
 
 /// How a tunnel ended.
 pub enum Ended {
-    /// Both sides were told that nothing more comes.
+    /// Both sides have received the end of the stream.
     Closed(Ending),
-    /// It was broken off; dropping both sides resets them.
+    /// Broken off; dropping both sides resets them.
     Broken(Ending),
 }
 
-/// Why nothing is copied any more.
+/// Why copying has stopped.
 #[derive(Clone, Copy)]
 pub enum Stopped {
     /// Both sides have ended.
@@ -29,12 +29,12 @@ pub enum Stopped {
     Client,
     /// The upstream is gone.
     Upstream,
-    /// Both were silent for too long.
+    /// Both sides were silent for too long.
     Idle,
 }
 
 impl Stopped {
-    /// How the tunnel ended by that.
+    /// How the tunnel ended, given why copying stopped.
     pub fn ending(self) -> Ended {
         let failed = |kind, detail| Ending::Failed(Error::new(kind, detail));
         match self {
@@ -53,7 +53,7 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Copies what is there. `flushed`: what was written to the client before has left.
+    /// Copies what is available. `flushed`: whether earlier writes to the client have left.
     pub fn poll_copy<C>(
         &mut self,
         client: &mut C,
@@ -73,7 +73,7 @@ impl Ways {
         match (upwards, downwards) {
             (Poll::Ready(Err(Side::From)), _) => Poll::Ready(Stopped::Client),
             (_, Poll::Ready(Err(Side::From))) => Poll::Ready(Stopped::Upstream),
-            // A side that takes nothing any more may have said something before: that is passed on first.
+            // A side that no longer reads may have sent data before: that is passed on first.
             (Poll::Pending, _) | (_, Poll::Pending) => Poll::Pending,
             (Poll::Ready(Err(Side::To)), _) => Poll::Ready(Stopped::Upstream),
             (_, Poll::Ready(Err(Side::To))) => Poll::Ready(Stopped::Client),
@@ -81,19 +81,19 @@ impl Ways {
         }
     }
 
-    /// Bytes that were passed on so far, either way.
+    /// Bytes passed on so far, in each direction.
     pub fn moved(&self) -> (u64, u64) {
         (self.up.bytes, self.down.bytes)
     }
 }
 
-/// Which side of a copy has failed.
+/// The side of a copy that failed.
 enum Side {
     From,
     To,
 }
 
-/// One direction. It has no buffer but for what the other side does not take at once.
+/// One direction. It buffers only what the other side cannot take at once.
 pub struct Way {
     unsent: Bytes,
     state: State,
@@ -103,21 +103,21 @@ pub struct Way {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Nothing more comes.
+    /// The source has ended.
     Ended,
-    /// The other side knows.
+    /// The destination was told about the end.
     Shut,
-    /// The other side takes nothing any more.
+    /// The destination no longer accepts data.
     Refused,
 }
 
 impl Way {
-    /// A direction in which these bytes go first.
+    /// A direction that first sends these bytes.
     pub fn new(first: Bytes) -> Self {
         Way { unsent: first, state: State::Open, bytes: 0 }
     }
 
-    /// Copies what is there; ready when nothing more will be copied.
+    /// Copies what is available; ready when nothing more will be copied.
     fn copy<R, W>(&mut self, from: &mut R, to: &mut W, cx: &mut Context<'_>) -> Poll<Result<(), Side>>
     where
         R: AsyncRead + Unpin + ?Sized,
@@ -159,14 +159,14 @@ impl Way {
         }
     }
 
-    /// Writes what waits, and the end behind it.
+    /// Writes what is buffered, then the end of the stream.
     fn poll_send<W: AsyncWrite + Unpin + ?Sized>(&mut self, to: &mut W, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.is_empty() {
             let written = ready!(Pin::new(&mut *to).poll_write(cx, &self.unsent))?;
             self.unsent.advance(written);
             self.bytes += written as u64;
         }
-        // Not even an empty one is kept: it may be part of a large one.
+        // Dropped even if it is empty: it may refer to a large buffer.
         self.unsent = Bytes::new();
         match self.state {
             State::Ended => Pin::new(to).poll_shutdown(cx),
@@ -174,7 +174,7 @@ impl Way {
         }
     }
 
-    /// Writes what was read; what is not taken at once is kept.
+    /// Writes what was read, and buffers what is not accepted at once.
     fn pass<W: AsyncWrite + Unpin + ?Sized>(&mut self, bytes: &[u8], to: &mut W, cx: &mut Context<'_>) {
         if bytes.is_empty() {
             self.state = State::Ended;

@@ -1,4 +1,4 @@
-//! One thread, one runtime, one socket of each listener for each core; they share nothing that a request touches.
+//! For each core: one thread, one runtime, and one socket of each listener. Cores share nothing that a request touches.
 
 use std::io;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use super::tls::{Protocol, Secured};
 use super::unix::SocketFile;
 use super::{http1, http2, relay};
 
-/// Without file descriptors or memory for one more, accepting waits this long.
+/// How long accepting pauses when file descriptors or memory run out.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// Turns of connections between two looks at the sockets. One may take 250 us (`http2/turn.rs`): with the 61 that are usual, a few busy
-/// connections would keep a new request waiting for 15 ms.
+/// How many tasks run before the runtime checks its sockets again. A connection may take 250 us each time
+/// (`http2/turn.rs`): with tokio's default of 61, a few busy connections would delay a new request by 15 ms.
 const EVENTS: u32 = 16;
 
-/// Serves until the shutdown has come to its end. `make` makes each core's handler, on that core's runtime.
+/// Serves until the shutdown is complete. `make` makes the handler of each core, on that core's runtime.
 ///
 /// # Errors
-/// When a core cannot begin, or panicked.
+/// If a core cannot start, or panicked.
 pub fn serve<H: Handler>(
     listeners: Listeners,
     settings: &Settings,
@@ -71,7 +71,7 @@ fn runtime() -> io::Result<runtime::Runtime> {
     runtime::Builder::new_current_thread().enable_all().event_interval(EVENTS).build()
 }
 
-/// One core, from its begin to its end.
+/// Runs one core from start to end.
 async fn run<H: Handler>(
     sockets: Vec<(Bound, Arc<Entry>)>,
     mut phase: watch::Receiver<Phase>,
@@ -94,10 +94,10 @@ async fn run<H: Handler>(
     Ok(())
 }
 
-/// What connections come from.
+/// A socket that accepts connections.
 enum Listener {
     Tcp(TcpListener),
-    /// With its file, until it is left.
+    /// With its socket file, while it listens.
     Unix(UnixListener, Option<Arc<SocketFile>>),
 }
 
@@ -118,7 +118,7 @@ impl Listener {
         }
     }
 
-    /// Nobody else is to connect. The last core that leaves removes the file of a Unix socket.
+    /// Stops listening. The last core to do so removes the file of a Unix socket.
     fn leave(&mut self) {
         if let Listener::Unix(_, file) = self {
             file.take();
@@ -149,17 +149,17 @@ impl<H: Handler> Gate<H> {
             }
         }
         self.listener.leave();
-        // Whoever is in the queue has connected, as far as it knows.
+        // Clients in the accept queue are already connected from their point of view, so these are served.
         while let Some(Ok(())) = self.one().now_or_never() {}
     }
 
-    /// Accepts one connection, as soon as there is room for it.
+    /// Accepts one connection as soon as the limit allows.
     async fn one(&self) -> io::Result<()> {
         let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (stream, peer) = self.listener.accept().await?;
         let relayed = self.entry.relayed(peer);
         let place = match relayed {
-            // The place is that of the client behind the proxy.
+            // The limit counts the client behind the proxy, not the proxy.
             true => None,
             false => match self.core.admit(peer.ip()) {
                 Some(place) => place,
@@ -180,7 +180,7 @@ impl<H: Handler> Gate<H> {
             }
             let opened = match entry.tls {
                 None => Some(Opened::clear(stream)),
-                // Boxed: the handshake is over soon, and its room would stay.
+                // Boxed: the handshake is short, and its size would be added to the connection's future.
                 Some(_) => Box::pin(handshake(stream, &entry, core.settings.header)).await,
             };
             let Some(Opened { io, protocol, secured }) = opened else { return };
@@ -188,7 +188,7 @@ impl<H: Handler> Gate<H> {
             let _open = Open::new(&core);
             match protocol {
                 Protocol::Http1 => http1::serve(io, connection, core.clone()).await,
-                // Boxed: a connection of HTTP/1.1 would carry the room.
+                // Boxed: its size would be added to the future of every HTTP/1.1 connection.
                 Protocol::Http2 => Box::pin(http2::serve(io, Bytes::new(), connection, core.clone())).await,
             }
             drop((slot, place));
@@ -197,7 +197,7 @@ impl<H: Handler> Gate<H> {
     }
 }
 
-/// A connection that is open, as long as this is there.
+/// Counts a connection as open until it is dropped.
 struct Open<H: Handler>(Arc<Core<H>>);
 
 impl<H: Handler> Open<H> {
@@ -213,12 +213,12 @@ impl<H: Handler> Drop for Open<H> {
     }
 }
 
-/// Dropped before it was closed, it is reset.
+/// Resets the connection: it is dropped without a clean close.
 fn refuse(stream: Socket) {
     drop(Io::clear(stream));
 }
 
-/// The client behind a proxy, and its place.
+/// Reads the client's address from the proxy and counts the client against its limit.
 async fn relayed_client<H: Handler>(
     stream: &mut Socket,
     proxy: ClientAddress,
@@ -238,7 +238,7 @@ async fn relayed_client<H: Handler>(
     Some((client, core.admit(client.ip())?))
 }
 
-/// A connection on which HTTP may begin.
+/// A connection that is ready for HTTP.
 struct Opened {
     io: Io,
     protocol: Protocol,
@@ -251,7 +251,7 @@ impl Opened {
     }
 }
 
-/// Makes the TLS handshake within this time.
+/// Does the TLS handshake, within `limit`.
 async fn handshake(stream: Socket, entry: &Entry, limit: Duration) -> Option<Opened> {
     let (stream, protocol, secured) = entry.tls.as_ref()?.accept(stream, limit, &entry.challenges).await?;
     Some(Opened { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })

@@ -1,5 +1,5 @@
-//! What of gRPC a server must know that only hands it on: its failures are told in trailers, whatever the status of HTTP
-//! would be, and its calls bring their deadline with them.
+//! The parts of gRPC that matter to a server that only passes calls on: failures are reported in trailers, independent
+//! of the HTTP status, and calls carry their deadline.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// What a message must not hold as it is; what is beyond ASCII is encoded anyway.
+/// Characters of a message that must be percent-encoded; those beyond ASCII always are.
 const UNFIT: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Makes a failure of ours, a problem document, one of gRPC. Its status is told in fields, and there is no body.
+/// Turns a problem document of ours into a gRPC failure: the status goes into fields, and there is no body.
 pub fn dress(response: &mut Response<Body>) {
     let status = response.status();
     let problem = response.headers().get(CONTENT_TYPE).is_some_and(|media| media == "application/problem+json");
@@ -31,19 +31,19 @@ pub fn dress(response: &mut Response<Body>) {
     *response.body_mut() = Body::empty();
 }
 
-/// Whether a message says that it is of gRPC.
+/// Whether a message has a content type of gRPC.
 pub fn speaks(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|media| is_grpc(media.as_bytes()))
 }
 
-/// The header of an answer that is nothing but a failure.
+/// The headers of an answer that is only a failure.
 fn failure(status: StatusCode, detail: &str) -> HeaderMap {
     let mut headers = trailers(status, detail);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA));
     headers
 }
 
-/// The trailers of an answer that failed in its middle.
+/// The trailers of an answer that failed in the middle.
 pub fn trailers(status: StatusCode, detail: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(STATUS, code(status).into());
@@ -53,7 +53,7 @@ pub fn trailers(status: StatusCode, detail: &str) -> HeaderMap {
     headers
 }
 
-/// What a status of ours is in gRPC (`google.rpc.Code`).
+/// The gRPC code for an HTTP status of ours (`google.rpc.Code`).
 fn code(status: StatusCode) -> u16 {
     match status.as_u16() {
         400 | 406 | 415 | 422 => 3,
@@ -68,7 +68,7 @@ fn code(status: StatusCode) -> u16 {
     }
 }
 
-/// The time that a call has, as its client says: at most eight digits and a unit.
+/// The timeout that a client sends with a call: at most eight digits and a unit.
 pub fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(TIMEOUT)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

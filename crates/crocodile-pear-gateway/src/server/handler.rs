@@ -7,21 +7,21 @@ use crocodile_pear::http1::request::Refusal;
 use super::reply::Reply;
 use super::request::{ClientRequest, Connection};
 
-/// Answers requests. One per core; each of its futures runs on that core, and is dropped when the client leaves.
+/// Answers requests. There is one for each core; its futures run on that core and are dropped when the client leaves.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one request. The answer's body is pulled as fast as the client reads.
+    /// Answers one request. The answer's body is read as fast as the client takes it.
     fn handle(&self, request: ClientRequest) -> impl Future<Output = Reply> + Send;
 
-    /// The answer to a request that was refused before it could be read (400, 408, 414, 431 …), so that it is logged,
-    /// counted and dressed like any other.
+    /// Makes the answer to a request that could not be read (400, 408, 414, 431 …), so that it is logged, counted and
+    /// gets its headers like any other.
     fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply;
 
-    /// A connection was refused because its address has as many as it may.
+    /// A connection was refused because its address has too many.
     fn connection_refused(&self) {}
 
-    /// A connection is open.
+    /// A connection was opened.
     fn connection_opened(&self) {}
 
-    /// A connection that was open has ended.
+    /// An open connection has ended.
     fn connection_closed(&self) {}
 }

@@ -1,7 +1,7 @@
-//! HTTP/1.1 with one client: request after request on one connection, each driven by the connection's one task.
+//! HTTP/1.1 with one client: one request after the other on a connection, all handled by the connection's one task.
 //!
-//! A connection at rest is a socket and a timer. Heads are read into the thread's buffer and parsed there, once; an
-//! answer's head leaves in one write with the first piece of its body.
+//! An idle connection is a socket and a timer. Heads are read into the thread's buffer and parsed there, once. The head
+//! of an answer is written together with the first piece of its body.
 
 mod client;
 mod head;
@@ -38,8 +38,8 @@ use super::reply::Reply;
 use super::request::{ClientRequest, Connection};
 use super::shared::Core;
 
-/// What a client still sends after the last answer is read away this long, or the kernel's reset would take the answer
-/// with it.
+/// How long the server reads and drops what a client still sends after the last answer. If it closed at once, the
+/// kernel would reset the connection and the client could lose the answer.
 const LINGER: Duration = Duration::from_secs(2);
 
 const LATE_HEAD: Refusal =
@@ -49,25 +49,25 @@ const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the
 const UNFINISHED: Refusal =
     Refusal { status: StatusCode::BAD_GATEWAY, detail: "the protocol was changed before the request was whole" };
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>) {
     let mut wire = Wire::new(io);
     let mut drain = pin!(core.drain.notified());
     let mut stage = Stage::Fresh(Instant::now());
-    // Registers this task, once: whether the core drains is a flag's to tell.
+    // Only registers this task, once. The flag `draining` says whether the core drains.
     poll_fn(|cx| {
         let _ = drain.as_mut().poll(cx);
         Poll::Ready(())
     })
     .await;
-    // Nothing of a request stands in this future longer than it must: it is what a connection at rest costs.
+    // Request data leaves this future as early as possible: its size is the cost of an idle connection.
     loop {
         let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await;
         let Opened { request, asked, mut upload } = match next {
             Next::Request(head) => open(&mut wire, head, &connection),
             Next::Refused(refusal) => Opened { request: Err(refusal), asked: Asked::unread(), upload: None },
             Next::Nothing => return close(wire, false).await,
-            // Boxed: few connections in clear are of HTTP/2, all would carry the room.
+            // Boxed: HTTP/2 without TLS is rare, and its size would be added to every connection's future.
             Next::Preface => return Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone())).await,
         };
         let handled = match request {
@@ -80,13 +80,13 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         wire.look = None;
         let (reply, asked) = match handled {
             Handled::Reply(reply) => (final_answer(reply, upload.as_ref(), &connection, &core), asked),
-            // Its client may still send, and is told that it is in vain.
+            // The client may still be sending: the answer tells it that the connection closes.
             Handled::Refused(refusal) => (core.handler.refuse(refusal, &connection), Asked::unread()),
             Handled::Gone => return,
         };
         let sent = match Sending::new(reply, &asked, &mut wire, upload.as_mut(), &core) {
             Ok(mut sending) => poll_fn(|cx| sending.poll(&mut wire, &mut upload, &core, cx)).await,
-            // Boxed: few connections become tunnels, all would carry the room.
+            // Boxed: tunnels are rare, and their size would be added to every connection's future.
             Err(Some(switching)) => Box::pin(switching.run(&mut wire)).await,
             Err(None) => return,
         };
@@ -104,35 +104,35 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
     }
 }
 
-/// What a connection waits for between two answers, and since when.
+/// What a connection is waiting for between two answers, and since when.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// It was accepted, and nothing came yet.
+    /// Just accepted; nothing has arrived.
     Fresh(Instant),
-    /// A part of the first head came.
+    /// Part of the first head has arrived.
     Head(Instant),
-    /// A further request.
+    /// Waiting for another request.
     Idle(Instant),
-    /// A part of a further head came.
+    /// Part of a later head has arrived.
     LaterHead(Instant),
 }
 
-// It goes from one function to the next; a box would be an allocation for each request.
+// Passed between functions by value: a box would cost an allocation per request.
 #[allow(clippy::large_enum_variant)]
 enum Next {
     Request(RequestHead),
     Refused(Refusal),
-    /// The client left, or was silent for too long, or the gateway stops.
+    /// The client left or was silent for too long, or the gateway stops.
     Nothing,
     /// The client speaks HTTP/2 (RFC 9113, 3.3).
     Preface,
 }
 
-/// Waits for the next head, with no buffer at all until part of one is here.
+/// Waits for the next head. Uses no buffer until a part of it arrives.
 fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
     let bounds = core.bounds();
     loop {
-        // Bytes that were read behind the last request, or a part of a head.
+        // Bytes that were read after the last request, or part of a head.
         if wire.held.len() > wire.searched {
             match parse(&wire.held, wire.searched, bounds) {
                 Ok(Some((head, length))) => {
@@ -159,7 +159,7 @@ fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, 
             false => wire.poll_hold(cx).map_ok(|_| None),
         };
         match read {
-            // What was refused is looked at once more, with the eyes of another version.
+            // If the head was refused, check whether it is the start of HTTP/2.
             Poll::Ready(Ok(None | Some(Next::Refused(_)))) => {}
             Poll::Ready(Ok(Some(next))) => return Poll::Ready(next),
             Poll::Ready(Err(_)) => return Poll::Ready(Next::Nothing),
@@ -168,8 +168,8 @@ fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, 
     }
 }
 
-/// What a connection does whose bytes are no request of HTTP/1.1: its first ones may begin HTTP/2. Nothing, as long as that
-/// is not clear.
+/// What to do when the bytes are not an HTTP/1.1 request: the first bytes of a connection may start HTTP/2. `None`
+/// while that is not clear yet.
 fn other(refusal: Refusal, wire: &Wire, stage: Stage) -> Option<Next> {
     let first = matches!(stage, Stage::Fresh(_) | Stage::Head(_));
     let common = wire.held.len().min(http2::PREFACE.len());
@@ -179,7 +179,7 @@ fn other(refusal: Refusal, wire: &Wire, stage: Stage) -> Option<Next> {
     (common == http2::PREFACE.len()).then_some(Next::Preface)
 }
 
-/// Whether a line of three words is of no version of HTTP: whoever sent it would not understand an answer.
+/// Whether the first line has three words but no version of HTTP. Its sender would not understand an answer.
 fn foreign(held: &[u8]) -> bool {
     let line = held.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     let mut words = line.split(|byte| *byte == b' ');
@@ -188,7 +188,7 @@ fn foreign(held: &[u8]) -> bool {
     !path && version.is_some_and(|version| !version.is_empty() && !version.contains(&b'/')) && words.next().is_none()
 }
 
-/// The common way: a head is whole, and is read where it lies.
+/// The common case: the head arrives whole and is parsed in the read buffer.
 fn poll_head(wire: &mut Wire, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::Result<Option<Next>>> {
     let Wire { io, held, .. } = wire;
     let read = ready!(io.poll_read(cx, |bytes| {
@@ -216,7 +216,7 @@ fn poll_head(wire: &mut Wire, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::
     Poll::Ready(Ok(read.flatten()))
 }
 
-/// Reads a head of whose bytes the first were searched before for its end.
+/// Parses a head. The first `searched` bytes have been searched for its end before.
 fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(RequestHead, usize)>, Refusal> {
     if searched > 0 && bytes.len() < bounds.head && head_end(bytes, searched).is_none() {
         return Ok(None);
@@ -224,10 +224,10 @@ fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(Reques
     request::parse(bytes, bounds)
 }
 
-/// Nothing came: whether it was waited for long enough.
+/// Nothing has arrived: checks whether the wait has been too long.
 fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
     let (due, late) = match stage {
-        // A head that has begun to come is still answered.
+        // If part of a head has arrived, the timeout is answered.
         Stage::Head(since) | Stage::LaterHead(since) => (since + core.settings.header, Next::Refused(LATE_HEAD)),
         _ if core.draining.load(Relaxed) => return Poll::Ready(Next::Nothing),
         Stage::Fresh(since) => (since + core.settings.header, Next::Nothing),
@@ -236,11 +236,11 @@ fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut
     wire.alarm.poll(due, cx).map(|()| late)
 }
 
-/// A request on its way to the handler.
+/// A request that is ready for the handler.
 struct Opened {
     request: Result<ClientRequest, Refusal>,
     asked: Asked,
-    /// What is still to come of its body.
+    /// The part of its body that is still to come.
     upload: Option<Upload>,
 }
 
@@ -259,7 +259,7 @@ fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Ope
     Opened { request: Ok(request), asked, upload }
 }
 
-/// What came of a request.
+/// The result of handling a request.
 enum Handled {
     Reply(Reply),
     Refused(Refusal),
@@ -267,7 +267,7 @@ enum Handled {
     Gone,
 }
 
-/// Waits for the handler, and meanwhile for the client.
+/// Waits for the handler, and watches the client meanwhile.
 fn poll_handler<H: Handler>(
     mut handling: Pin<&mut impl Future<Output = Reply>>,
     wire: &mut Wire,
@@ -278,7 +278,7 @@ fn poll_handler<H: Handler>(
 ) -> Poll<Handled> {
     loop {
         let polled = handling.as_mut().poll(cx);
-        // Those that came with the answer go before it.
+        // Interim answers that are ready are sent before the answer.
         if connection.has_interim() && flush_interim(wire, connection, cx).is_err() {
             return Poll::Ready(Handled::Gone);
         }
@@ -288,14 +288,13 @@ fn poll_handler<H: Handler>(
         match ready!(poll_client(wire, upload, core, cx)) {
             Client::Moved => {}
             Client::Gone => return Poll::Ready(Handled::Gone),
-            // The handler learns it from the body, and answers as it does whatever else is wrong with that.
+            // The handler sees the error when it reads the body, and answers like for any other error of the body.
             Client::LateBody => upload.iter_mut().for_each(|upload| upload.give_up(&core.settings)),
         }
     }
 }
 
-/// The reply, unless its status is none of a final answer: a change of protocol comes with a tunnel, when the request is
-/// `whole`.
+/// The reply, unless its status cannot be final. A change of protocol needs a tunnel, and a request that is `whole`.
 fn final_answer<H: Handler>(
     reply: Reply,
     upload: Option<&Upload>,
@@ -310,7 +309,7 @@ fn final_answer<H: Handler>(
     }
 }
 
-/// The body of a request: at hand if it came with the head, else to be pulled.
+/// The body of a request: in memory if it came with the head, otherwise read on demand.
 fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload>), Refusal> {
     if head.framing == Framing::Empty {
         return Ok((Body::empty(), None));
@@ -323,7 +322,7 @@ fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload
     let data = Bytes::copy_from_slice(&held[decoded.data]);
     held.drain(..decoded.used);
     wire.held = held;
-    // What came in chunks goes on in chunks, though it is all here.
+    // A chunked body stays chunked, even if all of it is in memory.
     let length = match head.framing {
         Framing::Length(length) if decoder.done() && data.len() as u64 == length => {
             return Ok((Body::Bytes(data), None));
@@ -335,10 +334,10 @@ fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload
     Ok((Body::Pulled(Box::pin(body)), Some(upload)))
 }
 
-/// Sends the interim answers that wait.
+/// Sends the waiting interim answers.
 fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>) -> io::Result<()> {
     let bytes = connection.take_interim();
-    // Those that come while the client reads nothing are left out: nobody depends on them.
+    // While the client does not read, interim answers are dropped: no client depends on them.
     match wire.unsent() == 0 {
         true => wire.send(cx, &bytes, Bytes::new(), b""),
         false => Ok(()),
@@ -347,7 +346,7 @@ fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>)
 
 async fn close(mut wire: Wire, more: bool) {
     wire.io.close();
-    // Whoever is gone needs no goodbye, and whoever reads nothing cannot be told.
+    // A failure does not matter: either the client is gone or it does not read.
     let _ = timeout(LINGER, wire.io.shutdown()).await;
     if more && wire.ended.is_none() {
         let _ = timeout(LINGER, poll_fn(|cx| poll_discard(&mut wire, cx))).await;
@@ -368,7 +367,7 @@ mod tests {
         size_of::<T>()
     }
 
-    /// With the socket's registration and a timer, 4 KiB are not exceeded.
+    /// Together with the socket's registration and a timer, this stays within 4 KiB.
     #[test]
     fn a_connection_at_rest_is_small() {
         let serving =

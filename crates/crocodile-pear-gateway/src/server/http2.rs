@@ -1,5 +1,5 @@
-//! HTTP/2 with one client (RFC 9113), by the crate `h2`: many requests at once on one connection, all driven by the
-//! connection's one task. What `h2` does not bound or tell is done where its bytes pass (`wire`).
+//! HTTP/2 with one client (RFC 9113), using the crate `h2`: many concurrent requests on one connection, all handled by
+//! the connection's one task. The limits and observations that `h2` lacks are added where its bytes pass (`wire`).
 
 mod aside;
 mod budget;
@@ -40,42 +40,41 @@ use super::request::Connection;
 use super::settings::Settings;
 use super::shared::Core;
 
-/// Requests of one connection at once; a client waits with further ones.
+/// Concurrent requests per connection; further ones wait at the client.
 const MOST_STREAMS: u32 = 128;
-/// The most of a request's body that comes before it is pulled: 8 MB/s at a round trip of 30 ms.
+/// How much of a request's body may arrive before the handler reads it: enough for 8 MB/s at a round trip of 30 ms.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same for all requests of a connection together: what one client can make us hold.
+/// The same for all requests of a connection together: the memory that one client can occupy.
 const CONNECTION_WINDOW: u32 = 512 * 1024;
-/// What is kept of an answer for the socket.
+/// How much of an answer is buffered for the socket.
 const SEND_BUFFER: usize = 32 * 1024;
-/// What small frames may cost beside their bytes, before they are read: see `h2`.
+/// Overhead that small frames may cost before they are read; see `h2`.
 const SMALL_FRAMES: usize = 512 * 1024;
-/// Streams that the client's own mistakes made us reset.
+/// Streams that may be reset because of errors of the client.
 const MOST_MISTAKES: usize = 256;
 
-/// A client with requests under way that has been silent for so long is asked whether it is there, and has so long to
-/// answer.
+/// A client with open requests that has been silent for so long gets a PING, and has as long again to answer it.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a client that was told that the connection ends may take to end it.
+/// How long a client may take to close the connection after GOAWAY.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A request that is given up so soon was no request.
+/// A request that is given up within this time counts as abuse.
 const IN_VAIN: Duration = Duration::from_secs(1);
 
-/// How often a turn goes round before other connections have theirs.
+/// How many rounds one turn may have before other connections get their turn.
 const ROUNDS: usize = 16;
 
-/// Serves a connection to its end. `early` was read of it already.
+/// Serves a connection until it ends. The bytes in `early` have been read already.
 pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connection>, core: Arc<Core<H>>) {
-    // Nobody else has it before the first request.
+    // No request shares the connection yet, so it can still be changed.
     if let Some(own) = Arc::get_mut(&mut connection) {
         own.version = Version::HTTP_2;
     }
     let wire = SharedWire::new(io, early);
     let Ok(Some(h2)) = timeout(core.settings.header, shake(&wire, &core.settings)).await else {
-        // What came was no greeting: the connection ends as if it had been one.
+        // The client did not send a valid preface. The connection is closed in the usual way.
         let _ = timeout(LINGER, close(wire)).await;
         return;
     };
@@ -91,18 +90,18 @@ pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connect
         session.poll(&mut streams, open, &core, cx)
     })
     .await;
-    // Requests that were not answered end here.
+    // Drops requests that were not answered.
     drop((streams, session));
     if let Over::Clean = over {
         let _ = timeout(LINGER, close(wire)).await;
     }
 }
 
-/// Greets, and is greeted.
+/// Exchanges the prefaces and settings.
 async fn shake(wire: &SharedWire, settings: &Settings) -> Option<server::Connection<SharedWire, Bytes>> {
     let mut builder = server::Builder::new();
-    // RFC 9113, 6.5.2 counts 32 bytes more for each field than HTTP/1.1 writes. Heads that are too large for us, but not
-    // beyond all measure, are answered like any other request.
+    // RFC 9113, 6.5.2 counts 32 bytes more for each field than HTTP/1.1 needs. Heads that exceed our limits by a
+    // moderate amount still get an answer (431) instead of a connection error.
     let fields = 32 * (settings.max_headers + 64);
     builder
         .max_concurrent_streams(MOST_STREAMS)
@@ -128,24 +127,24 @@ async fn shake(wire: &SharedWire, settings: &Settings) -> Option<server::Connect
 
 /// How a connection ended.
 enum Over {
-    /// All that was to be said was said.
+    /// Everything has been sent.
     Clean,
     /// It is reset.
     Broken,
 }
 
-/// What becomes due.
+/// What the connection's timer is for.
 #[derive(Clone, Copy)]
 enum Due {
-    /// The connection rests for too long.
+    /// The connection has been idle for too long.
     Idle,
-    /// It is time to ask whether the client is there.
+    /// It is time to send a PING.
     Ping,
-    /// The client was told that the connection ends, and has had its time.
+    /// The client was told that the connection ends, and has used up its time.
     End,
-    /// Something took the client too long.
+    /// The client took too long for something.
     Late,
-    /// An answer may have stood still for too long.
+    /// An answer may have been stalled for too long.
     Stalled,
 }
 
@@ -155,13 +154,13 @@ struct Session {
     wire: SharedWire,
     leaving: Vec<Leaving>,
     pings: Option<PingPong>,
-    /// When the client was asked whether it is there.
+    /// When the last PING was sent.
     asked: Option<Instant>,
-    /// Since when there has been no request.
+    /// Since when the connection has had no requests.
     rests: Instant,
     /// Since when the client has known that the connection ends.
     ending: Option<Instant>,
-    /// When it was told to calm down.
+    /// When the client was told ENHANCE_YOUR_CALM.
     calmed: Option<Instant>,
     alarm: Alarm,
     turn: Arc<Turn>,
@@ -188,7 +187,7 @@ impl Session {
         }
     }
 
-    /// One turn: requests come in, each goes on as far as it can, and what there is to say leaves in one write.
+    /// One turn: accepts requests, polls each stream, and sends everything they produce in one write.
     fn poll<H: Handler, F: Future<Output = Done>>(
         &mut self,
         streams: &mut FuturesUnordered<F>,
@@ -217,7 +216,7 @@ impl Session {
         self.poll_due(streams.is_empty(), &core.settings, cx)
     }
 
-    /// Goes round as long as there is something to do: what streams say goes to `h2`, what `h2` brings goes to streams.
+    /// Repeats while there is work: passes the output of streams to `h2`, and the input from `h2` to streams.
     fn rounds<H: Handler, F: Future<Output = Done>>(
         &mut self,
         streams: &mut FuturesUnordered<F>,
@@ -231,11 +230,11 @@ impl Session {
             while let Poll::Ready(Some(done)) = streams.poll_next_unpin(cx) {
                 self.finish(done, now);
             }
-            // One that is long stays woken, and has another behind the other connections'.
+            // A long turn keeps its wake and continues after the other connections.
             if round > 0 && self.turn.is_long() {
                 break;
             }
-            // What streams have woken `h2` for is done below.
+            // Wakes for `h2` that came from streams are handled below.
             if !self.turn.woken() && round > 0 {
                 break;
             }
@@ -266,7 +265,7 @@ impl Session {
         ended
     }
 
-    /// Tells the client that no further request is taken, once.
+    /// Tells the client once that no more requests are accepted.
     fn end(&mut self, now: Instant) {
         if self.ending.is_none() {
             self.ending = Some(now);
@@ -274,7 +273,7 @@ impl Session {
         }
     }
 
-    /// A stream's work is done.
+    /// Handles the end of a stream's work.
     fn finish(&mut self, done: Done, now: Instant) {
         match done {
             Done::Over => {}
@@ -286,7 +285,7 @@ impl Session {
         }
     }
 
-    /// Ends the answers that have left.
+    /// Reports answers that have left completely.
     fn settle(&mut self, limit: Duration, now: Instant, cx: &mut Context<'_>) {
         if self.leaving.is_empty() {
             return;
@@ -316,7 +315,7 @@ impl Session {
         });
     }
 
-    /// Waits for what becomes due.
+    /// Waits for the next timer.
     fn poll_due(&mut self, alone: bool, settings: &Settings, cx: &mut Context<'_>) -> Poll<Over> {
         loop {
             let Some((at, due)) = self.due(alone, settings) else { return Poll::Pending };
@@ -330,7 +329,7 @@ impl Session {
                     self.end(now);
                     cx.waker().wake_by_ref();
                 }
-                // The rest of the farewell waits for the client, which says nothing.
+                // The client is silent, so the rest of the closing sequence is skipped.
                 Due::End => {
                     self.h2.abrupt_shutdown(Reason::NO_ERROR);
                     self.rests = now;
@@ -339,7 +338,7 @@ impl Session {
                 }
                 Due::Ping => {
                     let Some(pings) = &mut self.pings else { return Poll::Pending };
-                    // The answer to the one before, if it was one, makes room for another.
+                    // If the previous PING was answered, this clears it so that another can be sent.
                     let _ = pings.poll_pong(cx);
                     if pings.send_ping(Ping::opaque()).is_err() {
                         return Poll::Pending;
@@ -354,10 +353,10 @@ impl Session {
         }
     }
 
-    /// What becomes due first. `alone`: no request is worked at.
+    /// The timer that is due first. `alone`: no request is being handled.
     fn due(&mut self, alone: bool, settings: &Settings) -> Option<(Instant, Due)> {
         let wire = self.wire.lock();
-        // Whatever came since is an answer.
+        // Any bytes since the PING count as an answer.
         self.asked = self.asked.filter(|asked| *asked > wire.heard);
         let idle = alone && self.leaving.is_empty();
         let quiet = match (idle, self.ending, self.asked) {
@@ -375,7 +374,8 @@ impl Session {
     }
 }
 
-/// Ends the connection, and reads away what still comes: a reset by the kernel would take our last words with it.
+/// Ends the connection, then reads and drops what still arrives. Otherwise the kernel would reset the connection, and
+/// the client could lose our last frames.
 async fn close(wire: SharedWire) {
     if poll_fn(|cx| wire.lock().poll_close(cx)).await.is_ok() {
         poll_fn(|cx| wire.lock().poll_discard(cx)).await;

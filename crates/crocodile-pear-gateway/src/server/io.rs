@@ -1,4 +1,4 @@
-//! The bytes of one client's connection, in clear or over TLS.
+//! The bytes of one client's connection, with or without TLS.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 use super::tls;
 
-/// A client's connection. Dropped before it was [closed](Io::close) it is reset: no client takes for whole what ended
-/// by closing.
+/// A client's connection. If it is dropped before it was [closed](Io::close), it is reset, so that no client takes a
+/// cut-off answer for a complete one.
 #[derive(Debug)]
 pub struct Io {
     carrier: Carrier,
@@ -21,17 +21,17 @@ pub struct Io {
 #[derive(Debug)]
 enum Carrier {
     Clear(Socket),
-    /// Boxed: a connection in clear would carry the room.
+    /// Boxed: its size would be added to connections without TLS.
     Tls(Box<tls::Stream>),
 }
 
 impl Io {
-    /// A connection in clear.
+    /// A connection without TLS.
     pub fn clear(stream: Socket) -> Self {
         Io { carrier: Carrier::Clear(stream), closed: false }
     }
 
-    /// A connection whose TLS handshake is done.
+    /// A connection whose TLS handshake is complete.
     pub fn tls(stream: tls::Stream) -> Self {
         Io { carrier: Carrier::Tls(Box::new(stream)), closed: false }
     }
@@ -43,12 +43,12 @@ impl Io {
         }
     }
 
-    /// Reads once into the thread's buffer and hands what came to `then`; nothing came if the client has closed its side.
+    /// Reads once into the thread's buffer and passes the bytes to `then`; empty if the client has closed its side.
     pub fn poll_read<T>(&mut self, cx: &mut Context<'_>, then: impl FnOnce(&mut [u8]) -> T) -> Poll<io::Result<T>> {
         scratch::read(|buf| Pin::new(&mut *self).poll_read(cx, buf), then)
     }
 
-    /// Writes what the socket takes, in one call.
+    /// Writes what the socket accepts, in one call.
     pub fn poll_send(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match (&mut self.carrier, parts) {
             (Carrier::Clear(stream), [part]) => Pin::new(stream).poll_write(cx, part),
@@ -57,7 +57,7 @@ impl Io {
         }
     }
 
-    /// Whether bytes that were taken still wait for the socket; only TLS holds some.
+    /// Whether accepted bytes still wait for the socket. Only TLS buffers any.
     pub fn holds(&self) -> bool {
         match &self.carrier {
             Carrier::Clear(_) => false,
@@ -65,13 +65,14 @@ impl Io {
         }
     }
 
-    /// Whether the client has closed its side, though bytes of it may be unread. Costs a call: asked now and then.
+    /// Whether the client has closed its side, even if some of its bytes are unread. Costs a system call, so it is
+    /// called rarely.
     pub fn looks_closed(&self, cx: &mut Context<'_>) -> bool {
         let ready = std::pin::pin!(self.socket().ready(Interest::READABLE)).poll(cx);
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
-    /// Every answer went out whole: the connection may end cleanly.
+    /// Marks the connection as complete: it may close cleanly.
     pub fn close(&mut self) {
         self.closed = true;
     }

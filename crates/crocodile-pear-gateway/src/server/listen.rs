@@ -1,4 +1,4 @@
-//! The listening sockets: for each address one for each core; of a Unix socket each core has a copy.
+//! The listening sockets: one for each address and core. For a Unix socket, each core has a copy.
 
 use std::fmt;
 use std::io;
@@ -20,27 +20,27 @@ use super::unix::{self, Mode, SocketFile};
 use crate::address::Address;
 use crate::network::Network;
 
-/// Connections that may wait to be accepted; the kernel caps it at its own bound.
+/// How many connections may wait to be accepted; the kernel may use a lower bound.
 const QUEUE: i32 = 4096;
 
-/// A peer that vanished without a word is noticed after a few of these.
+/// The interval of TCP keepalive probes. A peer that vanished is noticed after a few of them.
 const PROBE: Duration = Duration::from_secs(60);
 
-/// What the connections of one listener have in common.
+/// What the connections of one listener share.
 #[derive(Debug, Default)]
 pub struct Entry {
-    /// How they are encrypted; nothing, for those in clear.
+    /// The TLS settings; `None` without TLS.
     pub tls: Option<Tls>,
-    /// Where every request is sent instead of being served.
+    /// The redirect that answers every request, if set.
     pub redirect: Option<Redirect>,
-    /// The proxies that say in the PROXY protocol who the client is.
+    /// The proxies that send the client's address with the PROXY protocol.
     pub relays: Vec<Network>,
-    /// The answers to challenges of certificate authorities; all listeners share them.
+    /// The answers to challenges of certificate authorities, shared by all listeners.
     pub challenges: Arc<Challenges>,
 }
 
 impl Entry {
-    /// Whether the connections of this address begin with the PROXY protocol.
+    /// Whether connections from this address begin with the PROXY protocol.
     pub(super) fn relayed(&self, address: ClientAddress) -> bool {
         self.relays.iter().any(|network| network.contains(address))
     }
@@ -51,22 +51,23 @@ impl Entry {
     }
 }
 
-/// Requests are answered with the same URL under `https`. Copies have the port in common.
+/// Redirects every request to the same URL with `https`. Copies share the port.
 #[derive(Clone, Debug)]
 pub struct Redirect(Arc<AtomicU16>);
 
 impl Redirect {
-    /// To this port; 0, if it is known once the listener is bound.
+    /// To this port; 0 if it is known only once the listener is bound.
     pub fn new(port: u16) -> Self {
         Redirect(Arc::new(port.into()))
     }
 
-    /// Says which port a listener has that was to take a free one.
+    /// Sets the port of a listener that was told to pick a free one.
     pub fn settle(&self, port: u16) {
         let _ = self.0.compare_exchange(0, port, Relaxed, Relaxed);
     }
 
-    /// Where a request for this target at this host is sent. A target that is no path, as that of `OPTIONS *`, becomes `/`.
+    /// The URL that a request with this host and target is redirected to. A target that is not a path, such as that of
+    /// `OPTIONS *`, becomes `/`.
     pub fn location(&self, host: Option<&str>, target: Option<&PathAndQuery>) -> Option<String> {
         let authority: Authority = host?.parse().ok()?;
         let port = match self.0.load(Relaxed) {
@@ -79,7 +80,7 @@ impl Redirect {
     }
 }
 
-/// Where clients connect: one or several addresses, each with one bound socket for each core.
+/// The listeners: one or more addresses, each with one bound socket per core.
 #[derive(Debug)]
 pub struct Listeners {
     cores: usize,
@@ -94,15 +95,15 @@ pub(super) struct Listener {
     pub(super) sockets: Vec<Bound>,
 }
 
-/// A socket that listens, of one core.
+/// The listening socket of one core.
 #[derive(Debug)]
 pub(super) enum Bound {
     Tcp(TcpListener),
-    /// With its file, which all cores have in common.
+    /// With its file, which all cores share.
     Unix(UnixListener, Arc<SocketFile>),
 }
 
-/// An address that cannot be listened on.
+/// An address that could not be bound.
 #[derive(Debug)]
 pub struct Unbound {
     address: Address,
@@ -110,22 +111,22 @@ pub struct Unbound {
 }
 
 impl Listeners {
-    /// None yet.
+    /// No listeners yet.
     pub fn new(cores: usize) -> Self {
         Listeners { cores, listeners: Vec::new() }
     }
 
-    /// Listens on `address` in clear, once for each of the `cores`. Port 0 picks a free one.
+    /// Listens on `address` without TLS, once for each of the `cores`. Port 0 picks a free port.
     ///
     /// # Errors
-    /// When the address is taken, forbidden or not of this machine.
+    /// If the address is taken, forbidden, or not an address of this machine.
     pub fn bind(address: SocketAddr, cores: usize) -> Result<Self, Unbound> {
         let mut listeners = Listeners::new(cores);
         listeners.add(&Address::Network(address), Mode::default(), Arc::default())?;
         Ok(listeners)
     }
 
-    /// Listens on a further address, and says which it is: port 0 picks a free one. `mode` is for a Unix socket.
+    /// Listens on another address, and returns it: port 0 picks a free port. `mode` is for a Unix socket.
     ///
     /// # Errors
     /// As above.
@@ -140,8 +141,8 @@ impl Listeners {
     }
 
     fn network(&self, address: SocketAddr) -> io::Result<(Address, Vec<Bound>)> {
-        // The kernel would let two processes share a port and split its clients among them, silently:
-        // a socket that does not share finds out.
+        // The kernel would silently let two processes share a port and divide its clients. Binding a socket that does
+        // not share finds out.
         socket(address)?.bind(&address.into())?;
         let first = listen(address)?;
         let address = first.local_addr()?;
@@ -159,10 +160,10 @@ impl Listeners {
         Ok((Address::Unix(path.clone()), (0..self.cores).map(copy).collect::<io::Result<_>>()?))
     }
 
-    /// Where it listens first, with the port that was picked.
+    /// The first address, with the port that was picked.
     ///
     /// # Panics
-    /// If it listens nowhere.
+    /// If there are no listeners.
     pub fn address(&self) -> &Address {
         &self.listeners.first().expect("an address was added").address
     }
@@ -181,7 +182,7 @@ impl Listeners {
 
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the last process's connections to be forgotten.
+    // A restart must be possible while connections of the previous process are in TIME_WAIT.
     socket.set_reuse_address(true)?;
     Ok(socket)
 }
@@ -190,7 +191,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket(address)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
-    // Accepted sockets inherit both.
+    // Accepted sockets inherit both options.
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE))?;
     socket.bind(&address.into())?;
@@ -215,7 +216,7 @@ impl fmt::Display for Unbound {
     }
 }
 
-/// Why a Unix socket is not listened on.
+/// Explains why a Unix socket cannot be bound.
 fn unix(f: &mut fmt::Formatter<'_>, kind: io::ErrorKind, path: &Path, cause: &io::Error) -> fmt::Result {
     let folder = path.parent().unwrap_or(path).display();
     write!(f, "unix:{} ", path.display())?;

@@ -1,4 +1,4 @@
-//! How many connections each client address has, over all cores.
+//! Counts the connections of each client address over all cores.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::network::masked;
 
-/// Cores that accept at the same time rarely meet at one lock.
+/// Many, so that cores that accept at the same time rarely need the same lock.
 const SHARDS: usize = 64;
 
-/// An IPv6 client usually has a network of this size to itself, and could take any address in it.
+/// An IPv6 client usually has a network of this size and could use any address in it.
 const IPV6_CLIENT: u32 = 64;
 
 /// Counts the connections of each address. Addresses without a connection are not kept.
@@ -21,20 +21,20 @@ pub struct Occupancy {
     shards: Vec<Mutex<HashMap<IpAddr, u32>>>,
 }
 
-/// One connection's place among those of its address, until it is dropped.
+/// The place of one connection among those of its address; freed on drop.
 pub struct ConnectionPlace {
     occupancy: Arc<Occupancy>,
     address: IpAddr,
 }
 
 impl Occupancy {
-    /// At most so many connections of one address.
+    /// At most `most` connections per address.
     pub fn new(most: NonZeroU32) -> Arc<Self> {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Arc::new(Occupancy { most, key: RandomState::new(), shards })
     }
 
-    /// Takes a place for a connection of this address, if there is one left.
+    /// Takes a place for a connection of this address; `None` if all are taken.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let address = match address.to_canonical() {
             IpAddr::V6(address) => masked(address.into(), IPV6_CLIENT),

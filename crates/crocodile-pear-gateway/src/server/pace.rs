@@ -1,16 +1,16 @@
-//! The least rate of a body: whoever is waited for has some time to begin with, and each byte earns some more.
+//! The minimum rate of a body: each side has some time at the start, and every byte earns some more.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The least rate of bodies.
+/// The minimum rate of bodies.
 #[derive(Clone, Debug)]
 pub struct MinRate {
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes: NonZeroU64,
-    /// The time to begin with.
+    /// The time at the start.
     pub after: Duration,
 }
 
@@ -20,19 +20,19 @@ impl Default for MinRate {
     }
 }
 
-/// The time that one side has earned with its bytes, less the time that it was waited for, in nanoseconds.
+/// The time that one side has earned with its bytes, minus the time spent waiting for it, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace(i64);
 
 impl Pace {
-    /// So many bytes moved after a wait. However many they are, nobody may rest longer than `rest` for them.
+    /// Counts bytes that moved after a wait. Even many bytes earn no more than `rest`.
     pub fn moved(&mut self, waited: Duration, bytes: u64, rate: &MinRate, rest: Duration) {
         let earned = nanoseconds(Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.bytes));
         let most = nanoseconds(rest.saturating_sub(rate.after));
         self.0 = self.0.saturating_sub(nanoseconds(waited)).saturating_add(earned).min(most);
     }
 
-    /// When a wait that began then has lasted too long.
+    /// When a wait that began at `since` becomes too long.
     pub fn due(self, since: Instant, rate: &MinRate) -> Instant {
         let left = nanoseconds(rate.after).saturating_add(self.0).max(0);
         since + Duration::from_nanos(left.unsigned_abs())
@@ -49,7 +49,7 @@ mod tests {
 
     const REST: Duration = Duration::from_secs(30);
 
-    /// How long a body of so many bytes after each wait goes on, at most a thousand waits.
+    /// How long a body goes on that sends so many bytes after each wait; at most a thousand waits.
     fn lasts(bytes: u64, wait: Duration) -> Duration {
         let (rate, mut pace, mut now) = (MinRate::default(), Pace::default(), Instant::now());
         let began = now;

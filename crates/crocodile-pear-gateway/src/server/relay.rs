@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: a proxy says who the client is before its first byte.
+//! The PROXY protocol, versions 1 and 2: before the client's first byte, a proxy sends the client's address.
 //! <https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>
 
 use std::io;
@@ -9,15 +9,15 @@ use tokio::io::AsyncReadExt;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Of version 1, with its end.
+/// The longest line of version 1, with its end.
 const LONGEST_LINE: usize = 107;
 
-/// What may follow the addresses of version 2: more than any proxy sends.
+/// The most bytes after the addresses of version 2; no proxy sends as many.
 const LONGEST_REST: usize = 4096;
 
-/// Reads the header, and not a byte more: who the client is, or nothing where the proxy speaks for itself.
+/// Reads exactly the header. Returns the client's address, or `None` if the proxy connects for itself.
 pub(super) async fn read(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
-    // Shorter than both versions.
+    // Shorter than a header of either version.
     let mut begin = [0; SIGNATURE.len()];
     stream.read_exact(&mut begin).await?;
     match &begin {
@@ -65,7 +65,7 @@ async fn binary(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
     let mut rest = vec![0; length];
     stream.read_exact(&mut rest).await?;
     match (version, family) {
-        // The proxy's own connection, as for a health check.
+        // The proxy's own connection, for example a health check.
         (0x20, _) => Ok(None),
         (0x21, 0x11 | 0x12) if length >= 12 => {
             let address: [u8; 4] = rest[..4].try_into().map_err(|_| malformed())?;
@@ -75,7 +75,7 @@ async fn binary(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
             let address: [u8; 16] = rest[..16].try_into().map_err(|_| malformed())?;
             Ok(Some(SocketAddr::new(Ipv6Addr::from(address).into(), u16::from_be_bytes([rest[32], rest[33]]))))
         }
-        // Of another family, as Unix sockets: not known.
+        // Another address family, such as Unix sockets: the client is unknown.
         (0x21, 0x00 | 0x31 | 0x32) => Ok(None),
         _ => Err(malformed()),
     }

@@ -8,25 +8,25 @@ use tokio::time::Instant;
 
 /// The answer to a request.
 pub struct Reply {
-    /// Head and body. The server frames it: a length or chunks, whatever the head says.
+    /// The head and the body. The server chooses the framing, length or chunks, whatever the head says.
     pub response: Response<Body>,
-    /// Who wants to know how it ended.
+    /// Learns how the answer ended.
     pub observer: Option<Box<dyn Observer>>,
-    /// When it was ready, if somebody has looked at the clock.
+    /// When the answer was ready, if the time was taken.
     pub ready: Option<Instant>,
 }
 
 /// Learns how an answer ended.
 pub trait Observer: Send {
-    /// Called once: at the last byte handed to the socket, at a failure, or when the client is gone, which may be before
-    /// the head left.
+    /// Called once: when the last byte was passed to the socket, after a failure, or when the client is gone, possibly
+    /// before the head left.
     fn ended(self: Box<Self>, end: &End);
 }
 
 /// The end of an answer.
 #[derive(Debug)]
 pub struct End {
-    /// Bytes of the body that were written, without framing.
+    /// The bytes of the body that were written, without framing.
     pub bytes: u64,
     /// How it ended.
     pub how: Ending,
@@ -35,15 +35,15 @@ pub struct End {
 /// How an answer ended.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// With its last byte.
+    /// Completely.
     Whole,
-    /// Broken off, by an upstream or by us.
+    /// Cut off by an upstream or by the gateway.
     Failed(Error),
     /// The client left.
     ClientGone,
-    /// The client gave the request up and stays (HTTP/2), for this reason.
+    /// The client reset the stream (HTTP/2) with this reason, and keeps the connection.
     ClientReset(Reason),
-    /// The client did not read its answer, or did not send its body, in time.
+    /// The client did not read its answer or send its body in time.
     ClientSlow,
 }
 
@@ -53,10 +53,10 @@ impl From<Response<Body>> for Reply {
     }
 }
 
-/// Tells the observer of an answer how it ended, whatever happens to the task.
+/// Tells the observer of an answer how it ended, even if the task is dropped.
 pub(super) struct Observed {
     pub(super) observer: Option<Box<dyn Observer>>,
-    /// Bytes of the body that were written.
+    /// The bytes of the body that were written.
     pub(super) bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A client's request, in whatever protocol it came.
+//! A client's request, independent of the protocol.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,48 +14,48 @@ use super::interim::write_interim;
 use super::listen::Entry;
 use super::tls::Secured;
 
-/// What is known of a connection; shared by its requests.
+/// The facts about a connection, shared by its requests.
 #[derive(Debug)]
 pub struct Connection {
-    /// The address at the other end.
+    /// The address of the peer.
     pub peer: ClientAddress,
-    /// The listener that it came to.
+    /// The listener that accepted it.
     pub entry: Arc<Entry>,
-    /// What TLS found out of it; nothing, for one in clear.
+    /// The facts from the TLS handshake; `None` without TLS.
     pub secured: Option<Box<Secured>>,
-    /// The version of HTTP that it speaks, as far as requests do not say it themselves.
+    /// The HTTP version of the connection, for requests that do not carry one.
     pub version: Version,
     pub(super) interim: Interims,
 }
 
-/// Interim answers on their way to a client of HTTP/1.1, which has one request at a time.
+/// Interim answers waiting for a client of HTTP/1.1, which has one request at a time.
 #[derive(Debug, Default)]
 pub(super) struct Interims {
     waiting: AtomicBool,
     bytes: Mutex<Vec<u8>>,
 }
 
-/// Interim answers of one request wait for the client within this many bytes; more are left out.
+/// The most bytes of interim answers that may wait for a client; more are dropped.
 const MOST_INTERIM: usize = 16 * 1024;
 
 impl Connection {
-    /// A connection in clear from this address.
+    /// A connection without TLS from this address.
     pub fn new(peer: ClientAddress, entry: Arc<Entry>) -> Self {
         Connection { peer, entry, secured: None, version: Version::HTTP_11, interim: Interims::default() }
     }
 
-    /// Who asks, with a request in this version of HTTP.
+    /// The facts about the client of a request with this HTTP version.
     pub fn client(&self, version: Version) -> ClientFacts {
         let certificate = self.secured.as_ref().and_then(|secured| secured.certificate.clone());
         ClientFacts { address: self.peer, version, tls: self.secured.is_some(), certificate, host: None }
     }
 
-    /// Whether interim answers wait.
+    /// Whether interim answers are waiting.
     pub(super) fn has_interim(&self) -> bool {
         self.interim.waiting.load(Relaxed)
     }
 
-    /// The interim answers that wait, as bytes of HTTP/1.1.
+    /// The waiting interim answers, as bytes of HTTP/1.1.
     pub(super) fn take_interim(&self) -> Vec<u8> {
         self.interim.waiting.store(false, Relaxed);
         std::mem::take(&mut *self.interim.bytes.lock().unwrap_or_else(PoisonError::into_inner))
@@ -72,20 +72,21 @@ impl Interim for Connection {
     }
 }
 
-/// The side of a client's body that can be told to wait. A body that is a stream may rest, or trickle, as long as it likes.
+/// Switches off the minimum rate of a client's body. A body that is a stream may pause, or arrive as slowly as it
+/// likes.
 pub trait Patience: Send + Sync {
-    /// There is no least rate for this body.
+    /// Removes the minimum rate of this body.
     fn unhurried(&self);
 
-    /// How many bytes of the body have been handed over.
+    /// How many bytes of the body the handler has received.
     fn received(&self) -> u64;
 }
 
-/// Stands in the extensions of an answer that has no least rate: it is a stream.
+/// An extension of an answer that is a stream and has no minimum rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Unhurried;
 
-/// A request whose head has been admitted.
+/// A request whose head was accepted.
 pub struct ClientRequest {
     /// The method.
     pub method: Method,
@@ -93,18 +94,18 @@ pub struct ClientRequest {
     pub target: PathAndQuery,
     /// The protocol's version.
     pub version: Version,
-    /// The header fields, as they came.
+    /// The header fields as received.
     pub headers: Headers,
-    /// The body, to be pulled; [`Body::empty`] where there is none.
+    /// The body, read on demand; [`Body::empty`] if there is none.
     pub body: Body,
-    /// The connection that it came on.
+    /// The connection that carries it.
     pub connection: Arc<Connection>,
-    /// Who takes interim answers, if the client can.
+    /// Sends interim answers, if the client supports them.
     pub interim: Option<Arc<dyn Interim>>,
-    /// Whether the client asks to speak another protocol from here on; the field `Upgrade` says which.
+    /// Whether the client asks to change to another protocol, which the field `Upgrade` names.
     pub upgrade: bool,
-    /// Whether the client takes trailers.
+    /// Whether the client accepts trailers.
     pub trailers: bool,
-    /// How long is waited for the body, if it is still to come.
+    /// Controls how long the body may take, if it is still to come.
     pub patience: Option<Arc<dyn Patience>>,
 }

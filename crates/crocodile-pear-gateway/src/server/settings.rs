@@ -1,36 +1,36 @@
-//! The bounds within which clients are served.
+//! Limits and timeouts for clients.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::pace::MinRate;
 
-/// The bounds within which clients are served.
+/// Limits and timeouts for clients.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// From accept, or the first byte of a later head, to the whole head; then 408.
+    /// From accept, or from the first byte of a later head, until the head is complete; then 408.
     pub header: Duration,
-    /// How long a connection is kept between requests.
+    /// How long an idle connection is kept between requests.
     pub keep_alive: Duration,
-    /// How long a client may read nothing of what is ready for it; then it is reset.
+    /// How long a client may read nothing while an answer is ready for it; then it is reset.
     pub write: Duration,
     /// How long the handler waits for the next bytes of a request's body; then 408.
     pub body: Duration,
-    /// The least rate at which bodies come and answers are taken while a client is waited for; none, for no such bound.
+    /// The minimum rate of bodies and answers while the server waits for the client; `None` for no minimum.
     pub min_rate: Option<MinRate>,
-    /// How long requests in flight may go on once the shutdown has begun.
+    /// How long requests in flight may continue once the shutdown has begun.
     pub drain: Duration,
-    /// Bytes of a head; then 431.
+    /// The largest head in bytes; then 431.
     pub max_head: usize,
-    /// Bytes of a request's target; then 414.
+    /// The longest target in bytes; then 414.
     pub max_target: usize,
-    /// Header fields, at most 100; then 431.
+    /// The most header fields, at most 100; then 431.
     pub max_headers: usize,
-    /// Connections per core; further ones wait in the listener's queue.
+    /// Connections per core; further ones wait in the accept queue.
     pub max_connections: u32,
-    /// Connections of one client address, over all cores; further ones are reset.
+    /// Connections per client address, over all cores; further ones are reset.
     pub per_address: Option<NonZeroU32>,
-    /// The stack of a core's thread: virtual, touched only as far as expressions recurse.
+    /// The stack of a core's thread. It is virtual memory, used only as deep as expressions recurse.
     pub stack: usize,
 }
 

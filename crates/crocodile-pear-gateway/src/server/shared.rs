@@ -16,16 +16,16 @@ use super::settings::Settings;
 pub struct Core<H> {
     pub settings: Settings,
     pub handler: H,
-    /// No further request is taken.
+    /// Whether no more requests are accepted.
     pub draining: AtomicBool,
-    /// Told when that begins.
+    /// Notified when draining begins.
     pub drain: Notify,
-    /// How many connections each address has, where that is bounded; shared by the cores.
+    /// Counts the connections of each address, if that is limited; shared by the cores.
     occupancy: Option<Arc<Occupancy>>,
 }
 
 impl<H: Handler> Core<H> {
-    /// Nothing is served yet.
+    /// The state before anything is served.
     pub(super) fn new(settings: Settings, handler: H, occupancy: Option<Arc<Occupancy>>) -> Self {
         Core { settings, handler, draining: false.into(), drain: Notify::new(), occupancy }
     }
@@ -36,8 +36,8 @@ impl<H: Handler> Core<H> {
         self.drain.notify_waiters();
     }
 
-    /// A place for a connection of this address; nothing, where it has as many as it may. Those of a Unix socket have no address,
-    /// and are not bounded.
+    /// Takes a place for a connection of this address; `None` if the address has reached its limit. Connections of a
+    /// Unix socket have no address and are not limited.
     pub(super) fn admit(&self, address: Option<IpAddr>) -> Option<Option<ConnectionPlace>> {
         let (Some(occupancy), Some(address)) = (&self.occupancy, address) else { return Some(None) };
         let place = occupancy.admit(address);
@@ -47,7 +47,7 @@ impl<H: Handler> Core<H> {
         place.map(Some)
     }
 
-    /// How large a head may be.
+    /// The limits of a request's head.
     pub fn bounds(&self) -> Bounds {
         let Settings { max_head, max_target, max_headers, .. } = self.settings;
         Bounds { head: max_head, target: max_target, fields: max_headers }

@@ -1,4 +1,4 @@
-//! How serving ends: gently at the first signal, at once at the second.
+//! Stops the server: gracefully at the first signal, at once at the second.
 
 use std::io;
 use std::thread;
@@ -9,17 +9,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How far the end has come.
+/// The stage of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Running,
-    /// Those who choose where requests go are told; clients may still connect.
+    /// Readiness checks fail, so that load balancers stop sending requests; clients may still connect.
     Leaving,
     Draining,
     Over,
 }
 
-/// Ends serving on every core.
+/// Stops all cores.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Sender<Phase>);
 
@@ -30,30 +30,30 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// Says that it will stop, and serves on.
+    /// Announces the stop, and continues to serve.
     pub fn leave(&self) {
         self.advance(Phase::Leaving);
     }
 
-    /// Whether it will stop.
+    /// Whether a stop was announced.
     pub fn leaves(&self) -> bool {
         *self.0.borrow() > Phase::Running
     }
 
-    /// Accepts nothing more, and lets requests in flight end.
+    /// Stops accepting, and lets requests in flight end.
     pub fn begin(&self) {
         self.advance(Phase::Draining);
     }
 
-    /// Ends at once; requests in flight are reset.
+    /// Stops at once; requests in flight are reset.
     pub fn end(&self) {
         self.advance(Phase::Over);
     }
 
-    /// Follows SIGTERM and SIGINT: the first begins, after a time of `grace`, and the second ends.
+    /// Handles SIGTERM and SIGINT: the first begins the shutdown after `grace`, the second ends it.
     ///
     /// # Errors
-    /// When the signals cannot be listened to.
+    /// If signal handlers cannot be set up.
     pub fn on_signals(&self, grace: Duration) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut term, mut int) = {
@@ -64,7 +64,7 @@ impl Shutdown {
         thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
                 either(&mut term, &mut int).await;
-                // Before it is logged: whoever reads the line may ask.
+                // Before the log line, so that whoever reads the line sees the new state.
                 shutdown.leave();
                 tracing::info!(?grace, "shutting down; a second signal ends at once");
                 if timeout(grace, either(&mut term, &mut int)).await.is_err() {

@@ -30,69 +30,69 @@ use self::choice::Choice;
 use super::challenge::{ACME_TLS, Challenges};
 use super::provider::provider;
 
-/// The versions of HTTP that clients may choose, the preferred one first.
+/// The HTTP versions that clients may choose from, preferred first.
 const OFFERS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 const HTTP2: &[u8] = b"h2";
 
-/// Encrypted bytes that wait for the socket: two records, so that the next is encrypted while one is sent.
+/// The most encrypted bytes that wait for the socket: two records, so that one is encrypted while the other is sent.
 const OUTGOING: usize = 32 * 1024;
 
-/// The version of HTTP that a connection speaks.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-/// What the handshake found out.
+/// The facts from a handshake.
 #[derive(Debug)]
 pub struct Secured {
-    /// The name that the client asked for.
+    /// The server name that the client sent (SNI).
     pub name: Option<String>,
-    /// The certificate that the client has shown, verified.
+    /// The verified certificate of the client.
     pub certificate: Option<Arc<ClientCertificate>>,
 }
 
-/// TLS at one listener. What it is set up with may be replaced while it serves.
+/// The TLS of one listener. Its setup can be replaced while it serves.
 #[derive(Debug)]
 pub struct Tls {
     current: RwLock<Arc<Current>>,
-    /// How handshakes ended.
+    /// Counts how handshakes ended.
     pub counters: Counters,
 }
 
-/// What handshakes are made with.
+/// The current configuration for handshakes.
 #[derive(Debug)]
 struct Current {
     setup: Setup,
-    /// The certificates that are ordered while it serves.
+    /// The certificates that are ordered while the listener serves (ACME).
     acquired: Vec<Arc<Acquired>>,
     config: Arc<ServerConfig>,
 }
 
-/// What a listener's TLS is made of.
+/// The inputs of a listener's TLS.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The certificates; the first is for clients that ask for no name, or another one.
+    /// The certificates. The first is for clients that send no name or an unknown one.
     pub identities: Vec<Identity>,
-    /// Whose certificates clients may show; nothing, if they are asked for none.
+    /// Which client certificates are accepted; `None` if clients are not asked for one.
     pub trust: Option<Trust>,
 }
 
 impl Tls {
     /// # Errors
-    /// Without randomness.
+    /// If the system has no randomness.
     pub fn new(setup: Setup) -> Result<Self, rustls::Error> {
-        // The keys of tickets are replaced every 6 hours, and forgotten after 12; all cores share them.
+        // Ticket keys are replaced every 6 hours and forgotten after 12. All cores share them.
         let config = setup.config(&[], rustls::crypto::ring::Ticketer::new()?);
         let current = Arc::new(Current { setup, acquired: Vec::new(), config });
         Ok(Tls { current: RwLock::new(current), counters: Counters::default() })
     }
 
-    /// Makes new handshakes with what the other one is made of. Connections go on as they are.
+    /// Uses the setup of `other` for new handshakes. Open connections are not affected.
     pub fn adopt(&self, other: &Tls) {
         let (setup, before) = (other.setup(), self.current());
-        // Sessions go on, unless other clients are trusted now: the keys of their tickets stay.
+        // Keeps the ticket keys, so that sessions can be resumed, unless the trusted clients have changed.
         let ticketer = match setup.trust == before.setup.trust {
             true => before.config.ticketer.clone(),
             false => other.current().config.ticketer.clone(),
@@ -100,7 +100,7 @@ impl Tls {
         self.replace(setup, before.acquired.clone(), ticketer);
     }
 
-    /// Makes new handshakes with these certificates, too, as they are ordered.
+    /// Also uses these ordered certificates for new handshakes, as they arrive.
     pub fn acquire(&self, acquired: Vec<Arc<Acquired>>) {
         let before = self.current();
         self.replace(before.setup.clone(), acquired, before.config.ticketer.clone());
@@ -111,12 +111,12 @@ impl Tls {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current { setup, acquired, config });
     }
 
-    /// What it is made of.
+    /// The current setup.
     pub fn setup(&self) -> Setup {
         self.current().setup.clone()
     }
 
-    /// The certificates that clients are shown: those of files, and those that were ordered.
+    /// The certificates that clients may get: those from files and those that were ordered.
     pub fn identities(&self) -> Vec<Identity> {
         let current = self.current();
         let acquired = current.acquired.iter().filter_map(|one| one.get()).map(|one| Identity::clone(&one));
@@ -127,7 +127,7 @@ impl Tls {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the handshake with a client, within this time.
+    /// Does the handshake with a client, within `limit`.
     pub(super) async fn accept(
         &self,
         stream: Socket,
@@ -166,14 +166,14 @@ impl Tls {
 }
 
 impl Current {
-    /// Makes the handshake with a client, or with an authority that asks for a proof of a name: there is nothing to serve
-    /// then.
+    /// Does the handshake with a client, or with an authority that checks control of a name. In the second case there
+    /// is no connection to serve.
     async fn accept_or_prove(&self, stream: Socket, challenges: &Challenges) -> io::Result<Option<TlsStream<Socket>>> {
         let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
         let Some(name) = asks_for_proof(&start.client_hello()) else {
             return start.into_stream_with(self.config.clone(), bound).await.map(Some);
         };
-        // Nobody waits for a proof: the handshake fails, since no protocol of the listener is offered.
+        // If no challenge is pending, the handshake fails, because the listener's own protocols are not offered.
         let proof = challenges.prove(&name).unwrap_or_else(|| self.config.clone());
         let mut proven = start.into_stream(proof).await?;
         let _ = proven.shutdown().await;
@@ -181,14 +181,14 @@ impl Current {
     }
 }
 
-/// The name whose proof an authority asks for: in this protocol and no other (RFC 8737, 3).
+/// The name that an authority wants proof for: it must offer this protocol and no other (RFC 8737, 3).
 fn asks_for_proof(hello: &ClientHello<'_>) -> Option<String> {
     let mut offers = hello.alpn()?;
     let alone = offers.next() == Some(ACME_TLS) && offers.next().is_none();
     alone.then(|| hello.server_name().unwrap_or_default().to_owned())
 }
 
-/// Bounds what waits for the socket.
+/// Limits the bytes that wait for the socket.
 fn bound(session: &mut ServerConnection) {
     session.set_buffer_limit(Some(OUTGOING));
 }
@@ -204,7 +204,7 @@ impl Setup {
         };
         let mut config = builder.with_cert_resolver(Arc::new(Choice::new(&self.identities, acquired)));
         config.alpn_protocols = OFFERS.iter().map(|name| name.to_vec()).collect();
-        // Tickets are enough: a memory of sessions is a lock that the cores would meet at.
+        // Tickets are enough: a session cache would need a lock shared by all cores.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = ticketer;
         Arc::new(config)

@@ -1,4 +1,4 @@
-//! Listening at a Unix socket: its file is made, may replace one that is left over, and is removed at the end.
+//! Listens at a Unix socket: creates its file, replaces one that was left behind, and removes it at the end.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// The permissions of a socket's file: who may write to it may connect.
+/// The permissions of a socket's file: only users who may write to it can connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(pub u32);
 
 impl Default for Mode {
-    /// The gateway's own user and group: a proxy in front may be given that group.
+    /// For the gateway's user and group. A proxy in front can be given that group.
     fn default() -> Self {
         Mode(0o660)
     }
 }
 
-/// The file of a socket; removed when it is dropped, unless another socket has taken its place.
+/// The file of a socket. It is removed on drop, unless another socket has replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: Arc<Path>,
@@ -30,7 +30,7 @@ pub(super) struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|known| id(&known) == self.id) {
-            // Then it stays, and is replaced by the next that listens there.
+            // If this fails, the file stays, and the next process that listens there replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -43,13 +43,13 @@ fn id(known: &Metadata) -> (u64, u64) {
 /// Listens at this path.
 ///
 /// # Errors
-/// `AddrInUse` if somebody listens there, `AlreadyExists` if a file is there that is no socket, and those of the system.
+/// `AddrInUse` if another process listens there, `AlreadyExists` if the file is not a socket, and errors of the system.
 pub(super) fn listen(path: &Arc<Path>, mode: Mode, queue: i32) -> io::Result<(UnixListener, SocketFile)> {
     clear(path)?;
     let socket = socket()?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = SocketFile { path: path.clone(), id: id(&fs::symlink_metadata(path)?) };
-    // Before it listens: until then nobody can connect.
+    // Before `listen`: nobody can connect until then.
     fs::set_permissions(path, Permissions::from_mode(mode.0))?;
     socket.listen(queue)?;
     Ok((socket.into(), file))
@@ -61,7 +61,7 @@ fn socket() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Removes what a process that is gone has left there.
+/// Removes the file that a dead process left behind.
 fn clear(path: &Path) -> io::Result<()> {
     let known = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -73,7 +73,7 @@ fn clear(path: &Path) -> io::Result<()> {
     match socket()?.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A full queue is somebody's.
+        // A full queue means that a process owns the socket.
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
         _ => Err(io::ErrorKind::AddrInUse.into()),
     }
@@ -100,7 +100,7 @@ mod tests {
             let socket = socket().expect("a socket");
             socket.connect(&address).is_ok().then_some(socket)
         };
-        // Those that wait fill the queue, which the kernel makes a little longer than it was asked to.
+        // Fills the accept queue, which the kernel makes slightly longer than requested.
         let waiting: Vec<Socket> = (0..10).map_while(connect).collect();
         assert!(waiting.len() < 10);
         assert_eq!(listen(&path, Mode::default(), 1).expect_err("it is in use").kind(), io::ErrorKind::AddrInUse);
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn another_socket_at_its_path_is_not_removed() {
         let path = place("other");
-        // As long as it is open, no other file has its number.
+        // Kept open, so that no other file can get the same inode number.
         let (_replaced, file) = listen(&path, Mode::default(), 1).expect("a new file");
         fs::remove_file(&path).expect("the file");
         let (_listener, _other) = listen(&path, Mode::default(), 1).expect("a new file");

@@ -1,4 +1,4 @@
-//! `api_key`: a secret text that stands for a client. Only hashes of the keys are known here.
+//! `api_key`: a secret text that identifies a client. The gateway knows only the hashes of the keys.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -88,7 +88,7 @@ impl ApiKey {
     }
 }
 
-/// Ready.
+/// The compiled method.
 struct ReadyApiKey {
     place: CredentialPlace,
     keys: Arc<Watched<Keys>>,
@@ -140,7 +140,7 @@ fn sum(text: Located<String>, problems: &mut Problems) -> Option<KeySpec> {
 }
 
 impl Keys {
-    /// Reads a file; the error says what is wrong, and quotes nothing that might be a key.
+    /// Reads a file. The error says what is wrong and never quotes anything that could be a key.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
         let (node, _, mut problems) = config::parse("", text, &|_| None);
@@ -188,8 +188,8 @@ impl Keys {
     }
 }
 
-/// A SHA-256. The map that it is a key of hashes it with a random key, and compares it in constant time: how long a look
-/// takes says nothing of the sums that are there.
+/// A SHA-256. The map hashes it again with a random key and compares it in constant time, so the duration of a lookup
+/// reveals nothing about the stored sums.
 #[derive(Clone, Copy, Eq)]
 struct Sum([u8; 32]);
 
@@ -222,7 +222,7 @@ impl Hash for Sum {
 mod tests {
     use super::*;
 
-    /// Of `secret`.
+    /// The SHA-256 of `secret`.
     const SUM: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 
     fn wrong(file: &str) -> String {

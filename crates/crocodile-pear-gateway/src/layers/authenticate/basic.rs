@@ -1,4 +1,4 @@
-//! `basic`: a user and a password (RFC 7617), checked against a file of costly hashes.
+//! `basic`: user name and password (RFC 7617), checked against a file of slow hashes.
 
 mod hash;
 mod pool;
@@ -53,10 +53,10 @@ impl Basic {
     }
 }
 
-/// Ready.
+/// The compiled method.
 struct ReadyBasic {
     users: Arc<Watched<Users>>,
-    /// What is remembered of passwords is of no use without it, and it is nowhere else.
+    /// The random key of the remembered results. It is stored nowhere else, and they are useless without it.
     key: hmac::Key,
     known: Remembered<()>,
     /// In seconds.
@@ -108,7 +108,7 @@ impl Method for ReadyBasic {
     }
 }
 
-/// The same for an unknown user.
+/// The same text for an unknown user.
 const WRONG: &str = "the user or the password is wrong";
 
 fn granted(user: &str) -> Outcome {
@@ -116,7 +116,7 @@ fn granted(user: &str) -> Outcome {
 }
 
 impl ReadyBasic {
-    /// What a right password is remembered by. A new hash in the file makes another one.
+    /// The key under which a correct password is remembered. A new hash in the file changes it.
     fn tag(&self, user: &str, password: &str, hash: &PasswordHash) -> Hash {
         let mut context = hmac::Context::with_key(&self.key);
         for part in [user, password, hash.as_str()] {
@@ -135,7 +135,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The user and the password.
+/// Reads the user name and the password.
 fn read(credential: &[u8]) -> Option<(String, String)> {
     let text = String::from_utf8(BASE64.decode(credential).ok()?).ok()?;
     let (user, password) = text.split_once(':')?;
@@ -145,14 +145,14 @@ fn read(credential: &[u8]) -> Option<(String, String)> {
 /// The users of a file.
 struct Users {
     hashes: HashMap<String, Arc<PasswordHash>>,
-    /// All hashes, in the order of the file.
+    /// All hashes, in file order. An unknown user is checked against one of them.
     decoys: Vec<Arc<PasswordHash>>,
-    /// Chooses among them.
+    /// Chooses that hash.
     choice: RandomState,
 }
 
 impl Users {
-    /// Reads a file; the error says what is wrong, and quotes no hash.
+    /// Reads a file. The error says what is wrong and never quotes a hash.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
         let mut users = Users { hashes: HashMap::new(), decoys: Vec::new(), choice: RandomState::new() };
@@ -174,8 +174,8 @@ impl Users {
         Ok(users)
     }
 
-    /// The hash of a user, and whether there is such a user. For an unknown one it is the hash of another, always the
-    /// same: checking a password then takes as long as for users that there are. Nothing, where there are no users.
+    /// The hash of a user, and whether the user exists. An unknown user gets the hash of another user, always the same
+    /// one, so that the check takes as long as for existing users. `None` if there are no users.
     fn find(&self, user: &str) -> Option<(Arc<PasswordHash>, bool)> {
         if let Some(hash) = self.hashes.get(user) {
             return Some((hash.clone(), true));
@@ -189,7 +189,7 @@ impl Users {
 mod tests {
     use super::*;
 
-    /// As `htpasswd -nbB -C 4` writes it.
+    /// As written by `htpasswd -nbB -C 4`.
     const BCRYPT: &str = "$2y$04$iF2pwid41Z6xfORn.dvEP.7ZyMCq/dFZ2PCoa9D2hlCf5YusrT/Oe";
 
     fn wrong(file: &str) -> String {

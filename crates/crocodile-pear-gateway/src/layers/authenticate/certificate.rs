@@ -1,4 +1,4 @@
-//! `certificate`: the certificate that the client has shown in the TLS handshake, verified against `client_ca`.
+//! `certificate`: the client's certificate from the TLS handshake, verified against `client_ca`.
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{ClientCertificate, Credentials, Scope};
@@ -35,7 +35,7 @@ impl ShownCertificate {
     }
 }
 
-/// A fingerprint as `$client.certificate.fingerprint` has it.
+/// A fingerprint in the form of `$client.certificate.fingerprint`.
 fn fingerprint(written: &Located<String>, problems: &mut Problems) -> Option<String> {
     let digits = written.value.replace(':', "").to_ascii_lowercase();
     if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -45,7 +45,7 @@ fn fingerprint(written: &Located<String>, problems: &mut Problems) -> Option<Str
     problems.error(written.span, "this is not a SHA-256 fingerprint", remedy)
 }
 
-/// Ready. Without a list of any kind, all will do.
+/// The compiled method. Without any list, every verified certificate is accepted.
 struct ReadyCertificate {
     names: Vec<String>,
     subjects: Vec<String>,
@@ -62,7 +62,7 @@ impl ReadyCertificate {
     }
 }
 
-/// Whether a name is the wanted one, or one label more than what follows its `*.`.
+/// Whether `name` is the wanted name or, for a wildcard, has one label before the part after `*.`.
 fn fits(wanted: &str, name: &str) -> bool {
     match wanted.strip_prefix("*.") {
         Some(parent) => name.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest == parent),
@@ -80,7 +80,7 @@ impl Method for ReadyCertificate {
         })
     }
 
-    /// Nothing in HTTP asks for a certificate.
+    /// HTTP cannot ask for a certificate.
     fn challenge(&self, _: Option<&'static str>) -> Option<HeaderValue> {
         None
     }

@@ -1,4 +1,4 @@
-//! `introspection`: the issuer is asked whether a token is valid (RFC 7662).
+//! `introspection`: asks the issuer whether a token is valid (RFC 7662).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,10 +63,11 @@ impl Introspection {
 /// How long a refusal is remembered.
 const REFUSED: u64 = 10;
 
-/// How long it is remembered that the issuer cannot be asked: requests that waited for one answer share it.
+/// How long a failure to reach the issuer is remembered, in seconds: requests that waited for one call share the
+/// result.
 const UNAVAILABLE: u64 = 1;
 
-/// Ready.
+/// The compiled method.
 struct ReadyIntrospection {
     remote: Remote,
     authorization: HeaderValue,
@@ -75,12 +76,12 @@ struct ReadyIntrospection {
     realm: String,
     name: String,
     known: Remembered<Finding>,
-    /// Tokens that are being asked about.
+    /// Tokens for which a call is in progress.
     flights: Mutex<HashMap<Hash, Arc<tokio::sync::Mutex<()>>>>,
     limiter: LogLimiter,
 }
 
-/// What the issuer has said.
+/// The answer of the issuer.
 #[derive(Clone)]
 enum Finding {
     Granted(Value),
@@ -107,7 +108,7 @@ impl Method for ReadyIntrospection {
             Ok(token) => token,
             Err(outcome) => return Judgement::Now(outcome),
         };
-        // RFC 6750, 2.1. Anything else is no token, and nobody is asked.
+        // RFC 6750, 2.1. Anything else cannot be a token, so the issuer is not asked.
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
         let Some(token) =
             std::str::from_utf8(token).ok().filter(|token| !token.is_empty() && token.bytes().all(|byte| plain(&byte)))
@@ -135,7 +136,7 @@ impl Method for ReadyIntrospection {
 }
 
 impl ReadyIntrospection {
-    /// Asks the issuer. Simultaneous requests with the same token make one call.
+    /// Asks the issuer. Concurrent requests with the same token share one call.
     async fn ask(&self, token: String, hash: Hash) -> Outcome {
         let flight = self.flights.lock().unwrap_or_else(PoisonError::into_inner).entry(hash).or_default().clone();
         let outcome = {
@@ -146,7 +147,7 @@ impl ReadyIntrospection {
             }
         };
         let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
-        // The map and this one: nobody else waits.
+        // Only the map and this call hold it, so no request waits.
         if Arc::strong_count(&flight) <= 2 {
             flights.remove(&hash);
         }
@@ -167,7 +168,7 @@ impl ReadyIntrospection {
         finding
     }
 
-    /// What an answer says, and until when.
+    /// Reads the issuer's answer, and how long it is valid.
     fn read(&self, body: &bytes::Bytes) -> Option<(Finding, u64)> {
         let now = now();
         let said: serde_json::Value = serde_json::from_slice(body).ok()?;

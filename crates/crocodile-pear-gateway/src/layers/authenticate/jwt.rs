@@ -59,7 +59,7 @@ spec! {
     }
 }
 
-/// How long fetching the keys may take.
+/// The timeout for fetching the keys.
 const FETCH: Duration = Duration::from_secs(5);
 
 impl Jwt {
@@ -149,20 +149,20 @@ impl KeySource {
     }
 }
 
-/// Ready.
+/// The compiled method.
 struct ReadyJwt {
     rules: Rules,
     keys: KeySource,
-    /// Tokens that were verified, with the generation of the keys.
+    /// Verified tokens, each with the generation of the keys that verified it.
     known: Remembered<(u64, Value)>,
     realm: String,
 }
 
-/// What is made of a token with the keys that are at hand.
+/// The result of checking a token with the current keys.
 enum Check {
     Granted(Value),
     Refused(Refused),
-    /// No key fits, or there are none.
+    /// No key matches, or there are no keys.
     NoKey {
         known: bool,
     },
@@ -189,7 +189,7 @@ impl Method for ReadyJwt {
                         without_waiting(self.check(&token, &hash))
                     }))
                 }
-                // The round may have ended since the keys were looked at.
+                // The round may have ended since the keys were read.
                 None => Judgement::Now(without_waiting(self.check(token, &hash))),
             },
             KeySource::File(_) => Judgement::Now(without_waiting(Check::NoKey { known })),
@@ -250,10 +250,10 @@ impl ReadyJwt {
     }
 }
 
-/// What the claims must say.
+/// What the claims must contain.
 struct Rules {
     issuer: String,
-    /// One of these; nothing, where `aud` is not looked at.
+    /// One of these must be in `aud`; `None` if `aud` is not checked.
     audiences: Option<Vec<String>>,
     algorithms: Vec<Algorithm>,
     /// In seconds.
@@ -261,7 +261,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// The claims, and the second from which on they are not valid any more.
+    /// Checks the claims. Returns them with the second at which they expire.
     fn admit(&self, payload: Vec<u8>, now: u64) -> Result<(u64, Value), Refused> {
         const FORM: Refused = "the token's claims cannot be read";
         let claims = strict::object(&payload).ok_or(FORM)?;
@@ -271,7 +271,7 @@ impl Rules {
     }
 
     fn check(&self, claims: &Map<String, serde_json::Value>, now: f64) -> Result<u64, Refused> {
-        // A date is a number, of whole seconds or not (RFC 7519, 2).
+        // A date is a number, possibly with a fraction (RFC 7519, 2).
         let date = |name: &str| claims.get(name).map(|date| date.as_f64().ok_or("a date of the token is not a number"));
         let exp = date("exp").transpose()?.ok_or("the token has no time at which it ends (`exp`)")?;
         if now >= exp + self.leeway {
@@ -301,7 +301,7 @@ impl Rules {
         if !fits {
             return Err("the token is for somebody else");
         }
-        // What is beyond all times is kept for ever, within the bound of the memory.
+        // A time beyond the largest number never expires, but the memory of tokens is still limited.
         Ok((exp + self.leeway).ceil() as u64)
     }
 }

@@ -1,4 +1,4 @@
-//! The contract of a method.
+//! The contract of an authentication method.
 
 use crocodile_pear::error::Error;
 use crocodile_pear::jq::Value;
@@ -6,43 +6,43 @@ use crocodile_pear::scope::{Credentials, Scope};
 use futures_util::future::BoxFuture;
 use http::HeaderValue;
 
-/// A way to authenticate, ready.
+/// A compiled authentication method.
 pub trait Method: Send + Sync {
-    /// Looks at the credential of a request.
+    /// Checks the credential of a request.
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a>;
 
-    /// What a client is told that has no valid credential (RFC 9110, 11.6.1); `refused` is why its own was refused. Nothing,
-    /// if HTTP has no way to ask for it.
+    /// The challenge for a client without a valid credential (RFC 9110, 11.6.1). `refused` is the reason if it sent
+    /// one. `None` if HTTP has no challenge for this method.
     fn challenge(&self, refused: Option<&'static str>) -> Option<HeaderValue>;
 
-    /// Adds the places where it looks for credentials.
+    /// Adds the places where this method looks for credentials.
     fn places(&self, credentials: &mut Credentials);
 
-    /// What it needs, for `explain`.
+    /// A description for `explain`.
     fn outline(&self) -> String;
 }
 
-/// What a method says of a request.
+/// The judgement of a method on a request.
 pub enum Judgement<'a> {
-    /// At once.
+    /// Ready now.
     Now(Outcome),
-    /// Not yet.
+    /// Must be awaited.
     Wait(BoxFuture<'a, Outcome>),
 }
 
-/// What became of a credential.
+/// The result of checking a credential.
 pub enum Outcome {
-    /// There is none for this method.
+    /// The request has no credential for this method.
     Absent,
-    /// It is not valid. The reason is for the client.
+    /// It is not valid. The reason is sent to the client.
     Refused(&'static str),
-    /// It is valid, and says this of the client.
+    /// It is valid. The value describes the client.
     Granted(Value),
     /// It cannot be checked now.
     Unavailable(Error),
 }
 
-/// A challenge: the scheme and its parameters, each a name and a text.
+/// Writes a challenge: the scheme and its parameters, as pairs of name and text.
 pub fn challenge(scheme: &str, parameters: &[(&str, &str)]) -> Option<HeaderValue> {
     let quoted = |(name, text): &(&str, &str)| format!("{name}=\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""));
     let parameters: Vec<String> = parameters.iter().map(quoted).collect();

@@ -1,4 +1,4 @@
-//! Where in a request a credential stands.
+//! Where a request carries a credential.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::method::Outcome;
 
-/// A place with a name.
+/// A place in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialPlace {
     /// A header field.
@@ -20,14 +20,14 @@ pub enum CredentialPlace {
     Cookie(String),
 }
 
-/// What stands there.
+/// The credential at that place.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FoundCredential<'a> {
     /// Nothing.
     None,
     /// One credential.
     One(Cow<'a, [u8]>),
-    /// Several: it is not said which one counts.
+    /// More than one, so it is ambiguous which one counts.
     Several,
 }
 
@@ -43,7 +43,7 @@ impl<'a> FoundCredential<'a> {
 }
 
 impl CredentialPlace {
-    /// What a request has there.
+    /// Finds the credential in a request.
     pub fn find<'a>(&self, scope: &'a Scope) -> FoundCredential<'a> {
         match self {
             CredentialPlace::Header(name) => {
@@ -64,7 +64,7 @@ impl CredentialPlace {
         }
     }
 
-    /// Notes it as a place of credentials.
+    /// Adds this place to the places of credentials.
     pub fn note(&self, credentials: &mut Credentials) {
         match self {
             CredentialPlace::Header(name) => credentials.headers.push(name.clone()),
@@ -83,7 +83,7 @@ impl CredentialPlace {
     }
 }
 
-/// A part of a query, as forms write it.
+/// Decodes a part of a query as in HTML forms.
 fn decode(text: &str) -> Cow<'_, [u8]> {
     match text.contains('+') {
         false => percent_decode_str(text).into(),
@@ -91,7 +91,7 @@ fn decode(text: &str) -> Cow<'_, [u8]> {
     }
 }
 
-/// The value of a cookie of this name (RFC 6265, 4.2.1), without quotes.
+/// The value of the cookie with this name (RFC 6265, 4.2.1), without quotes.
 fn cookie<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let at = pair.iter().position(|byte| *byte == b'=')?;
     let value = pair[at + 1..].trim_ascii();
@@ -99,11 +99,11 @@ fn cookie<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     (pair[..at].trim_ascii() == name).then_some(bare)
 }
 
-/// The credential of the `authorization` field, if it has this scheme.
+/// The credential in the `authorization` field, if it has this scheme.
 ///
 /// # Errors
-/// The outcome, where there is none, or more than one field: then it is not said which one counts, whatever their schemes
-/// are.
+/// The outcome if there is no such field, or more than one: whatever their schemes are, it is ambiguous which one
+/// counts.
 pub fn authorization<'a>(scope: &'a Scope, scheme: &str) -> Result<&'a [u8], Outcome> {
     let mut fields = scope.headers().get_all(AUTHORIZATION).iter().map(http::HeaderValue::as_bytes);
     let field = match (fields.next(), fields.next()) {

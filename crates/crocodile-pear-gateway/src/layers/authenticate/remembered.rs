@@ -1,4 +1,4 @@
-//! What was found out of a credential a short while ago, so that it need not be found out again.
+//! Remembers recent results of checking credentials, so that they need not be checked again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::digest;
 
-/// The hash of a credential: the credential itself is not kept.
+/// The hash of a credential. The credential itself is not stored.
 pub type Hash = [u8; 32];
 
 /// The SHA-256 of a credential.
@@ -21,18 +21,18 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// So many parts, each with a lock of its own: cores seldom meet at one.
+/// Number of parts, each with its own lock, so that cores rarely need the same one.
 const PARTS: usize = 16;
 
-/// The most entries of each part's younger half; there are as many older ones.
+/// The most entries in the younger half of each part; the older half has the same limit.
 const MOST: usize = 512;
 
-/// Findings by the hash of a credential, each until its time. At most 16,384 are kept; the oldest go first.
+/// Results by the hash of a credential, each with an expiry. At most 16,384 are kept; the oldest are dropped first.
 pub struct Remembered<T> {
     parts: [Mutex<Halves<T>>; PARTS],
 }
 
-/// The younger half becomes the older one when it is full.
+/// When the younger half is full, it becomes the older one.
 struct Halves<T> {
     young: HashMap<Hash, (u64, T)>,
     old: HashMap<Hash, (u64, T)>,
@@ -46,14 +46,14 @@ impl<T> Default for Remembered<T> {
 }
 
 impl<T: Clone> Remembered<T> {
-    /// What is known at this second.
+    /// The result for this hash, unless it has expired at `now`.
     pub fn find(&self, hash: &Hash, now: u64) -> Option<T> {
         let part = self.part(hash).lock().unwrap_or_else(PoisonError::into_inner);
         let (until, found) = part.young.get(hash).or_else(|| part.old.get(hash))?;
         (now < *until).then(|| found.clone())
     }
 
-    /// Keeps it until this second.
+    /// Remembers the result until the second `until`.
     pub fn keep(&self, hash: Hash, until: u64, found: T) {
         let mut part = self.part(&hash).lock().unwrap_or_else(PoisonError::into_inner);
         if part.young.len() >= MOST {

@@ -1,18 +1,18 @@
-//! Which origins are allowed, as written: `https://shop.example`, `https://*.shop.example` or `*`.
+//! Allowed origins as written: `https://shop.example`, `https://*.shop.example` or `*`.
 
 use std::fmt;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
 
-/// An origin that is allowed, or several.
+/// One allowed origin, or a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedOrigin {
     /// Every origin.
     Any,
     /// This one.
     Exact(Box<str>),
-    /// Those whose names stand between these: `https://` and `.shop.example`.
+    /// Origins that begin with the first text and end with the second: `https://` and `.shop.example`.
     Below(Box<str>, Box<str>),
 }
 
@@ -26,7 +26,7 @@ impl AllowedOrigin {
         }
     }
 
-    /// Whether this is the `Origin` of a request.
+    /// Whether the `Origin` field of a request is allowed.
     pub fn admits(&self, origin: &str) -> bool {
         match self {
             AllowedOrigin::Any => true,
@@ -49,7 +49,7 @@ impl fmt::Display for AllowedOrigin {
     }
 }
 
-/// Whether a text is labels of a domain name, in the form in which browsers write them.
+/// Whether a text consists of domain labels in the form that browsers send.
 fn is_name(text: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty() && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
@@ -57,7 +57,7 @@ fn is_name(text: &str) -> bool {
     text.split('.').all(label)
 }
 
-/// What is written, or the remedy.
+/// Parses an origin; the error is the remedy.
 fn parse(text: &str) -> Result<AllowedOrigin, String> {
     if text == "*" {
         return Ok(AllowedOrigin::Any);

@@ -1,4 +1,4 @@
-//! `preset`: the security fields that are usual, with the reason for each.
+//! `preset`: common security fields, with the reason for each.
 
 use crocodile_pear::choice;
 use http::header::{
@@ -24,7 +24,7 @@ choice! {
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const CROSS_DOMAIN: HeaderName = HeaderName::from_static("x-permitted-cross-domain-policies");
 
-/// What tells strangers which software runs.
+/// Fields that reveal the server software.
 const TELLTALE: [HeaderName; 2] = [SERVER, HeaderName::from_static("x-powered-by")];
 
 const ALL: [(HeaderName, &str); 3] =
@@ -44,7 +44,7 @@ const APIS: [(HeaderName, &str); 3] = [
 ];
 
 impl Preset {
-    /// Sets the fields that the answer has not, and removes what tells strangers which software runs.
+    /// Adds the fields that the answer does not have, and removes those that reveal the server software.
     pub fn apply(self, headers: &mut HeaderMap) {
         for name in &TELLTALE {
             headers.remove(name);

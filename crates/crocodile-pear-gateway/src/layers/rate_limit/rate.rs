@@ -5,7 +5,7 @@ use std::time::Duration;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec::{Decode, Definitions, Json, Located, Node};
 
-/// So many requests in so much time.
+/// A number of requests per time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// How many.
@@ -17,11 +17,11 @@ pub struct Rate {
 const WANTED: &str = "a rate, as `100/1m`";
 const USUAL: &str = "write it as `100/1m`: so many requests in so much time";
 
-/// Requests may follow each other as closely as this.
+/// The least time between two requests, in nanoseconds.
 const CLOSEST: u64 = 100;
 
 impl Rate {
-    /// Nanoseconds between two requests at this rate.
+    /// The time between two requests at this rate, in nanoseconds.
     pub fn interval(&self) -> u64 {
         u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX) / self.requests
     }
@@ -42,7 +42,7 @@ impl Decode for Rate {
     }
 }
 
-/// A duration; a unit alone is one of it.
+/// Parses a duration; a unit without a number means one.
 fn window(text: &str) -> Result<Duration, String> {
     let one = if text.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
         format!("1{text}")
@@ -61,7 +61,7 @@ fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The rate, or what to write.
+/// Parses a rate; the error says what to write.
 fn parse(text: &str) -> Result<Rate, String> {
     let Some((requests, time)) = text.split_once('/') else { return Err(meant(text)) };
     let (requests, time) = (requests.trim(), time.trim());
@@ -79,7 +79,7 @@ fn parse(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// What other products write: `100r/s`, `100 per minute`, a number alone.
+/// Suggests a rate for notations of other products: `100r/s`, `100 per minute`, a plain number.
 fn meant(text: &str) -> String {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(digits);

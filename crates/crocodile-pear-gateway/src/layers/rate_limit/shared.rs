@@ -1,4 +1,5 @@
-//! The same algorithm in the store, for limits of several gateways: one call for all limits of a request, with the store's clock.
+//! The same algorithm inside the store, for limits shared by several gateways: one call per request for all limits,
+//! using the store's clock.
 
 use ring::digest;
 
@@ -6,8 +7,8 @@ use super::table::{Left, Pace};
 use crate::counted::Key;
 use crate::store::{Away, Store};
 
-/// Times are in microseconds, from a day in 2023 on so that numbers with a fraction stay exact. All limits are looked at before one
-/// of them is moved.
+/// Times are in microseconds. They count from a day in 2023, so that numbers with a fraction stay exact. All limits are
+/// checked before any of them is changed.
 const SCRIPT: &str = "
 local time = redis.call('TIME')
 local now = (time[1] - 1700000000) * 1000000 + time[2]
@@ -29,17 +30,17 @@ end
 return answer
 ";
 
-/// What names a key in the store. What it is made of may be a credential: only its hash leaves.
+/// The name of a key in the store. A key may contain a credential, so only its hash is sent.
 pub fn name(identity: &str, key: &Key) -> String {
     let hash = digest::digest(&digest::SHA256, format!("{identity}\n{key:?}").as_bytes());
     let digits: String = hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("crocodile-pear:rate:{digits}")
 }
 
-/// Counts a request for each of these limits, or for none.
+/// Counts a request for all of these limits, or for none.
 ///
 /// # Errors
-/// When the store is away.
+/// If the store is away.
 pub async fn take(store: &Store, limits: &[(String, Pace)]) -> Result<Vec<Result<Left, Left>>, Away> {
     let (keys, paces): (Vec<String>, Vec<Pace>) = limits.iter().cloned().unzip();
     let arguments: Vec<String> = paces.iter().flat_map(|pace| [pace.interval, pace.room].map(microseconds)).collect();

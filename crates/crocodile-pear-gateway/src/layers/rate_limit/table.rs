@@ -1,44 +1,46 @@
-//! How much each key has used: the generic cell rate algorithm (GCRA, ITU-T I.371), with one time for each key.
+//! How much of its limit each key has used. This is the generic cell rate algorithm (GCRA, ITU-T I.371), which stores
+//! one time per key.
 //!
-//! The time of a key is when its quota will be whole again. A request moves it by the interval of the rate, and is refused
-//! if that puts it further ahead than the burst allows. What is in the past needs no place: a key that rests is forgotten.
+//! The time of a key is when its quota will be full again. A request adds one interval of the rate to it. The request
+//! is refused if the time would then be further ahead than the burst allows. A time in the past need not be stored, so
+//! idle keys are dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-/// Many, so that cores rarely meet at one; each is locked for less than a microsecond.
+/// Many, so that cores rarely need the same one. Each is locked for less than a microsecond.
 const SHARDS: usize = 1024;
 
-/// Keys of a shard, and so 1.8 million in all. A map of 4,096 places of 17 bytes takes them and never grows, whatever comes
-/// and goes: at most 72 MB.
+/// Keys per shard, which makes 1.8 million in all. They fit into a map of 4,096 slots of 17 bytes that never has to
+/// grow: at most 72 MB.
 const KEYS: usize = 1792;
 
 /// The rate and the burst, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Between two requests at the rate.
+    /// The time between two requests at the rate.
     pub interval: u64,
-    /// How far ahead a key's time may be.
+    /// How far ahead of now a key's time may be.
     pub room: u64,
 }
 
 impl Pace {
-    /// `burst` requests at once, and one more after each interval; nothing if that is longer than clocks go.
+    /// `burst` requests at once, then one more after each interval; `None` if that exceeds the range of the clock.
     pub fn new(interval: u64, burst: u64) -> Option<Self> {
         let room = interval.checked_mul(burst)?;
         (interval > 0 && room > 0 && room < u64::MAX / 4).then_some(Pace { interval, room })
     }
 
-    /// The same for one of several gateways that divide it among them.
+    /// The part of this limit for one of `replicas` gateways.
     pub fn share(self, replicas: u64) -> Self {
         let interval = self.interval.saturating_mul(replicas);
         let burst = (self.room / self.interval).div_ceil(replicas).max(1);
         Pace { interval, room: interval.saturating_mul(burst) }
     }
 
-    /// What is left where a key's time is so far ahead.
+    /// What is left for a key whose time is `ahead` of now.
     pub fn left(&self, ahead: u64) -> Left {
         let remaining = self.room.saturating_sub(ahead) / self.interval;
         let next = (ahead + self.interval).saturating_sub(self.room);
@@ -46,32 +48,32 @@ impl Pace {
     }
 }
 
-/// What a key has left.
+/// What is left of a key's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// How many requests it may make now.
     pub remaining: u64,
-    /// Nanoseconds until it may make one.
+    /// Nanoseconds until it may make the next one.
     pub next: u64,
-    /// Nanoseconds until its quota is whole again.
+    /// Nanoseconds until its quota is full again.
     pub whole: u64,
 }
 
-/// The times of keys, by a hash that nobody outside can foresee.
+/// The times of keys, by a hash that clients cannot predict.
 pub struct Table {
     key: RandomState,
     began: Instant,
     shards: Box<[Shard]>,
 }
 
-/// On a cache line of its own.
+/// Has a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]
 struct Shard(Mutex<Times>);
 
 type Times = HashMap<u64, u64, BuildHasherDefault<Hashed>>;
 
-/// A key is a hash already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -93,7 +95,7 @@ impl Default for Table {
     }
 }
 
-/// Tables by what they count. A reload counts on where a limit is the same as before.
+/// Tables by what they count. If a reload does not change a limit, its counts continue.
 static TABLES: Mutex<Vec<(String, Weak<Table>)>> = Mutex::new(Vec::new());
 
 impl Table {
@@ -102,7 +104,7 @@ impl Table {
         Table { key: RandomState::new(), began: Instant::now(), shards }
     }
 
-    /// The table of a limit that has this identity.
+    /// The table of the limit with this identity.
     pub fn of(identity: String) -> Arc<Self> {
         let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
         tables.retain(|(_, table)| table.strong_count() > 0);
@@ -124,7 +126,7 @@ impl Table {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Counts a request of this key; `Err` if it is one too many, which is not counted.
+    /// Counts a request of this key. `Err` if it exceeds the limit; it is not counted then.
     pub fn take(&self, key: u64, now: u64, pace: Pace) -> Result<Left, Left> {
         let mut times = self.shard(key);
         let ahead = times.get(&key).map_or(0, |time| time.saturating_sub(now));
@@ -140,7 +142,7 @@ impl Table {
         Ok(pace.left(ahead))
     }
 
-    /// Takes back what was counted for a request that another limit refused.
+    /// Undoes the count of a request that another limit refused.
     pub fn give_back(&self, key: u64, pace: Pace) {
         if let Some(time) = self.shard(key).get_mut(&key) {
             *time = time.saturating_sub(pace.interval);
@@ -148,18 +150,18 @@ impl Table {
     }
 
     fn shard(&self, key: u64) -> std::sync::MutexGuard<'_, Times> {
-        // The map uses the lowest and the highest bits.
+        // Uses the middle bits: the map itself uses the lowest and highest bits.
         self.shards[(key >> 32) as usize % self.shards.len()].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many keys it has.
+    /// How many keys are stored.
     #[cfg(test)]
     fn keys(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.lock().expect("whole").len()).sum()
     }
 }
 
-/// Makes room for one more: keys that rest go, then the map grows, and at its bound the key goes that has used least.
+/// Makes room for one key: drops idle keys, then lets the map grow, and at the limit drops the key that has used least.
 fn make_room(times: &mut Times, now: u64) {
     times.retain(|_, time| *time > now);
     if times.len() >= KEYS
@@ -197,7 +199,7 @@ mod tests {
         const KEYS: u64 = 1000;
         const REQUESTS: u64 = 1_000_000;
         let (table, pace) = (Table::default(), Pace::new(SECOND / 100, 20).expect("a pace"));
-        // Two seconds pass while all of them come: 1,000 of each key, and 220 may pass.
+        // The requests are spread over two seconds: 1,000 for each key, of which 220 may pass.
         let clock = AtomicU64::new(0);
         let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
         let work = || {
@@ -214,7 +216,7 @@ mod tests {
         };
         thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(work))));
         let sum: u64 = admitted.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-        // 20 at once, and 100 a second for the 1.998 s between a key's first and last request.
+        // 20 at once, then 100 per second for the 1.998 s between a key's first and last request.
         for count in &admitted {
             let count = count.load(Ordering::Relaxed);
             assert!((219..=220).contains(&count), "{count}");
@@ -235,7 +237,7 @@ mod tests {
         for key in 0..30_000_u64 {
             assert!(table.take(table.hash(key + 30_000), (2 + key) * SECOND, pace).is_ok());
         }
-        // Only what was used in the last second is not at rest; the others go when their room is needed.
+        // Only keys used in the last second are active; the others are dropped when room is needed.
         assert!(table.keys() <= SHARDS * KEYS && capacity() <= SHARDS * 4096);
     }
 

@@ -1,4 +1,4 @@
-//! A JSON Schema as written: here, or in a file that may refer to other files.
+//! A JSON Schema as written: in the configuration, or in a file that may refer to other files.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
 
 use crate::layer::Compile;
 
-/// A schema, or the file that it is in.
+/// A schema, or the name of its file.
 #[derive(Clone, Debug)]
 pub enum Schema {
-    /// Written here.
+    /// Written in the configuration.
     Inline(Located<Json>),
     /// In this file, as JSON.
     File(Located<String>),
@@ -38,14 +38,14 @@ impl Decode for Schema {
     }
 }
 
-/// Files that one schema may be made of.
+/// The most files that one schema may consist of.
 const FILES: usize = 100;
 
-/// Begins the address of a file.
+/// The beginning of a file's URI.
 const SCHEME: &str = "file:///";
 
 impl Schema {
-    /// Compiles it, with the files that it refers to.
+    /// Compiles the schema with the files that it refers to.
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Validator> {
         let mut files = LocalFiles::default();
         let (schema, path, span) = match self {
@@ -58,7 +58,7 @@ impl Schema {
             .with_base_uri(base)
             .with_retriever(files)
             .should_validate_formats(true)
-            // Linear in the length of the text: no pattern is a trap.
+            // This engine takes linear time in the length of the text, so no pattern can be an attack.
             .with_pattern_options(PatternOptions::regex());
         match options.build(&schema) {
             Ok(validator) => Some(validator),
@@ -79,7 +79,7 @@ impl Schema {
     }
 }
 
-/// The files that a schema refers to, by their paths without a slash at the beginning. Nothing else is loaded.
+/// The files that a schema refers to, by path without a leading slash. Nothing else is loaded.
 #[derive(Default)]
 struct LocalFiles(HashMap<String, Json>);
 
@@ -108,7 +108,7 @@ impl LocalFiles {
         }
     }
 
-    /// Reads the files that a schema refers to, and those that they refer to.
+    /// Reads the files that a schema refers to, and in turn those that they refer to.
     fn gather(&mut self, schema: &Json, path: &str, span: Span, cx: &mut Compile<'_>) -> Option<()> {
         let mut names = Vec::new();
         references(schema, &mut names);
@@ -134,7 +134,7 @@ impl LocalFiles {
     }
 }
 
-/// The targets of all `$ref` in a schema.
+/// Collects the targets of all `$ref` in a schema.
 fn references<'a>(schema: &'a Json, names: &mut Vec<&'a str>) {
     match schema {
         Json::Array(items) => items.iter().for_each(|item| references(item, names)),
@@ -146,7 +146,7 @@ fn references<'a>(schema: &'a Json, names: &mut Vec<&'a str>) {
     }
 }
 
-/// A path that is relative to the folder of another file.
+/// Resolves a path relative to the folder of another file.
 fn beside(path: &str, name: &str) -> String {
     if name.starts_with('/') {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! The client while it is waited for: it sends its body, or leaves.
+//! Watches the client while the handler works: it sends its body, or leaves.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::super::shared::Core;
 use super::upload::{Progress, Upload};
 use super::wire::Wire;
 
-/// A client that has closed its side may have left, or may wait for its answer: nothing tells the two apart before bytes
-/// are sent. It is waited for this long without anything for it.
+/// How long a client that has closed its side is waited for while there is nothing to send. It may have left or may be
+/// waiting for its answer; only sending bytes shows which.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
-/// How often a connection is looked at whose bytes wait to be read, to see whether the client is still there.
+/// How often the server checks that the client is still there while unread bytes wait in the socket.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a look at the client brought.
+/// What the check of the client found.
 pub enum Client {
-    /// A piece of its body.
+    /// A piece of its body was read.
     Moved,
-    /// It left.
+    /// The client has left.
     Gone,
-    /// A piece of its body that is waited for took too long.
+    /// The next piece of its body took too long.
     LateBody,
 }
 
-/// Reads what the handler asks for of the body, and notices a client that leaves.
+/// Reads the body when the handler asks for it, and notices when the client leaves.
 pub fn poll_client<H: Handler>(
     wire: &mut Wire,
     upload: &mut Option<Upload>,
@@ -60,7 +60,7 @@ pub fn poll_client<H: Handler>(
             }
         }
     }
-    // What there is to read waits: it is looked now and then whether the client is there at all.
+    // Unread bytes wait in the socket, so check now and then whether the client is still there.
     loop {
         if let Some(ended) = wire.ended {
             return wire.alarm.poll(ended + HALF_CLOSED, cx).map(|()| Client::Gone);

@@ -1,5 +1,5 @@
-//! The head of an answer on its way to a client: what its framing is, and its bytes. Framing is made here, whatever the
-//! handler copied from elsewhere.
+//! The head of an answer to a client: its framing and its bytes. The framing is decided here; framing fields that the
+//! handler copied from elsewhere are ignored.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use super::super::interim::write_status;
 
-/// What of a request decides how its answer is framed.
+/// The properties of a request that decide the framing of its answer.
 pub struct Asked {
     pub head_only: bool,
     pub version: Version,
     pub reuse: Reuse,
     /// Whether the client takes trailers (RFC 9110, 6.5.1).
     pub trailers: bool,
-    /// Whether it was refused before it was read to its end.
+    /// Whether the request was refused before it was read whole.
     pub unread: bool,
 }
 
@@ -29,32 +29,31 @@ impl Asked {
         Asked { head_only, version: head.version, reuse: head.reuse, trailers: head.trailers, unread: false }
     }
 
-    /// Of a request that could not be read.
+    /// For a request that could not be read.
     pub fn unread() -> Self {
         Asked { head_only: false, version: Version::HTTP_11, reuse: Reuse::Close, trailers: false, unread: true }
     }
 }
 
-/// How the end of an answer's body is told.
+/// How the client learns where the body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delimiter {
     /// There is no body.
     Nothing,
-    /// By its length, of which so much is left.
+    /// After so many more bytes.
     Length(u64),
-    /// By the last chunk.
+    /// After the last chunk.
     Chunks,
-    /// By the end of the connection.
+    /// When the connection ends.
     Close,
 }
 
-/// Decides on the framing of an answer whose body has this length, as far as that is known, and what `Content-Length`
-/// says.
+/// Decides the framing of an answer, given the length of its body if known, and the value of `Content-Length`.
 pub fn delimit<T>(response: &Response<T>, length: Option<u64>, asked: &Asked) -> (Delimiter, Option<u64>) {
     let declared = declared(response.headers());
     match response.status() {
         StatusCode::NO_CONTENT => (Delimiter::Nothing, None),
-        // RFC 9110, 15.3.6: it has no body, and says so.
+        // RFC 9110, 15.3.6: it has no body, and `Content-Length` says so.
         StatusCode::RESET_CONTENT => (Delimiter::Nothing, Some(0)),
         StatusCode::NOT_MODIFIED => (Delimiter::Nothing, declared),
         _ if asked.head_only => (Delimiter::Nothing, declared.or(length)),
@@ -66,7 +65,7 @@ pub fn delimit<T>(response: &Response<T>, length: Option<u64>, asked: &Asked) ->
     }
 }
 
-/// The one Content-Length of an answer.
+/// The value of Content-Length, if there is exactly one.
 fn declared(headers: &HeaderMap) -> Option<u64> {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let first = values.next()?.to_str().ok()?;
@@ -74,16 +73,16 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
     if plain { first.parse().ok() } else { None }
 }
 
-/// What stands in a head about the connection.
+/// What a head says about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// It is kept, as HTTP/1.1 has it.
+    /// It stays open, the default of HTTP/1.1.
     Kept,
-    /// It is kept, and a client of HTTP/1.0 is told.
+    /// It stays open; an HTTP/1.0 client must be told.
     KeptForOld,
-    /// It ends after this answer.
+    /// It closes after this answer.
     Closing,
-    /// It speaks another protocol from here on.
+    /// It changes to another protocol.
     Switching,
 }
 
@@ -109,7 +108,7 @@ pub fn write_head(
         _ => {}
     }
     match link {
-        // RFC 9110, 7.8: the protocol that a 426 requires is for this connection.
+        // RFC 9110, 7.8: `Upgrade` in a 426 is a field of this connection.
         link if status == StatusCode::UPGRADE_REQUIRED && headers.contains_key(UPGRADE) => {
             out.extend_from_slice(match link {
                 Link::Closing => b"connection: close, upgrade\r\n",
@@ -127,7 +126,7 @@ pub fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// The last chunk, and the trailers behind it.
+/// Writes the last chunk and the trailers.
 pub fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(b"0\r\n");
     let fields = trailers.into_iter().flatten();
@@ -137,9 +136,9 @@ pub fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether a field is the server's own to write.
+/// Whether the server writes this field itself.
 fn ours(name: &HeaderName, delimiter: Delimiter) -> bool {
-    // The first letters of those that are: most names are none of them.
+    // Checks the first letter, which rules out most names.
     match name.as_str().as_bytes()[0] {
         b'c' => *name == CONTENT_LENGTH || *name == CONNECTION,
         b'k' => name.as_str() == "keep-alive",
@@ -151,7 +150,7 @@ fn ours(name: &HeaderName, delimiter: Delimiter) -> bool {
     }
 }
 
-/// The line with the date, and until when it is true.
+/// The line with the date, and how long it is valid.
 struct Dated {
     until: Option<Instant>,
     line: Vec<u8>,

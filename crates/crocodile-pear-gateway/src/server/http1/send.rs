@@ -1,4 +1,4 @@
-//! An answer on its way to the client: pulled as the client takes it, small pieces together in one write.
+//! Sends an answer to the client: the body is read as the client takes it, and small pieces share one write.
 
 use std::cell::Cell;
 use std::io;
@@ -29,31 +29,32 @@ use super::tunnel;
 use super::upload::Upload;
 use super::wire::Wire;
 
-/// Pieces of so many bytes together are copied into one: a plain write costs the kernel less than a vectored one.
+/// Pieces of at most so many bytes in total are copied into one buffer: a plain write is cheaper in the kernel than a
+/// vectored one.
 const JOINED: usize = 4 * 1024;
 
-/// So many bytes of small pieces leave in one write.
+/// Small pieces are collected into one write up to this size.
 const BATCH: usize = 16 * 1024;
 
 thread_local! {
-    /// Where writes are put together.
+    /// The buffer in which writes are put together.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// How sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// All of it; the connection rests from then on.
+    /// All of it was sent; the connection is idle from then on.
     Whole(Instant),
-    /// All of it; the connection ends, as the client was told.
+    /// All of it was sent; the connection closes, as the answer announced.
     Last,
-    /// The connection was a tunnel, and is at its end.
+    /// The connection was a tunnel, which has ended.
     Switched,
-    /// It was broken off.
+    /// The answer was cut off.
     Broken,
 }
 
-/// A 101 on its way, and the tunnel behind it.
+/// A 101 answer and the tunnel that follows it.
 pub struct Switching {
     head: Vec<u8>,
     tunnel: Tunnel,
@@ -61,7 +62,7 @@ pub struct Switching {
 }
 
 impl Switching {
-    /// Sends the head, and is the tunnel until it ends.
+    /// Sends the head and runs the tunnel until it ends.
     pub async fn run(mut self, wire: &mut Wire) -> Sent {
         let (how, sent) = match tunnel::run(wire, self.head, self.tunnel, &mut self.observed.bytes).await {
             copy::Ended::Closed(how) => (how, Sent::Switched),
@@ -72,20 +73,20 @@ impl Switching {
     }
 }
 
-/// An answer on its way.
+/// An answer that is being sent.
 pub struct Sending {
     response: Response<()>,
     body: Outgoing,
     delimiter: Delimiter,
-    /// What `Content-Length` says.
+    /// The value of `Content-Length`.
     length: Option<u64>,
     link: Link,
-    /// Whether the client takes trailers.
+    /// Whether the client accepts trailers.
     trailers: bool,
     began: Instant,
     at_hand: bool,
     stage: Step,
-    /// Why it is broken off once what came before has left.
+    /// The error that ends the answer once everything before it has been sent.
     failure: Option<Error>,
     pace: Pace,
     observed: Observed,
@@ -98,7 +99,7 @@ fn switch(response: &Response<()>) -> Vec<u8> {
     head
 }
 
-/// A body on its way out.
+/// A body that is being sent.
 enum Outgoing {
     Bytes(Bytes),
     Pulled(Pulled),
@@ -125,16 +126,16 @@ fn outgoing(body: Body) -> Result<Outgoing, Error> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Nothing was written.
+    /// Nothing has been written yet.
     Head,
     Body,
-    /// The last byte was handed to the wire.
+    /// The last byte was passed to the wire.
     End,
 }
 
 impl Sending {
     /// # Errors
-    /// A change of protocol, which is sent otherwise; nothing, where there is nothing that can be sent.
+    /// A change of protocol, which is sent in another way; `None` if nothing can be sent.
     pub fn new<H: Handler>(
         reply: Reply,
         asked: &Asked,
@@ -175,7 +176,7 @@ impl Sending {
         };
         let body = if delimiter == Delimiter::Nothing { Outgoing::Bytes(Bytes::new()) } else { body };
         let at_hand = matches!(body, Outgoing::Bytes(_));
-        // What was taken of the answer before.
+        // Reset the counter, which still has bytes of the answer before.
         let _ = wire.taken();
         let began = ready.unwrap_or_else(Instant::now);
         let (trailers, stage, failure) = (asked.trailers, Step::Head, None);
@@ -196,7 +197,7 @@ impl Sending {
         })
     }
 
-    /// Sends on, to the end.
+    /// Continues sending until the answer ends.
     pub fn poll<H: Handler>(
         &mut self,
         wire: &mut Wire,
@@ -211,7 +212,7 @@ impl Sending {
         Poll::Ready(match whole {
             false => Sent::Broken,
             true if self.link == Link::Closing => Sent::Last,
-            // At hand and taken at once, as it mostly is: no time has passed.
+            // In memory and accepted at once, the usual case: no time has passed, so the clock is not read again.
             true if self.at_hand => Sent::Whole(self.began),
             true => Sent::Whole(Instant::now()),
         })
@@ -246,7 +247,7 @@ impl Sending {
             }
             let before = self.observed.bytes;
             let filled = self.fill(wire, cx);
-            // It still reads: it has not left.
+            // It has closed its side but still reads, so it has not left.
             if self.observed.bytes > before && wire.ended.is_some() {
                 wire.ended = Some(Instant::now());
             }
@@ -266,7 +267,7 @@ impl Sending {
         }
     }
 
-    /// The socket takes nothing for now: whether that has lasted too long.
+    /// The socket accepts nothing: checks whether that has lasted too long.
     fn poll_late<H: Handler>(&mut self, wire: &mut Wire, core: &Core<H>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(since) = wire.stalled() else { return Poll::Pending };
         let Settings { write, min_rate, .. } = &core.settings;
@@ -279,14 +280,14 @@ impl Sending {
         wire.alarm.poll(due, cx)
     }
 
-    /// Whether the answer has a least rate: it is no stream.
+    /// Whether a minimum rate applies to the answer. Streams have none.
     fn hurried(&self) -> bool {
         let media = self.response.headers().get(CONTENT_TYPE);
         !media.is_some_and(|media| is_events(media.as_bytes()))
             && self.response.extensions().get::<Unhurried>().is_none()
     }
 
-    /// Writes what there is: the head, and the pieces of the body that are at hand. Ready when the socket may take more.
+    /// Writes what is available: the head and the pieces of the body. Ready when the socket may accept more.
     fn fill(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Result<Poll<()>, Stop> {
         let mut out = SCRATCH.take();
         out.clear();
@@ -297,7 +298,7 @@ impl Sending {
         }
         let filled = self.gather(&mut out, cx);
         let filled = match filled {
-            // What came before the failure leaves.
+            // Sends what came before the failure.
             Err(stop) => {
                 let _ = wire.send(cx, &out, Bytes::new(), b"");
                 Err(stop)
@@ -311,7 +312,7 @@ impl Sending {
         filled
     }
 
-    /// Puts pieces together up to one write.
+    /// Collects pieces for one write.
     fn gather(&mut self, out: &mut Vec<u8>, cx: &mut Context<'_>) -> Result<Gathered, Stop> {
         loop {
             let frame = match &mut self.body {
@@ -372,7 +373,7 @@ impl Sending {
         }
     }
 
-    /// Whether all that was promised is there, and nothing can follow.
+    /// Whether everything that was promised is here, and nothing can follow.
     fn at_end(&self) -> bool {
         match &self.body {
             Outgoing::Pulled(body) => self.delimiter == Delimiter::Length(0) && body.is_end_stream(),
@@ -391,7 +392,7 @@ impl Sending {
     }
 }
 
-/// Reads on beside the answer; the end of the answer, if that is what the client brought.
+/// Reads from the client while the answer is sent. Returns the end of the answer if the client ends it.
 fn poll_beside<H: Handler>(
     wire: &mut Wire,
     upload: &mut Option<Upload>,
@@ -405,7 +406,7 @@ fn poll_beside<H: Handler>(
     })
 }
 
-/// Why sending stops before its end.
+/// Why sending stops early.
 enum Stop {
     Client,
     Body(Error),
@@ -417,7 +418,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// What follows the bytes that were put together, and whether there may be more.
+/// What follows the collected bytes, and whether more may be available.
 struct Gathered {
     data: Bytes,
     tail: &'static [u8],
@@ -430,7 +431,7 @@ impl Gathered {
     }
 }
 
-/// A small piece is copied behind what is there.
+/// Copies a small piece to the end of the buffer.
 fn join(out: &mut Vec<u8>, data: Bytes, tail: &'static [u8], more: Poll<()>) -> Gathered {
     if data.len() > JOINED {
         return Gathered { data, tail, more };

@@ -1,4 +1,4 @@
-//! A connection that speaks another protocol from here on: bytes in both directions, until both sides have ended.
+//! A connection that has changed to another protocol: copies bytes in both directions until both sides have ended.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,19 +13,19 @@ use super::super::copy::{Ended, Stopped, Way, Ways};
 use super::wire::Wire;
 
 /// Sends the head, then copies until both sides have ended, one has failed, or both were silent for too long. `bytes`
-/// counts those for the client.
+/// counts what was sent to the client.
 pub async fn run(wire: &mut Wire, head: Vec<u8>, tunnel: Tunnel, bytes: &mut u64) -> Ended {
     let Tunnel { mut stream, early, idle } = tunnel;
     let head_length = head.len() as u64;
     let down = Way::new([head.as_slice(), &early].concat().into());
     let up = Way::new(std::mem::take(&mut wire.held).into());
     let mut ways = Ways { up, down };
-    // Nothing of these is needed while the tunnel waits.
+    // Freed now: a waiting tunnel does not need them.
     drop((head, early));
     let mut moved = Instant::now();
     let stopped = poll_fn(|cx| {
         let before = ways.moved();
-        // What was written before the tunnel began goes first.
+        // Everything written before the tunnel began must leave first.
         let flushed = wire.poll_flush(cx);
         let stopped = ways.poll_copy(&mut wire.io, stream.as_mut(), flushed, cx);
         *bytes = ways.down.bytes.saturating_sub(head_length);
@@ -42,7 +42,7 @@ pub async fn run(wire: &mut Wire, head: Vec<u8>, tunnel: Tunnel, bytes: &mut u64
     })
     .await;
     if let Stopped::Idle = stopped {
-        // The client is told by whoever closes its connection; nobody waits for either.
+        // The client's side is closed with its connection. The result does not matter on either side.
         let _ = poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_shutdown(cx))).await;
     }
     stopped.ending()

@@ -1,4 +1,4 @@
-//! The body of a client's request: the handler asks for a piece, the connection reads it.
+//! The body of a client's request: the handler asks for a piece, and the connection reads it.
 
 use std::io;
 use std::pin::Pin;
@@ -16,32 +16,32 @@ use super::super::request::Patience;
 use super::super::settings::Settings;
 use super::wire::Wire;
 
-/// The side of the connection.
+/// The connection's end.
 pub struct Upload {
     decoder: Decoder,
     desk: Arc<Desk>,
-    /// The client waits to be told that its body is wanted.
+    /// The client waits for `100 Continue`.
     expected: bool,
     pace: Pace,
 }
 
-/// Where pieces are handed over, one at a time.
+/// Passes pieces from the connection to the handler, one at a time.
 struct Desk(Mutex<UploadPiece>);
 
 struct UploadPiece {
     ready: Option<Frame<Bytes>>,
     state: State,
-    /// Bytes still to be handed over, where that is known.
+    /// Bytes that the handler has not received yet, if known.
     left: Option<u64>,
-    /// Bytes that have been handed over.
+    /// Bytes that the handler has received.
     received: u64,
-    /// Who waits for a piece, and since when.
+    /// The waker of the handler that waits for a piece, and since when.
     reader: Option<(Waker, Instant)>,
-    /// Who reads the socket; set once the request is under way.
+    /// The waker of the connection that reads the socket; set once the request is being handled.
     driver: Option<Waker>,
-    /// The connection is being driven: it looks here by itself.
+    /// The connection is being polled now and will look here without a wake.
     driven: bool,
-    /// It is a stream, and has no least rate.
+    /// The body is a stream and has no minimum rate.
     unhurried: bool,
 }
 
@@ -53,15 +53,15 @@ enum State {
     Unwanted,
 }
 
-/// What a look at the body brought.
+/// The result of polling the body.
 pub enum Progress {
-    /// A piece was handed over, or the end.
+    /// A piece or the end was passed on.
     Some,
-    /// Nobody asks, or nothing came.
+    /// The handler does not ask, or nothing has arrived.
     None,
 }
 
-/// The side of the handler.
+/// The handler's end.
 pub struct RequestBody(Arc<Desk>);
 
 impl Desk {
@@ -71,8 +71,8 @@ impl Desk {
 }
 
 impl Upload {
-    /// A body of this length, if it is known, of which `first` has come. `expected`: the client waits for a word before
-    /// it sends more.
+    /// A body of this length, if known; `first` has already arrived. `expected`: the client waits for `100 Continue`
+    /// before it sends more.
     pub fn new(decoder: Decoder, first: Bytes, left: Option<u64>, expected: bool) -> (Self, RequestBody) {
         let state = if decoder.done() && decoder.trailers.is_none() { State::Whole } else { State::Open };
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
@@ -82,7 +82,7 @@ impl Upload {
         (Upload { decoder, desk: desk.clone(), expected, pace: Pace::default() }, RequestBody(desk))
     }
 
-    /// Who may say that it is a stream.
+    /// A handle to declare that the body is a stream.
     pub fn patience(&self) -> Arc<dyn Patience> {
         self.desk.clone()
     }
@@ -92,17 +92,17 @@ impl Upload {
         self.decoder.done()
     }
 
-    /// Whether nobody will read what is still to come.
+    /// Whether the handler has dropped the body, so that the rest will not be read.
     pub fn given_up(&self) -> bool {
         !self.whole() && !matches!(self.desk.lock().state, State::Open)
     }
 
-    /// The answer begins: the client learns from it whether its body is wanted.
+    /// The answer begins, so `100 Continue` is no longer needed.
     pub fn answered(&mut self) {
         self.expected = false;
     }
 
-    /// When the piece that the handler waits for, if it does, is late.
+    /// When the piece that the handler waits for becomes late; `None` if the handler does not wait.
     pub fn due(&self, settings: &Settings) -> Option<Instant> {
         let piece = self.desk.lock();
         let (_, since) = piece.reader.as_ref()?;
@@ -113,7 +113,7 @@ impl Upload {
         })
     }
 
-    /// What is still to come took too long: whoever waits for it learns that it does not come.
+    /// The client took too long: a waiting handler gets an error.
     pub fn give_up(&mut self, settings: &Settings) {
         let since = self.desk.lock().reader.as_ref().map(|(_, since)| *since);
         let detail = match since.is_some_and(|since| since.elapsed() < settings.body) {
@@ -123,7 +123,7 @@ impl Upload {
         self.hand_over(None, State::Failed(Some(Error::new(Kind::SlowBody, detail))));
     }
 
-    /// The connection is being driven, or no longer is.
+    /// Marks whether the connection is being polled.
     pub fn drive(&self, driven: bool, cx: &Context<'_>) {
         let mut piece = self.desk.lock();
         piece.driven = driven;
@@ -132,10 +132,10 @@ impl Upload {
         }
     }
 
-    /// Reads a piece if one is asked for.
+    /// Reads a piece if the handler asks for one.
     ///
     /// # Errors
-    /// The client cannot be written to.
+    /// If the client cannot be written to.
     pub fn poll(&mut self, wire: &mut Wire, settings: &Settings, cx: &mut Context<'_>) -> io::Result<Progress> {
         let Some(since) = self.desk.lock().reader.as_ref().map(|(_, since)| *since) else {
             return Ok(Progress::None);
@@ -182,7 +182,7 @@ impl Upload {
         Ok((Bytes::copy_from_slice(&bytes[decoded.data]), decoded.used))
     }
 
-    /// `since` is when it began to be waited for.
+    /// Takes in a decoded piece. `since` is when the wait for it began.
     fn decoded(&mut self, decoded: Result<Bytes, Broken>, since: Instant, settings: &Settings) {
         match decoded {
             Ok(data) => {
@@ -195,10 +195,10 @@ impl Upload {
         }
     }
 
-    /// Hands on data, or, where there is no more, the trailers and the end.
+    /// Passes data on or, if there is no more, the trailers and the end.
     fn deliver(&mut self, data: Bytes) {
         let frame = match data.is_empty() {
-            // Framing alone: there is more to read.
+            // Only framing was read: read on.
             true if !self.whole() => return,
             true => self.decoder.trailers.take().map(|trailers| Frame::trailers(*trailers)),
             false => Some(Frame::data(data)),

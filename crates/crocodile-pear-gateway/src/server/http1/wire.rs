@@ -1,4 +1,4 @@
-//! A client's connection as bytes: what was read and not used, what is still to be written, and the clock.
+//! The bytes of a client's connection: those read but not used, those still to be written, and the timers.
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -12,33 +12,34 @@ use tokio::time::Instant;
 
 use super::super::io::Io;
 
-/// Bytes of one write. The kernel copies them, and on the same machine delivers them too, before it comes back.
+/// The most bytes of one write. The call blocks while the kernel copies them and, on the same machine, also delivers
+/// them.
 const WRITE: usize = 256 << 10;
 
-/// Bytes that are written before other connections have their turn.
+/// The most bytes written before other connections get their turn.
 const TURN: usize = 1 << 20;
 
-/// One connection. At rest it is the socket, one timer, and nothing in its buffers.
+/// One connection. When idle it is a socket and one timer, with empty buffers.
 pub struct Wire {
     pub io: Io,
-    /// Read and not used yet: part of a head, or requests that wait for the answer to this one.
+    /// Read but not used yet: part of a head, or pipelined requests.
     pub held: Vec<u8>,
-    /// So far no end of a head was found in what is held.
+    /// How many of the held bytes have been searched for the end of a head.
     pub searched: usize,
     out: Out,
     /// When the client closed its side.
     pub ended: Option<Instant>,
-    /// Since when the client has taken no byte of what there is for it.
+    /// Since when the client has not taken any of the waiting bytes.
     stalled: Option<Instant>,
-    /// What it has taken of the present answer since that was last asked, and how long that was waited for.
+    /// How many bytes of the current answer it has taken since the last call of `taken`, and how long that took.
     taken: (u64, Duration),
-    /// When it is looked next whether the client is still there, while nothing is read.
+    /// When to check next whether the client is still there, while nothing is read.
     pub look: Option<Instant>,
-    /// For the deadlines of its client.
+    /// The timer for the client's deadlines.
     pub alarm: Alarm,
 }
 
-/// What the socket has not taken yet, in order.
+/// What the socket has not accepted yet, in order.
 #[derive(Default)]
 struct Out {
     lead: Bytes,
@@ -61,7 +62,7 @@ impl Wire {
         }
     }
 
-    /// Reads more into what is held. Whether anything came; nothing does once the client has closed its side.
+    /// Reads more into `held`. Returns whether anything came; nothing does once the client has closed its side.
     pub fn poll_hold(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let held = &mut self.held;
         let came = ready!(self.io.poll_read(cx, |bytes| {
@@ -74,12 +75,12 @@ impl Wire {
         Poll::Ready(Ok(came))
     }
 
-    /// The client has closed its side.
+    /// Notes that the client has closed its side.
     pub fn end(&mut self) {
         self.ended.get_or_insert_with(Instant::now);
     }
 
-    /// Drops the first bytes of what is held, and the room for them when none are left.
+    /// Drops the first bytes of `held`, and its memory if none are left.
     pub fn used(&mut self, length: usize) {
         self.held.drain(..length);
         self.searched = 0;
@@ -88,16 +89,16 @@ impl Wire {
         }
     }
 
-    /// Writes what the socket takes now; the rest is kept, and leaves before anything else. All that was there before
+    /// Writes what the socket accepts now. The rest is kept and leaves before anything else. Everything sent before
     /// must have left.
     ///
     /// # Errors
-    /// The client is gone.
+    /// If the client is gone.
     pub fn send(&mut self, cx: &mut Context<'_>, lead: &[u8], data: Bytes, tail: &'static [u8]) -> io::Result<()> {
         let now = data.len().min(WRITE);
         let parts =
             [IoSlice::new(lead), IoSlice::new(&data[..now]), IoSlice::new(if now < data.len() { b"" } else { tail })];
-        // One part alone, as it mostly is, takes the cheaper system call.
+        // A single part, the usual case, can use the cheaper system call.
         let parts = if data.is_empty() && tail.is_empty() { &parts[..1] } else { &parts };
         let written = match self.io.poll_send(cx, parts) {
             Poll::Ready(written) => written?,
@@ -113,15 +114,15 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes what is left of what was sent.
+    /// Writes what is left of earlier calls.
     ///
     /// # Errors
-    /// The client is gone.
+    /// If the client is gone.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut turn = 0;
         while !self.out.is_empty() {
             if turn >= TURN {
-                // Unlike a plain wake, it lets the runtime look at its sockets first.
+                // Unlike a plain wake, this lets the runtime check its sockets first.
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
                 return Poll::Pending;
             }
@@ -172,12 +173,12 @@ impl Wire {
         self.out.lead.len() + self.out.data.len() + self.out.tail.len() + usize::from(self.io.holds())
     }
 
-    /// Since when the client has taken nothing of what there is for it.
+    /// Since when the client has not taken any of the waiting bytes.
     pub fn stalled(&self) -> Option<Instant> {
         self.stalled
     }
 
-    /// How many bytes it has taken since this was last asked, and how long they were waited for.
+    /// How many bytes it has taken since the last call, and how long that took.
     pub fn taken(&mut self) -> (u64, Duration) {
         std::mem::take(&mut self.taken)
     }

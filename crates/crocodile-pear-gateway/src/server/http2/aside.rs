@@ -1,4 +1,4 @@
-//! What a handler says of a request before it answers.
+//! Messages from the handler before its answer.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -13,26 +13,26 @@ use http::{HeaderMap, Response, StatusCode};
 
 use super::super::request::Patience;
 
-/// Interim answers of one request that wait for the connection; more are left out.
+/// Interim answers of one request that may wait for the connection; more are dropped.
 const MOST_INTERIM: usize = 32;
 
-/// What a handler says of a request before it answers: what goes to the client, and how long the body may take.
+/// Messages from the handler before its answer: interim answers for the client, and how long the body may take.
 #[derive(Default)]
 pub struct Aside {
     unhurried: AtomicBool,
-    /// Bytes of the body that have been handed over.
+    /// Bytes of the body that the handler has received.
     pub received: AtomicU64,
     waiting: AtomicBool,
     heads: Mutex<Vec<Response<()>>>,
 }
 
 impl Aside {
-    /// The client waits to be told that its body is wanted.
+    /// Sends `100 Continue` if the client waits for it.
     pub fn go_on(&self) {
         self.push(StatusCode::CONTINUE, HeaderMap::new());
     }
 
-    /// Whether there is a least rate for the body.
+    /// Whether a minimum rate applies to the body.
     pub fn hurried(&self) -> bool {
         !self.unhurried.load(Relaxed)
     }
@@ -47,12 +47,12 @@ impl Aside {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the waiting interim answers.
     pub fn send(&self, respond: &mut SendResponse<Bytes>) {
         if self.waiting.swap(false, Relaxed) {
             let heads = std::mem::take(&mut *self.heads.lock().unwrap_or_else(PoisonError::into_inner));
             for head in heads {
-                // One that cannot be sent is left out: nobody depends on it.
+                // If one cannot be sent it is dropped: no client depends on it.
                 let _ = respond.send_informational(head);
             }
         }

@@ -1,24 +1,24 @@
-//! What a client may make the connection do that moves no request on: acknowledge, count, and throw away.
+//! Limits frames that make the server work but do not advance any request: frames to acknowledge, to count, or to drop.
 //!
-//! Frames that serve requests earn credit, all others cost some. A client that runs out of it is at work on the server,
-//! not on its requests.
+//! Frames that belong to requests earn credit; all others cost some. A client without credit keeps the server busy for
+//! no purpose, and its connection is ended.
 
 use tokio::time::{Duration, Instant};
 
 use super::frames::{END_STREAM, Passing, kind};
 
-/// What a connection begins with, more than any client needs before its first answer.
+/// The initial credit: more than any client needs before its first answer.
 const START: i64 = 1_000;
-/// What can be saved up.
+/// The most credit that can be saved up.
 const MOST: i64 = 4_000;
-/// What comes back each second, for pings that keep a connection alive.
+/// Credit earned per second, for pings that keep a connection alive.
 const PER_SECOND: i64 = 20;
 
 /// The credit of one connection.
 #[derive(Debug)]
 pub struct Budget {
     credit: i64,
-    /// Up to when what comes back with time was added.
+    /// The time up to which the credit per second has been added.
     filled: Instant,
 }
 
@@ -27,24 +27,25 @@ impl Budget {
         Budget { credit: START, filled: now }
     }
 
-    /// A frame of the client's has begun.
+    /// A frame from the client has begun.
     pub fn received(&mut self, frame: &Passing) {
         self.add(match frame.kind {
-            // Each request may come with a priority and with window updates of its own.
+            // Each request may come with a priority frame and window updates of its own.
             kind::HEADERS => 8,
             kind::DATA if frame.length == 0 && !frame.has(END_STREAM) => -10,
             kind::DATA => 1,
-            // Each is applied to every stream, and clients send one or two.
+            // Each is applied to every stream, and clients send only one or two.
             kind::SETTINGS => -20,
             kind::CONTINUATION => -4,
             kind::PRIORITY | kind::RST_STREAM | kind::PING | kind::WINDOW_UPDATE => -1,
-            // GOAWAY comes once or twice; what is unknown is passed over.
+            // GOAWAY comes once or twice; unknown frames are ignored.
             kind::GOAWAY => -10,
             _ => -2,
         });
     }
 
-    /// A frame of ours has left. Clients answer data with window updates, and measure the line with pings meanwhile.
+    /// A frame to the client has left. Clients answer data with window updates and may send pings to measure the
+    /// connection.
     pub fn sent(&mut self, frame: &Passing) {
         match frame.kind {
             kind::DATA => self.add(16),
@@ -53,7 +54,7 @@ impl Budget {
         }
     }
 
-    /// A request was given up just after it came: its work was in vain.
+    /// A request was given up right after it came, so the work for it was wasted.
     pub fn given_up(&mut self) {
         self.add(-24);
     }
@@ -62,7 +63,7 @@ impl Budget {
         self.credit = (self.credit + credit).min(MOST);
     }
 
-    /// Whether the client has run out of credit.
+    /// Whether the client has no credit left.
     pub fn spent(&mut self, now: Instant) -> bool {
         if self.credit >= 0 {
             return false;

@@ -1,4 +1,4 @@
-//! How far a stream has come when its work is done.
+//! The state of a stream when its handler is done.
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
@@ -6,24 +6,24 @@ use tokio::time::Instant;
 
 use super::super::reply::{Ending, Observed};
 
-/// How far a stream has come when its work is done.
+/// The state of a stream when its handler is done.
 pub enum Done {
-    /// The client gave it up before it was answered; when it came.
+    /// The client gave it up before it was answered. The time is when the request came.
     GivenUp(Instant),
     /// There is nothing left to do.
     Over,
-    /// Its answer is on its way.
+    /// `h2` has the answer and is sending it.
     Leaving(Leaving),
 }
 
-/// An answer that `h2` has whole, and the socket not yet.
+/// An answer that `h2` has completely, but that has not all left through the socket.
 pub struct Leaving {
     pub stream: SendStream<Bytes>,
     pub observed: Observed,
-    /// How it ends when all of it has left.
+    /// How the answer ends once all of it has left.
     pub how: Ending,
-    /// Bytes of its body.
+    /// The length of its body in bytes.
     pub total: u64,
-    /// What breaks it off then.
+    /// The reason of the reset that ends it, if any.
     pub reset: Option<Reason>,
 }

@@ -1,4 +1,4 @@
-//! The heads of frames as they pass (RFC 9113, 4.1): what they are, and how much of each has passed.
+//! Parses the heads of frames as bytes pass (RFC 9113, 4.1): what each frame is, and how much of it has passed.
 
 /// What a client of HTTP/2 sends first (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -24,19 +24,19 @@ pub const END_STREAM: u8 = 0x1;
 /// The flag of the last frame of a header block.
 pub const END_HEADERS: u8 = 0x4;
 
-/// A frame of which a part has passed.
+/// A frame of which a part has just passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passing {
     pub kind: u8,
     pub flags: u8,
     pub stream: u32,
-    /// Bytes of the whole payload.
+    /// The length of the whole payload.
     pub length: usize,
-    /// Bytes of the payload that have passed now.
+    /// The part of the payload in these bytes.
     pub passed: usize,
-    /// Whether its head has passed now.
+    /// Whether the frame begins in these bytes.
     pub begins: bool,
-    /// Whether it has passed whole.
+    /// Whether the frame ends in these bytes.
     pub ends: bool,
 }
 
@@ -45,7 +45,7 @@ impl Passing {
         self.flags & flag != 0
     }
 
-    /// Whether nothing more of its request comes behind it.
+    /// Whether this frame is the end of its request.
     pub fn ends_request(&self) -> bool {
         match self.kind {
             kind::DATA | kind::HEADERS => self.has(END_STREAM),
@@ -54,25 +54,25 @@ impl Passing {
     }
 }
 
-/// Follows the frames of one direction. It keeps no more than a head.
+/// Follows the frames of one direction. It stores at most the head of one frame.
 #[derive(Debug, Default)]
 pub struct Scanner {
     head: [u8; HEAD],
-    /// Bytes of the head that are known.
+    /// How many bytes of the head are known.
     known: usize,
-    /// Bytes of the payload that are still to come.
+    /// How many bytes of the payload are still to come.
     left: usize,
-    /// Bytes before the first frame that are still to come.
+    /// How many bytes of the preface are still to come.
     preface: usize,
 }
 
 impl Scanner {
-    /// Of a direction that begins with a preface of this length.
+    /// Follows a direction that begins with a preface of this length.
     pub fn behind(preface: usize) -> Self {
         Scanner { preface, ..Scanner::default() }
     }
 
-    /// Tells of each frame in `bytes`.
+    /// Calls `see` for each frame in `bytes`.
     pub fn scan(&mut self, bytes: &[u8], mut see: impl FnMut(Passing)) {
         let mut rest = &bytes[self.preface.min(bytes.len())..];
         self.preface -= self.preface.min(bytes.len());

@@ -1,4 +1,4 @@
-//! The head of a request as HTTP/2 brings it (RFC 9113, 8.3): as strict as one of HTTP/1.1, and handed on as if it were one.
+//! Checks the head of an HTTP/2 request (RFC 9113, 8.3) as strictly as in HTTP/1.1, and passes it on in the same form.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -17,21 +17,21 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Method, StatusCode};
 
-/// More parts of a cookie than this no browser sends.
+/// Browsers never split a cookie into more parts than this.
 const MOST_CRUMBS: usize = 256;
 
-/// A request, as far as its head tells.
+/// The facts in the head of a request.
 pub struct Head {
     pub method: Method,
     pub target: PathAndQuery,
     pub headers: HeaderMap,
-    /// How long the body is, if that is said.
+    /// The length of the body, if the head has it.
     pub length: Option<u64>,
     pub expects: bool,
     pub trailers: bool,
-    /// It asks for a tunnel (RFC 8441).
+    /// The request asks for a tunnel (RFC 8441).
     pub tunnel: bool,
-    /// It is a call of gRPC.
+    /// The request is a gRPC call.
     pub grpc: bool,
 }
 
@@ -39,10 +39,10 @@ const fn refuse<T>(detail: &'static str) -> Result<T, Refusal> {
     Err(Refusal { status: StatusCode::BAD_REQUEST, detail })
 }
 
-/// Reads a head.
+/// Checks a head.
 ///
 /// # Errors
-/// The reason for which the request must be answered by us.
+/// Why the request is refused.
 pub fn admit(head: Parts, bounds: Bounds) -> Result<Head, Refusal> {
     let Parts { method, uri, mut headers, mut extensions, .. } = head;
     let protocol = extensions.remove::<Protocol>();
@@ -84,7 +84,7 @@ pub fn admit(head: Parts, bounds: Bounds) -> Result<Head, Refusal> {
     Ok(head)
 }
 
-/// What the fields of a head say together.
+/// The results of checking all fields of a head.
 #[derive(Default)]
 struct FoundFields {
     hosts: usize,
@@ -97,7 +97,7 @@ struct FoundFields {
 
 fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<FoundFields, Refusal> {
     let mut found = FoundFields::default();
-    // As large as HTTP/1.1 would write it.
+    // The size that the head would have in HTTP/1.1.
     let mut size = line;
     for (name, value) in headers {
         let (text, bytes) = (name.as_str().as_bytes(), value.as_bytes());
@@ -112,7 +112,7 @@ fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<FoundFields,
             14 if *name == CONTENT_LENGTH && found.length.replace(digits(bytes)?).is_some() => {
                 return refuse("there are two Content-Length fields");
             }
-            // `h2` lets nothing else pass.
+            // `h2` rejects `TE` with any other value.
             2 if *name == TE => found.trailers |= bytes.eq_ignore_ascii_case(b"trailers"),
             6 if *name == EXPECT => found.expects |= bytes.eq_ignore_ascii_case(b"100-continue"),
             12 if *name == CONTENT_TYPE => found.grpc |= is_grpc(bytes),
@@ -127,7 +127,7 @@ fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<FoundFields,
     Ok(found)
 }
 
-/// Says the host in the one place where everything behind looks for it (RFC 9113, 8.3.1).
+/// Puts the host into the `Host` field, where all later code looks for it (RFC 9113, 8.3.1).
 fn name_host(headers: &mut HeaderMap, asked: Option<&str>, hosts: usize) -> Result<(), Refusal> {
     if hosts > 1 {
         return refuse("there are two Host fields");
@@ -145,7 +145,7 @@ fn name_host(headers: &mut HeaderMap, asked: Option<&str>, hosts: usize) -> Resu
     Ok(())
 }
 
-/// RFC 9113, 8.2.3: whoever does not speak HTTP/2 knows one field only.
+/// RFC 9113, 8.2.3: joins the parts of a cookie, because other protocols have a single field.
 fn join_cookies(headers: &mut HeaderMap) {
     let mut whole = BytesMut::new();
     for crumb in headers.get_all(COOKIE) {
@@ -159,7 +159,7 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes of an extended CONNECT what HTTP/1.1 has for it.
+/// Turns an extended CONNECT into an HTTP/1.1 upgrade.
 fn ask_for(head: &mut Head, protocol: &Protocol) -> Result<(), Refusal> {
     let Ok(named) = HeaderValue::from_str(protocol.as_str()) else { return refuse("the :protocol is malformed") };
     head.method = Method::GET;
@@ -174,16 +174,16 @@ fn ask_for(head: &mut Head, protocol: &Protocol) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sixteen bytes that nobody foretells.
+/// Sixteen unpredictable bytes.
 fn key() -> HeaderValue {
     let random = || RandomState::new().hash_one(0_u8).to_be_bytes();
     let key = BASE64_STANDARD.encode([random(), random()].concat());
     HeaderValue::from_str(&key).expect("base64 is a value")
 }
 
-/// Whether a field of an answer belongs to one connection of HTTP/1.1, or frames its body.
+/// Whether a field of an answer is about an HTTP/1.1 connection or frames its body.
 pub fn framing(name: &HeaderName) -> bool {
-    // The first letters of those that do: most names are none of them.
+    // Checks the first letter, which rules out most names.
     match name.as_str().as_bytes()[0] {
         b'c' => *name == CONNECTION,
         b'k' => name.as_str() == "keep-alive",

@@ -1,4 +1,4 @@
-//! An answer on its way to `h2`: pulled as the client's window takes it.
+//! Passes an answer to `h2`: the body is read as the client's window allows.
 
 use std::cell::RefCell;
 use std::task::{Context, Poll};
@@ -27,43 +27,43 @@ use super::super::settings::Settings;
 use super::done::{Done, Leaving};
 use super::request::framing;
 
-/// Pieces below this size leave together, if there are several.
+/// Pieces below this size are joined, if there are several.
 const SMALL: usize = 4 * 1024;
 
-/// So many bytes of small pieces leave in one frame.
+/// Small pieces are joined into one frame of up to this size.
 const BATCH: usize = 16 * 1024;
 
-/// What of a request decides how its answer is sent.
+/// The properties of a request that decide how its answer is sent.
 #[derive(Clone, Copy)]
 pub struct Asked {
     pub head_only: bool,
-    /// Failures are told in trailers.
+    /// Failures are reported in trailers.
     pub grpc: bool,
 }
 
-/// A body on its way.
+/// A body that is being sent.
 pub struct Sending {
     stream: Option<SendStream<Bytes>>,
     body: Pulled,
-    /// What was pulled and not sent.
+    /// Data that was read but not sent.
     ahead: Bytes,
-    /// What follows it.
+    /// What follows that data.
     next: Next,
-    /// Bytes that are still to come, where the head has told.
+    /// How many bytes are still to come, if the head has told.
     left: Option<u64>,
     grpc: bool,
     observed: Observed,
     /// Since when the client's window has been closed.
     stalled: Option<Instant>,
-    /// How long it was closed before what is sent next.
+    /// How long the window was closed before the next data.
     waited: Duration,
     pace: Pace,
-    /// Whether the answer has a least rate: it is no stream.
+    /// Whether a minimum rate applies to the answer. Streams have none.
     hurried: bool,
     alarm: Alarm,
 }
 
-/// What follows the bytes that were pulled.
+/// What follows the data that was read.
 enum Next {
     More,
     End,
@@ -72,10 +72,10 @@ enum Next {
 }
 
 impl Sending {
-    /// Sends the head, and the body if it is at hand.
+    /// Sends the head, and also the body if it is in memory.
     ///
     /// # Errors
-    /// The answer, if all of it was sent; nothing, if none can be.
+    /// The state of the answer if all of it was passed on, or if nothing can be.
     pub fn new(reply: Reply, asked: Asked, mut respond: SendResponse<Bytes>) -> Result<Self, Done> {
         let Reply { response, observer, .. } = reply;
         let mut observed = Observed { observer, bytes: 0 };
@@ -116,7 +116,8 @@ impl Sending {
             let bytes = whole.unwrap_or_default();
             let total = bytes.len() as u64;
             if !empty {
-                // All is at hand: `h2` keeps what the window does not take, which is no more than we would.
+                // The whole body is in memory. `h2` buffers what exceeds the window, which takes no more memory than
+                // keeping it here.
                 let _ = stream.send_data(bytes, !uneven);
             }
             let (how, reset) = match uneven {
@@ -141,7 +142,7 @@ impl Sending {
         })
     }
 
-    /// Sends on, to the end.
+    /// Continues sending until the answer ends.
     pub fn poll(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<Done> {
         loop {
             let Some(stream) = &mut self.stream else { return Poll::Ready(Done::Over) };
@@ -153,7 +154,7 @@ impl Sending {
             if self.ahead.is_empty() && !pulling {
                 return Poll::Ready(self.finish());
             }
-            // Nothing is pulled that could not be sent.
+            // Reads from the body only when the window is open.
             stream.reserve_capacity(self.ahead.len().max(1));
             if stream.capacity() == 0 {
                 match stream.poll_capacity(cx) {
@@ -190,7 +191,7 @@ impl Sending {
         }
     }
 
-    /// The client takes nothing for now.
+    /// The client's window is closed: checks for how long.
     fn poll_stalled(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<Done> {
         let since = *self.stalled.get_or_insert_with(Instant::now);
         let mut due = since + settings.write;
@@ -207,7 +208,7 @@ impl Sending {
         Poll::Ready(Done::Over)
     }
 
-    /// Pulls what is there, up to a frame of small pieces.
+    /// Reads what is available, and joins small pieces up to one frame.
     fn pull(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut small = BytesMut::new();
         loop {
@@ -243,7 +244,7 @@ impl Sending {
         Poll::Ready(())
     }
 
-    /// Takes in what the body gave; its data, if it was some.
+    /// Takes in a frame of the body; returns its data, if any.
     fn accept(&mut self, frame: Option<Result<Frame<Bytes>, Error>>) -> Option<Bytes> {
         let frame = match frame {
             None => {
@@ -286,7 +287,7 @@ impl Sending {
         }
     }
 
-    /// All bytes are with `h2`; says how the answer ends.
+    /// All bytes have been passed to `h2`: says how the answer ends.
     fn finish(&mut self) -> Done {
         let Some(stream) = &mut self.stream else { return Done::Over };
         match std::mem::replace(&mut self.next, Next::End) {
@@ -322,7 +323,7 @@ fn fail(error: Error, mut observed: Observed, respond: &mut SendResponse<Bytes>)
     Done::Over
 }
 
-/// Whether an answer has a least rate: it is no stream.
+/// Whether a minimum rate applies to the answer. Streams have none.
 fn hurried(head: &Parts, grpc: bool) -> bool {
     let events = || head.headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()));
     !grpc && head.extensions.get::<Unhurried>().is_none() && !events()
@@ -332,7 +333,8 @@ fn bodiless(status: StatusCode, head_only: bool) -> bool {
     head_only || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// Makes the fields fit for HTTP/2, and says the length where it is known; how many bytes must come, where that is told.
+/// Removes fields that HTTP/2 forbids and sets the length if it is known. Returns how many bytes must follow, if the
+/// head says so.
 fn frame(status: StatusCode, headers: &mut HeaderMap, length: Option<u64>, head_only: bool) -> Option<u64> {
     if headers.keys().any(framing) {
         let gone: Vec<HeaderName> = headers.keys().filter(|name| framing(name)).cloned().collect();
@@ -357,7 +359,7 @@ fn frame(status: StatusCode, headers: &mut HeaderMap, length: Option<u64>, head_
     said.filter(|_| !bodiless(status, head_only))
 }
 
-/// The one Content-Length of an answer.
+/// The value of Content-Length, if there is exactly one.
 fn declared(headers: &HeaderMap) -> Option<u64> {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let first = values.next()?.to_str().ok()?;
@@ -365,7 +367,7 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
     first.parse().ok().filter(|_| plain)
 }
 
-/// Drops the trailers that frame messages.
+/// Removes trailers that would change the framing of messages.
 fn clean(mut trailers: HeaderMap) -> Option<HeaderMap> {
     let unfit = |name: &HeaderName| hop_by_hop(name) || *name == CONTENT_LENGTH;
     if trailers.keys().any(unfit) {
@@ -385,7 +387,7 @@ fn wrong_length(more: u64, left: Option<u64>) -> Error {
 }
 
 thread_local! {
-    /// The date, and until when it is true.
+    /// The `Date` value, and how long it is valid.
     static DATED: RefCell<Option<(Instant, HeaderValue)>> = const { RefCell::new(None) };
 }
 

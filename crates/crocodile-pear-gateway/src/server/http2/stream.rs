@@ -1,4 +1,4 @@
-//! One stream: a request, the handler at work on it, and its answer.
+//! One stream: a request, its handler, and its answer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -27,15 +27,16 @@ use super::turn::Turn;
 use super::upload::{self, Came, RequestBody};
 use super::wire::SharedWire;
 
-/// An answer that is whole before its request waits so long for the request's end, which usually comes right behind. Else the
-/// stream would be reset in the middle of the request, which is allowed (RFC 9113, 8.1), but some clients take it for an error.
+/// How long a complete answer waits for the end of its request, which usually follows at once. Without the wait, the
+/// stream would be reset in the middle of the request. RFC 9113, 8.1 allows that, but some clients treat it as an
+/// error.
 const SOON: Duration = Duration::from_millis(20);
 
 const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
 const NO_TUNNEL: Refusal =
     Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the endpoint does not change to this protocol" };
 
-/// A request, ready for the handler.
+/// A request that is ready for the handler.
 struct Opened {
     request: Result<ClientRequest, Refusal>,
     asked: Asked,
@@ -44,7 +45,7 @@ struct Opened {
     tunnel: Option<RecvStream>,
 }
 
-/// Serves one request, up to the moment when `h2` has its answer.
+/// Serves one request until `h2` has its answer.
 pub async fn serve<H: Handler>(
     core: Arc<Core<H>>,
     connection: Arc<Connection>,
@@ -72,14 +73,14 @@ pub async fn serve<H: Handler>(
     let id = respond.stream_id().as_u32();
     let at_hand = !matches!(reply.response.body(), Body::Pulled(_) | Body::Tunnel(_));
     if at_hand && wire.lock().is_coming(id) {
-        // Boxed: few answers are there so soon.
+        // Boxed: answers are rarely complete that early.
         let ended = Box::pin(timeout(SOON, poll_fn(|cx| wire.lock().poll_came(id, cx))));
         let _ = ended.await;
     }
     wire.lock().follow(id);
     let agreed = matches!(reply.response.body(), Body::Tunnel(_));
     let done = match tunnel.filter(|_| agreed) {
-        // Boxed: few streams become tunnels, all would carry the room.
+        // Boxed: tunnels are rare, and their size would be added to every stream's future.
         Some(recv) => Box::pin(tunnel::run(reply, recv, respond)).await,
         None => match Sending::new(reply, asked, respond) {
             Ok(mut sending) => {
@@ -147,7 +148,7 @@ fn open<H: Handler>(
     Opened { request: Ok(request), asked, aside, tunnel }
 }
 
-/// Waits for the handler. Nothing, if the client gives the request up.
+/// Waits for the handler. `None` if the client gives the request up.
 fn poll_handler(
     handling: Pin<&mut impl Future<Output = Reply>>,
     respond: &mut SendResponse<Bytes>,
@@ -158,12 +159,12 @@ fn poll_handler(
         return Poll::Ready(None);
     }
     let polled = handling.poll(cx);
-    // Those that came with the answer go before it.
+    // Interim answers that are ready are sent before the answer.
     aside.send(respond);
     polled.map(Some)
 }
 
-/// The reply, unless its status is none of a final answer, or would make the client believe that it has a tunnel.
+/// The reply, unless its status cannot be final or would tell the client that it has a tunnel.
 fn final_answer<H: Handler>(reply: Reply, tunnel: bool, connection: &Arc<Connection>, core: &Core<H>) -> Reply {
     let status = reply.response.status();
     match matches!(reply.response.body(), Body::Tunnel(_)) {

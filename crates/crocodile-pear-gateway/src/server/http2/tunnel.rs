@@ -1,4 +1,4 @@
-//! A stream that is a tunnel (RFC 8441): bytes in both directions, until both sides have ended.
+//! A stream used as a tunnel (RFC 8441): copies bytes in both directions until both sides have ended.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,14 +21,14 @@ use super::super::reply::{Ending, Observed, Reply};
 use super::done::{Done, Leaving};
 use super::request::framing;
 
-/// Agrees, and is the tunnel until it ends.
+/// Accepts the tunnel and runs it until it ends.
 pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes>) -> Done {
     let Reply { response, observer, .. } = reply;
     let mut observed = Observed { observer, bytes: 0 };
     let (mut head, body) = response.into_parts();
     let Body::Tunnel(Tunnel { mut stream, early, idle }) = body else { return Done::Over };
     head.status = StatusCode::OK;
-    // HTTP/2 has no words for these.
+    // HTTP/2 has no such fields.
     let of_http1 = |name: &&HeaderName| framing(name) || **name == SEC_WEBSOCKET_ACCEPT;
     let gone: Vec<HeaderName> = head.headers.keys().filter(of_http1).cloned().collect();
     for name in gone {
@@ -71,11 +71,11 @@ pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes
     }
 }
 
-/// The client's side, as bytes.
+/// The client's side, as a stream of bytes.
 struct Ends {
     recv: RecvStream,
     send: SendStream<Bytes>,
-    /// Received and not read.
+    /// Received but not read yet.
     held: Bytes,
 }
 

@@ -1,5 +1,5 @@
-//! Wakes that come in the middle of a turn: the task runs already, and goes round once more instead of being scheduled
-//! again. `h2` wakes its connection whenever a stream has something to say, which is in most turns.
+//! Handles wakes during a turn: the task is already running, so it does another round instead of being scheduled again.
+//! `h2` wakes its connection whenever a stream has data to send, which is the case in most turns.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -9,19 +9,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a turn takes before other connections have theirs: some dozen requests. What has begun is not interrupted.
+/// The length of a turn before other connections get theirs: a few dozen requests. Work that has begun is not
+/// interrupted.
 const LENGTH: Duration = Duration::from_micros(250);
 
 /// The waker of a connection's streams, and of `h2`.
 #[derive(Debug)]
 pub struct Turn {
-    /// The task's own.
+    /// The task's own waker.
     task: Mutex<Waker>,
     running: AtomicBool,
-    /// Somebody has woken the task since it was asked last.
+    /// Whether the task was woken since the last check.
     woken: AtomicBool,
     first: Instant,
-    /// When the turn is long enough, in nanoseconds since the first.
+    /// When the turn should end, in nanoseconds since the first turn.
     until: AtomicU64,
 }
 
@@ -31,7 +32,7 @@ impl Turn {
         Arc::new(Turn { task, running: false.into(), woken: false.into(), first, until: 0.into() })
     }
 
-    /// A turn begins.
+    /// Begins a turn.
     pub fn begin(&self, now: Instant, cx: &Context<'_>) {
         self.until.store(self.nanoseconds(now + LENGTH), Relaxed);
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,12 +43,12 @@ impl Turn {
         self.woken.store(false, Relaxed);
     }
 
-    /// Whether it has been long enough: what can wait is for the next one.
+    /// Whether the turn has been long enough, so that other work must wait for the next one.
     pub fn is_long(&self) -> bool {
         self.nanoseconds(Instant::now()) >= self.until.load(Relaxed)
     }
 
-    /// Whether a stream leaves its work for the next turn, in which it is polled again.
+    /// Whether a stream should leave its work for the next turn. It is polled again then.
     pub fn defers(&self, cx: &Context<'_>) -> bool {
         let long = self.is_long();
         if long {
@@ -65,10 +66,10 @@ impl Turn {
         self.woken.swap(false, Relaxed)
     }
 
-    /// The turn is over.
+    /// Ends the turn.
     pub fn end(&self) {
         self.running.store(false, Relaxed);
-        // Another thread may have come in between.
+        // Another thread may have woken the task in between.
         if self.woken() {
             self.wake_task();
         }

@@ -1,4 +1,4 @@
-//! The body of a request, pulled: the client may send on as the handler takes what came.
+//! The body of a request, read on demand: as the handler takes data, the client may send more.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use super::super::settings::Settings;
 use super::aside::Aside;
 use super::wire::SharedWire;
 
-/// What came of the body with the head.
+/// The part of the body that arrived with the head.
 pub enum Came {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
     /// A part.
     Part(Bytes),
 }
 
-/// Takes what is there of a body. One without a length goes on as one without a length, though it may be all here.
+/// Takes the part of a body that has arrived. A body without a length stays without one, even if all of it is here.
 pub fn take(recv: &mut RecvStream, length: Option<u64>) -> Came {
     let mut nobody = Context::from_waker(Waker::noop());
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
@@ -49,24 +49,24 @@ pub fn take(recv: &mut RecvStream, length: Option<u64>) -> Came {
     if whole && length.is_some() { Came::Whole(came) } else { Came::Part(came) }
 }
 
-/// A body that is larger is pulled.
+/// Larger bodies are read on demand.
 const MOST_AT_ONCE: usize = 64 * 1024;
 
-/// A body that is pulled.
+/// A body that is read on demand.
 pub struct RequestBody {
     recv: RecvStream,
     first: Bytes,
-    /// Bytes still to come, where that is known.
+    /// Bytes still to come, if known.
     left: Option<u64>,
     aside: Arc<Aside>,
-    /// The client waits to be told that the body is wanted.
+    /// The client waits for `100 Continue`.
     expected: bool,
     wire: SharedWire,
     /// How long the next bytes may take.
     limit: Duration,
     rate: Option<MinRate>,
     pace: Pace,
-    /// Since when they have been waited for.
+    /// Since when the handler has been waiting for them.
     since: Option<Instant>,
     alarm: Alarm,
     ended: bool,
@@ -109,7 +109,7 @@ impl RequestBody {
         Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
-    /// Nothing came: whether it was waited for long enough.
+    /// Nothing has arrived: checks whether the wait has been too long.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         if std::mem::take(&mut self.expected) {
             self.aside.go_on();
@@ -118,14 +118,14 @@ impl RequestBody {
         loop {
             let due = self.due(since);
             ready!(self.alarm.poll(due, cx));
-            // A frame may come slowly, but it comes.
+            // Part of a frame may have arrived: a slow frame is not a late one.
             if due == self.due(since) {
                 return Poll::Ready(Error::new(Kind::SlowBody, "the request's body took too long to arrive"));
             }
         }
     }
 
-    /// When the next bytes are late, which have been waited for since then.
+    /// When the next bytes are late, if the wait began at `since`.
     fn due(&self, since: Instant) -> Instant {
         let came = self.wire.lock().data_of(self.recv.stream_id().as_u32()).filter(|came| came.at >= since);
         let due = came.map_or(since, |came| came.at) + self.limit;
@@ -192,7 +192,7 @@ impl Body for RequestBody {
     }
 }
 
-/// Small frames that are there leave together.
+/// Joins small frames that have arrived.
 fn gather(recv: &mut RecvStream, first: Bytes, cx: &mut Context<'_>) -> Bytes {
     const SMALL: usize = 4 * 1024;
     const BATCH: usize = 16 * 1024;
@@ -214,7 +214,7 @@ fn gather(recv: &mut RecvStream, first: Bytes, cx: &mut Context<'_>) -> Bytes {
     if more.is_empty() { first } else { more.freeze() }
 }
 
-/// Drops the trailers that could change how a message is read (RFC 9110, 6.5.1).
+/// Removes trailers that could change how the message is read (RFC 9110, 6.5.1).
 fn clean(trailers: HeaderMap) -> Option<HeaderMap> {
     let mut kept = HeaderMap::with_capacity(trailers.len());
     for (name, value) in &trailers {

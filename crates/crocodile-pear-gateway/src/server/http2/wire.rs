@@ -1,5 +1,5 @@
-//! The bytes of a connection on their way to and from `h2`: bounded a turn, gathered into few writes, and watched, since
-//! `h2` tells neither what a client sends besides requests nor when an answer has left.
+//! The bytes between the socket and `h2`: limited per turn, collected into few writes, and observed. `h2` reports
+//! neither the frames that a client sends besides requests, nor when an answer has left.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -16,81 +16,83 @@ use super::super::io::Io;
 use super::budget::Budget;
 use super::frames::{END_HEADERS, END_STREAM, PREFACE, Passing, Scanner, kind};
 
-/// What is read in one turn of the connection's task, so that a flood of small frames leaves time for other connections.
+/// The most bytes read in one turn of the connection's task, so that a flood of small frames leaves time for other
+/// connections.
 const TURN: usize = 32 * 1024;
 
-/// What one read takes unless data of bodies comes: `h2` handles all of it before it can be stopped, and a SETTINGS of 15 bytes may
-/// touch each of a hundred streams.
+/// The most bytes of one read, unless bodies are arriving. `h2` handles everything in a read before it can be stopped,
+/// and a SETTINGS frame of 15 bytes may change a hundred streams.
 const FRAMES: usize = 1024;
 
-/// A frame of data of this size is followed by more.
+/// A DATA frame of at least this size is probably followed by more.
 const BULK: usize = 1024;
 
-/// What is gathered for one write; no more is taken while the socket takes nothing.
+/// How many bytes are collected for one write; no more are accepted while the socket is blocked.
 const GATHERED: usize = 64 * 1024;
 
-/// A write of this size is not worth copying.
+/// Writes of at least this size are not copied.
 const LARGE: usize = 12 * 1024;
 
 thread_local! {
-    /// Where writes are gathered: a connection with nothing to write has no buffer.
+    /// The buffer for collected writes. It belongs to the thread, so that a connection with nothing to write needs
+    /// none.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// One connection's bytes.
+/// The bytes of one connection.
 pub struct Wire {
     io: Io,
-    /// Read before it was known that this is HTTP/2.
+    /// Bytes read before the connection was known to be HTTP/2.
     early: Bytes,
-    /// What is to be written, from `sent` on.
+    /// Bytes to be written, from `sent` on.
     out: Vec<u8>,
     sent: usize,
     inbound: Scanner,
     outbound: Scanner,
-    /// What is left to read in this turn.
+    /// How many bytes may still be read in this turn.
     turn: usize,
-    /// There may be more to read in the next one.
+    /// Whether more may be left to read in the next turn.
     tired: bool,
     now: Instant,
-    /// When bytes came last.
+    /// When the last bytes came.
     pub heard: Instant,
-    /// Since when the socket takes nothing of what there is for it.
+    /// Since when the socket has been blocked while there are bytes to write.
     pub stalled: Option<Instant>,
-    /// Since when a header block has been coming.
+    /// Since when an unfinished header block has been arriving.
     pub block: Option<Instant>,
     data: LatestData,
-    /// Whether bodies are coming.
+    /// Whether bodies are arriving.
     bulk: bool,
     pub budget: Budget,
     answers: Vec<Answer>,
-    /// Requests whose end has not come, and who waits for it.
+    /// Requests that have not ended yet, and who waits for their end.
     coming: Vec<(u32, Option<Waker>)>,
 }
 
-/// The data that came last.
+/// The stream whose data came last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatestData {
     stream: u32,
     pub at: Instant,
-    /// Bytes of a frame that is not whole yet.
+    /// How many bytes of an unfinished frame have come.
     pub part: usize,
 }
 
-/// How far an answer has left.
+/// How much of an answer has left.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     stream: u32,
-    /// Whether its head has.
+    /// Whether its head has left.
     pub head: bool,
-    /// Bytes of its body that have.
+    /// How many bytes of its body have left.
     pub bytes: u64,
-    /// Whether its end has.
+    /// Whether its end has left.
     pub ended: bool,
-    /// When a part of it left last.
+    /// When a part of it last left.
     pub moved: Instant,
 }
 
-/// The same wire for the connection, its streams and `h2`.
+/// A handle to the wire, shared by the connection, its streams and `h2`.
 #[derive(Clone)]
 pub struct SharedWire(Arc<Mutex<Wire>>);
 
@@ -124,34 +126,34 @@ impl SharedWire {
 }
 
 impl Wire {
-    /// Another turn of the connection's task begins.
+    /// Begins another turn of the connection's task.
     pub fn begin(&mut self, now: Instant) {
         self.turn = TURN;
         self.tired = false;
         self.now = now;
     }
 
-    /// Whether reading stopped though there may be more.
+    /// Whether reading stopped although more may be available.
     pub fn tired(&self) -> bool {
         self.tired
     }
 
-    /// The data of a stream that came last, if none of another stream came since.
+    /// The latest data of a stream, if no data of another stream came later.
     pub fn data_of(&self, stream: u32) -> Option<LatestData> {
         Some(self.data).filter(|data| data.stream == stream)
     }
 
-    /// The body of this request is still coming.
+    /// Notes that the body of this request is still arriving.
     pub fn expect_end(&mut self, stream: u32) {
         self.coming.push((stream, None));
     }
 
-    /// Whether the end of this request has not come, nor was it given up.
+    /// Whether this request has neither ended nor been given up.
     pub fn is_coming(&self, stream: u32) -> bool {
         self.coming.iter().any(|(known, _)| *known == stream)
     }
 
-    /// Waits for the end of this request.
+    /// Waits until this request has ended.
     pub fn poll_came(&mut self, stream: u32, cx: &Context<'_>) -> Poll<()> {
         let Some((_, waiting)) = self.coming.iter_mut().find(|(known, _)| *known == stream) else {
             return Poll::Ready(());
@@ -160,18 +162,18 @@ impl Wire {
         Poll::Pending
     }
 
-    /// Follows the answer of a stream from here on.
+    /// Begins to follow the answer of a stream.
     pub fn follow(&mut self, stream: u32) {
         let moved = self.now;
         self.answers.push(Answer { stream, head: false, bytes: 0, ended: false, moved });
     }
 
-    /// How far the answer of a stream has left.
+    /// How much of a stream's answer has left.
     pub fn answer(&self, stream: u32) -> Option<&Answer> {
         self.answers.iter().find(|answer| answer.stream == stream)
     }
 
-    /// Follows the answer of a stream no longer.
+    /// Stops following the answer of a stream.
     pub fn forget(&mut self, stream: u32) {
         if let Some(at) = self.answers.iter().position(|answer| answer.stream == stream) {
             self.answers.swap_remove(at);
@@ -179,10 +181,10 @@ impl Wire {
         came(&mut self.coming, stream);
     }
 
-    /// Writes what was gathered.
+    /// Writes the collected bytes.
     ///
     /// # Errors
-    /// The client is gone.
+    /// If the client is gone.
     pub fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.out.is_empty() && self.stalled.is_none() {
             return Poll::Ready(Ok(()));
@@ -225,7 +227,7 @@ impl Wire {
             self.tired = true;
             return Poll::Pending;
         } else if self.budget.spent(self.now) {
-            // It is told so, and nothing more of it is read.
+            // The client gets an error, and nothing more of it is read.
             return Poll::Pending;
         } else if self.bulk {
             ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
@@ -296,21 +298,21 @@ impl Wire {
         Poll::Ready(Ok(written))
     }
 
-    /// Ends the connection cleanly: everything that was to be said was said.
+    /// Ends the connection cleanly: everything has been sent.
     pub fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_drain(cx))?;
         self.io.close();
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
-    /// Reads away what the client still sends. Ready at its end.
+    /// Reads and drops what the client still sends. Ready at its end.
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Ok(1..) = ready!(self.io.poll_read(cx, |bytes| bytes.len())) {}
         Poll::Ready(())
     }
 }
 
-/// The end of a request has come.
+/// Notes that a request has ended.
 fn came(coming: &mut Vec<(u32, Option<Waker>)>, stream: u32) {
     if let Some(at) = coming.iter().position(|(known, _)| *known == stream)
         && let (_, Some(waiting)) = coming.swap_remove(at)
@@ -360,7 +362,7 @@ impl AsyncWrite for SharedWire {
         true
     }
 
-    /// What was gathered leaves at the end of the turn.
+    /// Collected bytes are written at the end of the turn.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! A certificate that is ordered while the listener serves: none yet, then one after the other.
+//! A certificate that is ordered while the listener serves: absent at first, then replaced at each renewal.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use arc_swap::ArcSwapOption;
 
 use super::identity::Identity;
 
-/// The certificate for one name, as it is now. Listeners share it.
+/// The current certificate for one name, shared by listeners.
 #[derive(Debug)]
 pub struct Acquired {
-    /// The name of the host, in lower case.
+    /// The host name, in lower case.
     pub name: String,
     current: ArcSwapOption<Identity>,
 }
 
 impl Acquired {
-    /// None yet.
+    /// No certificate yet.
     pub fn new(name: String) -> Self {
         Acquired { name, current: ArcSwapOption::empty() }
     }
 
-    /// Makes new handshakes with this one.
+    /// Uses this certificate for new handshakes.
     pub fn set(&self, identity: Identity) {
         self.current.store(Some(Arc::new(identity)));
     }
 
-    /// The one that there is.
+    /// The current certificate.
     pub fn get(&self) -> Option<Arc<Identity>> {
         self.current.load_full()
     }

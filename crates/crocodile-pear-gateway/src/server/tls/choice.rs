@@ -1,4 +1,4 @@
-//! Which certificate a client is shown: the one for the name that it asks for, else the first.
+//! Chooses the certificate for a client: the one for the requested name, or else the first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use super::identity::Identity;
 /// The certificates of a listener by name.
 #[derive(Debug)]
 pub(super) struct Choice {
-    /// By name, or by what follows the `*` of a wildcard. Several where one name has keys of several kinds.
+    /// By name, or by the part after the `*` of a wildcard. A name can have several certificates, with different kinds
+    /// of keys.
     names: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// Those that are ordered while the listener serves.
+    /// Certificates that are ordered while the listener serves.
     acquired: Vec<Arc<Acquired>>,
-    /// For other names, and for none.
+    /// For unknown names, and for clients that send none.
     first: Option<Arc<CertifiedKey>>,
 }
 
@@ -34,14 +35,14 @@ impl Choice {
         Choice { names, acquired: acquired.to_vec(), first }
     }
 
-    /// The certificate for a name and a client that checks these signatures.
+    /// The certificate for this name and for a client that supports these signature schemes.
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let usable = |keys: &'_ Vec<Arc<CertifiedKey>>| {
             keys.iter().find(|key| key.key.choose_scheme(schemes).is_some()).cloned()
         };
         let name = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
         let named = name.and_then(|name| {
-            // A wildcard stands for one label (RFC 6125, 6.4.3).
+            // A wildcard matches exactly one label (RFC 6125, 6.4.3).
             let within = || name.find('.').and_then(|dot| self.names.get(&name[dot..]));
             let own = self.names.get(&name).and_then(usable);
             own.or_else(|| self.ordered(&name)).or_else(|| within().and_then(usable))
@@ -54,7 +55,7 @@ impl Choice {
         acquired.get().map(|identity| identity.key.clone())
     }
 
-    /// The first that is there already.
+    /// The first ordered certificate that has arrived.
     fn first_ordered(&self) -> Option<Arc<CertifiedKey>> {
         self.acquired.iter().find_map(|one| one.get()).map(|identity| identity.key.clone())
     }

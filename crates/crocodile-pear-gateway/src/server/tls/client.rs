@@ -1,4 +1,5 @@
-//! Certificates of clients: who is trusted, who is revoked, and what is known of who was verified.
+//! Client certificates: which authorities are trusted, which certificates are revoked, and the facts from a verified
+//! one.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -23,28 +24,28 @@ use super::identity::{chain, moment};
 /// Whether a client must show a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// It may; one that it shows is verified.
+    /// It may. If it shows one, that is verified.
     Optional,
-    /// Without one there is no connection.
+    /// The handshake fails without one.
     Required,
 }
 
-/// What happens with a revocation list whose successor is overdue (`nextUpdate`).
+/// What to do if a revocation list is past its `nextUpdate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
-    /// It is used.
+    /// Use the list anyway.
     Accept,
-    /// Certificates of its authority are refused.
+    /// Refuse the certificates of its authority.
     Refuse,
 }
 
-/// Who may connect with a certificate.
+/// Which client certificates are accepted.
 #[derive(Clone, Debug)]
 pub struct Trust {
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
-    /// When the first of its revocation lists must have a successor.
+    /// When the first of its revocation lists expires.
     pub next_update: Option<SystemTime>,
-    /// What it is made of: sessions of another trust are not resumed.
+    /// The inputs, for comparison: sessions are not resumed with a different trust.
     made_of: (Vec<u8>, Option<Vec<u8>>, Demand, Overdue),
 }
 
@@ -54,7 +55,7 @@ impl PartialEq for Trust {
     }
 }
 
-/// Why a trust cannot be used: which of its files is wrong, and how.
+/// Why a trust cannot be used: which file is wrong, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Distrust {
     /// The file of the authorities.
@@ -64,10 +65,10 @@ pub enum Distrust {
 }
 
 impl Trust {
-    /// Trusts certificates of these authorities that are in none of the lists; both PEM.
+    /// Trusts certificates that these authorities have signed and that are in none of the lists. Both are PEM.
     ///
     /// # Errors
-    /// When a file cannot be used.
+    /// If a file cannot be used.
     pub fn new(
         authorities: Vec<u8>,
         lists: Option<Vec<u8>>,
@@ -85,7 +86,7 @@ impl Trust {
         if let Some(pem) = &lists {
             let lists = revocations(pem)?;
             next_update = lists.iter().filter_map(successor).min();
-            // The authorities themselves are named one by one: they need no list of another one.
+            // The authorities are listed one by one, so they need not be in a revocation list of another authority.
             builder = builder.with_crls(lists).only_check_end_entity_revocation();
             if overdue == Overdue::Refuse {
                 builder = builder.enforce_revocation_expiration();
@@ -100,7 +101,7 @@ impl Trust {
     }
 }
 
-/// When a list must have a successor, if it says so.
+/// When a list expires, if it says so.
 fn successor(list: &CertificateRevocationListDer<'_>) -> Option<SystemTime> {
     let (_, list) = CertificateRevocationList::from_der(list).ok()?;
     list.next_update().map(|time| moment(time.timestamp()))
@@ -115,7 +116,7 @@ fn revocations(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>,
     }
 }
 
-/// What expressions know of a certificate that was verified.
+/// The facts that expressions get from a verified certificate.
 pub(super) fn describe(der: &[u8]) -> Option<ClientCertificate> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let names = certificate.subject_alternative_name().ok().flatten();
@@ -148,7 +149,7 @@ fn general_name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// A name in the form of RFC 4514: the last part first, and what means something is escaped, so that no part looks like
+/// A name in the form of RFC 4514: the last part first, with special characters escaped, so that no part can look like
 /// two.
 fn distinguished(name: &X509Name<'_>) -> String {
     let mut parts: Vec<String> = name

@@ -1,4 +1,4 @@
-//! How handshakes ended.
+//! Counts how handshakes ended.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,23 +8,23 @@ use rustls::{CertificateError, Error, HandshakeKind};
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The client left before it was done.
+    /// The client left during the handshake.
     ClientGone,
     /// It took too long.
     Timeout,
-    /// What came was no TLS.
+    /// The client did not speak TLS.
     NotTls,
     /// No version, cipher suite or application protocol in common.
     Incompatible,
-    /// There is no certificate to show yet: the first one was ordered and has not come.
+    /// There is no certificate yet: the first one was ordered and has not arrived.
     NoCertificate,
-    /// The client showed no certificate though one is required.
+    /// The client showed no certificate, but one is required.
     CertificateMissing,
-    /// The client's certificate is not acceptable.
+    /// The client's certificate was not accepted.
     CertificateRefused,
-    /// The client refused with an alert, mostly because it does not trust the certificate.
+    /// The client refused with an alert, usually because it does not trust the certificate.
     RefusedByClient,
-    /// Anything else against the protocol.
+    /// Any other violation of the protocol.
     Protocol,
 }
 
@@ -41,7 +41,7 @@ impl Reason {
         Reason::Protocol,
     ];
 
-    /// As a label.
+    /// The value of the label.
     pub fn name(self) -> &'static str {
         match self {
             Reason::ClientGone => "client-gone",
@@ -64,7 +64,7 @@ impl Reason {
             Error::NoCertificatesPresented => Reason::CertificateMissing,
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => Reason::CertificateRefused,
             Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Reason::CertificateRefused,
-            // What rustls says where a resolver has no certificate.
+            // The error of rustls if the resolver returns no certificate.
             Error::General(text) if text.contains("no server certificate chain resolved") => Reason::NoCertificate,
             Error::AlertReceived(_) => Reason::RefusedByClient,
             Error::InvalidMessage(_) => Reason::NotTls,
@@ -74,7 +74,7 @@ impl Reason {
     }
 }
 
-/// The handshakes of a listener: few in comparison with requests, so that all cores share them.
+/// The handshakes of a listener. They are rare compared with requests, so all cores share the counters.
 #[derive(Debug, Default)]
 pub struct Counters {
     full: AtomicU64,
@@ -94,12 +94,12 @@ impl Counters {
         self.failed[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// Those that were done: full ones, and resumed sessions.
+    /// Successful handshakes: full ones and resumed sessions.
     pub fn handshakes(&self) -> [(&'static str, u64); 2] {
         [("full", self.full.load(Relaxed)), ("resumed", self.resumed.load(Relaxed))]
     }
 
-    /// Those that failed, by reason.
+    /// Failed handshakes, by reason.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Reason::ALL.iter().zip(&self.failed).map(|(reason, count)| (reason.name(), count.load(Relaxed)))
     }

@@ -1,4 +1,4 @@
-//! A certificate with its key, read from PEM: what it is for, and until when.
+//! A certificate with its key, read from PEM: its names and its validity.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::super::provider::provider;
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub(super) key: Arc<CertifiedKey>,
-    /// The names of hosts that it is for, in lower case.
+    /// The host names that it is valid for, in lower case.
     pub names: Vec<String>,
-    /// Since when it is valid.
+    /// The start of its validity.
     pub begin: SystemTime,
-    /// When it expires.
+    /// The end of its validity.
     pub expiry: SystemTime,
 }
 
-/// Why a certificate cannot be used: which of its files is wrong, and how.
+/// Why a certificate cannot be used: which file is wrong, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// The file of the certificate.
@@ -34,10 +34,10 @@ pub enum Unfit {
 }
 
 impl Identity {
-    /// Reads both files, PEM, as of `now`.
+    /// Reads both PEM files, for use at the time `now`.
     ///
     /// # Errors
-    /// When they cannot be used, or not now.
+    /// If they cannot be used, or are not valid at that time.
     pub fn read(certificate: &[u8], key: &[u8], now: SystemTime) -> Result<Self, Unfit> {
         let chain = chain(certificate).map_err(Unfit::Certificate);
         let key = private_key(key).map_err(Unfit::Key);
@@ -62,7 +62,7 @@ impl Identity {
         Ok(Identity { key: Arc::new(key), names, begin, expiry: end })
     }
 
-    /// The certificate itself, without those of its authorities.
+    /// The certificate itself, without its chain.
     pub fn own(&self) -> Option<&CertificateDer<'static>> {
         self.key.cert.first()
     }
@@ -75,7 +75,7 @@ impl Identity {
 
 const NONE: &str = "there is no certificate in this file";
 
-/// The certificates of a file, at least one.
+/// The certificates in a file, at least one.
 pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match read {
@@ -102,7 +102,7 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
 
 const ENCRYPTED: &[u8] = b"BEGIN ENCRYPTED PRIVATE KEY";
 
-/// The names of hosts; the common name only where there are no others.
+/// The host names. The common name is used only if there are no others.
 fn host_names(certificate: &X509Certificate<'_>) -> Vec<String> {
     let names = certificate.subject_alternative_name().ok().flatten();
     let names = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
@@ -117,12 +117,12 @@ fn host_names(certificate: &X509Certificate<'_>) -> Vec<String> {
     common.map(str::to_ascii_lowercase).collect()
 }
 
-/// A moment of a certificate; one before 1970 is 1970.
+/// A time in a certificate; times before 1970 become 1970.
 pub(super) fn moment(timestamp: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(timestamp).unwrap_or_default())
 }
 
-/// A day, as people write it.
+/// A time, formatted as a date.
 pub struct Day(pub SystemTime);
 
 impl fmt::Display for Day {

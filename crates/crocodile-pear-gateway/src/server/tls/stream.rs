@@ -1,4 +1,4 @@
-//! A connection whose handshake is done.
+//! A connection after its handshake.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,12 +8,12 @@ use crocodile_pear::socket::Socket;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-/// A connection whose handshake is done.
+/// A connection after its handshake.
 #[derive(Debug)]
 pub struct Stream(pub(super) TlsStream<Socket>);
 
 impl Stream {
-    /// What carries it.
+    /// The socket below.
     pub fn socket(&self) -> &Socket {
         self.0.get_ref().0
     }
@@ -23,7 +23,7 @@ impl Stream {
         self.0.get_ref().1.wants_write()
     }
 
-    /// Encrypts what there is room for, and writes what the socket takes of it.
+    /// Encrypts as much as fits, and writes what the socket accepts.
     pub fn poll_send(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write_vectored(cx, parts)
     }
@@ -33,12 +33,12 @@ impl Stream {
         Pin::new(&mut self.0).poll_read(cx, buf)
     }
 
-    /// Writes what was encrypted.
+    /// Writes the encrypted bytes that are waiting.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_flush(cx)
     }
 
-    /// Says that nothing more is written.
+    /// Sends the end of the stream.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
     }

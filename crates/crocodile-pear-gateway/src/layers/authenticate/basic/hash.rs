@@ -1,4 +1,4 @@
-//! Hashes of passwords that cost what they are meant to cost.
+//! Password hashes that are deliberately slow.
 
 use argon2::password_hash::PasswordHash as Phc;
 use argon2::{Argon2, PasswordVerifier};
@@ -14,17 +14,17 @@ enum HashKind {
     Argon2,
 }
 
-/// Beyond this a password takes seconds, and so do those behind it.
+/// With a higher cost, a password takes seconds, and the next ones wait for it.
 const BCRYPT_COST: u32 = 15;
 
-/// In KiB: each thread that checks passwords needs as much.
+/// In KiB. Each thread that checks passwords needs this much.
 const ARGON2_MEMORY: u32 = 256 << 10;
 
 /// Passes over that memory.
 const ARGON2_PASSES: u32 = 32;
 
 impl PasswordHash {
-    /// Reads a hash; the error goes on from "the hash of `user`".
+    /// Reads a hash. The error continues the sentence "the hash of `user`".
     pub fn read(text: &str) -> Result<Self, String> {
         const MAKE: &str = "`htpasswd -B FILE USER` makes a good one";
         let kind = match text {
@@ -60,7 +60,7 @@ impl PasswordHash {
         &self.text
     }
 
-    /// Whether it is the hash of this password. Takes long.
+    /// Whether this is the hash of `password`. Slow.
     pub fn fits(&self, password: &[u8]) -> bool {
         match self.kind {
             HashKind::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),

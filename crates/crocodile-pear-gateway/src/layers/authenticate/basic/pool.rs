@@ -1,4 +1,4 @@
-//! Threads that check passwords, beside the cores: a check takes as long as a thousand requests.
+//! Threads that check passwords outside the cores: one check takes as long as a thousand requests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,13 +7,13 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-/// How many checks may wait. More are turned away at once.
+/// How many checks may wait. Further ones are refused at once.
 const WAITING: usize = 64;
 
-/// The most threads. Each needs the memory of a hash, and takes from the cores.
+/// The most threads. Each needs the memory of one hash and takes time from the cores.
 const THREADS: usize = 4;
 
-/// How much less than the cores' threads these matter to the kernel.
+/// The priority of these threads, lower than that of the cores.
 const NICE: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -24,17 +24,17 @@ static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     for number in 0..threads {
         let receiver = receiver.clone();
-        // With fewer threads than meant, more checks are turned away.
+        // If a thread cannot be started, fewer threads remain, and more checks are refused.
         let _ = thread::Builder::new().name(format!("password-{number}")).spawn(move || work(&receiver));
     }
     sender
 });
 
-/// What `check` gives, on another thread; nothing, where too many wait.
+/// Runs `check` on another thread. `None` if too many checks wait.
 pub async fn run(check: impl FnOnce() -> bool + Send + 'static) -> Option<bool> {
     let (told, answer) = oneshot::channel::<bool>();
     let job = move || {
-        // A client that left needs no answer.
+        // Skips the check if the client has left.
         if !told.is_closed() {
             let _ = told.send(check());
         }
@@ -48,7 +48,7 @@ fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
-        // The one who waits is told that there is no answer, and the thread lives.
+        // After a panic the caller gets no result, and the thread continues.
         let _ = catch_unwind(AssertUnwindSafe(job));
     }
 }

@@ -1,4 +1,5 @@
-//! The keys of an issuer at a URL: fetched in the background, again and again. Old keys stay while the issuer is down.
+//! Fetches the keys of an issuer from a URL, repeatedly and in the background. If the issuer is down, the old keys stay
+//! in use.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,39 +14,39 @@ use tokio::time::Instant;
 
 use super::keys::KeySet;
 
-/// A token with an unknown `kid` makes the keys be fetched before their time, at most this often: issuers change keys
-/// rarely, and anybody can send such a token.
+/// A token with an unknown `kid` causes an early fetch, but at most this often: issuers rarely change keys, and any
+/// client can send such a token.
 const REFETCH: Duration = Duration::from_secs(10);
 
 /// How long a request waits for keys.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// While there are no keys at all, they are asked for this often.
+/// The retry interval while there are no keys at all.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The keys at a URL.
 pub struct Issuer {
     remote: Remote,
-    /// How it is called in the log.
+    /// Its name in the log.
     name: String,
     keys: ArcSwapOption<KeySet>,
-    /// The latest round that somebody wants, and the latest that has ended, well or not. The first is 1.
+    /// The latest round that was requested, and the latest that has ended, successful or not. The first round is 1.
     wanted: AtomicU64,
     done: watch::Sender<u64>,
     wake: Notify,
-    /// When a token last asked for a round, and for which.
+    /// When a token last requested a round, and which one.
     asked: Mutex<Option<(Instant, u64)>>,
-    /// Whether the latest fetch failed. It is said once, and a reload does not forget that it was.
+    /// Whether the latest fetch failed. Logged once; the state survives a reload.
     failing: AtomicBool,
     /// Held by the one task that fetches.
     fetching: tokio::sync::Mutex<()>,
 }
 
-/// Those that serve now. After a reload the keys that are there stay.
+/// The issuers in use. After a reload, keys that were already fetched stay.
 static ISSUERS: LazyLock<Mutex<HashMap<String, Weak<Issuer>>>> = LazyLock::new(Mutex::default);
 
 impl Issuer {
-    /// The one that is known under `key`, or a new one.
+    /// The issuer known under `key`, or a new one.
     pub fn shared(key: String, name: &str, remote: Remote) -> Arc<Self> {
         let mut issuers = ISSUERS.lock().unwrap_or_else(PoisonError::into_inner);
         issuers.retain(|_, issuer| issuer.strong_count() > 0);
@@ -67,14 +68,14 @@ impl Issuer {
         new
     }
 
-    /// The latest keys; nothing if there have never been any.
+    /// The latest keys; `None` if none were ever fetched.
     pub fn keys(&self) -> Option<Arc<KeySet>> {
         self.keys.load_full()
     }
 
-    /// Fetches the keys at every `refresh`, and when a token asks for it, for as long as it is polled.
+    /// Fetches the keys after every `refresh`, and when a token requests it. Runs until dropped.
     pub async fn run(self: Arc<Self>, refresh: Duration) {
-        // Several endpoints may name one issuer, and a reload begins before the old gateway ends.
+        // Several endpoints may name the same issuer, and after a reload the new task starts before the old one ends.
         let _fetching = self.fetching.lock().await;
         loop {
             let (began, round) = (Instant::now(), self.wanted.load(Ordering::Relaxed));
@@ -111,7 +112,7 @@ impl Issuer {
             return Err(format!("the answer is {status}"));
         }
         let keys = KeySet::parse(&body)?;
-        // What was found out with the same keys stays known.
+        // If the keys have not changed, results that were obtained with them stay valid.
         if !self.keys.load().as_ref().is_some_and(|known| known.same(&keys)) {
             tracing::debug!("{} keys of `{}` fetched", keys.len(), self.name);
             self.keys.store(Some(Arc::new(keys)));
@@ -119,8 +120,8 @@ impl Issuer {
         Ok(())
     }
 
-    /// The round that a request should wait for: the first one, or where a token names a key that is not known, another
-    /// one. Nothing, where waiting would not help.
+    /// The round that a request should wait for: the first one or, if a token names an unknown key, another one. `None`
+    /// if waiting would not help.
     pub fn newer(&self, known: bool) -> Option<Round> {
         if !known {
             return (*self.done.borrow() == 0).then_some(Round(1));
@@ -128,7 +129,7 @@ impl Issuer {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         match *asked {
-            // Those who come while it is under way wait for it too.
+            // Requests that come during this round wait for it too.
             Some((at, round)) if now < at + REFETCH => (*self.done.borrow() < round).then_some(Round(round)),
             _ => {
                 let round = self.wanted.fetch_add(1, Ordering::Relaxed) + 1;
@@ -139,7 +140,7 @@ impl Issuer {
         }
     }
 
-    /// Waits until it has ended, for a while.
+    /// Waits until the round has ended, but not longer than the limit.
     pub async fn wait(&self, round: Round) {
         let mut done = self.done.subscribe();
         let ended = done.wait_for(|done| *done >= round.0);

@@ -1,4 +1,4 @@
-//! A signed token in its compact form (RFC 7515, 7.1), read strictly: what could be read in two ways is refused.
+//! Parses a signed token in its compact form (RFC 7515, 7.1). Anything ambiguous is refused.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,36 +8,36 @@ use super::key::Algorithm;
 use super::keys::KeySet;
 use crate::strict;
 
-/// A token, taken apart. Nothing of it is proven yet.
+/// A parsed token. Nothing is verified yet.
 pub struct Jws<'a> {
-    /// What is signed: the first two parts as they came.
+    /// The signed bytes: the first two parts as received.
     signed: &'a [u8],
-    /// The algorithm that it names.
+    /// The algorithm named in the header.
     pub algorithm: Algorithm,
-    /// The key that it names.
+    /// The key named in the header.
     pub kid: Option<String>,
     payload: Vec<u8>,
     signature: Vec<u8>,
 }
 
-/// Why a token is refused: the text is for the client.
+/// Why a token is refused, in words for the client.
 pub type Refused = &'static str;
 
-/// Whether a set of keys has the one that signed a token.
+/// The result of verifying a token with a set of keys.
 pub enum Verified {
-    /// It has; this is what is signed.
+    /// The signature is valid. This is the payload.
     Yes(Vec<u8>),
-    /// No key fits what the token names.
+    /// No key matches the token's header.
     NoKey,
     /// The signature is not valid.
     No,
 }
 
-/// Fields of a header that name a key of the token's own choice: a forger's.
+/// Header fields in which a token brings or chooses its own key, which a forger could use.
 const OWN_KEYS: [&str; 4] = ["jwk", "jku", "x5u", "x5c"];
 
 impl<'a> Jws<'a> {
-    /// Takes a token apart.
+    /// Parses a token.
     pub fn read(token: &'a [u8]) -> Result<Self, Refused> {
         const FORM: Refused = "the token is not a signed JWT";
         let mut parts = token.split(|byte| *byte == b'.');
@@ -51,7 +51,7 @@ impl<'a> Jws<'a> {
         if OWN_KEYS.iter().any(|field| fields.contains_key(*field)) {
             return Err("the token brings its own key");
         }
-        // All of its extensions must be understood (RFC 7515, 4.1.11), and there are none here.
+        // All extensions in `crit` must be understood (RFC 7515, 4.1.11), and none are supported here.
         if fields.contains_key("crit") {
             return Err("the token needs an extension that is not known");
         }
@@ -65,7 +65,7 @@ impl<'a> Jws<'a> {
         Ok(Jws { signed, algorithm, kid, payload: decode(payload)?, signature: decode(signature)? })
     }
 
-    /// Looks for the key that signed it.
+    /// Finds the key and verifies the signature.
     pub fn verify(self, keys: &KeySet) -> Verified {
         let mut tried = false;
         for key in keys.fitting(self.kid.as_deref(), self.algorithm) {

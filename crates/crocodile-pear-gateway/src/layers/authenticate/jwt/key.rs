@@ -1,5 +1,5 @@
-//! Keys that verify signatures (RFC 7517, RFC 7518). A key serves the algorithms of its own kind alone: a public RSA key
-//! is never the secret of an HMAC.
+//! Keys that verify signatures (RFC 7517, RFC 7518). A key only works with algorithms of its own kind: a public RSA key
+//! can never be used as an HMAC secret.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -39,11 +39,11 @@ crocodile_pear::choice! {
     }
 }
 
-/// An algorithm that is accepted, as written.
+/// An algorithm that the configuration accepts, as written.
 #[derive(Clone, Copy, Debug)]
 pub struct Accepted(pub Algorithm);
 
-/// Algorithms that issuers use and the gateway does not, with what to do.
+/// Algorithms that issuers use but the gateway does not support, with a remedy.
 const UNSUPPORTED: [(&str, &str); 3] = [
     ("ES512", "have the issuer sign with `ES256` or `ES384`: P-521 is not supported"),
     ("ES256K", "have the issuer sign with `ES256`: secp256k1 is not supported"),
@@ -66,7 +66,7 @@ impl Decode for Accepted {
 }
 
 impl Algorithm {
-    /// The algorithm of this name, in exactly this case.
+    /// The algorithm with this name; the case must match.
     pub fn named(name: &str) -> Option<Self> {
         Self::CHOICES.iter().find(|(_, field)| field.name == name).map(|(algorithm, _)| *algorithm)
     }
@@ -95,14 +95,14 @@ impl Algorithm {
 
 /// A key.
 pub struct Key {
-    /// What it is called.
+    /// The key's id.
     pub kid: Option<String>,
-    /// The only algorithm that it is for, where that is said.
+    /// The only algorithm that it may be used with, if its JWK says so.
     only: Option<Algorithm>,
     material: Material,
 }
 
-/// What a key is made of.
+/// The key material.
 pub enum Material {
     /// Modulus and exponent.
     Rsa(Vec<u8>, Vec<u8>),
@@ -117,12 +117,12 @@ pub enum Material {
 }
 
 impl Key {
-    /// A key without a name, for all algorithms of its kind.
+    /// A key without an id, for all algorithms of its kind.
     pub fn bare(material: Material) -> Self {
         Key { kid: None, only: None, material }
     }
 
-    /// Reads a JWK. Nothing for one that is not for signatures, and for kinds that are not known.
+    /// Reads a JWK. `None` for keys that are not for signatures, and for unknown kinds.
     pub fn read(jwk: &Value) -> Option<Self> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         if jwk.get("use").is_some_and(|usage| usage != "sig") {
@@ -157,14 +157,14 @@ impl Key {
         only.is_none_or(|only| key.serves(only)).then_some(key)
     }
 
-    /// Whether it is for this algorithm.
+    /// Whether the key can be used with this algorithm.
     pub fn serves(&self, algorithm: Algorithm) -> bool {
         let kind = match &self.material {
             Material::Rsa(..) => algorithm.rsa().is_some(),
             Material::P256(_) => algorithm == Algorithm::Es256,
             Material::P384(_) => algorithm == Algorithm::Es384,
             Material::Ed25519(_) => algorithm == Algorithm::EdDsa,
-            // A shorter secret can be guessed (RFC 7518, 3.2).
+            // Shorter secrets can be guessed (RFC 7518, 3.2).
             Material::Secret(secret) => {
                 algorithm.hmac().is_some_and(|hmac| secret.len() >= hmac.digest_algorithm().output_len())
             }
@@ -172,7 +172,7 @@ impl Key {
         kind && self.only.is_none_or(|only| only == algorithm)
     }
 
-    /// Whether it made this signature.
+    /// Whether the signature was made with this key.
     pub fn verifies(&self, algorithm: Algorithm, signed: &[u8], signature: &[u8]) -> bool {
         let plain = |kind: &'static dyn signature::VerificationAlgorithm, key: &[u8]| {
             UnparsedPublicKey::new(kind, key).verify(signed, signature).is_ok()
@@ -192,7 +192,7 @@ impl Key {
 }
 
 impl Material {
-    /// Nothing for a key that is too short or too long to be used.
+    /// `None` for a key that is too short or too long.
     pub fn rsa(n: &[u8], e: &[u8]) -> Option<Self> {
         let bare = |number: &[u8]| number.iter().position(|byte| *byte != 0).map(|at| number[at..].to_vec());
         let (n, e) = (bare(n)?, bare(e)?);

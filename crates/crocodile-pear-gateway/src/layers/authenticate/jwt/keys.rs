@@ -1,4 +1,4 @@
-//! The keys of an issuer, as a file or a URL has them.
+//! The keys of an issuer, from a file or a URL.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,20 +11,20 @@ use super::pem;
 /// The keys of an issuer.
 pub struct KeySet {
     keys: Vec<Key>,
-    /// Other sets have other numbers.
+    /// A number that differs between sets.
     pub generation: u64,
-    /// What it was read from.
+    /// The hash of the bytes that it was read from.
     source: [u8; 32],
 }
 
-/// More keys than that are no key set.
+/// The most keys in a set.
 const MOST: usize = 256;
 
-/// So many keys are tried for a token that names none.
+/// How many keys are tried for a token without a `kid`.
 const TRIED: usize = 16;
 
 impl KeySet {
-    /// Reads a JWK set, a single JWK, or public keys in PEM. The error says what is wrong, and quotes nothing of it.
+    /// Reads a JWK set, a single JWK, or public keys in PEM. The error says what is wrong and quotes nothing.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let keys = match pem::is(bytes) {
             true => pem::keys(bytes)?,
@@ -50,7 +50,7 @@ impl KeySet {
         self.keys.len()
     }
 
-    /// The keys that may have signed a token: those of its `kid`, or those without a name.
+    /// The keys that may have signed a token: those with its `kid`, or those without an id.
     pub fn fitting<'a>(&'a self, kid: Option<&'a str>, algorithm: Algorithm) -> impl Iterator<Item = &'a Key> {
         let named = kid.filter(|kid| self.keys.iter().any(|key| key.kid.as_deref() == Some(*kid)));
         let fits = move |key: &&Key| match (named, kid) {

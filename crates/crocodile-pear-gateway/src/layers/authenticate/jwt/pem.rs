@@ -22,12 +22,12 @@ pub fn keys(bytes: &[u8]) -> Result<Vec<Key>, String> {
     Ok(read.iter().filter_map(|key| key_of(key)).collect())
 }
 
-/// `SubjectPublicKeyInfo` (RFC 5280, 4.1): what kind of key it is, and its bits.
+/// Reads a `SubjectPublicKeyInfo` (RFC 5280, 4.1): the kind of key and its bits.
 fn key_of(der: &[u8]) -> Option<Key> {
     let (info, []) = element(der, SEQUENCE)? else { return None };
     let (algorithm, rest) = element(info, SEQUENCE)?;
     let (bits, []) = element(rest, BIT_STRING)? else { return None };
-    // No bit of the last byte is unused.
+    // The last byte has no unused bits.
     let key = bits.strip_prefix(&[0])?;
     let material = match algorithm {
         kind if kind == alg_id::RSA_ENCRYPTION.as_ref() => {
@@ -48,7 +48,7 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const SEQUENCE: u8 = 0x30;
 
-/// The first element of DER, which must have this tag, and what follows it.
+/// Reads the first DER element, which must have this tag. Returns its content and the rest.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let [found, length, rest @ ..] = der else { return None };
     if *found != tag {

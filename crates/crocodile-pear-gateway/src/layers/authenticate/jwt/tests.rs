@@ -1,4 +1,4 @@
-//! Signatures, against the vectors of Wycheproof, and what a check costs.
+//! Tests signatures against the vectors of Wycheproof, and measures a check.
 
 use std::time::Instant;
 
@@ -15,13 +15,13 @@ use super::jws::{Jws, Verified};
 use super::key::Algorithm;
 use super::keys::KeySet;
 
-/// Whether a token is let in by the algorithm that the key is for.
+/// Whether the token is accepted with this key and the key's algorithm.
 fn accepted(key: &Value, token: &str) -> bool {
     let Ok(keys) = KeySet::parse(key.to_string().as_bytes()) else { return false };
     Jws::read(token.as_bytes()).is_ok_and(|jws| matches!(jws.verify(&keys), Verified::Yes(_)))
 }
 
-/// Vectors that are to be taken otherwise than they say: whether they are valid, and why.
+/// Vectors whose stated result does not apply here: whether they are valid, and why.
 const OTHERWISE: [(u64, bool, &str); 8] = [
     (346, false, "the key is for PS256, the token says PS384"),
     (347, false, "P-521, and a key for `ES521`, which is no algorithm"),
@@ -61,7 +61,7 @@ fn an_algorithm_has_its_name_in_exactly_this_case() {
     assert_eq!(Algorithm::named("EdDSA"), Some(Algorithm::EdDsa));
 }
 
-/// A key pair of the vectors, and its public key.
+/// An RSA key pair for the vectors, and its public key.
 fn rsa() -> (RsaKeyPair, KeySet) {
     let vectors = include_str!("../../../../tests/vectors/jws/rsa.json");
     let key = serde_json::from_str::<Value>(vectors).expect("JSON")["issuer"].clone();
@@ -102,7 +102,7 @@ fn token(algorithm: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     format!("{signed}.{signature}")
 }
 
-/// The best of several rounds, in microseconds: on a busy machine the others say more of the machine.
+/// The best of several rounds, in microseconds. On a busy machine, the others measure the machine.
 fn cost(check: impl Fn()) -> f64 {
     const TIMES: u32 = 50;
     let round = |_| {
@@ -141,6 +141,6 @@ fn a_token_is_checked_in_microseconds() {
     known.keep(hash(signed.as_bytes()), u64::MAX, ());
     let remembered = cost(|| assert!(known.find(&hash(signed.as_bytes()), now()).is_some()));
     println!("RS256 {rs256:.1} us, ES256 {es256:.1} us, remembered {remembered:.2} us");
-    // Without optimisation it says nothing.
+    // Only meaningful in an optimised build.
     assert!(cfg!(debug_assertions) || (rs256 <= 60.0 && es256 <= 120.0));
 }
