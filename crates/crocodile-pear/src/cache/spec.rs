@@ -22,38 +22,42 @@ pub enum CacheSpec {
 }
 
 spec! {
-    /// Which answers are kept, and how long. Written short as `on`, which keeps them as they say themselves (RFC 9111), or as the
-    /// time for those that say nothing.
+    /// Which answers to cache, and for how long. Short form: `on`, which follows what the answers say (RFC 9111), or
+    /// the time for answers that say nothing.
     pub struct CachingSpec {
-        /// How long an answer is fresh that does not say so itself, if its status is 200, 203, 204, 300, 301 or 308.
+        /// How long an answer is fresh if it does not say so itself and its status is 200, 203, 204, 300, 301 or 308.
         #[name = "for"]
         pub fallback: Option<Duration>,
-        /// How long an answer is fresh, whatever it says: `no-store`, `no-cache` and `max-age` are overruled. What is `private`,
-        /// sets a cookie or was made for credentials is still not kept, unless `private` says for whom.
+        /// How long an answer is fresh, whatever it says: this overrides `no-store`, `no-cache` and `max-age`. An
+        /// answer that is `private`, sets a cookie or was made for credentials is still not cached, unless `private`
+        /// says for whom.
         pub force: Option<Duration>,
-        /// How long an answer with the status 404, 405, 410, 414, 451 or 501 is fresh that does not say so itself.
+        /// How long an answer with status 404, 405, 410, 414, 451 or 501 is fresh if it does not say so itself.
         pub negative: Option<Duration>,
-        /// How long after that a stale answer is given at once while a new one is fetched, unless the answer itself says it with
-        /// `stale-while-revalidate`.
+        /// How long after that the gateway serves the stale answer at once while it fetches a new one.
+        /// `stale-while-revalidate` of the answer takes precedence.
         pub stale: Option<Duration>,
-        /// How long after that a stale answer is given if the upstream fails, with no answer or with 500, 502, 503 or 504, unless the
-        /// answer itself says it with `stale-if-error`. By default 1h if there is no answer, and not at all for such a status.
+        /// How long after that the gateway serves the stale answer if the upstream fails: with no answer, or with
+        /// 500, 502, 503 or 504. `stale-if-error` of the answer takes precedence. Default: 1h if there is no answer,
+        /// and not at all for these statuses.
         pub stale_if_error: Option<Duration>,
-        /// An expression that gives the tags of an answer, as texts; a purge names them. `.` is the answer's body, if that is JSON.
-        /// Those of `cache-tag`, `surrogate-key` and `xkey` are tags, too.
+        /// An expression that gives the tags of an answer, as texts. A purge can name tags. `.` is the answer's body,
+        /// if it is JSON. The values of `cache-tag`, `surrogate-key` and `xkey` are tags too.
         pub tags: Option<Expression>,
-        /// An expression whose values are a part of the key: requests for which they differ never share an answer.
+        /// An expression whose values are part of the cache key. Requests with different values never share an
+        /// answer.
         pub key: Option<Expression>,
-        /// The methods whose answers are kept. `POST` and `QUERY` are for APIs that ask with them and change nothing: their bodies are
-        /// read whole, at most `max_body` at an endpoint and 1 MiB at an upstream, and are a part of the key.
+        /// The methods whose answers are cached. Use `POST` and `QUERY` for APIs that only read with them. The
+        /// gateway then reads the request body whole, at most `max_body` at an endpoint and 1 MiB at an upstream; it
+        /// is part of the cache key.
         pub methods: Located<Vec<CachedMethod>> = Located::new(vec![CachedMethod::Get, CachedMethod::Head], Default::default()),
-        /// Header fields of requests that answers depend on, besides those that they name in `vary`.
+        /// Request header fields that answers depend on, besides those in their `vary`.
         pub vary: Vec<Located<String>> = Vec::new(),
-        /// Whether the order of the parameters of a query makes a difference.
+        /// Whether the order of query parameters matters.
         pub query: QueryOrder = QueryOrder::Kept,
-        /// Keeps what is for one client only, for that client.
+        /// Caches answers that are for one client only, for that client.
         pub private: Option<PrivateSpec>,
-        /// The largest body that is kept. A larger one is handed on as it comes.
+        /// The largest body to cache. A larger one is passed through without caching.
         pub max_size: Size = Size(16 << 20),
     }
     short(short)
@@ -64,19 +68,21 @@ fn short(fallback: Located<String>, problems: &mut Problems) -> Option<CachingSp
 }
 
 spec! {
-    /// Keeps what is for one client only: answers that are `private`, set a cookie, or were made for the client's credentials.
+    /// Caches answers that are for one client only: those that are `private`, set a cookie, or were made for the
+    /// client's credentials.
     pub struct PrivateSpec {
-        /// An expression that says who the client is, as in `$claims.sub`. Where it gives null, such answers are not kept.
+        /// An expression that identifies the client, such as `$claims.sub`. If it gives null, such answers are not
+        /// cached.
         pub by: Expression,
     }
 }
 
 crate::choice! {
-    /// Whether the order of the parameters of a query makes a difference.
+    /// Whether the order of query parameters matters.
     pub enum QueryOrder {
-        /// It does: the query is taken as it came.
+        /// It does: the cache key has the query as it came.
         Kept = "kept",
-        /// It does not: the parameters are sorted by their names for the key. The upstream gets them as they came.
+        /// It does not: the cache key has the parameters sorted by name. The upstream gets them as they came.
         Sorted = "sorted",
     }
 }

@@ -7,9 +7,9 @@ use crate::spec;
 spec! {
     /// The wait before a retry: a random time below `first`, below twice that for the next retry, and so on up to `most`.
     pub struct BackoffSpec {
-        /// The bound of the first wait.
+        /// The maximum of the first wait.
         pub first: Duration = Duration::from_millis(25),
-        /// The bound of every wait.
+        /// The maximum of every wait.
         pub most: Duration = Duration::from_secs(1),
     }
 }

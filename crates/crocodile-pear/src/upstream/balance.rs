@@ -15,14 +15,15 @@ use crate::spec::{Located, Timeout, defaults, only};
 use crate::{choice, spec};
 
 spec! {
-    /// How calls are spread over several servers, by their weights. Written short as the method alone: `round_robin`.
+    /// How to distribute calls over several servers, by their weights. Short form: the method, such as `round_robin`.
     pub struct BalanceSpec {
         /// The method.
         pub by: Way = Way::LeastLoaded,
         /// When a server whose calls fail gets no calls for a while.
         pub eject: Ejection = Ejection::After(defaults()),
-        /// A server that answers no call for this long, while others answer, has failed: the calls that wait for it count as failed,
-        /// and `retry` may send them to another server too. A call with less time waits for half of its time.
+        /// If a server answers no call for this long while other servers answer, it has failed. The calls that wait
+        /// for it count as failed, and `retry` may send them to another server too. A call whose timeout is shorter
+        /// waits for half of its timeout.
         pub silence: Timeout = Timeout::After(Duration::from_millis(500)),
     }
     short(way)

@@ -13,16 +13,16 @@ use crate::spec;
 use crate::spec::Share;
 
 spec! {
-    /// Circuit breaker: when a server that fails gets no more calls, and how it is tested again. A call has failed if no
-    /// complete head arrives in time, or with status 500, 502, 503 or 504. A statement has failed if the database cannot be
-    /// reached or cannot serve, the connection is lost, or its time is over; what the database refuses is no failure. While the
-    /// breaker is open, calls get 503 at once.
+    /// Circuit breaker: when a failing server gets no more calls, and how it is tested again. A call has failed if no
+    /// complete head arrives in time, or if the status is 500, 502, 503 or 504. A statement has failed if the
+    /// database cannot be reached or cannot serve, if the connection is lost, or after a timeout; an error that the
+    /// database reports about the statement is not a failure. While the breaker is open, calls get 503 at once.
     pub struct BreakerSpec {
         /// The breaker opens after this many failures in a row.
         pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(9),
         /// It also opens when this share of the calls within `window` has failed.
         pub rate: Share = Share(0.5),
-        /// `rate` counts only if there were at least this many calls within `window`.
+        /// `rate` applies only if there were at least this many calls within `window`.
         pub calls: NonZeroU32 = NonZeroU32::MIN.saturating_add(49),
         /// The sliding window for `rate` and `calls`.
         pub window: Duration = Duration::from_secs(10),

@@ -8,13 +8,14 @@ use crate::spec;
 spec! {
     /// Limits of the connection pool. Each number is per server and core.
     pub struct ConnectionsSpec {
-        /// The most open connections. A call above it waits up to `timeout.connect`, and then fails with 503.
+        /// The maximum number of open connections. A further call waits up to `timeout.connect`, then it fails with
+        /// 503.
         pub open: Option<NonZeroUsize>,
-        /// The most calls that wait for a connection. A call above it fails with 503 at once.
+        /// The maximum number of calls that wait for a connection. A further call fails with 503 at once.
         pub waiting: usize = 1024,
-        /// The most idle connections that are kept.
+        /// The maximum number of idle connections.
         pub idle: usize = 1024,
-        /// How long a connection is used. Calls in flight are completed.
+        /// The maximum age of a connection. Calls in flight still complete on it.
         pub lifetime: Duration = Duration::from_secs(3600),
     }
 }

@@ -26,32 +26,32 @@ use crate::spec;
 use crate::spec::{Entries, Json, Located, Secret};
 
 spec! {
-    /// What calls to an upstream carry to prove that they are the gateway's.
+    /// The gateway's own credentials for calls to an upstream.
     pub struct CredentialsSpec {
-        /// An access token, got with client credentials.
+        /// An access token from OAuth 2.0 client credentials.
         pub oauth2: Oauth2Spec,
     }
 }
 
 spec! {
-    /// OAuth 2.0 client credentials (RFC 6749, 4.4). The token is fetched when it is first needed, once for all calls, and again
-    /// before it expires. A call that is answered with 401 is made once more with a new token.
+    /// OAuth 2.0 client credentials (RFC 6749, 4.4). The gateway fetches the token when it first needs one, once for
+    /// all calls, and again before it expires. If a call gets 401, the gateway repeats it once with a new token.
     pub struct Oauth2Spec {
         /// The token endpoint.
         pub token_url: Located<String>,
-        /// Who the gateway is to the token endpoint.
+        /// The gateway's client ID.
         pub client_id: String,
-        /// The secret that proves it.
+        /// The gateway's client secret.
         pub client_secret: Secret,
-        /// The scopes that are asked for, separated by spaces.
+        /// The scopes to request, separated by spaces.
         pub scope: Option<String>,
-        /// More parameters of the token request, as `audience` or `resource`.
+        /// More parameters for the token request, such as `audience` or `resource`.
         pub parameters: Option<Entries<String>>,
-        /// How the client id and the secret are sent.
+        /// How to send the client ID and the secret.
         pub send: SendSpec = SendSpec::Basic,
-        /// How long the token endpoint may take.
+        /// Timeout for the answer of the token endpoint.
         pub timeout: Duration = Duration::from_secs(5),
-        /// TLS to the token endpoint: authorities to trust, client certificate, versions.
+        /// TLS to the token endpoint: CAs to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
     }
 }

@@ -9,14 +9,14 @@ use crate::spec;
 use crate::spec::{Located, only};
 
 spec! {
-    /// Active health checks: a GET that must be answered with a status below 400. A server that is down gets no calls, unless
-    /// all are down. Written short as the path.
+    /// Active health checks: a GET that must be answered with a status below 400. A server that is down gets no
+    /// calls, unless all are down. Short form: the path.
     pub struct HealthSpec {
-        /// The path to GET. It is appended to the path of the server's URL.
+        /// The path to GET. It is added to the path of the server's URL.
         pub path: Located<String> = Located::new("/".to_owned(), Default::default()),
         /// The time between two checks.
         pub interval: Duration = Duration::from_secs(5),
-        /// How long the answer may take.
+        /// Timeout for the answer.
         pub timeout: Duration = Duration::from_secs(2),
         /// A server that is down is up after this many successful checks in a row.
         pub healthy: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),

@@ -13,11 +13,11 @@ use crate::spec;
 use crate::spec::{Located, only};
 
 spec! {
-    /// A server of an upstream. Written short as the URL alone.
+    /// A server of an upstream. Short form: the URL.
     pub struct ServerSpec {
-        /// As the `url` of an upstream.
+        /// Like `url` of an upstream.
         pub url: Located<String>,
-        /// As the `socket` of an upstream.
+        /// Like `socket` of an upstream.
         pub socket: Option<Located<String>>,
         /// Its share of the calls, relative to the weights of the other servers: 1 to 100.
         pub weight: NonZeroU32 = NonZeroU32::MIN,

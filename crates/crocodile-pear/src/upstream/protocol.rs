@@ -1,7 +1,7 @@
 //! Which versions of HTTP are spoken with a server.
 
 crate::choice! {
-    /// Which versions of HTTP are used.
+    /// The version of HTTP to use.
     pub enum Protocol {
         /// With TLS, the version that the upstream chooses; otherwise HTTP/1.1.
         Auto = "auto",

@@ -22,20 +22,21 @@ use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Node, Share, Timeout, defaults};
 
 spec! {
-    /// When a request is retried: at another server, if there is one. Only requests whose method is idempotent (RFC 9110,
-    /// 9.2.2), or of which nothing was sent, and only before any part of an answer was passed on. A request with a streamed
-    /// body is not retried.
+    /// When to retry a request: on another server, if there is one. A request is retried only if its method is
+    /// idempotent (RFC 9110, 9.2.2) or if nothing of it was sent, and only before any part of an answer was passed
+    /// on. A request with a streamed body is not retried.
     pub struct RetrySpec {
-        /// The most attempts, the first one included.
+        /// The maximum number of attempts, including the first.
         pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
-        /// What is retried: `connect` (no connection), `reset` (the connection ended before the answer), `timeout` (no answer in
-        /// time), or a status, as in 503. With `timeout`, a call to a server that answers no call for the `silence` of `balance`
-        /// is sent to another server too, if its method is safe (RFC 9110, 9.2.1): the first answer counts.
+        /// What to retry: `connect` (no connection), `reset` (the connection ended before the answer), `timeout` (no
+        /// answer in time), or a status such as 503. With `timeout`, if a server answers no call for the `silence` of
+        /// `balance`, its calls are sent to another server too, if their method is safe (RFC 9110, 9.2.1): the first
+        /// answer counts.
         pub on: Vec<Cause> = usual(),
         /// The wait before a retry.
         pub backoff: BackoffSpec = defaults(),
-        /// The retry budget: at most this share of the upstream's calls is retried, over time. When it is exhausted, failures are
-        /// not retried.
+        /// The retry budget: the maximum share of the upstream's calls that are retries, over time. When it is
+        /// exhausted, the gateway does not retry.
         pub budget: Share = Share(0.2),
     }
 }

@@ -3,9 +3,9 @@
 crate::choice! {
     /// Whether header fields that point into the upstream point to the gateway instead.
     pub enum RewriteSpec {
-        /// They are, if the endpoint has a path for the target.
+        /// Rewrite them, if the endpoint has a path for the target.
         On = "on",
-        /// They are handed on unchanged.
+        /// Leave them unchanged.
         Off = "off",
     }
 }

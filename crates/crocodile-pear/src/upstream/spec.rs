@@ -28,45 +28,47 @@ use crate::spec;
 use crate::spec::{Entries, Located, defaults, only};
 
 spec! {
-    /// An API: its servers, and how they are called. Written short as the URL alone.
+    /// An API: its servers, and how to call them. Short form: the URL.
     pub struct UpstreamSpec {
-        /// Scheme, host, port and a path that every call's path is appended to: `http://127.0.0.1:8000/api`. With `http+srv` or `https+srv`
-        /// the host is the name of a DNS service, `http+srv://_api._tcp.example.com`: its SRV records name the servers, with their
-        /// priorities and weights, and are looked up again before they expire.
+        /// Scheme, host, port, and a path to put before the path of every call: `http://127.0.0.1:8000/api`. With
+        /// `http+srv` or `https+srv` the host is the name of a DNS service: `http+srv://_api._tcp.example.com`. Its
+        /// SRV records give the servers, with priorities and weights. The gateway looks them up again before they
+        /// expire.
         pub url: Option<Located<String>>,
-        /// The path of the Unix socket that the server of `url` listens on: `/run/app.sock`. It is connected to instead of the host
-        /// and port of the URL, which then only give the `host` of calls, and the name in its certificate.
+        /// The Unix socket of the server in `url`: `/run/app.sock`. The gateway connects to it instead of the host
+        /// and port of the URL. These then only give the `host` of calls and the name in the certificate.
         pub socket: Option<Located<String>>,
-        /// Instead of `url`: the servers of the same API, each a URL or a URL with a weight.
+        /// Instead of `url`: several servers of the same API, each a URL or a URL with a weight.
         #[was = "endpoints"]
         pub servers: Option<Vec<ServerSpec>>,
         /// Short for `servers` without weights.
         pub urls: Option<Vec<Located<String>>>,
-        /// Which versions of HTTP are used.
+        /// The version of HTTP to use.
         pub protocol: Protocol = Protocol::Auto,
-        /// TLS settings for `https`: authorities to trust, client certificate, versions.
+        /// TLS settings for `https`: CAs to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
         /// How long a call may take: one time for the whole call (`2s`), or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
-        /// The client's header fields that are forwarded: a list of names, or `all`; none by default. `all` leaves out
-        /// the fields of one hop, those in which a client says who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`),
-        /// and the credentials that `authenticate` reads.
+        /// The client's header fields to forward: a list of names, or `all`. Default: none. `all` leaves out
+        /// hop-by-hop fields, fields in which a client says who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`),
+        /// and credentials that `authenticate` reads.
         pub forward: FieldsSpec = FieldsSpec::Named(Vec::new()),
-        /// The `host` of calls: a name, or `keep` for the client's own. By default the host of the server's URL.
+        /// The `host` of calls: a name, or `keep` for the client's own. Default: the host of the server's URL.
         pub host: Option<HostSpec>,
-        /// How the upstream is told the client's address, protocol and host: `x` sends `x-forwarded-for`,
-        /// `x-forwarded-proto` and `x-forwarded-host`, `rfc7239` sends `forwarded`, `off` sends nothing. Fields of the
-        /// client with these names are replaced. By default `x` with `forward: all`, otherwise `off`.
+        /// How to tell the upstream the client's address, protocol and host. Client fields with the same names are
+        /// replaced. Default: `x` with `forward: all`, otherwise `off`.
         pub forwarded: Option<ForwardedSpec>,
         /// Header fields for every call; each value is a text with `{}`. They replace forwarded fields; `headers` of a
         /// call replace them. A field whose value is null or empty is left out, even if the client sent it.
         pub headers: Option<Entries<Located<String>>>,
-        /// Whether `location`, `content-location`, `link` and the path and domain of `set-cookie` are changed to point
-        /// to the gateway if they point into the upstream. Only in an answer that is handed on.
+        /// Whether to rewrite `location`, `content-location`, `link`, and the path and domain of `set-cookie`, if
+        /// they point to the upstream, so that they point to the gateway. Only in an answer that is passed through to
+        /// the client.
         pub rewrite: RewriteSpec = RewriteSpec::On,
-        /// The most calls in flight, over all cores. A call above it waits up to `timeout.connect`, and then fails with 503. While
-        /// calls wait, one whose body comes with less than 500 bytes a second, from the client or from the upstream, makes
-        /// room for them; as many again may trickle so, and more are broken off.
+        /// The maximum number of calls in flight, over all cores. A further call waits up to `timeout.connect`, then
+        /// it fails with 503. If calls wait, a call whose body comes with less than 500 bytes per second, from the
+        /// client or from the upstream, gives up its place. As many calls again may go on so slowly; further ones are
+        /// cut off.
         pub in_flight: Option<NonZeroUsize>,
         /// How long an idle connection is kept.
         pub keep: Duration = Duration::from_secs(30),
@@ -74,19 +76,19 @@ spec! {
         pub connections: Option<ConnectionsSpec>,
         /// When a request is retried. On by default with several servers, off with one.
         pub retry: Option<RetrySpec>,
-        /// Circuit breaker: when a server that fails gets no more calls. Off by default.
+        /// Circuit breaker: when a failing server gets no more calls. Off by default.
         pub breaker: Option<BreakerSpec>,
-        /// How calls are spread over several servers.
+        /// How to distribute calls over several servers.
         pub balance: BalanceSpec = defaults(),
         /// Active health checks. Off by default.
         pub health: Option<HealthSpec>,
-        /// What calls prove with that they are the gateway's. It is sent instead of the client's `authorization`.
+        /// The gateway's own credentials for the upstream. They replace the client's `authorization`.
         pub credentials: Option<CredentialsSpec>,
-        /// Whether its answers are kept, for the calls of all pipelines. `on`, a time for those that do not say how long, or more. Off by
-        /// default. What a call sends besides header fields of the client is a part of the key: what a pipeline made of `$claims` is never
-        /// given to another client.
+        /// Caches its answers, for the calls of all pipelines: `on`, a time for answers that do not say how long, or
+        /// a map. Off by default. Everything that a call sends is part of the key, except header fields of the
+        /// client. So an answer to a call that a pipeline made with `$claims` is never served to another client.
         pub cache: CacheSpec = CacheSpec::Off,
-        /// How XML in its answers is read.
+        /// How to read XML in its answers.
         pub xml: Option<XmlSpec>,
     }
     short(short)

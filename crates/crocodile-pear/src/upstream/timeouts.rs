@@ -7,18 +7,18 @@ use crate::spec;
 use crate::spec::{Located, Timeout, only};
 
 spec! {
-    /// Timeouts of the phases of a call. Time in which the client does not read its answer is not counted. `call` counts the
-    /// time in which the client does not send its body, but for 2 ms for each byte that it sends.
-    /// Written short as one time for the whole call.
+    /// Timeouts for the phases of a call. Time in which the client does not read its answer does not count. For
+    /// `call`, time in which the client does not send its body counts, except 2 ms for each byte that it sends. Short
+    /// form: one time for the whole call.
     pub struct TimeoutSpec {
-        /// Until there is a connection. Default 3s.
+        /// To get a connection. Default: 3s.
         pub connect: Option<Timeout>,
-        /// From the request to the head of the answer. Default 30s.
+        /// From the request to the head of the answer. Default: 30s.
         pub first_byte: Option<Timeout>,
-        /// Between two pieces of the body. Default 30s. It does not apply to server-sent events, nor to an endpoint with
-        /// `stream: on`.
+        /// Between two parts of the body. Default: 30s. It does not apply to server-sent events, nor to an endpoint
+        /// with `stream: on`.
         pub idle: Option<Timeout>,
-        /// The whole call. Default 5m.
+        /// For the whole call. Default: 5m.
         pub call: Option<Timeout>,
     }
     short(whole)

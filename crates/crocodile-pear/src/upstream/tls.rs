@@ -41,7 +41,7 @@ pub struct TlsSettings {
     pub certificate: Option<Vec<u8>>,
     /// The key of that certificate, as PEM.
     pub key: Option<Vec<u8>>,
-    /// The name for SNI and for the check of the certificate, instead of the host of the URL.
+    /// The name for SNI and for the check of the certificate. Default: the host of the URL.
     pub server_name: Option<String>,
     /// The versions to offer; all, if empty.
     pub versions: Vec<TlsVersion>,
@@ -50,15 +50,15 @@ pub struct TlsSettings {
 spec! {
     /// TLS to an upstream. Paths are relative to the configuration file.
     pub struct TlsSpec {
-        /// A PEM file with the authorities to trust, instead of those that Mozilla trusts.
+        /// A PEM file with the CAs to trust. Default: the CAs that Mozilla trusts.
         pub ca: Option<Located<String>>,
         /// A PEM file with the client certificate and its chain.
         pub certificate: Option<Located<String>>,
         /// A PEM file with the key of that certificate.
         pub key: Option<Located<String>>,
-        /// The name for SNI and for the check of the certificate, instead of the host of the URL.
+        /// The name for SNI and for the check of the certificate. Default: the host of the URL.
         pub server_name: Option<Located<String>>,
-        /// The versions to offer; by default 1.2 and 1.3.
+        /// The versions to offer. Default: 1.2 and 1.3.
         pub versions: Vec<TlsVersion> = Vec::new(),
     }
 }

@@ -7,11 +7,11 @@ use crate::spec;
 use crate::spec::Located;
 
 spec! {
-    /// How XML in answers is read.
+    /// How to read XML in answers.
     pub struct XmlSpec {
-        /// The elements that are lists, each with its parent: `channel/item`. Such an element becomes a list even if it comes
-        /// once, and an empty list if it does not come, so that `.rss.channel.item[]` always works. More of its ancestors may
-        /// be written: `rss/channel/item`.
+        /// The elements that are lists, each with its parent: `channel/item`. Such an element becomes a list even if
+        /// it occurs only once, and an empty list if it does not occur, so that `.rss.channel.item[]` always works.
+        /// You can write more of its ancestors: `rss/channel/item`.
         pub lists: Vec<Located<String>> = Vec::new(),
     }
 }
