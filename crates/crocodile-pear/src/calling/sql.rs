@@ -12,39 +12,44 @@ use crate::spec::{Expression, Literal, Located, Size, Timeout, only};
 use crate::step::{Compile, MAX_BODY};
 
 spec! {
-    /// Runs a statement in a database: once, or once for each item that flows in. Its rows become objects of JSON. An answer that
-    /// flows in with another status than 2xx passes unchanged, and nothing is run.
+    /// Runs a statement in a database: once, or once for each item that flows in. Its rows become JSON objects. An
+    /// answer that flows in with a status other than 2xx passes unchanged, and nothing is run.
     ///
-    /// Without `one`, the result is a list, which streams: rows are read from the database as the client takes them. A statement
-    /// that gives no rows at all, such as `insert` without `returning`, gives `{"rows": 2}`: how many it has changed.
+    /// Without `one`, the result is a list. It streams: the gateway reads rows from the database as the client takes
+    /// them. A statement that never gives rows, such as `insert` without `returning`, gives `{"rows": 2}`: the number
+    /// of rows that it changed.
     ///
-    /// What the database refuses is the client's: 409 for what must be unique, 422 for other rules, 400 for values that do not fit.
-    /// 503 says that the database cannot be reached, or has no connection free. No answer names a table or shows SQL.
+    /// If the database rejects a request, it is the client's fault: 409 for a unique constraint, 422 for other
+    /// constraints, 400 for values of the wrong type or range. 503 means that the database cannot be reached, or that
+    /// no connection is free. No answer names a table or shows SQL.
     pub struct Sql {
         /// The name of the database.
         pub to: Located<String>,
-        /// The statement, as PostgreSQL has it. `$1` is the first of `values`; nothing else can be put into it.
+        /// The statement, in PostgreSQL's SQL. `$1` is the first of `values`; nothing else can be inserted into it.
         pub query: Option<Located<String>>,
-        /// Instead of `query`: several statements, all or nothing. The result is that of the last. If one of them fails, or has no row
-        /// where it wants one, nothing is changed. Where other changes come in between, all of it is run again.
+        /// Instead of `query`: several statements that run all or not at all. The result is that of the last one. If
+        /// a statement fails, or gives no row where one is expected, nothing is changed. If another transaction
+        /// conflicts with it, the whole transaction is run again.
         pub transaction: Option<Located<Vec<StatementSpec>>>,
-        /// An expression for each of `$1`, `$2` and so on. A value must be of the type that the statement needs: a number from the
-        /// path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value; null is NULL.
+        /// One expression for each of `$1`, `$2` and so on. A value must have the type that the statement needs: a
+        /// number from the path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value;
+        /// null is NULL.
         pub values: Vec<Expression> = Vec::new(),
-        /// Whether nothing may be changed. It then runs on one of the database's `replicas`, if it has some, and the server refuses
-        /// what changes something; clients get 500, and nothing is changed. A `transaction` begins with `BEGIN READ ONLY`.
+        /// Whether the statement only reads. It then runs on one of the database's `replicas`, if there are any. The
+        /// server rejects a change: clients get 500, and nothing is changed. A `transaction` begins with `BEGIN READ
+        /// ONLY`.
         pub read_only: bool = false,
-        /// Whether one row is wanted. The result is that row, and 404 if there is none, or if nothing was changed. Several rows are
-        /// an error of the statement.
+        /// Whether exactly one row is expected. The result is that row. If there is no row, or nothing was changed, the
+        /// client gets 404. Several rows are an error of the statement.
         pub one: bool = false,
         /// The key of the item under which the result is put. Without it, the result replaces the item.
         #[name = "as"]
         pub name: Option<Located<String>>,
-        /// A condition. If it is false or null, nothing is run; the result is `otherwise`, or null.
+        /// A condition. If it is false or null, the statement is not run; the result is `otherwise`, or null.
         pub when: Option<Expression>,
-        /// The value to use if the statement fails, or gives no row where one is wanted.
+        /// The value to use if the statement fails, or gives no row where one is expected.
         pub otherwise: Option<Located<Literal>>,
-        /// How long it may take, if not as long as other statements of the database.
+        /// Timeout of the statement. Default: the `timeout` of the database.
         pub timeout: Option<Timeout>,
         /// The most bytes of an item that are read for the expressions.
         pub max_body: Size = MAX_BODY,
@@ -56,9 +61,9 @@ spec! {
     pub struct StatementSpec {
         /// The statement.
         pub query: Located<String>,
-        /// An expression for each of `$1`, `$2` and so on.
+        /// One expression for each of `$1`, `$2` and so on.
         pub values: Vec<Expression> = Vec::new(),
-        /// Whether one row is wanted.
+        /// Whether exactly one row is expected.
         pub one: bool = false,
     }
 }

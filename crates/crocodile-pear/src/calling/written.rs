@@ -10,8 +10,8 @@ use crate::step::{Compile, MAX_BODY};
 use crate::upstream::{RewriteSpec, TimeoutSpec};
 
 spec! {
-    /// Calls an upstream: once, once for each item that flows in, or once for each value of `for_each`. Written short
-    /// as `UPSTREAM /path`. An answer that flows in with another status than 2xx passes unchanged, without a call.
+    /// Calls an upstream: once, once for each item that flows in, or once for each value of `for_each`. Short form:
+    /// `UPSTREAM /path`. An answer that flows in with a status other than 2xx passes unchanged, without a call.
     pub struct Request {
         /// The name of the upstream.
         pub to: Located<String>,
@@ -31,24 +31,25 @@ spec! {
         /// An expression that gives values. One call is made for each of them; in `path`, `headers` and `body`, `.` is
         /// the value. All calls start at once, unless `concurrency` is set.
         pub for_each: Option<Expression>,
-        /// The most calls for `for_each`. More values are an error.
+        /// The maximum number of calls for `for_each`. More values are an error.
         pub limit: Located<u64> = Located::new(100, Default::default()),
-        /// With `for_each`: the most calls at the same time. Further calls wait. No limit by default.
+        /// With `for_each`: the maximum number of calls at the same time. Further calls wait. No limit by default.
         pub concurrency: Option<Located<NonZeroUsize>>,
-        /// With `for_each`: asks for several values in one call.
+        /// With `for_each`: requests several values in one call.
         pub batch: Option<Batch>,
         /// A condition. If it is false or null, the call is not made; the result is `otherwise`, or null.
         pub when: Option<Expression>,
         /// How long the call may take: one time for the whole call, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
-        /// The value to use if the call fails, or if the answer has another status than 2xx. To know that, the gateway
-        /// then reads the whole body, within `max_body`, before it goes on.
+        /// The value to use if the call fails, or if the answer has a status other than 2xx. For this, the gateway
+        /// reads the whole body, within `max_body`, before it goes on.
         pub otherwise: Option<Located<Literal>>,
         /// What to do by the status of the answer, or by its class: `{ 404: null, 409: pass, 5xx: fail }`. `pass` uses
         /// the answer as if its status were 2xx. `fail` makes the call fail, also if it has `otherwise`. Any other
         /// value is used instead of the answer.
         pub on_status: Option<OnStatus>,
-        /// Overrides `rewrite` of the upstream for this call. Only for the first step, if its answer is handed on.
+        /// Overrides `rewrite` of the upstream for this call. Only for the first step, if its answer is passed
+        /// through to the client.
         pub rewrite: Option<Located<RewriteSpec>>,
         /// The most bytes of a body that are read for `otherwise` or for an expression.
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
@@ -83,16 +84,16 @@ pub(crate) fn is_written(place: Span) -> bool {
 }
 
 spec! {
-    /// Asks for several values in one call, if the API allows it. In `path`, `headers` and `body` of the call, `.` is
+    /// Requests several values in one call, if the API allows it. In `path`, `headers` and `body` of the call, `.` is
     /// then the list of values: `/users?ids={join(",")}`. The result is the same as with one call for each value: one
-    /// item for each. A value that comes twice is asked for once. Items that nobody asked for are ignored. A value
+    /// item for each. A value that occurs twice is requested once. Items for other values are ignored. A value
     /// without an item fails in a `request` (`missing`, 404) and is null in a `follow`. If the call fails, all its
     /// values fail.
     ///
     /// There is no timer. A batch is sent when it is full, when no more values can come, or when no value is waiting
     /// and no other batch of the step is being sent. Values that come in the meantime form the next batch.
     pub struct Batch {
-        /// The most values in one call.
+        /// The maximum number of values in one call.
         pub size: NonZeroUsize = SIZE,
         /// Where the items are in the answer. The answer is read whole, within `max_body`.
         pub items: Expression = plain(".[]"),

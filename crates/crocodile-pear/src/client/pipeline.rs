@@ -170,7 +170,7 @@ impl Pipeline {
     }
 
     /// Makes a new body of each item's body: the configuration's `transform`. The body is read whole, within [`MAX_BODY`]. An
-    /// answer with another status than 2xx passes unchanged.
+    /// answer with a status other than 2xx passes unchanged.
     ///
     /// ```
     /// # let client = crocodile_pear::Client::new();

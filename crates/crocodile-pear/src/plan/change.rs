@@ -7,8 +7,8 @@ use crate::step::reshape::Reshape;
 use crate::step::{Compile, MAX_BODY, Shape, Step};
 
 spec! {
-    /// Gives the answer a new body. Written short as the expression alone. The body is read whole, within `max_body`. An
-    /// answer with another status than 2xx passes unchanged.
+    /// Gives the answer a new body. Short form: the expression. The body is read whole, within `max_body`. An answer
+    /// with a status other than 2xx passes unchanged.
     pub struct AnswerChange {
         /// The expression; `.` is the answer's body.
         pub jq: Expression,

@@ -41,10 +41,10 @@ pub struct KnownRoute<'a> {
 crate::choice! {
     /// Whether an endpoint serves a stream that may rest and go on as long as it likes.
     pub enum StreamSpec {
-        /// It does: its `timeout` does not apply, nor do `idle` and `call` of the upstream to the calls of its first step, unless
-        /// they are written at the call.
+        /// It may: its `timeout` does not apply, nor do `idle` and `call` of the upstream to the calls of its first
+        /// step, unless these are set at the call.
         On = "on",
-        /// It does not, but for server-sent events.
+        /// It may not, except server-sent events.
         Off = "off",
     }
 }

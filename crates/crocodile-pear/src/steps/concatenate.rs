@@ -26,13 +26,13 @@ use crate::step::status::failure;
 use crate::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
 
 spec! {
-    /// Makes one answer of all items. Each item is sent as soon as it is complete. The status of the answer is sent with
-    /// the first item that did not fail, or after 64 KiB of failed items. If all items fail, the answer has the status of
-    /// the first of them in the order of the calls. An answer with another status than 2xx counts as failed, and becomes an
-    /// item as it came.
-    /// An item is read whole, within `max_body`, before it is sent, so that no upstream can write into another's item.
+    /// Makes one answer of all items. Each item is sent as soon as it is complete. The status of the answer is sent
+    /// with the first item that did not fail, or after 64 KiB of failed items. If all items fail, the answer has the
+    /// status of the first of them in the order of the calls. An answer with a status other than 2xx counts as
+    /// failed, and becomes an item unchanged. An item is read whole, within `max_body`, before it is sent, so that no
+    /// upstream can write into another's item.
     pub struct Concatenate {
-        /// The form of the answer.
+        /// The format of the answer.
         #[name = "as"]
         pub form: As = As::Json,
         /// `true`: an item is the body alone. `false`: an item is `{"status", "headers", "body"}`.
@@ -51,10 +51,11 @@ choice! {
     pub enum As {
         /// A JSON list, `application/json`.
         Json = "json",
-        /// One JSON value a line, `application/x-ndjson`.
+        /// One JSON value per line, `application/x-ndjson`.
         Ndjson = "ndjson",
-        /// One event an item, `text/event-stream`. With `body_only`, an object that has `data`, at least one of `event`, `id` and
-        /// `retry`, and nothing else becomes that event. Any other value becomes the data of an event.
+        /// One event per item, `text/event-stream`. With `body_only`, an object that has `data`, at least one of
+        /// `event`, `id` and `retry`, and nothing else becomes that event. Any other value becomes the data of an
+        /// event.
         Sse = "sse",
     }
 }

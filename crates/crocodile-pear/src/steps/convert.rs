@@ -36,13 +36,13 @@ const AHEAD: usize = 64 << 10;
 pub struct Convert(ConvertSpec);
 
 spec! {
-    /// The formats, and how they are written.
+    /// The formats to convert to, and their settings.
     pub struct ConvertSpec {
         /// The format, or a list of formats from which the client's `Accept` chooses.
         pub to: Forms,
-        /// The columns of `csv`, in this order; other fields are left out. By default, the fields of the items in the
-        /// first 64 KiB of the list, which are held until then. If a later item has other fields, the answer is broken
-        /// off.
+        /// The columns of `csv`, in this order; other fields are left out. Default: the fields of the items in the
+        /// first 64 KiB of the list. These items are held until then. If a later item has other fields, the answer is
+        /// cut off.
         pub columns: Vec<String> = Vec::new(),
         /// The most bytes of one item of a list, and of an answer that is read whole.
         pub max_body: Size = MAX_BODY,
@@ -101,12 +101,12 @@ impl Decode for Convert {
         let form = Form::schema(definitions);
         serde_json::json!({
             "anyOf": [form, {"type": "array", "items": form, "minItems": 1}, ConvertSpec::schema(definitions)],
-            "description": "Converts the answer to another format. If there is a list of formats, the client's `Accept` \
-                chooses one (RFC 9110, 12.5.1), by default the first; a client that accepts none of them gets \
-                406 before any call is made. A list that arrives as JSON, NDJSON, CSV or server-sent events is \
-                converted item by item while it arrives; an error in it breaks the answer off. Anything else, \
-                and everything that becomes MessagePack, is read whole, within `max_body`. JSON stays as it is, \
-                and so does an answer with another status than 2xx.",
+            "description": "Converts the answer to another format. If there is a list of formats, the client's `Accept` chooses \
+             one (RFC 9110, 12.5.1), by default the first; a client that accepts none of them gets 406 before any \
+             call is made. A list that arrives as JSON, NDJSON, CSV or server-sent events is converted item by \
+             item while it arrives; an error in it cuts the answer off. Anything else, and everything that \
+             becomes MessagePack, is read whole, within `max_body`. JSON stays as it is, and so does an answer \
+             with a status other than 2xx.",
         })
     }
 }

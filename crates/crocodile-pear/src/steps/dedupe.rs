@@ -21,15 +21,15 @@ use crate::spec::{Expression, Located, Size, only};
 use crate::step::{About, Blame, Compile, MAX_BODY, Spec, Step, evaluate, weigh};
 
 spec! {
-    /// Keeps one of the items with the same key and drops the others. Written short as the expression that gives the
-    /// key. Keys are compared as JSON. An item's body is read whole, within `max_body`. A failed item, or an answer
-    /// with another status than 2xx, passes unchanged.
+    /// Keeps one of the items with the same key and drops the others. Short form: the expression that gives the key.
+    /// Keys are compared as JSON. An item's body is read whole, within `max_body`. A failed item, or an answer with a
+    /// status other than 2xx, passes unchanged.
     pub struct Dedupe {
-        /// An expression that gives the key; `.` is the item. Items with the key null are all kept.
+        /// An expression that gives the key; `.` is the item. All items with the key null are kept.
         pub by: Expression,
         /// Which item is kept.
         pub keep: Keep = Keep::Arrival,
-        /// The most different keys, of at most 1 KiB each. An item with one more key fails.
+        /// The maximum number of different keys, of at most 1 KiB each. An item with one more key fails.
         pub limit: usize = KEYS,
         /// The most bytes of an item's body.
         pub max_body: Size = MAX_BODY,

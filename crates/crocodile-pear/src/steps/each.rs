@@ -27,15 +27,15 @@ use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, Size, on
 use crate::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, part, weigh};
 
 spec! {
-    /// Makes one item of each item of a list. Written short as the expression alone.
+    /// Makes one item of each element of a list. Short form: the expression.
     ///
     /// A path that ends in `[]` (`.[]`, `.cases[]`, `.a.b[]`) is read while the body arrives: each item flows on as
-    /// soon as it is complete, and the list is never held in memory. The items of an object are its values. `.[]` also
-    /// gives the lines of NDJSON, the rows of CSV and the events of a stream, one by one. For other expressions and
-    /// other formats, the body is read whole, within `max_body`.
+    /// soon as it is complete, and the list is never held in memory. The items of an object are its values. `.[]`
+    /// also gives the lines of NDJSON, the rows of CSV and the events of a stream, one by one. For other expressions
+    /// and other formats, the body is read whole, within `max_body`.
     ///
     /// If a list is cut off, is not valid JSON or has more items than `limit`, the items before that point flow on,
-    /// followed by one failed item that says why. An answer with another status than 2xx passes unchanged.
+    /// followed by one failed item that says why. An answer with a status other than 2xx passes unchanged.
     ///
     /// Several lists are read at the same time, so a list that hangs does not delay the others. With `concatenate` in
     /// `order: request`, or with `merge`, the lists follow one another. The items of one list keep their order.
@@ -43,10 +43,10 @@ spec! {
         /// An expression that gives the items.
         #[name = "in"]
         pub items: Expression,
-        /// The most items of one list. One more is a failed item, and the rest is not read. `none` means no limit. By
-        /// default 1000, but no limit for server-sent events and NDJSON, which may be endless streams.
+        /// The maximum number of items of one list. One more is a failed item, and the rest is not read. `none` means
+        /// no limit. Default: 1000, but no limit for server-sent events and NDJSON, which may be endless streams.
         pub limit: Option<Limit>,
-        /// How many items may be in the following steps at the same time.
+        /// The maximum number of items in the following steps at the same time.
         pub concurrency: NonZeroUsize = AT_ONCE,
         /// The most bytes of one item, or of the body if it is read whole.
         pub max_body: Size = MAX_BODY,

@@ -18,13 +18,12 @@ use crate::step::status::refuse;
 use crate::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
 
 spec! {
-    /// Makes one value of all answers: each named one is `$name`, and `.` is the list of all of them in the order of
-    /// the requests. Written short as the expression alone.
-    /// Every body is read whole, within `max_body`. A call that fails or is answered with another status than 2xx fails the
-    /// merge, unless its `otherwise` or `on_status` gives a value instead. If that status is the client's fault (404, 401,
-    /// 409 and most of 4xx), the client gets the same status; otherwise it gets 502. If several calls fail, the first in
-    /// the order of the configuration decides.
-    /// `$answers.NAME` is what a named call answered: `{status, headers}`.
+    /// Makes one value of all answers. Each named answer is `$name`, and `.` is the list of all of them in the order
+    /// of the requests. Short form: the expression. Every body is read whole, within `max_body`. A call that fails,
+    /// or gets a status other than 2xx, fails the merge, unless its `otherwise` or `on_status` gives a value instead.
+    /// If that status is the client's fault (404, 401, 409 and most of 4xx), the client gets the same status;
+    /// otherwise it gets 502. If several calls fail, the first in the order of the configuration decides.
+    /// `$answers.NAME` has the `{status, headers}` of a named call's answer.
     pub struct Merge {
         /// The expression.
         pub jq: Expression,

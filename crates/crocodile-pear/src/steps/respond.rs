@@ -30,10 +30,10 @@ use crate::template::{Source, Template, TemplateKind};
 pub struct Respond(RespondSpec);
 
 spec! {
-    /// Sets the status, the header fields and the body of the client's answer. It is the last step, and may be the only
-    /// one. What is not set stays as it is: the answer keeps its status, its fields and its body. The body is read only
-    /// if an expression uses `.`, then whole, within `max_body`. As the only step, the status is 200 and the body empty
-    /// by default. An answer with another status than 2xx passes unchanged.
+    /// Sets the status, the header fields and the body of the client's answer. It is the last step, and may be the
+    /// only one. What is not set stays: the answer keeps its status, its fields and its body. The body is read only
+    /// if an expression uses `.`, then whole, within `max_body`. If it is the only step, the default is status 200
+    /// with an empty body. An answer with a status other than 2xx passes unchanged.
     pub struct RespondSpec {
         /// The status: a number, or an expression that gives a number.
         pub status: Option<WrittenStatus>,
@@ -41,8 +41,8 @@ spec! {
         /// replaces those of the same name; `set-cookie` is added to them. A field whose value is null or empty is left
         /// out.
         pub headers: Option<Entries<Texts>>,
-        /// An expression. Its value is sent as JSON. If `content-type` is another type, the value must be a text and is
-        /// sent as it is. Without an output the body is empty.
+        /// An expression. Its value is sent as JSON. If `content-type` is another type, the value must be a text and
+        /// is sent as it is. If the expression gives nothing, the body is empty.
         pub body: Option<Expression>,
         /// The most bytes of the body that are read for the expressions.
         pub max_body: Size = MAX_BODY,

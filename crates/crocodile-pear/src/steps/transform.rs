@@ -7,9 +7,9 @@ use crate::step::reshape::Reshape;
 use crate::step::{About, Compile, MAX_BODY, Spec, Step};
 
 spec! {
-    /// Gives each item a new body. Written short as the expression alone. The item's body is read whole, within
-    /// `max_body`. An expression without an output drops the item. An answer with another status than 2xx passes
-    /// unchanged, with its own body: use `on_status` of the call to handle it.
+    /// Gives each item a new body. Short form: the expression. The item's body is read whole, within `max_body`. If
+    /// the expression gives nothing, the item is dropped. An answer with a status other than 2xx passes unchanged,
+    /// with its own body: use `on_status` of the call to handle it.
     pub struct Transform {
         /// The expression; `.` is the item's body.
         pub jq: Expression,

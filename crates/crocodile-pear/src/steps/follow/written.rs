@@ -14,35 +14,35 @@ use crate::upstream::TimeoutSpec;
 pub(super) const PAGES: u64 = 50;
 
 spec! {
-    /// Fetches the document that a link in each item points to. Written short as the expression that gives the link.
-    /// The document is put into the item under the key `as`; without `as`, or if the item is not an object, it replaces
+    /// Fetches the document that a link in each item points to. Short form: the expression that gives the link. The
+    /// document is put into the item under the key `as`. Without `as`, or if the item is not an object, it replaces
     /// the item. If the link is missing or null, the result is null and no call is made.
     ///
-    /// A relative link is resolved (RFC 3986) against the document that contains it. If the expression begins with the
-    /// key of an earlier `as` (`.case.resources[0].href`), that is the document under this key; if it begins with a
-    /// named result (`$orders.next`), it is that result; otherwise it is the answer that the item came from. `base`
+    /// A relative link is resolved (RFC 3986) against the document that contains it. If the expression begins with
+    /// the key of an earlier `as` (`.case.resources[0].href`), that is the document under this key. If it begins with
+    /// a named result (`$orders.next`), it is that result. Otherwise it is the answer that the item came from. `base`
     /// overrides this.
     ///
-    /// A link may only lead to the origins (scheme, host, port) of configured upstreams; any other link is refused
+    /// A link may only lead to the origins (scheme, host, port) of configured upstreams. Any other link is rejected
     /// before a connection is made. If several upstreams have the same origin, the one with the longest matching path
     /// is used. The call gets the header fields of that upstream's `forward`, and nothing else.
     ///
-    /// Within one request of a client, the same document is fetched once, however many items link to it. Up to 4 MiB of
-    /// documents are kept for this; the least recently used go first.
+    /// Within one client request, the same document is fetched once, however many items link to it. Up to 4 MiB of
+    /// documents are cached for this; the least recently used are removed first.
     ///
-    /// An item's body and the documents are read whole, within `max_body`. The item fails if its link is refused, if
-    /// there is no answer, or if the answer has another status than 2xx (also 404), unless `otherwise` or `on_status`
-    /// gives a value. An answer that flows in with another status than 2xx passes unchanged.
+    /// An item's body and the documents are read whole, within `max_body`. The item fails if its link is rejected, if
+    /// there is no answer, or if the answer has a status other than 2xx (also 404), unless `otherwise` or `on_status`
+    /// gives a value. An answer that flows in with a status other than 2xx passes unchanged.
     ///
-    /// With `request`, the expression gives a value instead of a link (a number, a name), and the call is made for that
-    /// value, at any upstream. Its `batch` asks for several values in one call.
+    /// With `request`, the expression gives a value instead of a link (a number, a name), and the call is made for
+    /// that value, at any upstream. Its `batch` requests several values in one call.
     ///
-    /// With `pages`, the answer and each page that follows become one item each. A page flows on while the next one is
-    /// fetched.
+    /// With `pages`, the answer and each page that follows become one item each. A page flows on while the next one
+    /// is fetched.
     pub struct Follow {
         /// The link. With a `limit` above 1, the links; a list gives its items.
         pub link: Option<Expression>,
-        /// The link to the next page. At most 50 `pages` by default.
+        /// The link to the next page. Default for `pages`: 50.
         pub next: Option<Expression>,
         /// The name of a relation in HAL's `_links`, to use as the link.
         pub hal: Option<Located<String>>,
@@ -58,9 +58,9 @@ spec! {
         /// The `as` of the document against which relative links are resolved, if the expression does not begin with
         /// it.
         pub base: Option<Located<String>>,
-        /// The most pages, including the first. One more is a failed item.
+        /// The maximum number of pages, including the first. One more is a failed item.
         pub pages: Option<Located<u64>>,
-        /// The most links of one document. More links make the item fail. Above 1, the result is a list.
+        /// The maximum number of links per document. More links make the item fail. Above 1, the result is a list.
         pub limit: Located<u64> = Located::new(1, Default::default()),
         /// With a `limit` above 1: how many links of one document are followed at the same time. No limit by default.
         pub concurrency: Option<Located<NonZeroUsize>>,
