@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Many calls out, one answer back, streamed as the parts arrive.
+/// An HTTP gateway: many calls out, one answer back, streamed as the parts arrive.
 #[derive(Parser)]
 #[command(name = "crocodile-pear", version, about, max_term_width = 100)]
 struct Cli {
@@ -26,27 +26,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a first configuration, which runs beside the demo.
+    /// Write a first configuration. It calls the upstreams of `crocodile-pear demo`.
     Init(init::Init),
-    /// Serve a configuration. SIGHUP reads it again; one with problems changes nothing.
+    /// Serve a configuration. SIGHUP reloads it; if it has errors, the old one stays.
     Run(run::Run),
-    /// Report every problem of a configuration; exit code 1 if there is an error.
+    /// Report all problems in a configuration. Exits with 1 if there is an error.
     Check(check::Check),
-    /// Show what each endpoint does: what runs side by side, what must wait and why, the most calls it can make.
+    /// Show what each endpoint does: which calls run in parallel, which wait and why, and the maximum number of
+    /// calls.
     Explain(explain::Explain),
-    /// Find out what a server offers, what it does with connections, and what cold and kept ones cost.
+    /// Measure a server: what it supports, how it handles connections, and what new and reused connections cost.
     Probe(probe::Probe),
-    /// Show how a running gateway is: traffic, errors, latencies, routes and servers, once a second.
+    /// Show the state of a running gateway, once a second: traffic, errors, latencies, routes and servers.
     Top(top::Top),
-    /// Print what a source of events needs to tell what changes.
+    /// Print what an event source needs to send its messages.
     Events(events::Events),
-    /// Print the JSON Schema of a configuration, for editors.
+    /// Print the JSON Schema of the configuration, for editors.
     Schema,
-    /// Serve example endpoints over built-in example upstreams, and print what to try.
+    /// Serve example endpoints with built-in example upstreams, and print what to try.
     Demo(demo::Demo),
 }
 
-/// Runs the command that the process was started with. Exit codes: 0 good, 1 problems found, 2 wrong usage.
+/// Runs the command that the process was started with. Exit codes: 0 success, 1 problems found, 2 wrong usage.
 pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Init(init) => init.execute(),

@@ -12,7 +12,7 @@ use crate::config::{Colour, Format};
 pub struct Check {
     #[command(flatten)]
     file: File,
-    /// The form of the report.
+    /// The format of the report.
     #[arg(long, value_enum, default_value_t = Form::Text)]
     format: Form,
 }

@@ -31,24 +31,24 @@ const UPSTREAMS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9
 pub struct Demo {
     #[command(subcommand)]
     other: Option<Other>,
-    /// Where the gateway listens.
+    /// The address of the gateway.
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Where the example upstreams listen; port 0 takes a free one [default: 127.0.0.1:9000, or a free port if it
+    /// The address of the example upstreams; port 0 picks a free port [default: 127.0.0.1:9000, or a free port if it
     /// is taken].
     #[arg(long)]
     upstreams: Option<SocketAddr>,
-    /// How long each example upstream takes to answer, in milliseconds.
+    /// The response time of each example upstream, in milliseconds.
     #[arg(long, default_value_t = 20)]
     latency: u64,
-    /// How many cases Streamflow's inbox holds.
+    /// The number of cases in Streamflow's inbox.
     #[arg(long, default_value_t = 156)]
     cases: usize,
 }
 
 #[derive(Subcommand)]
 enum Other {
-    /// Serve an API on a table of PostgreSQL, which is started in a temporary folder and removed at the end.
+    /// Serve an API for a PostgreSQL table. PostgreSQL is started in a temporary folder, which is removed at the end.
     Items(items::Items),
 }
 

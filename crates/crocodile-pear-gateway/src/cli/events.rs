@@ -15,21 +15,21 @@ pub struct Events {
 
 #[derive(Subcommand)]
 enum EventsFrom {
-    /// Print the SQL of a trigger that tells a channel which rows of a table change: `… | psql` installs it.
+    /// Print the SQL of a trigger that reports the changed rows of a table on a channel. `… | psql` installs it.
     Postgres(Postgres),
 }
 
 #[derive(Args)]
 struct Postgres {
-    /// The table, `TABLE` or `SCHEMA.TABLE`; as in SQL, in lower case unless in double quotes.
+    /// The table, `TABLE` or `SCHEMA.TABLE`. As in SQL, names are in lower case unless in double quotes.
     table: String,
-    /// The channel of `NOTIFY`; by default the name of the table.
+    /// The channel for `NOTIFY` [default: the name of the table].
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// A column that messages have, once for each; by default those of the primary key.
+    /// A column to put into the messages; can be repeated [default: the columns of the primary key].
     #[arg(long, value_name = "NAME")]
     column: Vec<String>,
-    /// Print the SQL that removes the trigger.
+    /// Print the SQL to remove the trigger.
     #[arg(long)]
     remove: bool,
 }

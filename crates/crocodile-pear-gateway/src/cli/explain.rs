@@ -17,7 +17,7 @@ use crate::stack::Stack;
 pub struct Explain {
     #[command(flatten)]
     file: File,
-    /// The endpoint, as in `GET /inbox/{category}`; all of them unless given.
+    /// The endpoint, such as `GET /inbox/{category}` [default: all].
     endpoint: Option<String>,
 }
 

@@ -20,7 +20,7 @@ const STACK: usize = 8 << 20;
 /// Where the configuration is.
 #[derive(clap::Args)]
 pub(super) struct File {
-    /// The configuration.
+    /// The configuration file.
     #[arg(default_value = CONFIG)]
     pub(super) file: PathBuf,
 }

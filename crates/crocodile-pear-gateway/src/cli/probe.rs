@@ -42,30 +42,30 @@ use super::print::print;
 
 #[derive(Args)]
 pub struct Probe {
-    /// What to ask for, as https://HOST:PORT/PATH. It gets some hundred GETs, most of them one after the other.
+    /// The URL to request, https://HOST:PORT/PATH. It gets a few hundred GETs, most of them one after the other.
     #[arg(value_parser = Target::read)]
     url: Target,
-    /// Calls in each row of the table.
+    /// Calls per row of the table.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=5_000))]
     calls: u32,
-    /// Requests that are tried on one connection.
+    /// Requests to try on one connection.
     #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(2..=100_000))]
     requests: u32,
-    /// How long a connection is watched without a request, up to 15m; 0s: not at all.
+    /// How long to watch an idle connection, up to 15m; 0s: not at all.
     #[arg(long, value_name = "TIME", default_value = "6s", value_parser = between(Duration::ZERO, minutes(15)))]
     idle: Duration,
-    /// How long connecting, a handshake and an answer may take, each, from 10ms to 5m.
+    /// Timeout for connecting, for a handshake and for an answer, each, from 10ms to 5m.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = between(Duration::from_millis(10), minutes(5)))]
     timeout: Duration,
-    /// How long everything may take together, from 1s to 1h; what is not measured by then is left out.
+    /// Time limit for all measurements together, from 1s to 1h; the rest is left out.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = between(Duration::from_secs(1), minutes(60)))]
     limit: Duration,
-    /// Send this with each request, as 'NAME: VALUE'; may be given several times.
+    /// Send this header field with each request, as 'NAME: VALUE'; can be repeated.
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = field)]
     header: Vec<(HeaderName, HeaderValue)>,
     #[command(flatten)]
     files: Files,
-    /// Measure also if the certificate is not trusted.
+    /// Measure even if the certificate is not trusted.
     #[arg(long)]
     insecure: bool,
     /// Print JSON.

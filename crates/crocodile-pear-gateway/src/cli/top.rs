@@ -19,12 +19,12 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 const TOKEN: &str = "CROCODILE_PEAR_ADMIN_TOKEN";
 
 #[derive(Args)]
-#[command(after_help = "Where `admin` asks for a token, it is taken from the variable CROCODILE_PEAR_ADMIN_TOKEN.")]
+#[command(after_help = "If `admin` needs a token, set it in the environment variable CROCODILE_PEAR_ADMIN_TOKEN.")]
 pub struct Top {
     /// The `admin` address of the gateway, `HOST:PORT` or `unix:/PATH`.
     #[arg(default_value = "127.0.0.1:9090")]
     address: String,
-    /// Print it once, and end.
+    /// Print it once and exit.
     #[arg(long)]
     once: bool,
 }

@@ -31,7 +31,7 @@ It need not run: this command starts one of its own.";
 
 #[derive(Args)]
 pub struct Items {
-    /// Where the gateway listens.
+    /// The address of the gateway.
     #[arg(long, default_value = "127.0.0.1:8081")]
     listen: SocketAddr,
 }

@@ -34,13 +34,13 @@ pub enum Sessions {
 /// The files that TLS is told of.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Files {
-    /// A file with the authorities to trust, as PEM, instead of those that Mozilla trusts.
+    /// A PEM file with the CAs to trust [default: the CAs that Mozilla trusts].
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// A file with the certificate to show, as PEM, and those that lead to its authority.
+    /// A PEM file with the client certificate and its chain.
     #[arg(long, value_name = "FILE", requires = "key")]
     pub certificate: Option<PathBuf>,
-    /// A file with the key of that certificate, as PEM.
+    /// A PEM file with the key of that certificate.
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
 }
