@@ -5,11 +5,12 @@ use crocodile_pear::spec::suggest;
 use serde_json::{Map, Value};
 
 crocodile_pear::choice! {
-    /// What becomes of what is purged.
+    /// What happens to purged answers.
     pub enum ModeSpec {
-        /// It is stale: it is fetched or validated before it is given out again, and may still stand in for an upstream that fails.
+        /// They become stale: the gateway fetches or validates them before it serves them again. It may still serve
+        /// them if the upstream fails.
         Soft = "soft",
-        /// It is gone.
+        /// They are removed.
         Hard = "hard",
     }
 }

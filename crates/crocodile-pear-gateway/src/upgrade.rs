@@ -20,14 +20,14 @@ use crate::route::Route;
 const IDLE: Timeout = Timeout::After(Duration::from_secs(3600));
 
 spec! {
-    /// The protocols that clients of an endpoint may change to, as with WebSocket. A request whose `Upgrade` names one of
-    /// them asks the upstream for it; once the upstream agrees (101), bytes pass in both directions until both sides have
-    /// ended. Where it is not written, such a request is sent on as a plain one. Written short as a protocol, or as a list
-    /// of them. The times of the call and the endpoint's `timeout` end with the 101.
+    /// The protocols that clients of an endpoint may switch to, such as WebSocket. If a request's `Upgrade` names one
+    /// of them, the gateway asks the upstream for it. Once the upstream agrees (101), bytes pass in both directions
+    /// until both sides have ended. The timeouts of the call and of the endpoint end with the 101. Without this
+    /// setting, such a request is sent on without its `Upgrade`. Short form: a protocol, or a list of them.
     pub struct Upgrade {
         /// A protocol, or a list of them: `websocket`.
         pub to: Texts,
-        /// How long both sides may be silent; then the connection is closed. `never`: as long as both are there.
+        /// Idle timeout: how long both sides may be silent before the connection is closed. `never`: no timeout.
         pub idle: Timeout = IDLE,
     }
     short(short)

@@ -13,17 +13,18 @@ use crate::upgrade::Upgrades;
 const MAX_BODY: Size = Size(1 << 20);
 
 spec! {
-    /// One endpoint. Written short as `UPSTREAM /path`: a proxy, which makes one call with the client's method and body
-    /// and hands the answer on as it arrives.
+    /// One endpoint. Short form: `UPSTREAM /path`, a proxy, which makes one call with the client's method and body
+    /// and streams the answer to the client.
     pub struct EndpointSpec {
         /// The steps, in order.
         pub pipeline: Vec<Located<Written>>,
-        /// The most bytes of a client's body; a larger one is answered with 413. Where an expression uses `$body`, the body is read
-        /// whole, and 1 MiB is the bound unless set. A body that is handed on has the bound that is written here, or the one of the document.
+        /// The maximum size of a client's body. A larger one gets 413. If an expression uses `$body`, the gateway
+        /// reads the body whole, and the default is 1 MiB. If the body is streamed to an upstream, the limit is the
+        /// one written here or at the top level.
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
-        /// The protocols that clients may switch to, like `websocket`. Only for a proxy.
+        /// The protocols that clients may switch to, such as `websocket`. Only for a proxy.
         pub upgrade: Option<Upgrades>,
-        /// Whether the answer may be silent for a long time and never end, like the log of a build. Server-sent events
+        /// Whether the answer may pause for a long time and never end, like the log of a build. Server-sent events
         /// always may.
         pub stream: StreamSpec = StreamSpec::Off,
     }

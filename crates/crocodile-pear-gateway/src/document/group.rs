@@ -10,17 +10,17 @@ use crate::layers::{AtGroup, Layers};
 use crate::route::HostPattern;
 
 spec! {
-    /// Endpoints that have something in common. What is written here holds for each of them, instead of what the document
-    /// says; an endpoint may say otherwise.
+    /// Endpoints that share hosts or settings. A setting of the group applies to all its endpoints and replaces the
+    /// top-level one. An endpoint can override it.
     pub struct GroupSpec {
-        /// The hosts that they are for, one or a list: `shop.example`, or `*.shop.example` for all names below it. A request
-        /// is for the group that names its host, else for the one with the longest domain above it, else for the endpoints
-        /// without hosts; ports and case do not matter. Several groups may name the same host. Where no endpoints are without
-        /// hosts, a request for any other host is answered with 421.
+        /// The hosts of these endpoints, one or a list: `shop.example`, or `*.shop.example` for all names below it. A
+        /// request goes to the group that names its host, otherwise to the one with the longest domain above it,
+        /// otherwise to the endpoints without hosts. Ports and case do not matter. Several groups may name the same
+        /// host. If there are no endpoints without hosts, a request for any other host gets 421.
         pub hosts: Option<Located<Texts>>,
-        /// The versions that they are served in; one and without a name unless it is written.
+        /// The versions of these endpoints. Default: one version, without a name.
         pub versions: Option<VersionsSpec>,
-        /// What is answered, as under `endpoints` of the document.
+        /// The endpoints of the group, written as under the top-level `endpoints`.
         pub endpoints: Entries<EndpointSpec>,
     }
     group(layers: Layers<AtGroup>)

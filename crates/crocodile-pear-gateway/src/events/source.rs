@@ -15,28 +15,31 @@ use super::{postgres, redis};
 use crate::purge::ModeSpec;
 
 spec! {
-    /// Where messages come from that say what has changed, and what of the cache each of them means. Needs `postgres` or `redis`.
+    /// A source of messages about changed data. An expression says which cached answers each message purges. Needs
+    /// `postgres` or `redis`.
     pub struct EventSourceSpec {
-        /// A PostgreSQL database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, whose `NOTIFY` is listened to. `?sslmode=` may be
-        /// `disable`, `prefer`, `require` or `verify-full`, as for `psql`. A pooler in between must not hand on transactions one by one.
+        /// A PostgreSQL database whose `NOTIFY` messages are received: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+        /// `?sslmode=` may be `disable`, `prefer`, `require` or `verify-full`, as for `psql`. A connection pooler in
+        /// between must not use transaction pooling.
         pub postgres: Option<Located<Secret>>,
-        /// A Redis server, `redis://HOST:PORT`, with `redis://USER:PASSWORD@HOST:PORT` where it asks for them; what is published there is
-        /// listened to.
+        /// A Redis server whose published messages are received: `redis://HOST:PORT`, or with credentials
+        /// `redis://USER:PASSWORD@HOST:PORT`.
         pub redis: Option<Located<Secret>>,
         /// The channel.
         pub channel: Located<String>,
-        /// A jq expression: which tags are purged. `.` is the message: its value if it is JSON, otherwise its text. Each output is a tag,
-        /// or a map as `POST /cache/purge` of `admin` takes it, as `{url: "…"}` or `{all: true}`. Where the expression fails, everything
-        /// with tags is stale.
+        /// A jq expression that gives the tags to purge. `.` is the message: its value if it is JSON, otherwise its
+        /// text. Each output is a tag, or a map as for `POST /cache/purge` of `admin`, such as `{url: "…"}` or `{all:
+        /// true}`. If the expression fails, all answers with tags become stale.
         pub purge: Expression,
-        /// What becomes of what is purged.
+        /// What happens to purged answers.
         pub mode: ModeSpec = ModeSpec::Soft,
-        /// How long what has tags is given out as before while the connection is lost. By default it is stale at once.
+        /// How long answers with tags are still served as before while the connection is lost. By default they become
+        /// stale at once.
         pub trust: Duration = Duration::ZERO,
-        /// How often the connection is checked. A check has as much time, so that a connection that died in silence is noticed after
+        /// How often to check the connection. A check may take as long as this, so a dead connection is noticed after
         /// twice this time at most.
         pub heartbeat: Located<Duration> = Located::new(Duration::from_secs(2), Default::default()),
-        /// A file with the authorities to trust, as PEM, for `sslmode=require` and `verify-full`, instead of the public ones.
+        /// A PEM file with the CAs to trust, for `sslmode=require` and `verify-full`. Default: the public CAs.
         pub ca: Option<Located<String>>,
     }
 }

@@ -13,12 +13,12 @@ use crate::network::Network;
 use crate::respond;
 
 spec! {
-    /// Which clients may ask, by their addresses; others are answered with 403. `deny` goes before `allow`.
+    /// Which clients may call, by their addresses. Others get 403. `deny` takes precedence over `allow`.
     pub struct Addresses {
-        /// Only clients of these networks may ask: `10.0.0.0/8`, `2001:db8::/32`, or one address. An IPv4 client of an IPv6 socket
-        /// is an IPv4 client. `unix` is every client of a Unix socket.
+        /// Only clients from these networks may call: `10.0.0.0/8`, `2001:db8::/32`, or a single address. An IPv4
+        /// client at an IPv6 socket counts as IPv4. `unix` stands for every client at a Unix socket.
         pub allow: Option<Located<Vec<Located<Network>>>>,
-        /// Clients of these networks may not ask, also if `allow` has them.
+        /// Clients from these networks may not call, even if `allow` includes them.
         pub deny: Option<Located<Vec<Located<Network>>>>,
     }
 }
@@ -27,11 +27,11 @@ impl Spec for Addresses {
     type Ready = AddressFilter;
 
     const AT_DOCUMENT: Option<Field> =
-        Some(Field::new("addresses", "Which clients may ask, by their addresses; others are answered with 403."));
+        Some(Field::new("addresses", "Which clients may call, by their addresses. Others get 403."));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "addresses",
-        "Which clients may ask, instead of the document's setting; `off` lets all of them.",
+        "Which clients may call, by their addresses. Overrides the top-level setting; `off` for all.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<AddressFilter>> {

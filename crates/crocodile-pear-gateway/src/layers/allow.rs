@@ -32,13 +32,13 @@ impl Spec for Allow {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "allow",
-        "What must be true of a request, as an expression that knows `$claims`, `$path`, `$query`, `$headers`, `$client`, \
-         `$route` and `$id`. Where it gives false or null, nothing, or an error, the answer is 403.",
+        "A condition that requests must meet: an expression with `$claims`, `$path`, `$query`, `$headers`, \
+             `$client`, `$route` and `$id`. If it gives false, null or nothing, or fails, the client gets 403.",
     ));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "allow",
-        "What must be true of a request to it, instead of the document's setting; `off` for nothing.",
+        "A condition that requests to it must meet. Overrides the top-level setting; `off` for none.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Rule>> {

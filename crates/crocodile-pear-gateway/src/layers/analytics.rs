@@ -14,20 +14,22 @@ use crate::layer::{Around, Compile, Ended, Layer, Spec};
 use crate::server::Ending;
 
 spec! {
-    /// Figures for each endpoint, and for each consumer if that is asked, over minutes, hours and days: requests, errors, durations, bytes,
-    /// calls to upstreams, and the requests and bytes that clients were spared because one answer stood for several. They survive a
-    /// restart; operators read them at `/analytics` of `admin`. Written short as the folder.
+    /// Statistics per endpoint, and per consumer if `by` is set, over minutes, hours and days: requests, errors,
+    /// durations, bytes, calls to upstreams, and how many requests and bytes clients saved because one answer
+    /// replaced several. They survive a restart. Operators read them at `/analytics` of `admin`. Short form: the
+    /// folder.
     pub struct Analytics {
-        /// The folder of the files. It is made if it is not there. Each gateway needs its own.
+        /// The folder for the files. The gateway creates it if it does not exist. Each gateway needs its own.
         pub folder: Located<String>,
-        /// The most bytes of all files. Half of it is for minutes, three eighths for hours, one eighth for days; the oldest go first. With 20
-        /// endpoints that are called in every minute, 64 MiB are ten days of minutes and a year of hours.
+        /// The maximum size of all files. Half is for minutes, three eighths for hours, one eighth for days; the
+        /// oldest are removed first. With 20 endpoints that are called in every minute, 64 MiB hold ten days of
+        /// minutes and a year of hours.
         pub size: Located<Size> = Located::new(SIZE, Default::default()),
-        /// The expression that names the consumer of a request: `$claims.sub`. Requests for which it is null, and all requests unless it is
-        /// set, are counted for their endpoint only.
+        /// The expression that names the consumer of a request: `$claims.sub`. A request whose value is null is
+        /// counted for its endpoint only. Default: no consumers.
         pub by: Option<Expression>,
-        /// So many consumers of an endpoint have figures of their own in each minute, those with the most requests. The others are counted
-        /// together as `other`.
+        /// How many consumers per endpoint have their own statistics in each minute: those with the most requests.
+        /// All others are counted together as `other`.
         pub top: NonZeroUsize = TOP,
     }
     short(folder)
@@ -49,7 +51,7 @@ impl Spec for Analytics {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "analytics",
-        "Figures for each endpoint and consumer over minutes, hours and days, kept in files. Off by default.",
+        "Statistics per endpoint and consumer over minutes, hours and days, stored in files. Off by default.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Counting>> {

@@ -61,12 +61,12 @@ impl Spec for Authenticate {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "authenticate",
-        "Who may call: a list of methods, any one of which will do. A request without a valid credential is answered with \
-         401. What is known of the client is `$claims` in expressions.",
+        "Who may call: a list of methods; one of them is enough. A request without a valid credential gets \
+             401. What is known about the client is `$claims` in expressions.",
     ));
 
     const AT_ENDPOINT: Option<Field> =
-        Some(Field::new("authenticate", "Who may call it, instead of the document's setting; `none` for everybody."));
+        Some(Field::new("authenticate", "Who may call it. Overrides the top-level setting; `none` for everybody."));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
         // Compiles all methods before returning an error, so that every problem is found.

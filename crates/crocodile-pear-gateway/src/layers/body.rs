@@ -35,8 +35,8 @@ impl Spec for MaxBody {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "max_body",
-        "The most bytes of the body of any request, also of one that is handed on as it comes; a larger one is answered with 413. \
-         No bound unless set. An endpoint may set its own.",
+        "The maximum size of a request's body, also of one that is streamed to an upstream. A larger body \
+             gets 413. No limit by default. Endpoints can set their own.",
     ));
 
     // An endpoint may have its own limit even if the document has none.

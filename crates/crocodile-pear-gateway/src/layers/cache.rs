@@ -48,9 +48,10 @@ impl Spec for Caching {
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "cache",
-        "Which of its answers are kept, and how long: `on`, a time for those that do not say it, or more; `off` for none. An answer \
-         that is made of several is as fresh as the least fresh of them, and private if one is. It has an `etag` of its own, and says its \
-         `max-age`; while it streams for the first time these are not known yet, and it says `no-cache`. Off by default.",
+        "Which of its answers are cached, and for how long: `on`, a time for answers that do not say it \
+             themselves, or a map; `off` for none. An answer made of several is as fresh as the least fresh of \
+             them, and private if one of them is. It has its own `etag` and `max-age`. These are not known yet \
+             while it streams for the first time, so it then has `no-cache`. Off by default.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Caches>> {

@@ -15,27 +15,27 @@ use crate::compress::{self, Coding, Compressor, LARGE, Levels, Media, SMALL};
 use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
 
 spec! {
-    /// Compresses answers for clients that ask for it with `Accept-Encoding`. Written short as `on`, with all defaults,
-    /// or `off`. Each part of a stream is sent as soon as it arrives: the client can always decode everything so far.
-    /// An answer that is already compressed, is a part (206), or says `no-transform` is handed on unchanged. Each
-    /// answer in progress takes about 0.3 MiB of memory, or 0.7 MiB with zstd; one of more than 1 MiB takes another 1
-    /// MiB while idle cores help with it. Do not use it for answers that contain both a secret and something that a
-    /// client can choose: the compressed length can reveal the secret.
+    /// Compresses answers for clients that ask for it with `Accept-Encoding`. Short form: `on`, with all defaults, or
+    /// `off`. Each part of a stream is sent as soon as it arrives, and the client can decode everything so far. An
+    /// answer that is already compressed, is a part (206), or has `no-transform` passes unchanged. Each answer in
+    /// progress takes about 0.3 MiB of memory, or 0.7 MiB with zstd. An answer of more than 1 MiB takes another 1 MiB
+    /// while idle cores help with it. Do not compress answers that contain both a secret and text that a client can
+    /// choose: the compressed length can reveal the secret.
     pub struct Compress {
-        /// The codings that are offered. If a client accepts several equally, the first of this list is used.
+        /// The codings to offer. If a client accepts several equally, the first one of this list is used.
         pub codings: Vec<Coding> = Coding::ALL.to_vec(),
-        /// A shorter body is sent as it is. If the length is not known, or is at most 64 KiB, the gateway waits up to 5
-        /// ms for the rest of the body.
+        /// A smaller body is not compressed. If the length is unknown or at most 64 KiB, the gateway waits up to 5 ms
+        /// for the rest of the body.
         pub min_size: Size = Size(1 << 10),
-        /// The content types that are compressed: `text/html`, `text/*`, or `*+json` for all that end like this.
+        /// The content types to compress: `text/html`, `text/*`, or `*+json` for all types that end in `+json`.
         pub types: Vec<Located<String>> = compress::usual(),
-        /// The level of gzip and deflate, 1 (fast) to 9 (small). By default 6 for a body that is known to have at most
-        /// 128 KiB, otherwise 1.
+        /// The level of gzip and deflate, from 1 (fast) to 9 (small). Default: 6 for a body known to have at most 128
+        /// KiB, otherwise 1.
         pub gzip: Option<Located<u32>>,
-        /// The level of br, 0 (fast) to 11 (small). By default 3 for a body that is known to have at most 128 KiB,
-        /// otherwise 1. Levels 0 and 1 do not look for repetitions in what was already sent.
+        /// The level of br, from 0 (fast) to 11 (small). Default: 3 for a body known to have at most 128 KiB,
+        /// otherwise 1. Levels 0 and 1 do not use repetitions of what was already sent.
         pub br: Option<Located<u32>>,
-        /// The level of zstd, 1 (fast) to 19 (small). By default 3 for a body that is known to have at most 128 KiB,
+        /// The level of zstd, from 1 (fast) to 19 (small). Default: 3 for a body known to have at most 128 KiB,
         /// otherwise 1.
         pub zstd: Option<Located<u32>>,
     }
@@ -77,13 +77,11 @@ fn level(written: Option<&Located<u32>>, usual: u32, least: u32, most: u32, prob
 impl Spec for Compress {
     type Ready = Compressor;
 
-    const AT_DOCUMENT: Option<Field> = Some(Field::new(
-        "compress",
-        "Compresses answers. Nothing is compressed unless it is written, here or at an endpoint.",
-    ));
+    const AT_DOCUMENT: Option<Field> =
+        Some(Field::new("compress", "Compresses answers. Off by default. Endpoints can override it."));
 
     const AT_ENDPOINT: Option<Field> =
-        Some(Field::new("compress", "Compresses its answers otherwise than the others': `on`, `off`, or a map."));
+        Some(Field::new("compress", "Compresses its answers: `on`, `off`, or a map. Overrides the top-level setting."));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Compressor>> {
         self.ready(cx.problems).map(Arc::new)

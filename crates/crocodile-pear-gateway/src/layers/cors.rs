@@ -26,22 +26,25 @@ const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-cont
 const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
 spec! {
-    /// Which pages of other origins may use the API from a browser (CORS). Preflights are answered by the gateway; a browser
-    /// keeps the answers to other requests from pages whose origin is not allowed. Written short as one origin.
+    /// Which pages of other origins may use the API from a browser (CORS). The gateway answers preflight requests. If
+    /// a page's origin is not allowed, the browser hides the answers to its other requests. Short form: one origin.
     pub struct Cors {
-        /// The origins that are allowed: `https://shop.example`, all subdomains as `https://*.shop.example`, or `*` for every one.
+        /// The allowed origins: `https://shop.example`, `https://*.shop.example` for all subdomains, or `*` for all
+        /// origins.
         pub origins: Located<Texts>,
-        /// The methods that preflights may ask for; those that have an endpoint unless set.
+        /// The allowed methods. Default: the methods that have an endpoint.
         pub methods: Option<Vec<Located<String>>>,
-        /// The header fields that preflights may ask for; all unless set.
+        /// The allowed request header fields. Default: all.
         pub headers: Option<Vec<Located<String>>>,
-        /// Whether pages may send cookies and other credentials. Not with the origin `*`.
+        /// Whether pages may send cookies and other credentials. Not possible with the origin `*`.
         pub credentials: Option<Located<bool>>,
-        /// The header fields of answers that pages may read, besides the few that all may; `*` for all, without credentials.
+        /// The answer header fields that pages may read, besides the few that are always allowed. `*` stands for all,
+        /// but not with credentials.
         pub expose: Option<Vec<Located<String>>>,
-        /// How long a browser may keep the answer to a preflight; 5 s in browsers unless set.
+        /// How long a browser may cache the answer to a preflight request. By default browsers use 5 s.
         pub max_age: Option<Duration>,
-        /// Whether pages of public sites may ask, where this is a private network (`Access-Control-Request-Private-Network`).
+        /// Whether pages of public websites may call a gateway in a private network
+        /// (`Access-Control-Request-Private-Network`).
         pub private_network: bool = false,
     }
     short(origin_alone)
@@ -56,11 +59,15 @@ impl Spec for Cors {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "cors",
-        "Which pages of other origins may use the API from a browser; none unless it is written, here or at an endpoint.",
+        "Which pages of other origins may use the API from a browser. Default: none. Endpoints can override \
+             it.",
     ));
 
-    const AT_ENDPOINT: Option<Field> =
-        Some(Field::new("cors", "Which pages may use it, instead of the document's setting; `off` for none."));
+    const AT_ENDPOINT: Option<Field> = Some(Field::new(
+        "cors",
+        "Which pages of other origins may use it from a browser. Overrides the top-level setting; `off` for \
+             none.",
+    ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<CrossOrigin>> {
         let written = &self.origins.value.0;

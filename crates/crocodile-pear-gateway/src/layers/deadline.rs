@@ -47,7 +47,7 @@ impl Spec for Deadline {
     type Ready = Self;
 
     const AT_ENDPOINT: Option<Field> =
-        Some(Field::new("timeout", "How long the whole request may take, to the last byte of its answer."));
+        Some(Field::new("timeout", "Timeout for the whole request, up to the last byte of its answer."));
 
     fn unwritten() -> Option<Self> {
         Some(Deadline { timeout: Timeout::After(Duration::from_secs(3600)), written: false })

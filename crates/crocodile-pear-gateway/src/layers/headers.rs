@@ -23,17 +23,17 @@ use crate::layer::{Around, Compile, Layer, Passage, Spec};
 use preset::Preset;
 
 spec! {
-    /// Header fields of the answers: of those that pipelines give, of failures, and of requests that no endpoint serves or
-    /// that could not be read. What is set takes the place of a field of the same name.
+    /// Header fields of all answers: those of pipelines, failures, requests that no endpoint serves, and requests
+    /// that could not be read. A field that is set replaces a field of the same name.
     pub struct Headers {
-        /// Fields to set, each a text with `{}`, or a list of texts for a field that comes several times. An expression
-        /// knows `$status`, and of the request `$path`, `$query`, `$headers`, `$client`, `$route` and `$id`. A value that is null or
-        /// empty leaves the field out; one that fails does too, with a line in the log.
+        /// Fields to set. Each is a text with `{}`, or a list of texts for a field that is repeated. Expressions can
+        /// use `$status`, and of the request `$path`, `$query`, `$headers`, `$client`, `$route` and `$id`. If the
+        /// value is null or empty, the field is left out; if the expression fails, too, with a line in the log.
         pub set: Option<Entries<Texts>>,
         /// Fields to remove.
         pub remove: Option<Vec<Located<String>>>,
-        /// The usual fields for security: `secure` for pages, `api` for APIs. An answer that has one of them keeps its own; `server` and
-        /// `x-powered-by` are removed. `set` and `remove` go before it.
+        /// The usual security header fields: `secure` for web pages, `api` for APIs. If an answer has one of these
+        /// fields, it keeps its own. `server` and `x-powered-by` are removed. `set` and `remove` take precedence.
         pub preset: Option<Preset>,
     }
 }
@@ -43,12 +43,13 @@ impl Spec for Headers {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "headers",
-        "Header fields that answers leave with, or without; all answers, unless an endpoint says otherwise.",
+        "Header fields to add to all answers or to remove from them. Endpoints can override it.",
     ));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "headers",
-        "Header fields that its answers leave with, or without, instead of those of the document; `off` for none.",
+        "Header fields to add to its answers or to remove from them. Overrides the top-level setting; `off` \
+             for none.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Dress>> {

@@ -16,13 +16,13 @@ use crate::metrics::{LimitCounters, Metrics, RefusedBy};
 use crate::respond;
 
 spec! {
-    /// How many requests may be served at once, from their heads to the last bytes of their answers; one more is answered with
-    /// 429. Written short as a number.
+    /// The maximum number of concurrent requests, counted from the head of a request to the last byte of its answer.
+    /// Further requests get 429. Short form: the number.
     pub struct InFlight {
-        /// The most at once.
+        /// The maximum number.
         pub limit: NonZeroU32,
-        /// The expression that requests are counted by: `$client.address`, `$claims.sub`. Requests for which it is null are not limited. All
-        /// requests are counted together unless set.
+        /// The expression by whose value requests are counted: `$client.address`, `$claims.sub`. A request whose
+        /// value is null is not limited. By default all requests are counted together.
         pub by: Option<Expression>,
     }
     short(number)
@@ -36,11 +36,11 @@ impl Spec for InFlight {
     type Ready = Limit;
 
     const AT_DOCUMENT: Option<Field> =
-        Some(Field::new("in_flight", "How many requests may be served at once, over all endpoints together."));
+        Some(Field::new("in_flight", "The maximum number of concurrent requests, over all endpoints together."));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "in_flight",
-        "How many of its requests may be served at once, instead of the limit of the document; `off` for none.",
+        "The maximum number of its concurrent requests. Replaces the top-level limit; `off` for no limit.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Limit>> {

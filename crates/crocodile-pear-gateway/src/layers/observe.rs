@@ -28,7 +28,7 @@ const OFTEN: Duration = Duration::from_secs(1);
 impl Spec for Log {
     type Ready = Observe;
 
-    const AT_DOCUMENT: Option<Field> = Some(Field::new("log", "What is logged, and how."));
+    const AT_DOCUMENT: Option<Field> = Some(Field::new("log", "What to log, and how."));
 
     fn unwritten() -> Option<Self> {
         Some(spec::defaults())

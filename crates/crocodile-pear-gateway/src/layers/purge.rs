@@ -16,12 +16,13 @@ use crate::purge::ModeSpec;
 use crate::respond;
 
 spec! {
-    /// `PURGE` requests purge what is kept for their path and query: answers of endpoints, and of upstreams where it is the same.
-    /// They need no credentials.
+    /// A `PURGE` request purges the cached answers for its path and query: those of endpoints, and those of upstreams
+    /// with the same path and query. It needs no credentials.
     pub struct PurgeSpec {
-        /// The networks (`10.0.0.0/8`) and addresses that may purge. `PURGE` requests from elsewhere are answered with 403.
+        /// The networks (`10.0.0.0/8`) and addresses that may purge. A `PURGE` request from any other address gets
+        /// 403.
         pub from: Located<Vec<Located<Network>>>,
-        /// What becomes of what is purged.
+        /// What happens to purged answers.
         pub mode: ModeSpec = ModeSpec::Soft,
     }
 }
@@ -31,12 +32,12 @@ impl Spec for PurgeSpec {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "purge",
-        "Who may purge what is kept of a URL, by a request for it with the method `PURGE`. Nobody unless set.",
+        "Who may purge the cached answers of a URL with a `PURGE` request for it. Default: nobody.",
     ));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "purge",
-        "Who may purge its answers with `PURGE`, instead of the document's setting; `off` for nobody.",
+        "Who may purge its cached answers with `PURGE`. Overrides the top-level setting; `off` for nobody.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Purger>> {

@@ -29,16 +29,17 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 spec! {
-    /// How many requests may come; one more is answered with 429.
+    /// The maximum rate of requests. Further requests get 429.
     pub struct RateLimit {
-        /// So many requests in so much time: `100/1m`.
+        /// The number of requests per time: `100/1m`.
         pub rate: Located<Rate>,
-        /// How many may come at once after a rest; as many as the rate names unless set.
+        /// How many requests may come at once after a pause. Default: the number in `rate`.
         pub burst: Option<Located<NonZeroU32>>,
-        /// The expression that requests are counted by: `$client.address`, `$headers["x-api-key"]`, `$claims.sub`. Each of its values has
-        /// the rate for itself, and requests for which it is null are not limited. All requests are counted together unless set.
+        /// The expression by whose value requests are counted: `$client.address`, `$headers["x-api-key"]`,
+        /// `$claims.sub`. Each value has its own limit. A request whose value is null is not limited. By default all
+        /// requests are counted together.
         pub by: Option<Expression>,
-        /// What the limit is called in answers; `default`, or its rate where there are several.
+        /// The name of the limit in answers. Default: `default`, or the rate if there are several limits.
         pub name: Option<Located<String>>,
     }
 }
@@ -71,12 +72,12 @@ impl Spec for RateLimits {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "rate_limit",
-        "How many requests may come, over all endpoints together; one limit, or a list of limits that all hold.",
+        "Rate limits over all endpoints together: one limit, or a list of limits that all apply.",
     ));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "rate_limit",
-        "How many may come to it, instead of the limits of the document; `off` for none.",
+        "Rate limits of its requests. They replace the top-level limits; `off` for no limit.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Limiters>> {

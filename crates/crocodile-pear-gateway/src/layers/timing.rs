@@ -24,10 +24,11 @@ use crate::layer::{Around, Compile, Layer, Passage, Spec};
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 spec! {
-    /// Which clients learn where the time of their requests went: in `Server-Timing`, at the head of an answer as far as it is known then, and in
-    /// the trailer of clients that take one. `on` is for all.
+    /// Which clients get timings in `Server-Timing`: at the head of an answer as far as they are known then, and in
+    /// the trailer for clients that accept trailers. `on` means all clients.
     pub struct ServerTiming {
-        /// Which requests: those for which this is true, as in `$client.address | startswith("10.")`. All unless set.
+        /// Which requests get timings: those for which this expression is true, as in `$client.address |
+        /// startswith("10.")`. Default: all.
         pub when: Option<Expression>,
     }
     short(on)
@@ -59,7 +60,8 @@ impl Spec for Timing {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "server_timing",
-        "Tells clients in `Server-Timing` how long the calls to each upstream took: `on`, or `{ when: … }` for some. Timers are told in any case.",
+        "Sends timings of the calls to each upstream in `Server-Timing`: `on`, or `{ when: … }` for some \
+             requests. Timers are always sent.",
     ));
 
     fn unwritten() -> Option<Self> {

@@ -20,17 +20,19 @@ use crate::{respond, strict};
 use schema::Schema;
 
 spec! {
-    /// What requests must be, as JSON Schema (draft 2020-12): each schema written here, or the name of a JSON file with it. A `$ref` may
-    /// name other files; nothing is fetched. What is wrong with a request is all told at once, with status 422.
+    /// JSON Schemas (draft 2020-12) for requests. Each schema is written here, or is the name of a JSON file. A
+    /// `$ref` may name other files; nothing is fetched from the network. A request that does not match gets 422, with
+    /// a list of everything that is wrong.
     pub struct Validate {
-        /// The body, which must be JSON: another content type gets 415, and what is no JSON 400. It is read whole, within `max_body`,
-        /// and goes on as it came.
+        /// The body. It must be JSON: another content type gets 415, invalid JSON gets 400. It is read whole, within
+        /// `max_body`, and is passed on unchanged.
         pub body: Option<Schema>,
-        /// The parameters of the query, as an object. Where the schema wants a number or a boolean, a text that is one is taken as one.
+        /// The query parameters, as an object. If the schema expects a number or a boolean, a text such as `7` or
+        /// `true` counts as one.
         pub query: Option<Schema>,
-        /// The parameters of the path, likewise.
+        /// The path parameters, in the same way.
         pub path: Option<Schema>,
-        /// The header fields, by name in lower case, likewise.
+        /// The header fields, by name in lower case, in the same way.
         pub headers: Option<Schema>,
     }
 }
@@ -43,7 +45,8 @@ impl Spec for Validate {
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "validate",
-        "What requests must be, as JSON Schema; others are refused with all that is wrong.",
+        "JSON Schemas for its requests. A request that does not match is rejected, with a list of everything \
+             that is wrong.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Validation>> {

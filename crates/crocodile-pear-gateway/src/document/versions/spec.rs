@@ -12,19 +12,19 @@ use crate::document::endpoint::EndpointSpec;
 use crate::version::{Change, Date};
 
 spec! {
-    /// The versions of the endpoints of a group. Those that are written in the group are the newest; an older version says
-    /// what differs from the one above it, and has all else in common with it.
+    /// The versions of the endpoints of a group. The endpoints written in the group are the newest version. An older
+    /// version lists only what differs from the next newer one, the one above it.
     pub struct VersionsSpec {
-        /// Where a request names its version: `path` (`/v2/orders`), or one of `{ path: '/api/{version}' }`,
-        /// `{ header: api-version }`, `{ query: version }` and `{ media_type: application/vnd.shop }`
+        /// Where a request names its version: `path` (`/v2/orders`), or one of `{ path: '/api/{version}' }`, `{
+        /// header: api-version }`, `{ query: version }` and `{ media_type: application/vnd.shop }`
         /// (`application/vnd.shop.v2+json`, or `application/json;version=2`), or a list of several. A request that
-        /// names two versions is refused with 400.
+        /// names two different versions gets 400.
         pub by: BySpec,
-        /// The name of the newest version, the one that the group's `endpoints` are. Names have letters, digits, `.`, `-` and
-        /// `_`; but in a path, `v2` and `2` are the same.
+        /// The name of the newest version: that of the group's `endpoints`. Names consist of letters, digits, `.`,
+        /// `-` and `_`. In a path, `v2` and `2` are the same.
         pub current: Located<String>,
-        /// The version for requests that name none. Unless set, these are refused: with 404 where the path names it, else
-        /// with 400.
+        /// The version for requests that name none. By default such a request gets 404 if the version belongs in the
+        /// path, otherwise 400.
         pub default: Option<Located<String>>,
         /// The older versions by name, from the newest to the oldest.
         pub older: Entries<OlderSpec> = Entries::new(),
@@ -34,39 +34,40 @@ spec! {
 spec! {
     /// An older version: what differs from the version above it.
     pub struct OlderSpec {
-        /// Since when, or from when on, it is deprecated: `2026-06-01`, or a time as `2026-06-01T12:00:00Z`. Its answers say so in
-        /// `Deprecation` (RFC 9745).
+        /// The date from which it is deprecated, in the past or in the future: `2026-06-01`, or a time such as
+        /// `2026-06-01T12:00:00Z`. Its answers have it in `Deprecation` (RFC 9745).
         pub deprecated: Option<Located<Date>>,
-        /// When it ends. Its answers say so in `Sunset` (RFC 8594); it is served until it is taken out here.
+        /// The date when it ends. Its answers have it in `Sunset` (RFC 8594). The gateway serves the version until
+        /// you remove it here.
         pub sunset: Option<Located<Date>>,
-        /// The URL of a page that tells what to do, in `Link` with `rel="deprecation"`.
+        /// The URL of a page for developers who still use it. Its answers have it in `Link` with `rel="deprecation"`.
         pub documentation: Option<Located<String>>,
-        /// The endpoints that differ, as they are named in the group: an endpoint of its own, `request` and `answer` around that
-        /// of the newer version, or `off` for one that this version has not. All others are the same.
+        /// The endpoints that differ, with the same names as in the group: an endpoint of its own, `request` and
+        /// `answer` to convert to and from the newer version, or `off` if this version does not have it. All other
+        /// endpoints are the same.
         pub endpoints: Entries<Differing> = Entries::new(),
     }
 }
 
 spec! {
-    /// The endpoint of the newer version, with other requests or answers. Its layers are the same.
+    /// The endpoint of the newer version, with converted requests or answers. Its settings are the same.
     pub struct AdaptSpec {
-        /// What the newer version is asked, of what clients of this one ask. Written short as an expression that gives the
-        /// body.
+        /// Converts the client's request to the newer version. Short form: an expression that gives the body.
         pub request: Option<RequestAdapt>,
-        /// An expression that gives the answer's body of that of the newer version, `.`. Answers with another status than 2xx
-        /// pass as they are. Answers are read whole, within `max_body`.
+        /// An expression that converts the body of the newer version's answer, `.`. Answers with another status than
+        /// 2xx pass unchanged. The answer is read whole, within `max_body`.
         pub answer: Option<AnswerChange>,
     }
 }
 
 spec! {
-    /// What the newer version is asked.
+    /// Converts the client's request to the newer version.
     pub struct RequestAdapt {
-        /// An expression that gives the body; `.` is the body of this version's clients, read by its content type within the
-        /// `max_body` of the endpoint. What it gives is sent as JSON.
+        /// An expression that gives the body for the newer version. `.` is the client's body, read by its content
+        /// type within the `max_body` of the endpoint. The result is sent as JSON.
         pub body: Option<Expression>,
-        /// An expression that gives the query as an object; `.` is the query of this version's clients, as `$query`. A list
-        /// is a parameter that comes several times, null one that is left out.
+        /// An expression that gives the query as an object. `.` is the client's query, as in `$query`. A list becomes
+        /// a parameter that is repeated; null leaves the parameter out.
         pub query: Option<Expression>,
     }
     short(body)

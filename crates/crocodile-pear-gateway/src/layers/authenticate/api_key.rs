@@ -24,17 +24,17 @@ use crate::watched::Watched;
 spec! {
     /// An API key in a header field, in the query or in a cookie.
     pub struct ApiKey {
-        /// The header field that has the key.
+        /// The header field with the key.
         pub header: Option<Located<String>>,
-        /// The parameter of the query that has it.
+        /// The query parameter with the key.
         pub query: Option<Located<String>>,
-        /// The cookie that has it.
+        /// The cookie with the key.
         pub cookie: Option<Located<String>>,
-        /// The file with the keys: a list of `{ sha256: HEX, claims: { … } }`. The SHA-256 of a key is made by
-        /// `printf %s KEY | sha256sum`. What stands in `claims` is `$claims`. The file is watched: a change is used without a
+        /// The file with the keys: a list of `{ sha256: HEX, claims: { … } }`. `printf %s KEY | sha256sum` gives the
+        /// SHA-256 of a key. `claims` become `$claims`. The gateway watches the file; a change applies without a
         /// reload.
         pub keys: Located<String>,
-        /// What the 401 answer calls the protected area.
+        /// The `realm` in 401 answers.
         pub realm: String = "api".to_owned(),
     }
 }

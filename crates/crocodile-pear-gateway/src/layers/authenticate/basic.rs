@@ -29,14 +29,14 @@ use crate::layer::Compile;
 use crate::watched::Watched;
 
 spec! {
-    /// A user and a password. `$claims.sub` is the user.
+    /// HTTP basic authentication, with user name and password. `$claims.sub` is the user name.
     pub struct Basic {
-        /// The file with the users: a line `USER:HASH` for each, as `htpasswd -B` writes it, with hashes of bcrypt or argon2. The
-        /// file is watched: a change is used without a reload.
+        /// The file with the users, one `USER:HASH` per line, as `htpasswd -B` writes it. Hashes are bcrypt or
+        /// argon2. The gateway watches the file; a change applies without a reload.
         pub users: Located<String>,
-        /// How long a password that was right is remembered. Checking one takes long by intention.
+        /// How long to remember a password that was correct. Checking a password takes long on purpose.
         pub remember: Duration = Duration::from_secs(300),
-        /// What browsers call the protected area when they ask for the password.
+        /// The `realm` in 401 answers. Browsers show it when they ask for the password.
         pub realm: String = "api".to_owned(),
     }
 }

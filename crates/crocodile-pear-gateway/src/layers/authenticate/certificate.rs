@@ -10,15 +10,15 @@ use super::method::{Judgement, Method, Outcome};
 use crate::layer::Compile;
 
 spec! {
-    /// The certificate of the client, which a listener with `client_ca` has verified. It is `$claims`, as it is
-    /// `$client.certificate`. Written `{}`, every verified certificate will do.
+    /// The client's certificate, verified by a listener with `client_ca`. It becomes `$claims`, with the same fields
+    /// as `$client.certificate`. `{}` accepts every verified certificate.
     pub struct ShownCertificate {
-        /// Certificates with one of these names, of hosts, mail addresses, URIs or IP addresses; `*.example.com` is one label
-        /// more.
+        /// Accepted names: host names, mail addresses, URIs or IP addresses. `*.example.com` matches exactly one
+        /// label more.
         pub names: Vec<Located<String>> = Vec::new(),
-        /// Certificates with one of these subjects, as `CN=shop,O=Example`.
+        /// Accepted subjects, such as `CN=shop,O=Example`.
         pub subjects: Vec<Located<String>> = Vec::new(),
-        /// Certificates with one of these SHA-256 fingerprints, hexadecimal, with or without colons.
+        /// Accepted SHA-256 fingerprints, in hexadecimal, with or without colons.
         pub fingerprints: Vec<Located<String>> = Vec::new(),
     }
 }

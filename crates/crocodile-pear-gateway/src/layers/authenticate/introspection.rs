@@ -21,22 +21,23 @@ use super::remembered::{Hash, Remembered, hash, now};
 use crate::layer::Compile;
 
 spec! {
-    /// A token, as `authorization: Bearer TOKEN`, that its issuer is asked about (RFC 7662). What the issuer says of it is
-    /// `$claims`.
+    /// A token, sent as `authorization: Bearer TOKEN`. The gateway asks the issuer whether it is valid (token
+    /// introspection, RFC 7662). The issuer's answer is `$claims`.
     pub struct Introspection {
         /// The introspection endpoint.
         pub url: Located<String>,
-        /// Who the gateway is to the issuer.
+        /// The gateway's client ID at the issuer.
         pub client_id: String,
-        /// The secret that proves it; both are sent as HTTP basic authentication.
+        /// The gateway's client secret. ID and secret are sent as HTTP basic authentication.
         pub client_secret: Secret,
-        /// How long an answer is remembered at most, and never beyond `exp`. A refusal is remembered for 10 s.
+        /// The maximum time to cache the issuer's answer, but never longer than `exp`. A negative answer is cached
+        /// for 10 s.
         pub cache: Duration = Duration::from_secs(300),
-        /// How long the issuer may take. After that the answer is 503.
+        /// Timeout for the issuer's answer. After it, the client gets 503.
         pub timeout: Duration = Duration::from_secs(5),
-        /// TLS to the issuer: authorities to trust, client certificate, versions.
+        /// TLS to the issuer: CAs to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
-        /// What the 401 answer calls the protected area.
+        /// The `realm` in 401 answers.
         pub realm: String = "api".to_owned(),
     }
 }

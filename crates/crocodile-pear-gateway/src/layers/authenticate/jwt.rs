@@ -36,25 +36,26 @@ use crate::strict;
 use crate::watched::Watched;
 
 spec! {
-    /// A JSON Web Token, as `authorization: Bearer TOKEN`. Its claims are `$claims`.
+    /// A JSON Web Token (JWT), sent as `authorization: Bearer TOKEN`. Its claims are `$claims`.
     pub struct Jwt {
-        /// The issuer: the claim `iss` must be exactly this.
+        /// The issuer. The claim `iss` must be exactly this.
         pub issuer: Located<String>,
-        /// For whom it must be: one of these must be the claim `aud`, or in it. `any` does not look at `aud`.
+        /// The audience: one or several values, one of which must be in the claim `aud`. `any` accepts every `aud`.
         pub audience: Located<Texts>,
-        /// The keys of the issuer: a URL with a JWK set, or a file with one, or with public keys in PEM. A file is watched.
+        /// The issuer's keys: the URL of a JWK set, a file with one, or a file with public keys in PEM. The gateway
+        /// watches a file for changes.
         pub keys: Located<String>,
         /// The algorithms that are accepted.
         pub algorithms: Located<Vec<Accepted>>,
-        /// How far the clocks of the issuer and of the gateway may differ, for `exp` and `nbf`. A token without `exp` is
-        /// refused.
+        /// The allowed difference between the clocks of the issuer and the gateway, for `exp` and `nbf`. A token
+        /// without `exp` is rejected.
         pub leeway: Duration = Duration::from_secs(5),
-        /// How often the keys are fetched from a URL. They are fetched before that, at most every 10 s, for a token that names a key
-        /// that is not known.
+        /// How often to fetch the keys from a URL. If a token names an unknown key, they are fetched earlier, at most
+        /// every 10 s.
         pub refresh: Located<Duration> = Located::new(Duration::from_secs(300), Default::default()),
-        /// TLS to the URL: authorities to trust, client certificate, versions.
+        /// TLS to the URL: CAs to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
-        /// What the 401 answer calls the protected area.
+        /// The `realm` in 401 answers.
         pub realm: String = "api".to_owned(),
     }
 }

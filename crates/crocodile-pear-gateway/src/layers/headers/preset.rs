@@ -9,14 +9,16 @@ use http::header::{
 choice! {
     /// Fields that protect browsers and their users.
     pub enum Preset {
-        /// For pages: `strict-transport-security: max-age=31536000` (HTTPS only, for a year; browsers ignore it over plain HTTP),
-        /// `content-security-policy: base-uri 'self'; frame-ancestors 'self'; object-src 'none'` and `x-frame-options: SAMEORIGIN` (no
-        /// frames of other sites, no plugins), `x-content-type-options: nosniff` (the content type is what it says),
-        /// `referrer-policy: strict-origin-when-cross-origin` (other sites learn the origin alone), `cross-origin-opener-policy:
-        /// same-origin` (no handle on the window) and `x-permitted-cross-domain-policies: none`.
+        /// For web pages: `strict-transport-security: max-age=31536000` (HTTPS only, for a year; browsers ignore it
+        /// over plain HTTP), `content-security-policy: base-uri 'self'; frame-ancestors 'self'; object-src 'none'`
+        /// and `x-frame-options: SAMEORIGIN` (no frames on other sites, no plugins), `x-content-type-options:
+        /// nosniff` (browsers trust the content type), `referrer-policy: strict-origin-when-cross-origin` (other
+        /// sites see only the origin), `cross-origin-opener-policy: same-origin` (other sites get no handle on the
+        /// window) and `x-permitted-cross-domain-policies: none`.
         Secure = "secure",
-        /// For APIs, whose answers no browser shows: as `secure`, with `content-security-policy: default-src 'none'; frame-ancestors
-        /// 'none'`, `x-frame-options: DENY` and `referrer-policy: no-referrer`, and without `cross-origin-opener-policy`.
+        /// For APIs, whose answers are not shown by browsers: like `secure`, but with `content-security-policy:
+        /// default-src 'none'; frame-ancestors 'none'`, `x-frame-options: DENY` and `referrer-policy: no-referrer`,
+        /// and without `cross-origin-opener-policy`.
         Api = "api",
     }
 }
