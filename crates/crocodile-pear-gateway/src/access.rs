@@ -32,23 +32,25 @@ pub enum AccessSpec {
 }
 
 spec! {
-    /// The access log: a line for each request, written when its answer has ended. It never delays a request: lines that are not written in
-    /// time are dropped and counted (`crocodile_pear_access_log_dropped_total`).
+    /// The access log: one line per request, written when its answer has ended. It never delays a request: lines that
+    /// cannot be written in time are dropped and counted (`crocodile_pear_access_log_dropped_total`).
     pub struct AccessLogSpec {
-        /// The form of a line: `text`, `json` (names of OpenTelemetry), `common` or `combined` (NCSA, as nginx and Apache write
-        /// them), or a text with expressions in braces: `'{$status} {$method} {$target} {$duration}'`. By default `text`, or `json` where the
-        /// log's own `format` is `json`.
+        /// The format of a line: `text`, `json` (field names of OpenTelemetry), `common` or `combined` (NCSA, as
+        /// nginx and Apache write them), or a text with expressions in braces: `'{$status} {$method} {$target}
+        /// {$duration}'`. Default: `json` if the log's own `format` is `json`, otherwise `text`.
         pub format: Option<Located<String>>,
-        /// Where lines go: `stderr`, a file (opened again on SIGUSR1), `syslog` (RFC 5424, to `/dev/log`), `syslog:/PATH` for another
-        /// datagram socket, or `syslog://HOST:PORT` over UDP.
+        /// Where to write: `stderr`, a file (reopened on SIGUSR1), `syslog` (RFC 5424, to `/dev/log`), `syslog:/PATH`
+        /// for another datagram socket, or `syslog://HOST:PORT` over UDP.
         pub to: Located<String> = Located::new("stderr".to_owned(), Default::default()),
-        /// Which requests have a line: those for which this is true, as in `'$status >= 500 or $duration > 1'`. All unless set.
+        /// Which requests to log: those for which this expression is true, as in `'$status >= 500 or $duration > 1'`.
+        /// Default: all.
         pub when: Option<Expression>,
-        /// Which share of them has a line, chosen by chance. With `when`: which share of the others has one, too.
+        /// The share of requests to log, chosen at random. With `when`: the share of the other requests to log too.
         pub sample: Option<Share>,
-        /// Who a request counts as made by. By default `$claims.sub`, or the subject of the client's certificate.
+        /// The user name to log, as an expression. Default: `$claims.sub`, or the subject of the client's
+        /// certificate.
         pub user: Option<Expression>,
-        /// Whether lines have the query, too. It may hold secrets; credentials that the gateway has checked are left out.
+        /// Whether to log the query. It may contain secrets; credentials that the gateway has checked are left out.
         pub query: bool = false,
     }
     short(format_alone)

@@ -29,42 +29,42 @@ pub use versions::{AdaptSpec, Api, Placed, plain};
 spec! {
     /// A gateway: where it listens, which APIs it calls, and what it answers.
     pub struct Document {
-        /// Where clients connect: an address `HOST:PORT` or `unix:/PATH`, a map with settings, or a list of these. Port 0 takes a free
-        /// port.
+        /// The address where clients connect: `HOST:PORT`, `unix:/PATH`, a map with settings, or a list of these.
+        /// Port 0 picks a free port.
         pub listen: ListenSpec = ListenSpec::default(),
-        /// Where operators connect: health, metrics, purges of the cache. Off by default.
+        /// The admin listener: health, metrics, cache purges. Off by default.
         pub admin: Option<AdminSpec>,
-        /// How many threads serve. Each has its own listener and connections. By default as many as the machine has
-        /// cores.
+        /// The number of threads that serve requests. Each has its own listener and its own connections. Default: the
+        /// number of cores.
         pub threads: Option<NonZeroUsize>,
-        /// The helper threads that do long work.
+        /// Helper threads, for work that takes long.
         pub thread_pool: Option<ThreadPool>,
-        /// Where several gateways keep what they share.
+        /// Memory for cached answers, and a Redis server through which several gateways share rate limits and caches.
         pub store: Option<StoreSpec>,
-        /// Sources of messages that say what has changed, so that caches do not give it out any more.
+        /// Sources of messages about changed data (PostgreSQL or Redis). A message purges cached answers.
         pub events: Option<Vec<EventSourceSpec>>,
-        /// The APIs that may be called, by name.
+        /// The APIs that the gateway calls, by name.
         pub upstreams: Option<Entries<UpstreamSpec>>,
-        /// The PostgreSQL databases that `sql` asks, by name.
+        /// The PostgreSQL databases for `sql`, by name.
         pub databases: Option<Entries<DatabaseSpec>>,
-        /// The DNS server for the names of upstreams, `HOST:PORT`, or a list of them; by default those of the system. A
-        /// name is looked up again before its TTL ends. If no DNS server answers, the last known addresses stay in use.
-        /// Connections to an address that the name no longer has are not used again.
+        /// The DNS servers for the names of upstreams: `HOST:PORT`, or a list. Default: the DNS servers of the
+        /// system. The gateway looks a name up again before its TTL ends. If no DNS server answers, it keeps the last
+        /// known addresses. It does not reuse connections to an address that the name no longer has.
         pub resolver: Option<ResolverSpec>,
-        /// What is answered, by method and path: `GET /inbox/{category}`. A path alone serves all methods that no other
-        /// endpoint of the same path serves. `{word}` is one segment. `{*word}` at the end is the rest of the path,
-        /// which may be empty: `/api/{*path}` serves `/api` too. If several paths match, text wins over `{word}`, and
-        /// `{word}` over `{*word}`, segment by segment. Text is compared after decoding (`/%61` is `/a`); an encoded
-        /// slash does not separate segments.
+        /// What the gateway serves, by method and path: `GET /inbox/{category}`. A path without a method serves all
+        /// methods that no other endpoint with the same path serves. `{word}` matches one segment. `{*word}` at the
+        /// end matches the rest of the path, which may be empty: `/api/{*path}` also serves `/api`. If several paths
+        /// match, text wins over `{word}`, and `{word}` over `{*word}`, segment by segment. Text is compared after
+        /// percent-decoding (`/%61` is `/a`); an encoded slash does not separate segments.
         pub endpoints: Entries<EndpointSpec> = Entries::new(),
-        /// Endpoints that have hosts or layers in common, by names of your own.
+        /// Endpoints that share hosts or settings. You choose the names of the groups.
         pub groups: Option<Entries<GroupSpec>>,
-        /// Limits for clients and their connections.
+        /// Limits and timeouts for clients and their connections.
         pub clients: Option<Clients>,
-        /// Where traces of requests are sent: the URL of a collector, or a map. None are made by default.
+        /// Where to send traces of requests: the URL of a collector, or a map. Off by default.
         pub traces: Option<TracesSpec>,
-        /// Other files to add, relative to this one: their upstreams, endpoints and groups, and settings that this file
-        /// does not have.
+        /// Other files to add; their paths are relative to this file. They add upstreams, endpoints and groups, and
+        /// settings that this file does not have.
         pub include: Option<Included>,
     }
     group(layers: Layers<AtDocument>)
@@ -164,38 +164,41 @@ impl Decode for Included {
 }
 
 spec! {
-    /// Limits for clients and their connections.
+    /// Limits and timeouts for clients and their connections.
     pub struct Clients {
-        /// How long the head of a request may take, from its first byte, or from the start of the connection.
+        /// Timeout for the head of a request, from its first byte, or from the start of the connection.
         pub head: Duration = Duration::from_secs(10),
-        /// How long a connection may wait for its next request.
+        /// Keep-alive timeout: how long a connection may wait for its next request.
         pub keep: Duration = Duration::from_secs(75),
-        /// How long a client may pause while its body is being read.
+        /// How long a client may pause while the gateway reads its body.
         pub body: Duration = Duration::from_secs(30),
-        /// How long a client may pause in reading its answer.
+        /// How long a client may pause while it reads its answer.
         pub write: Duration = Duration::from_secs(30),
-        /// The least rate at which a client sends its body and takes its answer while it is waited for, in bytes a second, after
-        /// 10 s to begin with: `500B`, or `{ bytes: 500B, after: 10s }`; `off` for none. Faster bytes earn time to rest, up to
-        /// `body` and `write`. A slower body is answered with 408, a slower answer is broken off. It does not hold for
-        /// server-sent events, for what an endpoint with `stream: on` takes and serves, and behind `upgrade`.
+        /// The minimum rate at which a client must send its body and read its answer, in bytes per second: `500B`, or
+        /// `{ bytes: 500B, after: 10s }`; `off` for none. It applies only while the gateway waits for the client, and
+        /// not in the first 10 s (`after`). A client that was faster before may pause for longer, up to `body` and
+        /// `write`. A client that sends its body too slowly gets 408; an answer that is read too slowly is cut off.
+        /// The minimum does not apply to server-sent events, to requests and answers of endpoints with `stream: on`,
+        /// and behind `upgrade`.
         pub min_rate: MinRateSpec = MinRateSpec::default(),
-        /// The most bytes of a request's head; a longer one is refused with 431.
+        /// The maximum size of a request's head. A larger one gets 431.
         pub max_head: Size = Size(16 << 10),
-        /// The most bytes of a request's target; a longer one is refused with 414.
+        /// The maximum length of a request's target. A longer one gets 414.
         pub max_target: Size = Size(8 << 10),
-        /// The most connections of one client address; further ones are reset as they come. An IPv6 address counts as its network of
-        /// 64 bits. Behind a proxy, all connections have the address of the proxy, unless `proxy_protocol` says that of the client.
-        /// Connections of a Unix socket are not counted. No bound unless set.
+        /// The maximum number of connections per client address. Further connections are reset. An IPv6 address
+        /// counts as its /64 network. Behind a proxy, all connections have the address of the proxy, unless
+        /// `proxy_protocol` tells the client's. Connections at a Unix socket are not counted. No limit by default.
         pub connections_per_address: Option<NonZeroU32>,
-        /// The proxies in front, as networks or addresses, or `unix` for those at Unix sockets: what they say in `Forwarded` (RFC 7239) or in `X-Forwarded-For`, `-Proto`
-        /// and `-Host` of the client is believed. The addresses are read from the right, up to the first that is not among these.
-        /// Where both are there and name two clients, neither is believed.
+        /// The trusted proxies: networks, addresses, or `unix` for proxies at Unix sockets. The gateway believes what
+        /// they say about the client in `Forwarded` (RFC 7239), or in `X-Forwarded-For`, `-Proto` and `-Host`. It
+        /// reads the addresses from the right, up to the first one that is not trusted. If a request has both kinds
+        /// of fields and they name different clients, it believes neither.
         pub trust: Vec<Network> = Vec::new(),
-        /// How long clients may still connect after the signal to stop, while `/ready` of `admin` already answers 503.
-        /// A load balancer needs this time to send clients elsewhere. By default 5 s with an `admin`, and 0 without one
-        /// or in a terminal.
+        /// How long clients may still connect after the signal to stop, while `/ready` of `admin` already answers
+        /// 503. A load balancer needs this time to send clients elsewhere. Default: 5 s with an `admin`; 0 without
+        /// one, or in a terminal.
         pub grace: Option<Duration>,
-        /// How long requests in flight may then go on.
+        /// How long requests in flight may continue after that.
         pub drain: Duration = Duration::from_secs(30),
     }
 }

@@ -68,28 +68,29 @@ impl Default for ListenSpec {
 choice! {
     /// Whether connections begin with the PROXY protocol.
     pub enum ProxyProtocolSpec {
-        /// Those of trusted proxies do; one that does not is closed.
+        /// Connections from trusted proxies must begin with it; one that does not is closed.
         On = "on",
-        /// None does.
+        /// Not used.
         Off = "off",
     }
 }
 
 spec! {
-    /// An address on which clients connect. Written short as the address alone.
+    /// An address where clients connect. Short form: the address.
     pub struct ListenerSpec {
-        /// `HOST:PORT`, where port 0 takes a free one; or `unix:/PATH` for a Unix socket. A socket that a process which is gone has
-        /// left at that path is replaced; it is removed at the end.
+        /// `HOST:PORT`, or `unix:/PATH` for a Unix socket. Port 0 picks a free port. The gateway replaces a socket
+        /// file that a dead process left behind, and removes its own when it stops.
         pub address: Located<String>,
-        /// The permissions of the file of a Unix socket, in octal digits: `0660`, the default, lets the gateway's own user and group
-        /// connect, `0666` everybody.
+        /// The permissions of the Unix socket's file, in octal: `0660` lets the gateway's own user and group connect,
+        /// `0666` everybody. Default: `0660`.
         pub mode: Option<Located<ModeSpec>>,
-        /// TLS (versions 1.2 and 1.3) with clients; in clear unless set.
+        /// TLS (1.2 and 1.3) for clients. Off by default.
         pub tls: Option<ListenerTlsSpec>,
-        /// Answers every request with 308 and the same URL under `https`, instead of serving it.
+        /// Answers every request with a redirect (308) to the same URL with `https`, instead of serving it.
         pub redirect: Option<RedirectSpec>,
-        /// Whether connections from the addresses of `clients.trust` begin with the PROXY protocol, version 1 or 2, which says who
-        /// the client is. Others do not. At a Unix socket all do, where `clients.trust` has `unix`.
+        /// Whether trusted proxies use the PROXY protocol, version 1 or 2, to say who the client is. It applies to
+        /// connections from the addresses in `clients.trust`, and to no others. At a Unix socket it applies to all
+        /// connections, if `clients.trust` has `unix`.
         pub proxy_protocol: Option<Located<ProxyProtocolSpec>>,
     }
     short(clear)
@@ -121,7 +122,7 @@ impl Decode for ModeSpec {
 choice! {
     /// Where requests are sent.
     pub enum RedirectSpec {
-        /// To the first listener that has `tls`, or to port 443 if none has.
+        /// Redirects to the first listener with `tls`, or to port 443 if there is none.
         Https = "https",
     }
 }

@@ -11,21 +11,21 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::access::AccessSpec;
 
 spec! {
-    /// What is logged, and how. The log goes to the standard error stream.
+    /// What to log, and how. The log goes to standard error.
     pub struct Log {
-        /// Lines of this level and above are written.
+        /// The lowest level to write.
         pub level: Level = Level::Info,
-        /// The form of a line.
+        /// The format of a line.
         pub format: LogFormat = LogFormat::Text,
-        /// Whether each request has a line: `on`, `off`, a format, or a map.
+        /// The access log, one line per request: `on`, `off`, a format, or a map.
         pub access: AccessSpec = AccessSpec::Off,
-        /// Whether timers are logged at level `info` instead of `debug`. Each message that passes a timer is one line.
+        /// Whether to log timers at level `info` instead of `debug`. Each message that passes a timer makes one line.
         pub timers: bool = false,
     }
 }
 
 crocodile_pear::choice! {
-    /// Lines of this level and above are written.
+    /// The lowest level to write.
     pub enum Level {
         /// Failures of the gateway itself.
         Error = "error",
@@ -43,7 +43,7 @@ crocodile_pear::choice! {
     pub enum LogFormat {
         /// For people.
         Text = "text",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
     }
 }

@@ -5,15 +5,16 @@ use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Secret, only};
 
 spec! {
-    /// The listener for operators, or only its address.
+    /// The admin listener, for operators and their tools. Short form: the address.
     pub struct AdminSpec {
-        /// The address, `HOST:PORT` or `unix:/PATH`.
+        /// `HOST:PORT` or `unix:/PATH`.
         pub address: Located<String>,
-        /// The names by which operators and their tools call it. Requests that name an IP address or `localhost` are taken anyway; others are refused
-        /// with 421, so that no page in an operator's browser can read or change something here. `/health` and `/ready` answer under every name.
+        /// The host names under which operators and their tools call it. Requests that name an IP address or
+        /// `localhost` are always accepted. Any other host gets 421, so that no web page in an operator's browser can
+        /// read or change anything here. `/health` and `/ready` answer under every name.
         pub hosts: Vec<String> = Vec::new(),
-        /// A secret that requests must bring: as `Authorization: Bearer …`, or as the password in a browser, with any user name. By default none is
-        /// asked for. `/health` and `/ready` answer without it.
+        /// A secret that requests must send: as `Authorization: Bearer …`, or in a browser as the password, with any
+        /// user name. `/health` and `/ready` need no token. Default: no token.
         pub token: Option<Secret>,
     }
     short(address)

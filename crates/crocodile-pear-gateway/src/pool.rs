@@ -10,15 +10,17 @@ use crocodile_pear::spec::Size;
 const NICE: i32 = 10;
 
 spec! {
-    /// The helper threads. What reads, evaluates, converts or writes a document of more than 64 KiB is done by them, and an expression
-    /// that takes long: they have a lower priority than the threads that serve, and while they work other requests go on.
+    /// Helper threads for long work: to read, evaluate, convert or write a document of more than 64 KiB, and for
+    /// expressions that take long. Their priority is lower than that of the threads that serve requests, so other
+    /// requests go on meanwhile.
     pub struct ThreadPool {
-        /// How many threads; as many as cores unless set, and at least two. Where there are several, one of them does only work on documents of less than 1 MiB.
+        /// The number of helper threads. Default: the number of cores, at least two. If there are several, one of
+        /// them takes only documents of less than 1 MiB.
         pub threads: Option<NonZeroUsize>,
-        /// How much work may wait for one. What comes then is answered with 503.
+        /// How many jobs may wait for a helper thread. Further ones get 503.
         pub queue: NonZeroUsize = NonZeroUsize::new(128).expect("it is not zero"),
-        /// The most memory that all of this work has at once: parsed documents and what expressions make of them. Work waits until there is enough for
-        /// it; an expression that needs more than all of it fails.
+        /// The most memory that all jobs use together: parsed documents, and the values that expressions make of
+        /// them. A job waits until enough memory is free. An expression that needs more than the whole limit fails.
         pub memory: Size = Size(512 << 20),
     }
 }

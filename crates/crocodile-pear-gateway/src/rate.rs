@@ -20,11 +20,11 @@ pub enum MinRateSpec {
 }
 
 spec! {
-    /// A rate, and the time that everybody has before it counts.
+    /// A minimum rate, and the time before it applies.
     pub struct RateSpec {
-        /// Bytes a second.
+        /// Bytes per second.
         pub bytes: Located<Size> = Located::new(Size(500), Default::default()),
-        /// How long nothing need come in the beginning.
+        /// How long the client may be slower at the beginning.
         pub after: Duration = Duration::from_secs(10),
     }
 }

@@ -23,18 +23,21 @@ use crate::background::Task;
 use crate::lasting::Lasting;
 
 spec! {
-    /// Where caches keep answers, and where several gateways keep what they share.
+    /// Memory for cached answers, and a Redis server through which several gateways share rate limits and caches.
     pub struct StoreSpec {
-        /// The most memory that all caches of the gateway take: heads, bodies, keys and index. What was not used lately makes room.
+        /// The most memory that all caches use together: heads, bodies, keys and index. The least recently used
+        /// answers are removed first.
         pub memory: Located<Size> = Located::new(MEMORY, Default::default()),
-        /// What several gateways share, the counts of their rate limits and the answers of their caches, is in a Redis server (5 or
-        /// later), `redis://HOST:PORT`, with `redis://USER:PASSWORD@HOST:PORT/DATABASE` where it asks for them.
+        /// A Redis server (5 or later) through which several gateways share the counts of their rate limits and the
+        /// answers of their caches: `redis://HOST:PORT`, or with credentials
+        /// `redis://USER:PASSWORD@HOST:PORT/DATABASE`.
         pub redis: Option<Located<String>>,
-        /// How long a request waits for it; then the store counts as away until it answers again.
+        /// How long a request waits for Redis. After a timeout, Redis counts as unavailable until it answers again.
         pub timeout: Duration = Duration::from_millis(20),
-        /// What holds while it is away.
+        /// How rate limits work while Redis is unavailable.
         pub while_away: WhileAway = WhileAway::Local,
-        /// How many gateways share it: while it is away, each has this part of every limit.
+        /// The number of gateways that share Redis. While it is unavailable, each gateway applies every limit divided
+        /// by this number.
         pub replicas: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(1),
     }
 }

@@ -24,23 +24,25 @@ use export::{Exporter, Queue};
 use span::Finished;
 
 spec! {
-    /// Traces of requests: spans for the request, for each step that makes calls and for each call, sent to a collector (OTLP over HTTP).
+    /// Traces of requests: one span for the request, one for each step that makes calls, and one for each call. They
+    /// are sent to a collector (OTLP over HTTP).
     pub struct TracesSpec {
-        /// The URL of the collector; `/v1/traces` of it, unless it has a path.
+        /// The URL of the collector. If it has no path, `/v1/traces` is added.
         pub to: Located<String>,
-        /// Header fields that the collector asks for.
+        /// Header fields that the collector requires.
         pub headers: Option<Entries<Secret>>,
-        /// TLS to the collector: authorities to trust, client certificate, versions.
+        /// TLS to the collector: CAs to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
-        /// Which share of the traces that begin here is recorded, chosen by chance. Those that clients began are recorded if the clients
-        /// say so.
+        /// The share of new traces to record, chosen at random. A trace that a client began is recorded if the client
+        /// says so.
         pub sample: Share = Share(0.01),
-        /// Requests that took so long are recorded in any case, and so are those that failed or were answered with 5xx. Of these only the
-        /// gateway's own spans are there, unless they were chosen at their beginning.
+        /// Requests that take this long are always recorded, and so are failed requests and 5xx answers. If `sample`
+        /// had not chosen such a request, only the gateway's own spans are recorded.
         pub slow: Timeout = Timeout::After(Duration::from_secs(1)),
-        /// Whose traces go on here. A client whose trace goes on may have it recorded: where strangers may call, write `trusted`.
+        /// Whose traces are continued. A client whose trace is continued can have it recorded: if strangers can call,
+        /// write `trusted`.
         pub accept: Accept = Accept::All,
-        /// What the gateway is called in traces.
+        /// The name of the gateway in traces.
         pub service: String = "crocodile-pear".to_owned(),
     }
     short(collector)
@@ -53,11 +55,11 @@ fn collector(to: Located<String>, problems: &mut Problems) -> Option<TracesSpec>
 choice! {
     /// Whose traces go on here, as their `traceparent` says; for others one begins.
     pub enum Accept {
-        /// That of proxies in `clients.trust`.
+        /// Those of proxies in `clients.trust`.
         Trusted = "trusted",
-        /// That of everybody, who may so have as many traces recorded as they like.
+        /// Those of all clients. They can have as many traces recorded as they like.
         All = "all",
-        /// That of nobody.
+        /// Those of nobody.
         None = "none",
     }
 }

@@ -20,25 +20,26 @@ const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 pub const CALL: Duration = Duration::from_secs(30);
 
 spec! {
-    /// Certificates that the gateway orders from an authority and renews by itself (ACME, RFC 8555). Who writes this agrees to the
-    /// authority's terms. Written short as one name.
+    /// Certificates that the gateway orders from a certificate authority (CA) and renews by itself (ACME, RFC 8555).
+    /// By using this you agree to the terms of the CA. Short form: one domain.
     pub struct AcmeSpec {
-        /// The names of the hosts, each in full: one certificate is ordered for each. A wildcard is not possible.
+        /// The host names, in full. The gateway orders one certificate for each. Wildcards are not possible.
         pub domains: Located<Texts>,
-        /// Where the authority may write about the certificates.
+        /// An email address to which the CA may write about the certificates.
         pub email: Option<Located<String>>,
-        /// The directory of the authority; Let's Encrypt unless set.
+        /// The URL of the CA's ACME directory. Default: Let's Encrypt.
         pub directory: Located<String> = Located::new(LETS_ENCRYPT.to_owned(), Span::default()),
-        /// A PEM file with the authorities to trust in calls to the directory, instead of those that Mozilla trusts.
+        /// A PEM file with the CAs to trust in calls to the directory. Default: the CAs that Mozilla trusts.
         pub ca: Option<Located<String>>,
-        /// How the authority checks that the names lead here. Unless set, what the listeners allow is tried, one after the other.
+        /// How the CA checks that the names belong to this gateway. By default the gateway tries each challenge that
+        /// its listeners allow, one after the other.
         pub challenge: Option<Located<ChallengeSpec>>,
-        /// The folder in which accounts, keys and certificates are kept. Unless set, `acme` in `$STATE_DIRECTORY` (set by systemd), or
-        /// `crocodile-pear/acme` in `$XDG_DATA_HOME` or in `~/.local/share`.
+        /// The folder for accounts, keys and certificates. Default: `acme` in `$STATE_DIRECTORY` (systemd sets it),
+        /// or `crocodile-pear/acme` in `$XDG_DATA_HOME` or in `~/.local/share`.
         pub folder: Option<Located<String>>,
-        /// The account at the authority that this one is bound to, where the authority demands it.
+        /// External account binding: your account at the CA, if the CA requires one.
         pub eab: Option<EabSpec>,
-        /// The profile of certificates to order, one of those that the authority offers.
+        /// The certificate profile to order, if the CA offers several.
         pub profile: Option<String>,
     }
     short(domain_alone)
@@ -51,19 +52,20 @@ fn domain_alone(domain: Located<String>, problems: &mut Problems) -> Option<Acme
 choice! {
     /// How an authority checks that a name leads to the gateway.
     pub enum ChallengeSpec {
-        /// It asks for a file over HTTP at port 80 of the name. A listener in clear answers, also one with `redirect`.
+        /// The CA fetches a file over HTTP from port 80 of the name. A listener without TLS answers, also one with
+        /// `redirect`.
         Http01 = "http-01",
-        /// It makes a TLS handshake at port 443 of the name. The listener itself answers.
+        /// The CA makes a TLS handshake with port 443 of the name. The listener itself answers.
         TlsAlpn01 = "tls-alpn-01",
     }
 }
 
 spec! {
-    /// An external account binding, as the authority shows it in its web pages.
+    /// External account binding. The CA shows the values on its website.
     pub struct EabSpec {
-        /// The identifier of the key.
+        /// The ID of the key.
         pub key_id: String,
-        /// The key (HMAC), in base64url as the authority shows it.
+        /// The HMAC key, in base64url as the CA shows it.
         pub secret: Located<Secret>,
     }
 }

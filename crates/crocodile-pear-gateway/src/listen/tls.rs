@@ -14,28 +14,31 @@ use crate::server::{Day, Demand, Distrust, Identity, Overdue, Setup, Tls, Trust,
 pub const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 spec! {
-    /// TLS with clients: one certificate, or several. Paths are relative to the configuration file. The files are read again
-    /// when they change; what cannot be used then is logged, and the old certificate stays.
+    /// TLS for clients, with one or several certificates. Paths are relative to the configuration file. The gateway
+    /// reads the files again when they change. If it cannot use a new file, it logs why and keeps the old
+    /// certificate.
     pub struct ListenerTlsSpec {
-        /// A PEM file with the certificate, followed by its intermediate ones.
+        /// A PEM file: the certificate, then its intermediate certificates.
         pub certificate: Option<Located<String>>,
-        /// A PEM file with the key of that certificate.
+        /// A PEM file with the private key of that certificate.
         pub key: Option<Located<String>>,
-        /// Instead: several. A client is shown the one with the name that it asks for, also by a wildcard (`*.example.com`); the
-        /// first where none has it.
+        /// Instead of `certificate` and `key`: several certificates. A client gets the one for the name that it asks
+        /// for (SNI), also by a wildcard (`*.example.com`), or the first one if none has that name.
         pub certificates: Option<Vec<CertificateSpec>>,
-        /// A PEM file with the authorities whose certificates clients may show. What a client has shown is `$client.certificate` in
-        /// expressions: `subject`, `issuer`, `names`, `serial` and `fingerprint`; null where it has shown none.
+        /// A PEM file with the CAs that client certificates may come from. In expressions, the client's certificate
+        /// is `$client.certificate`, with `subject`, `issuer`, `names`, `serial` and `fingerprint`; null if the
+        /// client sent none.
         pub client_ca: Option<Located<String>>,
-        /// Whether clients must show one; `required` unless set, where `client_ca` is.
+        /// Whether clients must send a certificate. Default with `client_ca`: `required`.
         pub client_certificate: Option<Located<DemandSpec>>,
-        /// A PEM file with revocation lists of those authorities. Each that signs clients' certificates needs one: a certificate of
-        /// an authority without a list is refused.
+        /// A PEM file with certificate revocation lists (CRLs) of those CAs. Each CA that signs client certificates
+        /// needs a list: the certificates of a CA without one are rejected.
         pub crl: Option<Located<String>>,
-        /// What happens with a list that its authority should have replaced by now (`nextUpdate`). It is told in either case;
-        /// `accept` unless set.
+        /// What to do with a CRL that is overdue: its CA should have replaced it by now (`nextUpdate`). The gateway
+        /// logs it in either case. Default: `accept`.
         pub crl_overdue: Option<Located<OverdueSpec>>,
-        /// Certificates that the gateway orders from an authority and renews by itself, beside those of files or instead.
+        /// Certificates that the gateway orders from a CA and renews by itself (ACME), instead of certificate files
+        /// or besides them.
         pub acme: Option<AcmeSpec>,
     }
 }
@@ -43,9 +46,9 @@ spec! {
 choice! {
     /// Whether clients must show a certificate.
     pub enum DemandSpec {
-        /// They may; one that is not valid is refused.
+        /// A client may send one; one that is not valid is rejected.
         Optional = "optional",
-        /// Without one there is no connection.
+        /// A client without a certificate cannot connect.
         Required = "required",
     }
 }
@@ -53,9 +56,9 @@ choice! {
 choice! {
     /// What happens with a revocation list that should have been replaced by now.
     pub enum OverdueSpec {
-        /// It is used: who was revoked since then is let in.
+        /// Use it. Certificates that were revoked since then are accepted.
         Accept = "accept",
-        /// Certificates of its authority are refused.
+        /// Reject all certificates of its CA.
         Refuse = "refuse",
     }
 }
@@ -63,9 +66,9 @@ choice! {
 spec! {
     /// A certificate with its key.
     pub struct CertificateSpec {
-        /// A PEM file with the certificate, followed by its intermediate ones.
+        /// A PEM file: the certificate, then its intermediate certificates.
         pub certificate: Located<String>,
-        /// A PEM file with the key of that certificate.
+        /// A PEM file with the private key of that certificate.
         pub key: Located<String>,
     }
 }

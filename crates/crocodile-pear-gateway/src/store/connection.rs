@@ -14,11 +14,11 @@ use crate::metrics::Metrics;
 choice! {
     /// What becomes of requests with a limit while the store is away.
     pub enum WhileAway {
-        /// Each gateway counts by itself, with its part of the limit.
+        /// Each gateway counts by itself, with its share of the limit (see `replicas`).
         Local = "local",
-        /// They pass.
+        /// Requests pass.
         Open = "open",
-        /// They are answered with 503.
+        /// Requests get 503.
         Closed = "closed",
     }
 }
@@ -27,7 +27,7 @@ choice! {
 pub struct Store {
     pub(super) state: watch::Sender<State>,
     pub(super) timeout: Duration,
-    /// What holds while it is away.
+    /// How rate limits work while Redis is unavailable.
     pub while_away: WhileAway,
     /// How many gateways share it.
     pub replicas: u64,
