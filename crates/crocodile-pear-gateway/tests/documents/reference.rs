@@ -16,51 +16,63 @@ const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading. Those of the layers follow, by their names.
 const SECTIONS: &[(&str, &str)] = &[
-    ("Document", "The document"),
-    ("ListenerSpec", "A listener"),
-    ("ListenerTlsSpec", "TLS with clients"),
-    ("CertificateSpec", "A certificate"),
-    ("AcmeSpec", "Certificates by ACME"),
+    ("Document", "Top level"),
+    ("ListenerSpec", "Listener"),
+    ("ListenerTlsSpec", "TLS for clients"),
+    ("CertificateSpec", "Certificate"),
+    ("AcmeSpec", "ACME"),
     ("EabSpec", "External account binding"),
-    ("AdminSpec", "The listener for operators"),
+    ("AdminSpec", "Admin listener"),
     ("ThreadPool", "Helper threads"),
-    ("AccessLogSpec", "The access log"),
+    ("AccessLogSpec", "Access log"),
     ("TracesSpec", "Traces"),
-    ("EventSourceSpec", "A source of events"),
-    ("DatabaseSpec", "A database"),
-    ("StatementSpec", "A statement of a transaction"),
-    ("UpstreamSpec", "An upstream"),
-    ("ServerSpec", "A server"),
+    ("EventSourceSpec", "Event source"),
+    ("DatabaseSpec", "Database"),
+    ("StatementSpec", "Transaction statement"),
+    ("UpstreamSpec", "Upstream"),
+    ("ServerSpec", "Server"),
     ("TlsSpec", "TLS to an upstream"),
-    ("ConnectionsSpec", "Connections of an upstream"),
-    ("TimeoutSpec", "The times of a call"),
+    ("ConnectionsSpec", "Connection pool"),
+    ("TimeoutSpec", "Timeouts"),
     ("RetrySpec", "Retries"),
     ("BackoffSpec", "Backoff"),
-    ("BreakerSpec", "Breaker"),
-    ("BalanceSpec", "Balance"),
+    ("BreakerSpec", "Circuit breaker"),
+    ("BalanceSpec", "Load balancing"),
     ("EjectSpec", "Ejection"),
-    ("HealthSpec", "Health"),
-    ("CredentialsSpec", "Credentials of an upstream"),
-    ("Oauth2Spec", "OAuth2"),
+    ("HealthSpec", "Health checks"),
+    ("CredentialsSpec", "Upstream credentials"),
+    ("Oauth2Spec", "OAuth 2.0"),
     ("XmlSpec", "XML"),
-    ("CachingSpec", "A cache"),
+    ("CachingSpec", "Cache"),
     ("PrivateSpec", "Private answers"),
-    ("GroupSpec", "A group of endpoints"),
+    ("GroupSpec", "Group of endpoints"),
     ("VersionsSpec", "Versions"),
-    ("OlderSpec", "An older version"),
-    ("AdaptSpec", "An endpoint of an older version"),
+    ("OlderSpec", "Older version"),
+    ("AdaptSpec", "Endpoint of an older version"),
     ("RequestAdapt", "Requests of an older version"),
     ("AnswerChange", "Answers of an older version"),
-    ("EndpointSpec", "An endpoint"),
-    ("ConvertSpec", "Formats of convert"),
+    ("EndpointSpec", "Endpoint"),
+    ("ConvertSpec", "Settings of convert"),
     ("Clients", "Clients"),
-    ("RateSpec", "The least rate of clients"),
+    ("RateSpec", "Minimum rate"),
     ("Jwt", "Method jwt"),
     ("ApiKey", "Method api_key"),
     ("Introspection", "Method introspection"),
     ("Basic", "Method basic"),
     ("ShownCertificate", "Method certificate"),
     ("Validate", "Validation"),
+    ("StoreSpec", "Store"),
+    ("Log", "Log"),
+    ("Analytics", "Analytics"),
+    ("Headers", "Header fields"),
+    ("Cors", "CORS"),
+    ("Addresses", "Addresses"),
+    ("PurgeSpec", "Purge"),
+    ("RateLimit", "Rate limit"),
+    ("InFlight", "Concurrency limit"),
+    ("Compress", "Compression"),
+    ("ServerTiming", "Server timing"),
+    ("Upgrade", "Upgrade"),
 ];
 
 const KINDS: [Kind; 19] = [
@@ -85,8 +97,8 @@ const KINDS: [Kind; 19] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 9] =
-    ["init", "run", "check", "explain", "probe", "events postgres", "schema", "demo", "demo items"];
+const COMMANDS: [&str; 10] =
+    ["init", "run", "check", "explain", "probe", "top", "events postgres", "schema", "demo", "demo items"];
 
 /// The whole page.
 pub fn write(schema: &Json) -> String {
@@ -211,7 +223,7 @@ impl Reference<'_> {
 
     fn named(&self, name: &str) -> String {
         if let Some((_, heading)) = SECTIONS.iter().find(|(known, _)| *known == name) {
-            return format!("[{}](#{})", heading.to_lowercase(), heading.to_lowercase().replace(' ', "-"));
+            return format!("[{heading}](#{})", heading.to_lowercase().replace('.', "").replace(' ', "-"));
         }
         match (self.choices(&self.definitions[name]), name) {
             (Some(words), _) => {
@@ -263,7 +275,6 @@ fn commands() -> String {
     COMMANDS.iter().map(help).collect::<Vec<_>>().join("\n")
 }
 
-/// A row for each kind, described by the source.
 /// The functions of jq that expressions do not have, by the reason.
 fn refused() -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
@@ -281,6 +292,7 @@ fn refused() -> String {
     table
 }
 
+/// A row for each kind, described by the source.
 fn kinds() -> String {
     let source = fs::read_to_string(root().join("crates/crocodile-pear/src/error.rs")).unwrap();
     let body = source.split("pub enum Kind {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
