@@ -61,7 +61,7 @@ impl Renewals {
         renewals
     }
 
-    /// After the configuration was read again: what is still wanted goes on, what is new begins, the rest ends.
+    /// After a reload of the configuration: what is still wanted goes on, what is new begins, the rest ends.
     pub fn reload(&mut self, gateway: &Gateway, sources: &Sources) {
         let before = std::mem::take(&mut self.running);
         let mut before: HashMap<Key, Running> = before;

@@ -57,7 +57,7 @@ impl Certificates {
         Certificates { sources, listeners, reminded: Some(Instant::now()) }
     }
 
-    /// After the configuration was read again: the listeners that serve take what it says.
+    /// After a reload of the configuration: the listeners that serve take what it says.
     pub fn reload(&mut self, listening: &[Listening], sources: Sources) {
         self.sources = sources;
         for watched in &mut self.listeners {
@@ -107,7 +107,7 @@ impl Watched {
                 let expires = expiry.map(|day| day.to_string()).unwrap_or_default();
                 tracing::info!(listener = address, expires, "new certificates are used from now on");
             }
-            _ => tracing::error!(listener = address, "new certificates cannot be used; the old ones go on"),
+            _ => tracing::error!(listener = address, "cannot use the new certificates; keeping the old ones"),
         }
         for problem in problems.into_sorted() {
             match problem.severity {
@@ -128,7 +128,7 @@ impl Watched {
         let trust = self.entry.tls.as_ref().and_then(|tls| tls.setup().trust);
         if let Some(due) = trust.and_then(|trust| trust.next_update).filter(|due| *due < now) {
             let due = Day(due);
-            tracing::warn!(listener = self.address, %due, "a revocation list should have been replaced (`crl`)");
+            tracing::warn!(listener = self.address, %due, "a certificate revocation list is overdue (`crl`)");
         }
         for identity in self.expiring(now) {
             let (name, expires) = (identity.label(), Day(identity.expiry));

@@ -237,7 +237,7 @@ fn a_reload_is_counted_and_counters_go_on() {
     let gone = "http_server_request_duration_seconds_count{http_route=\"/gone\",http_request_method=\"GET\",http_response_status_code=\"404\"}";
     until("it is counted", || scene.samples().contains_key(gone));
     scene.gateway.signal("HUP").unwrap();
-    scene.gateway.logged("*the configuration was read again*").unwrap();
+    scene.gateway.logged("*configuration reloaded*").unwrap();
     scene.client().ask("GET", "/gone", "", "");
     until("it is counted on", || scene.samples()[gone] as u64 == 2);
     fs::write(&scene.file, "nonsense").unwrap();

@@ -106,7 +106,7 @@ threads: 2";
     }
     assert_eq!(get(&mut dial(&sockets[2]), "/ready", ""), "ready\n");
     gateway.signal("HUP").unwrap();
-    gateway.logged("*the configuration was read again*").unwrap();
+    gateway.logged("*configuration reloaded*").unwrap();
     assert_eq!(get(&mut dial(&sockets[0]), "/who", ""), "\"unix:\"");
     gateway.signal("INT").unwrap();
     gateway.signal("INT").unwrap();

@@ -27,9 +27,9 @@ impl Scene {
     /// Another configuration from now on.
     pub fn reload(&self, config: &str) {
         write(&self.file, config);
-        let before = self.count("the configuration was read again");
+        let before = self.count("configuration reloaded");
         self.gateway.signal("HUP").unwrap();
-        self.until("it was read again", || self.count("the configuration was read again") > before);
+        self.until("it was read again", || self.count("configuration reloaded") > before);
     }
 
     /// How many lines of the log have this in them.

@@ -154,7 +154,7 @@ impl Authority {
         let making = Account::builder_with_http(self.transport());
         let (account, credentials) = making.create(&account, self.written.directory.clone(), eab.as_ref()).await?;
         self.keep(&Kept { email: self.written.email.clone(), credentials })?;
-        tracing::info!(authority = self.name(), account = account.id(), "an account was made");
+        tracing::info!(authority = self.name(), account = account.id(), "account created");
         Ok(account)
     }
 

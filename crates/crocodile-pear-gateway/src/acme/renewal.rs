@@ -150,7 +150,7 @@ impl<I: Issuer> Renewal<I> {
                 plan.untold = 0;
                 let renew = window.moment(plan.begin, plan.expiry, plan.share);
                 if let Some(why) = window.explanation.as_deref().filter(|_| renew != plan.renew) {
-                    tracing::info!(name = self.acquired.name, why, renew = %Day(renew), "the authority asks for a renewal");
+                    tracing::info!(name = self.acquired.name, why, renew = %Day(renew), "the CA asks for a renewal");
                 }
                 (plan.renew, plan.ask) = (renew, now + window.next());
                 self.counters.set_renewal(renew);

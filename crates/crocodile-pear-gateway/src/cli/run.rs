@@ -225,7 +225,7 @@ impl Reload {
         let facts = Facts::of(document);
         pool::apply(facts.settings.thread_pool.as_ref());
         let change = Change::between(&self.facts, &facts);
-        tracing::info!("the configuration was read again; {change}");
+        tracing::info!("configuration reloaded; {change}");
         if !change.restart.is_empty() {
             tracing::warn!("{} changed: this needs a restart", change.restart.join(", "));
         }

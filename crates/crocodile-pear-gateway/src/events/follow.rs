@@ -164,7 +164,7 @@ impl Ear {
                 self.trust.forget();
                 if self.failures.allows() {
                     let (source, channel) = (self.identity.to_string(), &self.identity.channel);
-                    tracing::warn!(source, channel, why, "an event was not understood; everything with tags is stale");
+                    tracing::warn!(source, channel, why, "cannot read an event; all answers with tags are stale");
                 }
             }
         }

@@ -101,7 +101,7 @@ impl Store {
     fn tell(&self, told: bool, why: &str) -> bool {
         if !told {
             let holds = self.while_away.word();
-            tracing::warn!(why, while_away = holds, "the store is away; rate limits and caches do without it");
+            tracing::warn!(why, while_away = holds, "the store is unavailable; rate limits and caches work without it");
         }
         self.state.send_replace(State::Away);
         true

@@ -60,7 +60,7 @@ impl Follower {
                 Err(error) => error,
             };
             if suspended.is_none() {
-                tracing::warn!(%error, "purges of other gateways cannot be heard; answers with tags count as stale");
+                tracing::warn!(%error, "cannot receive the purges of other gateways; answers with tags count as stale");
                 suspended = Some(Suspended::new(&self.cache));
             }
             sleep(AGAIN).await;

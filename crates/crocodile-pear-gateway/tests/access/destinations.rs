@@ -69,7 +69,7 @@ fn a_reload_and_the_end_lose_no_line() {
             let config = fs::read_to_string(folder.path("gateway.yaml")).unwrap();
             fs::write(folder.path("gateway.yaml"), config.replace(old, new)).unwrap();
             gateway.signal("HUP").unwrap();
-            gateway.logged("*the configuration was read again*").unwrap();
+            gateway.logged("*configuration reloaded*").unwrap();
         }
         if at == 30 {
             let config = fs::read_to_string(folder.path("gateway.yaml")).unwrap();

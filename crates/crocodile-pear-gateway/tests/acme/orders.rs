@@ -76,7 +76,7 @@ fn one_line_is_a_certificate_which_is_kept() {
     let scene = folder.start(&config);
     assert_eq!(shown(&connect("shop.test")), first);
     scene.gateway.signal("HUP").unwrap();
-    logged(&scene, &["the configuration was read again"]);
+    logged(&scene, &["configuration reloaded"]);
     assert_eq!(shown(&connect("shop.test")), first);
     let wanted = "crocodile_pear_acme_orders_total{name=\"shop.test\",result=\"issued\"} 0";
     scene.until_metrics(&[wanted.to_owned()]);

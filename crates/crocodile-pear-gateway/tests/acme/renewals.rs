@@ -74,7 +74,7 @@ fn the_authority_says_when_to_renew() {
     drop(scene);
     // It is asked at the start, and whenever it wants to be asked.
     let scene = folder.start(&config(&pebble, ""));
-    logged(&scene, &["the authority asks for a renewal", "https://authority.test/incident"]);
+    logged(&scene, &["the CA asks for a renewal", "https://authority.test/incident"]);
     logged(&scene, &["a certificate was issued"]);
     assert_ne!(shown_now(&scene), first);
     assert!(pebble.log().contains("is a replacement of"), "{}", pebble.log());

@@ -71,7 +71,7 @@ fn old_keys_stay_while_the_issuer_is_down() {
     gateway.logged("*WARN*cannot fetch the keys of `https://id.example`*the old keys stay in use*").unwrap();
     // A reload keeps them too.
     gateway.signal("HUP").unwrap();
-    gateway.logged("*the configuration was read again*").unwrap();
+    gateway.logged("*configuration reloaded*").unwrap();
     assert_eq!(bearer(&gateway, "GET /who", &signed("key", &key)).status, 200);
     assert_eq!(bearer(&gateway, "GET /who", &token).status, 200);
     // A key that is gone is not believed any more, also where it was remembered.

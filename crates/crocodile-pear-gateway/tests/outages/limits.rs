@@ -80,7 +80,7 @@ fn health_checks_end_with_the_configuration_that_wants_them() {
     until("health checks are made", || server.mood.asked() >= 5);
     std::fs::write(&scene.file, config(&format!("'http://{}'", server.address))).unwrap();
     scene.gateway.signal("HUP").unwrap();
-    scene.gateway.logged("*the configuration was read again*").unwrap();
+    scene.gateway.logged("*configuration reloaded*").unwrap();
     assert!(get(scene.address(), "/item").starts_with("HTTP/1.1 200 "));
     let before = server.mood.asked();
     let seen = Load { requests: 300, ..Load::get(scene.address(), 0).paced(1_000) }.run();

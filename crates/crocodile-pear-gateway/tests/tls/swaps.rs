@@ -27,7 +27,7 @@ fn a_changed_file_is_used_and_a_broken_one_is_not() {
     assert_eq!(shown(&kept), old.certificate.der().as_ref());
 
     folder.write("own.pem", "no certificate");
-    scene.gateway.logged("*ERROR*new certificates cannot be used; the old ones go on*").unwrap();
+    scene.gateway.logged("*ERROR*cannot use the new certificates; keeping the old ones*").unwrap();
     scene.gateway.logged("*ERROR*own.pem`: there is no certificate in this file*").unwrap();
     assert_eq!(shown(&connect()), old.certificate.der().as_ref());
 
@@ -54,7 +54,7 @@ fn a_reload_reads_certificates_at_once() {
     let scene = folder.start(&[LISTEN, ENDPOINTS].concat());
     folder.write("gateway.yaml", [&LISTEN.replace("own.", "other."), ENDPOINTS].concat());
     scene.gateway.signal("HUP").unwrap();
-    scene.gateway.logged("*the configuration was read again*").unwrap();
+    scene.gateway.logged("*configuration reloaded*").unwrap();
     let client = Arc::new(trusting(&authority, ALL_VERSIONS));
     let client = connect(scene.gateway.address, &client, "gateway.test", b"").unwrap();
     assert_eq!(shown(&client), new.certificate.der().as_ref());
