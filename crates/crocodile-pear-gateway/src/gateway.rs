@@ -805,5 +805,5 @@ fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> 
         Some(_) => "give it a port of its own, as in `127.0.0.1:9090`",
         None => "give it a socket of its own",
     };
-    problems.error(written.span, "`admin` is where `listen` is", remedy)
+    problems.error(written.span, "`admin` and `listen` have the same address", remedy)
 }

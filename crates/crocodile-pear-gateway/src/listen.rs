@@ -229,7 +229,7 @@ fn accounts(listening: &[Listening], problems: &mut Problems) -> Option<()> {
         let (own, place) = (&acme.account, |other: &AcmeAccount| (other.directory.clone(), other.folder.clone()));
         if ordering[..at].iter().any(|other| place(&other.account) == place(own) && other.account != *own) {
             let remedy = "write the same `email`, `eab` and `ca` at each, or give one a `folder` of its own";
-            return problems.error(acme.span, "two listeners have different accounts at one authority", remedy);
+            return problems.error(acme.span, "two listeners have different accounts at the same CA", remedy);
         }
     }
     Some(())
@@ -267,8 +267,8 @@ impl ListenerSpec {
         let acme = self.tls.as_ref().and_then(|tls| tls.acme.as_ref());
         let acme = acme.map(|acme| acme.compile(self.address.span, shared.ways, files, problems));
         if let (Some(_), Some(_)) = (&self.tls, &self.redirect) {
-            let remedy = "leave `redirect` out here; it is for a listener in clear";
-            return problems.error(self.address.span, "a listener with `tls` is where `redirect: https` leads", remedy);
+            let remedy = "leave `redirect` out here; it is for a listener without `tls`";
+            return problems.error(self.address.span, "a listener with `tls` cannot redirect to `https`", remedy);
         }
         let mode = address.as_ref().map(|address| self.mode(address, problems));
         let tls = tls.map_or(Some(None), |tls| tls.map(Some))?;

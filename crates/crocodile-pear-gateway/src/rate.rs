@@ -72,7 +72,7 @@ impl Decode for MinRateSpec {
 
 fn of(rate: RateSpec, problems: &mut Problems) -> Option<MinRateSpec> {
     if rate.bytes.value.0 == 0 {
-        return problems.error(rate.bytes.span, "a rate of 0 bounds nothing", "write `min_rate: off`");
+        return problems.error(rate.bytes.span, "a minimum rate of 0 has no effect", "write `min_rate: off`");
     }
     Some(MinRateSpec::Of(rate))
 }

@@ -53,7 +53,7 @@ impl StoreSpec {
     pub fn compile(&self, lasting: &Lasting, problems: &mut Problems) -> Option<Option<(Arc<Store>, Task)>> {
         if self.memory.value < LEAST {
             let remedy = "write `memory: 256MiB`, or leave it out";
-            return problems.error(self.memory.span, "a store has at least 1MiB of memory", remedy);
+            return problems.error(self.memory.span, "a store needs at least 1MiB of memory", remedy);
         }
         let Some(written) = &self.redis else { return Some(None) };
         let client = match redis::Client::open(written.as_str()) {

@@ -90,7 +90,7 @@ impl Upgrades {
         };
         // One that is unknown is told where it is called.
         if upstreams.get(call.to.as_str()).is_some_and(|upstream| !upstream.takes_upgrades()) {
-            let message = format!("`{}` is spoken to in HTTP/2 only, which has no upgrade", call.to);
+            let message = format!("`{}` uses HTTP/2 only, which has no upgrade", call.to);
             return problems.error(first.span, message, "write `protocol: auto` at the upstream");
         }
         read.map(Allowed)

@@ -141,7 +141,7 @@ impl Reader<'_> {
             true => "leave it out, and put the text in quotes",
             false => "leave it out",
         };
-        self.problems.error::<()>(span, format!("tags mean nothing here: `{written}`"), remedy);
+        self.problems.error::<()>(span, format!("YAML tags are not supported: `{written}`"), remedy);
     }
 
     fn begin(&mut self, items: Items, anchor: usize, range: Range) -> Result<(), Stop> {
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(
             told(text),
             [
-                "1:4+2 tags mean nothing here: `!t`",
+                "1:4+2 YAML tags are not supported: `!t`",
                 "2:3+1 found a list, wanted a key",
                 "6:1+1 `b` is written twice in this map",
                 "7:1+1 found nothing, wanted a key",
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn syntax_errors_are_told_in_plain_words() {
         for (text, message) in [
-            ("a:\n\tb: 1\n", "2:1+1 a tab, where YAML wants spaces"),
+            ("a:\n\tb: 1\n", "2:1+1 a tab: YAML needs spaces"),
             ("a: b: c\n", "1:4+4 without quotes, this value cannot have a `: ` in it"),
             ("a: \"b\n", "1:4+1 this quote is never closed"),
             ("a: @b\n", "1:4+1 a text cannot begin with `@`"),

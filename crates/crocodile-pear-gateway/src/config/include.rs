@@ -71,7 +71,11 @@ impl Loader<'_> {
     fn read(&mut self, path: &Path, from: Span) -> Option<(Option<u32>, PathBuf)> {
         let identity = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if self.within.contains(&identity) {
-            return self.problems.error(from, "this file includes itself, here or by way of another", "leave it out");
+            return self.problems.error(
+                from,
+                "this file includes itself, directly or through another file",
+                "leave it out",
+            );
         }
         if !self.loaded.insert(identity.clone()) {
             return Some((None, identity));
@@ -260,7 +264,7 @@ error: cannot read `none.yaml`: there is no such file
 3 |   - none.yaml
   |     ^^^^^^^^^
 
-error: this file includes itself, here or by way of another
+error: this file includes itself, directly or through another file
  --> b.yaml:1:10
   |
 1 | include: ./a.yaml

@@ -114,7 +114,7 @@ impl EventSourceSpec {
             }
             (None, None) => {
                 let remedy = "write `postgres: 'postgres://…'` or `redis: 'redis://…'` beside it";
-                problems.error(self.channel.span, "this channel is nowhere", remedy)
+                problems.error(self.channel.span, "the channel has no server", remedy)
             }
             (Some(_), Some(url)) => problems.error(
                 url.span,
@@ -127,7 +127,7 @@ impl EventSourceSpec {
     fn channel(&self, problems: &mut Problems) -> Option<String> {
         let written = &self.channel;
         if written.value.is_empty() || written.value.contains('\0') {
-            return problems.error(written.span, "a channel has a name", "write the name that `NOTIFY` has");
+            return problems.error(written.span, "the channel has no name", "write the name that `NOTIFY` has");
         }
         if self.postgres.is_some() && written.value.len() > CHANNEL {
             let message = format!("PostgreSQL has no channel whose name is longer than {CHANNEL} bytes");
@@ -138,7 +138,7 @@ impl EventSourceSpec {
 
     fn heartbeat(&self, problems: &mut Problems) -> Option<Duration> {
         match self.heartbeat.value < Duration::from_millis(10) {
-            true => problems.error(self.heartbeat.span, "a check needs some time", "write `heartbeat: 2s`"),
+            true => problems.error(self.heartbeat.span, "`heartbeat` must be above 0", "write `heartbeat: 2s`"),
             false => Some(self.heartbeat.value),
         }
     }

@@ -45,7 +45,7 @@ impl Spec for Allow {
         let filter = cx.filter(&self.0, &[])?;
         if filter.reads_item() {
             let remedy = "begin with a variable, as in `$claims.scope`";
-            return cx.problems.error(self.0.0.span, "`.` is nothing here: no item flows yet", remedy);
+            return cx.problems.error(self.0.0.span, "`.` has no value here: there is no item yet", remedy);
         }
         let written = self.0.0.value.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))

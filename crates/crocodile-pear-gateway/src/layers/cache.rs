@@ -109,7 +109,7 @@ impl Caches {
         if *self.at != *route || usual || self.rules.methods.serve(&method, &HeaderMap::new()) == Service::WithBody {
             return None;
         }
-        let message = format!("answers to {method} are not kept, so this cache keeps nothing");
+        let message = format!("answers to {method} are not cached, so this cache stores nothing");
         let remedy = match method.as_str() {
             "POST" | "QUERY" => format!(
                 "write `cache: {{ methods: [{method}] }}` if it asks and changes nothing; leave out `cache` otherwise"
@@ -126,7 +126,7 @@ impl Caches {
             return Some(refused);
         }
         if plan.is_endless() {
-            let message = "a stream has no end, and cannot be kept".to_owned();
+            let message = "a stream has no end and cannot be cached".to_owned();
             return Some((message, "leave out `cache` here; an upstream that it calls may have one".to_owned()));
         }
         let apart = self.key.is_some() || self.by.is_some();

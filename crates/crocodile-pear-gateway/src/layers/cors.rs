@@ -81,8 +81,7 @@ impl Spec for Cors {
             cx.problems.error::<()>(any.span, "`*` is every origin already", "leave it out, or leave out the others");
         }
         if let (Some(any), true) = (any, credentials) {
-            let message =
-                "credentials cannot be allowed to every origin: any page could act in the name of its visitors";
+            let message = "credentials cannot be allowed for every origin: any page could act as its visitors";
             cx.problems.error::<()>(any.span, message, "name the origins, or leave out `credentials`");
         }
         let methods =

@@ -19,7 +19,7 @@ spec! {
     /// The maximum number of concurrent requests, counted from the head of a request to the last byte of its answer.
     /// Further requests get 429. Short form: the number.
     pub struct InFlight {
-        /// The maximum number.
+        /// The maximum number of concurrent requests.
         pub limit: NonZeroU32,
         /// The expression by whose value requests are counted: `$client.address`, `$claims.sub`. A request whose
         /// value is null is not limited. By default all requests are counted together.

@@ -181,7 +181,7 @@ impl AcmeSpec {
         match written.value.parse::<Uri>().ok().as_ref().and_then(Uri::scheme_str) {
             Some("http") => {
                 let remedy = "write an `https` URL; `ca` names the authority that its certificate is from";
-                return problems.error(written.span, "an authority is called over `https` only", remedy);
+                return problems.error(written.span, "the directory of a CA must be an `https` URL", remedy);
             }
             None => {
                 let remedy = format!("write the URL of the authority's directory, as `{LETS_ENCRYPT}`");
@@ -200,7 +200,7 @@ impl AcmeSpec {
         match &self.challenge {
             Some(written) if written.value == Http01 && !ways.clear => {
                 let remedy = "add `{ address: 0.0.0.0:80, redirect: https }` to `listen`, or write `tls-alpn-01`";
-                problems.error(written.span, "`http-01` needs a listener in clear, and there is none", remedy)
+                problems.error(written.span, "`http-01` needs a listener without `tls`, and there is none", remedy)
             }
             Some(written) => Some(vec![written.value]),
             None if !ways.clear => Some(vec![TlsAlpn01]),
@@ -258,7 +258,7 @@ fn domain(text: &str) -> Result<String, (String, &'static str)> {
     let wrong = |message: &str, remedy| Err((format!("`{text}`: {message}"), remedy));
     if text.contains('*') {
         let remedy = "name each host, or give a certificate file (`certificates`)";
-        return wrong("a wildcard needs the challenge DNS-01, which the gateway does not do", remedy);
+        return wrong("a wildcard needs the challenge DNS-01, which the gateway does not support", remedy);
     }
     if text.contains("://") || text.contains('/') {
         return wrong("a URL is not a name", IN_FULL);

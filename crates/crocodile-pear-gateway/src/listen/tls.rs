@@ -112,7 +112,7 @@ impl ListenerTlsSpec {
             (certificate, key, Some(_)) => {
                 let place = certificate.as_ref().or(key.as_ref()).map_or(place, |written| written.span);
                 let remedy = "move it into the list, as `{ certificate: FILE, key: FILE }`";
-                problems.error(place, "certificates stand here and in `certificates`", remedy)
+                problems.error(place, "certificates are both here and in `certificates`", remedy)
             }
         }
     }
@@ -151,7 +151,7 @@ impl ListenerTlsSpec {
 
     fn warn_overdue(&self, trust: &Trust, now: SystemTime, problems: &mut Problems) {
         if let (Some(written), Some(due)) = (&self.crl, trust.next_update.filter(|due| *due < now)) {
-            let message = format!("`{written}`: a revocation list should have been replaced on {}", Day(due));
+            let message = format!("`{written}`: a certificate revocation list is overdue since {}", Day(due));
             problems.warning(written.span, message, "replace it; a changed file is read while the gateway serves");
         }
     }

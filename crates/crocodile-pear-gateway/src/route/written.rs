@@ -107,7 +107,7 @@ fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments>
             return wrong("nothing can follow the rest of a path", "put `{*word}` last", problems);
         }
         if let Some(meant) = foreign(segment) {
-            return wrong("this is how other products write a parameter", &format!("write `{meant}`"), problems);
+            return wrong("this is not the syntax of a path parameter", &format!("write `{meant}`"), problems);
         }
         match segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
             None if segment.contains(['{', '}', '?', '#', '%', ' ']) => {

@@ -174,7 +174,7 @@ fn a_revocation_list_that_is_overdue_is_told_and_may_be_refused() {
     };
     clients.folder.write("crl.pem", clients.authority.revoke(list));
     let scene = clients.folder.start(&format!("admin: 127.0.0.1:0\n{}", listen(", crl: crl.pem")));
-    scene.gateway.logged("*warning: `crl.pem`: a revocation list should have been replaced on 2024-02-01*").unwrap();
+    scene.gateway.logged("*warning: `crl.pem`: a certificate revocation list is overdue since 2024-02-01*").unwrap();
     assert!(clients.ask(&scene, ALL_VERSIONS[0], Some(&shop)).unwrap().starts_with("HTTP/1.1 200 OK"));
     let name = "crocodile_pear_tls_crl_next_update_timestamp_seconds";
     scene.until_metrics(&[format!("{name}{{listener=\"{}\"}} 1706745600", scene.gateway.address)]);

@@ -127,7 +127,7 @@ impl Cache {
     /// RFC 9111, 5.2.1.7
     fn nothing(&self) -> Answer {
         let mut headers = HeaderMap::new();
-        let document = br#"{"title":"Gateway Timeout","status":504,"detail":"nothing is kept that may be used, and the request does not want it to be fetched"}"#;
+        let document = br#"{"title":"Gateway Timeout","status":504,"detail":"no cached answer can be used, and the request does not allow a call"}"#;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let happened = Happened::Forwarded { why: Forward::Request, status: None, stored: Err(None), collapsed: false };
         status::tell(&mut headers, self.name, happened, None, Moment::now());

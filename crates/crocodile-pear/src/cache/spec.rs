@@ -150,10 +150,14 @@ impl CachingSpec {
     fn methods(&self, problems: &mut Problems) -> Option<Methods> {
         let Located { value: methods, span, .. } = &self.methods;
         if methods.is_empty() {
-            return problems.error(*span, "nothing is kept without a method", "write `[GET, HEAD]`, or `cache: off`");
+            return problems.error(
+                *span,
+                "without a method, nothing is cached",
+                "write `[GET, HEAD]`, or `cache: off`",
+            );
         }
         if methods.contains(&CachedMethod::Head) && !methods.contains(&CachedMethod::Get) {
-            let message = "`HEAD` is answered with what is kept of `GET`, which is not among the methods";
+            let message = "`HEAD` is answered from the cached `GET`, which is not among the methods";
             return problems.error(*span, message, "add `GET`");
         }
         Some(Methods::new(methods.clone()))

@@ -81,7 +81,7 @@ impl Request {
         match &self.rewrite {
             Some(written) if !handed_on => {
                 let remedy = "leave it out; in a pipeline that follows links, links stay as the upstream wrote them";
-                cx.problems.error::<()>(written.span, "`rewrite` is for an answer that is handed on", remedy);
+                cx.problems.error::<()>(written.span, "`rewrite` needs an answer that is passed through", remedy);
                 false
             }
             Some(written) => written.value == RewriteSpec::On,

@@ -142,7 +142,7 @@ impl Mode {
     fn authorities(self, file: &Located<String>, files: Files<'_>, problems: &mut Problems) -> Option<Vec<u8>> {
         if matches!(self, Mode::Disable | Mode::Prefer) {
             let remedy = "add `?sslmode=verify-full` to the URL";
-            return problems.error(file.span, "the certificate of this database is not looked at", remedy);
+            return problems.error(file.span, "the certificate of this database is not checked", remedy);
         }
         match files(file) {
             Ok(pem) => Some(pem),

@@ -94,7 +94,7 @@ fn alone(source: &str) -> Result<(), Vec<Fault>> {
     let head = source.trim_start();
     for word in ["import", "include", "module"] {
         if head.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '"', '{', '[', '('])) {
-            let message = format!("`{word}` is refused: an expression stands alone");
+            let message = format!("`{word}` is not allowed: expressions cannot load modules");
             return Err(vec![fault(source, &head[..word.len()], message, "write the definitions into the expression")]);
         }
     }
@@ -104,7 +104,7 @@ fn alone(source: &str) -> Result<(), Vec<Fault>> {
 fn describe(source: &str, wrong: &Wrong<'_>, known: &[&str]) -> Fault {
     match wrong {
         Wrong::Variable(name @ ("$ENV" | "$__prog_args")) => {
-            let message = format!("`{name}` is refused: it reads the gateway's environment");
+            let message = format!("`{name}` is not allowed: it reads the gateway's environment");
             fault(source, name, message, "write `${NAME}` where the configuration takes a value of the environment")
         }
         Wrong::Variable(name) => {
@@ -119,7 +119,8 @@ fn describe(source: &str, wrong: &Wrong<'_>, known: &[&str]) -> Fault {
         ),
         Wrong::Reserved(name) => fault(source, name, format!("`{name}` is reserved"), "call a function of jq's manual"),
         Wrong::Recursive(name) => {
-            let message = format!("`{name}` calls itself: recursive definitions are refused, nothing bounds them");
+            let message =
+                format!("`{name}` calls itself: recursive definitions are not allowed, because nothing limits them");
             fault(source, name, message, "use `recurse`, `reduce`, `until` or `walk`")
         }
         Wrong::Format(name) => {
@@ -127,7 +128,7 @@ fn describe(source: &str, wrong: &Wrong<'_>, known: &[&str]) -> Fault {
             fault(source, name, format!("there is no format `{name}`"), format!("there are {}", all.join(", ")))
         }
         Wrong::Function(name, arity) => match REFUSED.iter().find(|(refused, _)| refused == name) {
-            Some((_, why)) => fault(source, name, format!("`{name}` is refused: {why}"), "leave it out"),
+            Some((_, why)) => fault(source, name, format!("`{name}` is not allowed: {why}"), "leave it out"),
             None => function(source, name, *arity),
         },
     }

@@ -17,7 +17,7 @@ pub fn explain(source: &str, faults: Vec<Fault>) -> Vec<Fault> {
 /// Code that compiles, but does not mean what it looks like: `.a ?? .b` is two `?` and the path `.a.b`.
 pub fn hidden(source: &str) -> Option<Fault> {
     let code = code(source);
-    code.find("??").map(|at| told(at, 2, "`??` is no operator".into(), "write `//`".into()))
+    code.find("??").map(|at| told(at, 2, "`??` is not an operator".into(), "write `//`".into()))
 }
 
 /// The position of `=` in a condition that sets a value instead of comparing.
@@ -56,11 +56,11 @@ fn code(source: &str) -> String {
 
 /// Operators and quotes of other languages.
 const SIGNS: [(&str, &str, &str); 10] = [
-    ("&&", "`&&` is no operator", "write `and`"),
-    ("||", "`||` is no operator", "write `or`"),
-    ("===", "`===` is no operator", "write `==`"),
-    ("!==", "`!==` is no operator", "write `!=`"),
-    ("<>", "`<>` is no operator", "write `!=`"),
+    ("&&", "`&&` is not an operator", "write `and`"),
+    ("||", "`||` is not an operator", "write `or`"),
+    ("===", "`===` is not an operator", "write `==`"),
+    ("!==", "`!==` is not an operator", "write `!=`"),
+    ("<>", "`<>` is not an operator", "write `!=`"),
     ("\u{201c}", "a typographic quote", "write `\"`"),
     ("\u{201d}", "a typographic quote", "write `\"`"),
     ("\u{2018}", "a typographic quote", "write `\"`"),
@@ -92,7 +92,7 @@ fn negation(source: &str, code: &str) -> Option<Fault> {
     };
     let remedy =
         if operand.is_empty() { "write `| not` behind it".into() } else { format!("write `({operand} | not)`") };
-    Some(told(at, 1, "`!` is no operator".into(), remedy))
+    Some(told(at, 1, "`!` is not an operator".into(), remedy))
 }
 
 /// `x ? y : z`
@@ -101,7 +101,7 @@ fn ternary(source: &str, code: &str) -> Option<Fault> {
     let colon = at + code[at..].find(" : ")?;
     let (condition, yes, no) = (&source[..at], &source[at + 3..colon], &source[colon + 3..]);
     let remedy = format!("write `if {} then {} else {} end`", condition.trim(), yes.trim(), no.trim());
-    Some(told(at + 1, 1, "there is no `? :`".into(), remedy))
+    Some(told(at + 1, 1, "`? :` is not an operator".into(), remedy))
 }
 
 /// `map(x => x.name)`
@@ -112,7 +112,7 @@ fn arrow(source: &str, code: &str) -> Option<Fault> {
     let rest = source[at + 2..].trim_start();
     let body = rest[..outer(rest)].trim_end();
     let body = if name.is_empty() { body.to_owned() } else { body.replace(&format!("{name}."), ".") };
-    let message = "`=>` is no operator: the value is `.`, without a name".to_owned();
+    let message = "`=>` is not an operator: the value is always `.`".to_owned();
     Some(told(at, 2, message, format!("leave out `{name} =>`, and write `{body}`")))
 }
 
@@ -123,7 +123,7 @@ fn method(source: &str, code: &str) -> Option<Fault> {
         word.len() < *at && word.ends_with('.') && word.len() > 1
     })?;
     let dot = code[..open].rfind('.')?;
-    let message = format!("`{}` is no method", &source[dot..open]);
+    let message = format!("`{}` is not a method", &source[dot..open]);
     Some(told(
         dot,
         open - dot,
@@ -161,7 +161,7 @@ fn braces(source: &str, code: &str) -> Option<Fault> {
 fn unfinished(_: &str, code: &str) -> Option<Fault> {
     let words = || code.split(|c: char| !(c.is_alphanumeric() || "._$".contains(c)));
     let (open, closed) = (words().filter(|word| *word == "if").count(), words().filter(|word| *word == "end").count());
-    let message = "the expression breaks off: an `if` has no `end`".to_owned();
+    let message = "the expression is incomplete: an `if` has no `end`".to_owned();
     (open > closed).then(|| told(code.len(), 0, message, "write `end` where the `if` ends".into()))
 }
 

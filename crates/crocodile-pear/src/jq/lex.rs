@@ -121,7 +121,7 @@ impl<'s> Lexer<'s> {
                             match brackets.last() {
                                 Some(open) => self.unclosed(open),
                                 None => {
-                                    let message = format!("`{}` cannot stand here", token.text);
+                                    let message = format!("`{}` is not allowed here", token.text);
                                     self.wrong(token.text, &message, "an operator such as `|` or the end");
                                 }
                             }
@@ -250,7 +250,7 @@ impl<'s> Lexer<'s> {
 
     fn escape(&mut self) -> Option<char> {
         let Some(first) = self.rest.chars().next() else {
-            self.wrong(self.rest, "the string breaks off", "a string escape sequence");
+            self.wrong(self.rest, "the string is incomplete", "a string escape sequence");
             return None;
         };
         let character = match first {

@@ -28,14 +28,14 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("stderr", "expressions do not write to the gateway's log"),
     ("halt", "it would stop the gateway"),
     ("halt_error", "it would stop the gateway"),
-    ("input_filename", "the input is no file"),
-    ("input_line_number", "the input is no file"),
-    ("modulemeta", "an expression stands alone"),
-    ("get_search_list", "an expression stands alone"),
-    ("get_prog_origin", "an expression stands alone"),
-    ("get_jq_origin", "an expression stands alone"),
-    ("jn", "its work has no bound"),
-    ("yn", "its work has no bound"),
+    ("input_filename", "the input is not a file"),
+    ("input_line_number", "the input is not a file"),
+    ("modulemeta", "expressions cannot load modules"),
+    ("get_search_list", "expressions cannot load modules"),
+    ("get_prog_origin", "expressions cannot load modules"),
+    ("get_jq_origin", "expressions cannot load modules"),
+    ("jn", "its work has no limit"),
+    ("yn", "its work has no limit"),
 ];
 
 /// Functions that run their arguments themselves.

@@ -120,9 +120,9 @@ impl<'s, 't> Parser<'s, 't> {
         match self.peek() {
             Some(token) => {
                 let text = if matches!(token.kind, Kind::Text(_)) { &token.text[..1] } else { token.text };
-                fault(self.source, text, format!("`{text}` cannot stand here"), remedy)
+                fault(self.source, text, format!("`{text}` is not allowed here"), remedy)
             }
-            None => fault(self.source, &self.source[self.source.len()..], "the expression breaks off", remedy),
+            None => fault(self.source, &self.source[self.source.len()..], "the expression is incomplete", remedy),
         }
     }
 

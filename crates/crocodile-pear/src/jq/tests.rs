@@ -150,22 +150,22 @@ fn faults_name_place_and_remedy() {
     expect(".a | lenght", 5, 6, "did you mean `length`?");
     expect(".a | map", 5, 3, "does not take 0 arguments");
     expect(".a | [.b", 5, 1, "never closed");
-    expect("{a: }", 4, 1, "cannot stand here");
-    expect(".a | ", 5, 0, "breaks off");
-    expect("if . then 1", 11, 0, "breaks off");
+    expect("{a: }", 4, 1, "is not allowed here");
+    expect(".a | ", 5, 0, "is incomplete");
+    expect("if . then 1", 11, 0, "is incomplete");
     expect(".a & .b", 3, 1, "no such character");
     expect("\"abc", 0, 1, "never closed");
     expect("def f: f; f", 7, 1, "calls itself");
     expect("$ENV.HOME", 0, 4, "environment");
     expect("env.HOME", 0, 3, "environment");
-    expect("include \"x\"; .", 0, 7, "refused");
+    expect("include \"x\"; .", 0, 7, "not allowed");
     expect("break $x", 6, 2, "no label");
     expect("_match(1; 2)", 0, 6, "reserved");
     expect("@cvs", 0, 4, "there are `@text`");
     expect("{(1): 2}", 1, 1, "cannot be the key");
-    expect("1 == 1 == 1", 7, 2, "cannot stand here");
-    expect(". foo", 2, 3, "cannot stand here");
-    expect("", 0, 0, "breaks off");
+    expect("1 == 1 == 1", 7, 2, "is not allowed here");
+    expect(". foo", 2, 3, "is not allowed here");
+    expect("", 0, 0, "is incomplete");
     assert_eq!(faults("$a + $b + foo").len(), 3);
 }
 

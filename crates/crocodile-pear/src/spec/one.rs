@@ -59,12 +59,12 @@ impl OneKey {
                 None
             }
             (true, false, NodeKind::Scalar { .. }) => {
-                let message = format!("`{second}` stands beside `{first}`, not in it");
+                let message = format!("`{second}` is beside `{first}`, not inside it");
                 let remedy = format!("give `{first}` a map that has both: `{first}: {{ …, {second}: … }}`");
                 problems.error(second.span, message, remedy)
             }
             (true, false, _) => {
-                let message = format!("`{second}` stands beside `{first}`, not in it");
+                let message = format!("`{second}` is beside `{first}`, not inside it");
                 problems.error(second.span, message, format!("indent `{second}` further than `{first}`"))
             }
             _ => problems.error(node.span, self.wanted(), format!("begin each {} with its own `- `", self.what)),

@@ -198,7 +198,7 @@ pub(crate) fn beside(outer: &Located<String>, inner: &[&Located<String>], proble
     let Some(first) = inner.first() else { return };
     let names: Vec<&str> = inner.iter().map(|key| key.as_str()).collect();
     let remedy = format!("indent {} further than `{outer}`", list(&names));
-    problems.error::<()>(first.span, format!("`{first}` stands beside `{outer}`, not in it"), remedy);
+    problems.error::<()>(first.span, format!("`{first}` is beside `{outer}`, not inside it"), remedy);
 }
 
 /// The schema of a field.

@@ -14,7 +14,7 @@ impl Compile<'_> {
                     TemplateKind::Target => "close it with `}`, or write a literal brace as `%7B` or `%7D`",
                     TemplateKind::Field => "close it with `}`, or write a literal brace as `{\"{\"}` or `{\"}\"}`",
                 };
-                return self.problems.error(written.at(at, 1), "this brace has no partner", remedy);
+                return self.problems.error(written.at(at, 1), "this brace is unmatched", remedy);
             }
         };
         let (mut sound, mut in_path) = (true, kind == TemplateKind::Target);

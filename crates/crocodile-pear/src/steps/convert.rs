@@ -131,7 +131,7 @@ impl Spec for Convert {
         }
         if cx.flow.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
-            return cx.problems.error_here("`convert` takes one answer, and here are several", remedy);
+            return cx.problems.error_here("`convert` takes one answer, but gets several", remedy);
         }
         let written = Written { columns, max_body: max_body.bytes() };
         Some(Box::new(Converting { forms: to.value, written: Arc::new(written) }))

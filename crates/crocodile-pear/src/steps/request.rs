@@ -48,7 +48,7 @@ impl Spec for Request {
         let (for_each, (calling, asking)) = (for_each.map_or(Some(None), |filter| filter.map(Some))?, made?);
         bounded?;
         if is_written(bound) && !reads && !calling.terms.reads_item {
-            cx.problems.warning(bound, "`max_body` bounds nothing: this call reads no body whole", "leave it out");
+            cx.problems.warning(bound, "`max_body` has no effect: this call reads no body whole", "leave it out");
         }
         if each && batch.is_none() && calling.is_the_same() {
             let remedy = "put the value into the path, as `{.}`, or leave out `for_each`";

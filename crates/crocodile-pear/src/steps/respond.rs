@@ -121,7 +121,7 @@ impl Spec for Respond {
         let body = spec.body.map_or(Some(None), |body| cx.filter(&body).map(Some));
         if cx.flow.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
-            return cx.problems.error_here("`respond` takes one answer, and here are several", remedy);
+            return cx.problems.error_here("`respond` takes one answer, but gets several", remedy);
         }
         let ready = ReadyRespond::new(status?, headers?, body?, spec.max_body.bytes(), cx.flow.first);
         cx.explain(text, ready.reads.then_some("the answer is read whole, for the expressions"), 0);

@@ -213,7 +213,7 @@ fn headers(written: Option<&Entries<Located<String>>>, problems: &mut Problems) 
 fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template> {
     let pieces = match template::split(written) {
         Ok(pieces) => pieces,
-        Err(at) => return problems.error(written.at(at, 1), "this brace has no partner", "close it with `}`"),
+        Err(at) => return problems.error(written.at(at, 1), "this brace is unmatched", "close it with `}`"),
     };
     let mut sound = true;
     for (at, piece) in &pieces {
@@ -222,7 +222,7 @@ fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template>
             Piece::Segments(_) => "leave out the `*`: only a path has segments".to_owned(),
             _ => format!("write `{{$path.{word}}}`, which is null where an endpoint has no such parameter"),
         };
-        let message = "the fields of an upstream are those of all endpoints, whose paths differ";
+        let message = "an upstream has the same fields for all endpoints, but their paths differ";
         problems.error::<()>(written.at(*at, word.len()), message, remedy);
         sound = false;
     }

@@ -176,7 +176,7 @@ impl Scene<'_> {
         let line = [self.line, self.line + 1].into_iter().find(|line| indents(line).is_some());
         let line = line.filter(|_| self.info.contains("tab"))?;
         let at = indents(&line)?;
-        self.told((line, at, at + 1), "a tab, where YAML wants spaces".into(), "indent with spaces".into())
+        self.told((line, at, at + 1), "a tab: YAML needs spaces".into(), "indent with spaces".into())
     }
 
     /// A `*` for everything.
@@ -347,7 +347,7 @@ impl Scene<'_> {
         }
         let place = (self.line, entry.at, entry.at + entry.key.chars().count());
         if let Some(outer) = above.entry().filter(|outer| outer.value.is_none()) {
-            let message = format!("`{}` stands beside `{}`, not in it", entry.key, outer.key);
+            let message = format!("`{}` is beside `{}`, not inside it", entry.key, outer.key);
             let remedy = format!("indent {} further than `{}`", self.keys(entry.at).join(", "), outer.key);
             return self.told(place, message, remedy);
         }

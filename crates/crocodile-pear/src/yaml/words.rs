@@ -9,7 +9,7 @@ const QUOTE: &str = "put a text with `: `, ` #`, or one that begins with a sign,
 
 /// What the reader says (a part of it), what that means, and what would be right.
 const WORDS: [(&str, &str, &str); 12] = [
-    ("tab", "a tab, where YAML wants spaces", "indent with spaces"),
+    ("tab", "a tab: YAML needs spaces", "indent with spaces"),
     ("mapping values are not allowed", "a `:` where no value can begin", QUOTE),
     ("illegal placement of ':'", "a `:` where no value can begin", "is a `[`, a `{` or a quote above not closed?"),
     ("unknown anchor", "this alias names nothing", "write `&name` at what it stands for, above"),

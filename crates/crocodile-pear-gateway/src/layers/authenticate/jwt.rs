@@ -102,7 +102,7 @@ impl Jwt {
             (
                 self.refresh.value.is_zero(),
                 self.refresh.span,
-                "the keys cannot be fetched all the time",
+                "`refresh` is too short",
                 "write a longer time, as in `refresh: 5m`",
             ),
         ];

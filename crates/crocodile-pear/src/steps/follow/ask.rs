@@ -112,7 +112,7 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
     let for_links = spec.base.as_ref().map(|base| base.span).or(spec.pages.as_ref().map(|pages| pages.span)).or(depth);
     if let Some(place) = for_links.or(Some(request.path.span).filter(|_| spec.link.is_none())) {
         let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages` or `depth`: those are for links";
-        return cx.problems.error(place, "`request` asks for values", remedy);
+        return cx.problems.error(place, "`request` takes a value, not a link", remedy);
     }
     if let (Some(most), Some(_)) = (&spec.concurrency, &request.batch) {
         let remedy = "leave one out; `in_flight` of the upstream bounds its calls as well";
