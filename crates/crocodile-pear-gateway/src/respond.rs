@@ -170,7 +170,7 @@ pub fn quota_exceeded(limits: &[&str], retry: u64) -> Response<Body> {
     let status = StatusCode::TOO_MANY_REQUESTS;
     let document = serde_json::json!({
         "type": QUOTA_EXCEEDED, "title": "Too Many Requests", "status": status.as_u16(),
-        "detail": format!("too many requests; come back in {retry} s"), "violated-policies": limits,
+        "detail": format!("too many requests; try again in {retry} s"), "violated-policies": limits,
     });
     problem(status, document.to_string().into(), Some(retry))
 }

@@ -431,7 +431,7 @@ mod tests {
             ("a: b: c\n", "1:4+4 without quotes, this value cannot have a `: ` in it"),
             ("a: \"b\n", "1:4+1 this quote is never closed"),
             ("a: @b\n", "1:4+1 a text cannot begin with `@`"),
-            ("a: *b\n", "1:4+1 this alias names nothing"),
+            ("a: *b\n", "1:4+1 this alias is not defined"),
             ("a: {b: 1\n", "1:4+1 this `{` is never closed"),
             ("a: {id, x: .y[:10]}\n", "1:12+7 inside `{ }` a value with brackets needs quotes"),
             ("a: {b: c /{d} e, f: g}\n", "1:8+8 inside `{ }` a value with braces needs quotes"),

@@ -45,7 +45,7 @@ impl Server {
     pub fn compile(url: &Located<Secret>, problems: &mut Problems) -> Option<Self> {
         let text = url.value.expose();
         if text.starts_with("rediss://") {
-            return problems.error(url.span, "there is no TLS to Redis", "write `redis://HOST:PORT`");
+            return problems.error(url.span, "TLS to Redis is not supported", "write `redis://HOST:PORT`");
         }
         let client = Client::open(text).ok().filter(|_| text.starts_with("redis://"));
         match client.as_ref().map(Client::get_connection_info).and_then(Server::of) {

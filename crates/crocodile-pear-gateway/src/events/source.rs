@@ -108,7 +108,11 @@ impl EventSourceSpec {
             }
             (None, Some(url)) => {
                 if let Some(ca) = &self.ca {
-                    return problems.error(ca.span, "`ca` is for `postgres`", "leave it out: there is no TLS to Redis");
+                    return problems.error(
+                        ca.span,
+                        "`ca` is for `postgres`",
+                        "leave it out: TLS to Redis is not supported",
+                    );
                 }
                 redis::Server::compile(url, problems).map(Address::Redis)
             }

@@ -77,7 +77,7 @@ impl Layer for Rule {
             }
             Err(_) => {}
         }
-        Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "the client may not do this"))
+        Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "the client is not allowed to do this"))
     }
 
     fn outline(&self) -> Option<String> {

@@ -9,7 +9,7 @@ const END_SEEN: &str = "GET /end []";
 
 /// Header lines of a POST to `/`, and what follows the head; each is refused.
 const REFUSED_FIELDS: &[(&str, &str)] = &[
-    // Transfer-Encoding is anything but one chunked.
+    // Transfer-Encoding is not `chunked` alone.
     ("transfer-encoding: chunked, chunked", "0\r\n\r\n"),
     ("transfer-encoding: gzip, chunked", "0\r\n\r\n"),
     ("transfer-encoding: identity, chunked", "0\r\n\r\n"),

@@ -135,9 +135,11 @@ impl Failure {
             SqlState::CHECK_VIOLATION => unprocessable("a value is not allowed"),
             SqlState::RAISE_EXCEPTION => unprocessable("the database refused this"),
             SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
-                again(Error::new(Kind::Busy, "other changes came in between").after(SOON))
+                again(Error::new(Kind::Busy, "another transaction changed the same data").after(SOON))
             }
-            SqlState::LOCK_NOT_AVAILABLE => lasting(Error::new(Kind::Busy, "other changes take too long").after(SOON)),
+            SqlState::LOCK_NOT_AVAILABLE => {
+                lasting(Error::new(Kind::Busy, "another transaction took too long").after(SOON))
+            }
             SqlState::QUERY_CANCELED => Failure { went: Some(Went::Badly), ..lasting(slow()) },
             // A replica that this was promoted to, or no longer is: another connection may find the right server.
             SqlState::READ_ONLY_SQL_TRANSACTION => Failure { went: Some(Went::Well), ..broken(Again::Always) },

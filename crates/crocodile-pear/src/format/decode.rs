@@ -173,7 +173,7 @@ impl Decoded {
 
     /// Decodes some of the input.
     fn step(&mut self) -> Result<Option<Bytes>, Error> {
-        let malformed = || Error::new(Kind::Malformed, "the body is not what its content coding says");
+        let malformed = || Error::new(Kind::Malformed, "the body is not valid in its content coding");
         if self.ended && self.read > 0 && !self.decoder.goes_on() {
             return Err(malformed());
         }

@@ -53,7 +53,7 @@ pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
         }
     }
     if !rest.is_empty() {
-        return Err(refuse("something follows the value"));
+        return Err(refuse("there is data after the value"));
     }
     Ok(Raw::sound(out.into(), DEPTH as u8))
 }
@@ -96,7 +96,7 @@ fn value(rest: &mut &[u8], key: bool, out: &mut Vec<u8>) -> Result<Option<Open>,
         }
         0xdc | 0xdd => return Ok(Some(begin(number(rest, 2 << (head - 0xdc))?, false, out))),
         0xde | 0xdf => return Ok(Some(begin(number(rest, 2 << (head - 0xde))?, true, out))),
-        0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => return Err(refuse("an extension, which JSON cannot say")),
+        0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => return Err(refuse("an extension type, which JSON does not have")),
     }
     Ok(None)
 }
@@ -116,7 +116,7 @@ fn number(rest: &mut &[u8], length: usize) -> Result<u64, Error> {
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Error> {
-    let (taken, after) = rest.split_at_checked(length).ok_or_else(|| refuse("it ends before it is whole"))?;
+    let (taken, after) = rest.split_at_checked(length).ok_or_else(|| refuse("it is incomplete"))?;
     *rest = after;
     Ok(taken)
 }

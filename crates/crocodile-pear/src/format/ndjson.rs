@@ -32,7 +32,7 @@ mod tests {
         assert_eq!(read("").expect("sound"), "[]");
         assert_eq!(
             read("1\n[1,\n2]").expect_err("two halves").detail(),
-            "line 2: not valid JSON: it ends before it is whole (byte 3)"
+            "line 2: not valid JSON: it is incomplete (byte 3)"
         );
         assert!(read("1,2\n").is_err());
     }

@@ -65,7 +65,7 @@ const fn refuse<T>(detail: &'static str) -> Result<T, Refusal> {
 /// The fields are too many or too large.
 pub const FIELDS: Refusal =
     Refusal { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail: "the request's header is too large" };
-const HOST: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "Host is not a host" };
+const HOST: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "Host is not valid" };
 /// CONNECT is not served.
 pub const CONNECT: Refusal =
     Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the gateway does not serve CONNECT" };
@@ -248,7 +248,9 @@ impl<'a> Fields<'a> {
     fn add(&mut self, field: &FieldLine<'a>) -> Result<(), Refusal> {
         let FieldLine { name, value, odd } = *field;
         match name.len() {
-            _ if odd && imitates(name) => return refuse("a header field's name imitates one that frames messages"),
+            _ if odd && imitates(name) => {
+                return refuse("a header field's name looks like one for framing");
+            }
             4 if name.eq_ignore_ascii_case(b"host") => {
                 let first = self.host.replace(authority(value)?).is_none();
                 return if first { Ok(()) } else { refuse("there are two Host fields") };
@@ -259,7 +261,7 @@ impl<'a> Fields<'a> {
             }
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                    return refuse("Transfer-Encoding is anything but one chunked");
+                    return refuse("Transfer-Encoding is not `chunked` alone");
                 }
                 self.chunked = true;
             }
@@ -282,7 +284,7 @@ impl<'a> Fields<'a> {
     fn framing(&self, version: u8) -> Result<Framing, Refusal> {
         match (version, self.host, self.length, self.chunked) {
             (1, None, ..) => refuse("there is no Host field"),
-            (0, .., true) => refuse("HTTP/1.0 knows no Transfer-Encoding"),
+            (0, .., true) => refuse("HTTP/1.0 does not have Transfer-Encoding"),
             (_, _, Some(_), true) => refuse("there are both Content-Length and Transfer-Encoding"),
             (_, _, _, true) => Ok(Framing::Chunked),
             (_, _, None | Some(0), false) => Ok(Framing::Empty),
@@ -303,15 +305,15 @@ fn lists(value: &[u8], word: &[u8]) -> bool {
 pub fn digits(value: &[u8]) -> Result<u64, Refusal> {
     let mut length = 0_u64;
     if value.is_empty() || value.len() > 19 {
-        return refuse("Content-Length is not a length");
+        return refuse("Content-Length is not valid");
     }
     for byte in value {
         if !byte.is_ascii_digit() {
-            return refuse("Content-Length is not a length");
+            return refuse("Content-Length is not valid");
         }
         length = length.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
     }
-    if length > LONGEST_BODY { refuse("Content-Length is not a length") } else { Ok(length) }
+    if length > LONGEST_BODY { refuse("Content-Length is not valid") } else { Ok(length) }
 }
 
 /// Checks `host[:port]`: a name, an IPv4 or a bracketed IPv6 address, and nothing besides. A port may be empty (RFC 3986,
@@ -342,7 +344,7 @@ fn place<'a>(method: &[u8], target: &'a str) -> Result<(PathAndQuery, Option<&'a
     if target == "*" {
         return match method {
             b"OPTIONS" => Ok((PathAndQuery::from_static("*"), None)),
-            _ => refuse("only OPTIONS may ask for *"),
+            _ => refuse("only OPTIONS may have the target *"),
         };
     }
     let Some((scheme, rest)) = target.split_once("://") else {
@@ -406,7 +408,7 @@ fn path(target: &str) -> Result<PathAndQuery, Refusal> {
 pub fn check_target(method: &Method, target: &str) -> Result<(), Refusal> {
     match target {
         "*" if *method == Method::OPTIONS => Ok(()),
-        "*" => refuse("only OPTIONS may ask for *"),
+        "*" => refuse("only OPTIONS may have the target *"),
         path if !path.starts_with('/') => refuse("the request's target is not a path"),
         path if plain(path) => Ok(()),
         _ => refuse("the request's target holds a byte that must be percent-encoded"),

@@ -117,7 +117,7 @@ impl Checker {
             State::Whole => Ok(()),
             _ if number && self.depth == 0 => Ok(()),
             State::Value if self.depth == 0 => Err(refuse("it is empty", self.before)),
-            _ => Err(refuse("it ends before it is whole", self.before)),
+            _ => Err(refuse("it is incomplete", self.before)),
         }
     }
 
@@ -260,7 +260,7 @@ impl State {
             State::Field | State::Key => "a key in quotes is missing",
             State::Colon => "a colon is missing",
             State::Next => "a comma or the closing bracket is missing",
-            State::Whole => "something follows the value",
+            State::Whole => "there is data after the value",
             State::Escape | State::Hex(_) => "an escape that JSON does not have",
             State::Character(..) => "text is not UTF-8",
             State::Word(_) => "a word that is not true, false or null",
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(detail(" <html>"), "not valid JSON: it begins with `<`, like HTML or XML (byte 1)");
         assert_eq!(detail("{\"a\":01}"), "not valid JSON: a number with a leading zero (byte 6)");
         assert_eq!(detail("\u{feff}1"), "not valid JSON: it begins with a byte order mark (byte 0)");
-        assert_eq!(detail("[\"a\""), "not valid JSON: it ends before it is whole (byte 4)");
+        assert_eq!(detail("[\"a\""), "not valid JSON: it is incomplete (byte 4)");
     }
 
     #[test]

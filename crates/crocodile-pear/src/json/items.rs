@@ -241,7 +241,7 @@ impl Items {
         }
         match self.chunk.iter().all(|byte| is_space(*byte)) {
             true => Ok(None),
-            false => Err(Error::new(Kind::Malformed, "not valid JSON: something follows the value")),
+            false => Err(Error::new(Kind::Malformed, "not valid JSON: there is data after the value")),
         }
     }
 
@@ -458,7 +458,7 @@ impl Place {
     }
 
     fn twice(&self) -> Error {
-        Error::new(Kind::Malformed, format!("not valid JSON: a key of `{}` stands twice", self.path))
+        Error::new(Kind::Malformed, format!("not valid JSON: a key of `{}` is there twice", self.path))
     }
 
     /// Whether this key, as it is in the document, is the next key of the path after the first `found` ones.
@@ -744,7 +744,7 @@ mod tests {
             assert_eq!(whole.0, ["3", "4"], "{document}");
             for size in 1..document.len() {
                 let (_, error) = run(Items::at(path(expression), 1000), document, size);
-                assert!(error.is_some_and(|error| error.detail().contains("stands twice")), "{document} by {size}");
+                assert!(error.is_some_and(|error| error.detail().contains("is there twice")), "{document} by {size}");
             }
         }
         let once = r#"{"a":{"b":[1],"c":{"b":[2],"a":3}},"b":[4],"d":[{"a":{"b":5}}]}"#;

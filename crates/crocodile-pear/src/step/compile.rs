@@ -176,7 +176,7 @@ impl Compile<'_> {
     pub fn condition(&mut self, expression: &Expression) -> Option<Filter> {
         let written = &expression.0;
         if let Some(at) = jq::assignment(written.as_str()) {
-            let message = "`=` sets a value here, and compares nothing";
+            let message = "`=` assigns a value, it does not compare";
             return self.problems.error(written.at(at, 1), message, "write `==`");
         }
         self.filter(expression)

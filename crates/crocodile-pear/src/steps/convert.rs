@@ -153,7 +153,7 @@ impl Step for Converting {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let Some((form, media)) = accept::choose(&self.forms, scope.headers()) else {
             let words: Vec<&str> = self.forms.iter().map(|form| form.media()[0]).collect();
-            let error = Error::new(Kind::NotAcceptable, format!("there is {}", words.join(", ")));
+            let error = Error::new(Kind::NotAcceptable, format!("available: {}", words.join(", ")));
             return Flow::one(scope.next_producer(), std::future::ready(Some(Err(error.at_step("convert")))));
         };
         let target = Target { form, media, negotiated: self.forms.len() > 1 };

@@ -180,7 +180,7 @@ impl UpstreamSpec {
                 [] => "add `url: http://localhost`: its host and path are those of calls".to_owned(),
                 _ => format!("write it beside the URL of its server: `{{ url: http://localhost, socket: {socket} }}`"),
             };
-            return problems.error(socket.span, "`socket` is without its `url`", remedy);
+            return problems.error(socket.span, "`socket` needs a `url`", remedy);
         }
         if written.is_empty() {
             return problems.error(span, format!("`{name}` has no URL"), "add `url: http://host:port/path`");

@@ -12,7 +12,7 @@ const WORDS: [(&str, &str, &str); 12] = [
     ("tab", "a tab: YAML needs spaces", "indent with spaces"),
     ("mapping values are not allowed", "a `:` where no value can begin", QUOTE),
     ("illegal placement of ':'", "a `:` where no value can begin", "is a `[`, a `{` or a quote above not closed?"),
-    ("unknown anchor", "this alias names nothing", "write `&name` at what it stands for, above"),
+    ("unknown anchor", "this alias is not defined", "write `&name` at what it stands for, above"),
     ("end of stream", "this quote is never closed", "close it; a `'` within `'…'` is written `''`"),
     ("flow mapping", "the `{` is not closed, or a `,` is missing", "a jq expression that begins with `{` needs quotes"),
     (

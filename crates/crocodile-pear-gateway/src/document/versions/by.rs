@@ -95,7 +95,7 @@ fn path(text: &Located<String>, problems: &mut Problems) -> Option<Selector> {
         true => format!("write `'/{plain}/{{version}}'`"),
         false => "write `path`, or text and then the version, as in `'/api/{version}'`".to_owned(),
     };
-    problems.error(text.span, "this does not say where in the path the version stands", remedy)
+    problems.error(text.span, "this does not say where in the path the version is", remedy)
 }
 
 fn header(text: &Located<String>, problems: &mut Problems) -> Option<Selector> {

@@ -116,7 +116,9 @@ fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<FoundFields,
             2 if *name == TE => found.trailers |= bytes.eq_ignore_ascii_case(b"trailers"),
             6 if *name == EXPECT => found.expects |= bytes.eq_ignore_ascii_case(b"100-continue"),
             12 if *name == CONTENT_TYPE => found.grpc |= is_grpc(bytes),
-            _ if imitates(text) => return refuse("a header field's name imitates one that frames messages"),
+            _ if imitates(text) => {
+                return refuse("a header field's name looks like one for framing");
+            }
             _ => {}
         }
     }
@@ -140,7 +142,7 @@ fn name_host(headers: &mut HeaderMap, asked: Option<&str>, hosts: usize) -> Resu
     if told.is_some_and(|told| !told.eq_ignore_ascii_case(asked.as_bytes())) {
         return refuse("the request's :authority and Host differ");
     }
-    let Ok(host) = HeaderValue::from_str(asked) else { return refuse("Host is not a host") };
+    let Ok(host) = HeaderValue::from_str(asked) else { return refuse("Host is not valid") };
     headers.insert(HOST, host);
     Ok(())
 }

@@ -117,7 +117,7 @@ impl<'a> Parser<'a> {
         }
         match (self.begun, self.open.is_empty()) {
             (true, true) => Ok(true),
-            (true, false) => Err("it ends before its elements do"),
+            (true, false) => Err("an element is not closed"),
             (false, _) => Err("it has no element"),
         }
     }
