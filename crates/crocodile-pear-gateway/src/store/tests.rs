@@ -1,6 +1,6 @@
 //! Two gateways, a real Redis, and what becomes of what they share.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 use crate::background::Background;
+use crate::demo::postgres::free_port;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,8 +48,7 @@ impl Server {
     }
 
     fn new() -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Server::begin(port, &[])
+        Server::begin(free_port().unwrap(), &[])
     }
 
     fn signal(&self, signal: Signal) {
@@ -293,7 +293,7 @@ fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
 
 #[test]
 fn a_redis_that_evicts_undoes_no_purge() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port().unwrap();
     let Some(_server) = Server::begin(port, &["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]) else {
         return;
     };
