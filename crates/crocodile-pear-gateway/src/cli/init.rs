@@ -30,7 +30,7 @@ impl Init {
                     "wrote {name}. With `crocodile-pear demo` in another terminal:\n
   crocodile-pear run{argument}
   curl http://127.0.0.1:8081/dashboard/7\n
-What happens is on the operators' page: http://127.0.0.1:9090/\n"
+The operators' page shows what happens: http://127.0.0.1:9090/\n"
                 ))
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
