@@ -152,10 +152,11 @@ impl Reference<'_> {
 
     /// What it is, and its fields.
     fn part(&self, schema: &Json) -> String {
-        let mut text = format!("{}\n", doc(schema));
+        // A schema has its paragraphs on one line, two spaces apart.
+        let mut text = format!("{}\n", doc(schema).replace("  ", "\n\n"));
         let object = object(schema);
         let Some(fields) = object["properties"].as_object() else {
-            let _ = writeln!(text, "\nIt is written as {}.", self.kind(schema));
+            let _ = writeln!(text, "\nValue: {}.", self.kind(schema));
             return text;
         };
         text += "\n| field | value | default | |\n|---|---|---|---|\n";
