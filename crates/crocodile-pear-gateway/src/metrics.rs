@@ -270,13 +270,13 @@ impl Metrics {
     }
 
     fn render_responses(&self, out: &mut Exposition) {
-        let help = "Responses to clients, by the class of their status.";
+        let help = "Responses to clients, by status class.";
         let mut family = out.counter("crocodile_pear_responses_total", help);
         for class in 1..6 {
             let sum: u64 = self.responses.iter().map(|core| core.0[class].load(Ordering::Relaxed)).sum();
             family.add(format_args!("status=\"{class}xx\""), sum);
         }
-        let help = "Responses that did not end well, by the reason.";
+        let help = "Responses that failed or were cut off, by reason.";
         let mut family = out.counter("crocodile_pear_responses_unfinished_total", help);
         for (reason, count) in REASONS.iter().zip(&self.unfinished) {
             family.add(format_args!("reason=\"{reason}\""), count.load(Ordering::Relaxed));
@@ -293,7 +293,7 @@ impl Metrics {
     }
 
     fn render_refused(&self, out: &mut Exposition) {
-        let help = "Requests that a layer refused, by the layer.";
+        let help = "Requests rejected by a layer, by layer.";
         let mut family = out.counter("crocodile_pear_requests_refused_total", help);
         for (at, by) in REFUSED_BY.iter().enumerate() {
             let sum: u64 = self.refused.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum();
@@ -307,7 +307,7 @@ impl Metrics {
     fn render_store(&self, out: &mut Exposition) {
         let [up, failures] = [0, 1].map(|at| self.store[at].load(Ordering::Relaxed));
         out.gauge("crocodile_pear_store_up", "1 if the store answers, 0 if it does not or there is none.").only(up);
-        let help = "Requests that were limited without the store.";
+        let help = "Requests whose rate limit was applied without the store.";
         out.counter("crocodile_pear_store_failures_total", help).only(failures);
     }
 }

@@ -6,6 +6,6 @@ use super::exposition::Exposition;
 pub fn render(dropped: u64, out: &mut Exposition) {
     const NAME: &str = "crocodile_pear_access_log_dropped_total";
     const HELP: &str =
-        "Lines of the access log that were not written: too many at once, or their destination took none.";
+        "Access log lines that were not written: too many at once, or the destination did not accept them.";
     out.counter(NAME, HELP).only(dropped);
 }

@@ -84,7 +84,7 @@ impl Authentications {
 
     pub(super) fn render(&self, out: &mut Exposition) {
         const NAME: &str = "crocodile_pear_authentications_total";
-        let mut family = out.counter(NAME, "Credentials of clients, by method and result.");
+        let mut family = out.counter(NAME, "Client credentials, by method and result.");
         for (method, counters) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // Of no method there is nothing but what is missing.
             for (result, count) in
@@ -94,7 +94,7 @@ impl Authentications {
             }
         }
         const REFUSED: &str = "crocodile_pear_authentications_refused_total";
-        let mut family = out.counter(REFUSED, "Credentials of clients that were refused, by method and reason.");
+        let mut family = out.counter(REFUSED, "Rejected client credentials, by method and reason.");
         for (method, counters) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (reason, count) in counters.reasons.iter().map_while(OnceLock::get) {
                 let (reason, count) = (label(reason), count.load(Ordering::Relaxed));

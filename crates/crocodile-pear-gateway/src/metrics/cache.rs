@@ -61,13 +61,13 @@ const SHARED: [(&str, &str, ReadShared); 5] = [
     ("crocodile_pear_cache_shared_missed_total", "Lookups in `store.redis` that found no answer.", |seen| &seen.misses),
     (
         "crocodile_pear_cache_shared_failed_total",
-        "Lookups in `store.redis` that were not answered in time, or while it was away.",
+        "Lookups in `store.redis` that were not answered in time, or while it was unavailable.",
         |seen| &seen.failures,
     ),
     ("crocodile_pear_cache_shared_stored_total", "Answers that were sent to `store.redis`.", |seen| &seen.stored),
     (
         "crocodile_pear_cache_shared_dropped_total",
-        "Answers that were not sent to `store.redis` because it was away or behind.",
+        "Answers that were not sent to `store.redis` because it was unavailable or too slow.",
         |seen| &seen.dropped,
     ),
 ];
@@ -76,15 +76,17 @@ type Read = fn(&Counters) -> u64;
 
 const CACHE: [(&str, &str, &str, Read); 11] = [
     ("crocodile_pear_cache_entries", "gauge", "Answers that caches keep.", |seen| seen.entries),
-    ("crocodile_pear_cache_bytes", "gauge", "Memory that caches take, with heads, keys and index.", |seen| seen.bytes),
+    ("crocodile_pear_cache_bytes", "gauge", "Memory used by caches, with heads, keys and index.", |seen| seen.bytes),
     ("crocodile_pear_cache_max_bytes", "gauge", "Memory that caches may take (`store.memory`).", |seen| seen.bound),
     ("crocodile_pear_cache_lookups_hit_total", "counter", "Lookups that found an answer, fresh or stale.", |seen| {
         seen.hits
     }),
     ("crocodile_pear_cache_lookups_missed_total", "counter", "Lookups that found no answer.", |seen| seen.misses),
     ("crocodile_pear_cache_stored_total", "counter", "Answers that were stored.", |seen| seen.insertions),
-    ("crocodile_pear_cache_evicted_total", "counter", "Answers that made room for others.", |seen| seen.evictions),
-    ("crocodile_pear_cache_purges_total", "counter", "Purges, whatever they were about.", |seen| seen.purges),
+    ("crocodile_pear_cache_evicted_total", "counter", "Answers evicted to make room for others.", |seen| {
+        seen.evictions
+    }),
+    ("crocodile_pear_cache_purges_total", "counter", "Purges of any kind.", |seen| seen.purges),
     (
         "crocodile_pear_cache_refused_total",
         "counter",

@@ -56,11 +56,11 @@ impl Configurations {
         let version = env!("CARGO_PKG_VERSION");
         out.info("crocodile_pear_build_info", "The version that runs.").add(format_args!("version=\"{version}\""), 1);
         let Configurations { good, bad, took, read } = self;
-        let mut family = out.counter("crocodile_pear_reloads_total", "Reloads of the configuration, by the result.");
+        let mut family = out.counter("crocodile_pear_reloads_total", "Reloads of the configuration, by result.");
         family.add(format_args!("result=\"success\""), load(good));
         family.add(format_args!("result=\"failure\""), load(bad));
         let seconds = Duration::from_nanos(load(took)).as_secs_f64();
-        let help = "Time that reloads took, until the new configuration served or was refused.";
+        let help = "Duration of reloads, until the new configuration was in use or was rejected.";
         out.summary("crocodile_pear_reload_duration_seconds", help).whole(load(good) + load(bad), seconds);
         let help = "When the configuration in use was read, in seconds since 1970.";
         out.gauge("crocodile_pear_configuration_read_timestamp_seconds", help).only(load(read));

@@ -17,13 +17,13 @@ pub fn render(consumers: &[(String, Counts)], out: &mut Exposition) {
             family.add(format_args!("consumer=\"{name}\",result=\"{result}\""), count);
         }
     }
-    const DURATION: &str = "Time that requests of consumers took.";
+    const DURATION: &str = "Duration of consumers' requests.";
     let mut family = out.summary("crocodile_pear_consumer_request_duration_seconds", DURATION);
     for (name, counts) in &consumers {
         let seconds = Duration::from_micros(counts.duration).as_secs_f64();
         family.sum(format_args!("consumer=\"{name}\""), counts.requests, seconds);
     }
-    const SENT: &str = "Bytes of the bodies of answers to consumers.";
+    const SENT: &str = "Size of response bodies to consumers in bytes.";
     let mut family = out.counter("crocodile_pear_consumer_response_body_bytes_total", SENT);
     for (name, counts) in &consumers {
         family.add(format_args!("consumer=\"{name}\""), counts.sent);

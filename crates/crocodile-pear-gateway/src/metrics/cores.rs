@@ -53,9 +53,9 @@ impl CoreCounters {
         let sum = |at: usize| -> u64 { self.connections.iter().map(|core| core.0[at].load(Ordering::Relaxed)).sum() };
         let closed = sum(1);
         let opened = sum(0);
-        out.counter("crocodile_pear_connections_opened_total", "Connections of clients that were opened.").only(opened);
+        out.counter("crocodile_pear_connections_opened_total", "Client connections opened.").only(opened);
         let open = opened.saturating_sub(closed);
-        out.gauge("crocodile_pear_connections_open", "Connections of clients that are open.").only(open);
+        out.gauge("crocodile_pear_connections_open", "Open client connections.").only(open);
         let help = "How late a core runs a timer that is due, measured four times a second.";
         let mut family = out.histogram("crocodile_pear_core_lag_seconds", help);
         for (index, lag) in self.lag.iter().map(Histogram::snapshot).enumerate() {

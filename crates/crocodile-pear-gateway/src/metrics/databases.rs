@@ -15,7 +15,7 @@ const UP: &str =
     "1 if the server of the database gets statements, 0 if it cannot be reached or its circuit breaker is open.";
 const REFUSED: &str = "Statements rejected by an open circuit breaker.";
 const OPEN: &str = "1 if the circuit breaker of the server is open or half open.";
-const OPENED: &str = "Times that the circuit breaker opened.";
+const OPENED: &str = "How often the circuit breaker opened.";
 
 /// Writes them.
 pub fn render(databases: &IndexMap<String, Arc<Database>>, out: &mut Exposition) {

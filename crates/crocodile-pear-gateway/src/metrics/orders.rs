@@ -53,7 +53,7 @@ impl Orders {
         const ORDERS: &str = "crocodile_pear_acme_orders_total";
         const RENEWAL: &str = "crocodile_pear_acme_renewal_timestamp_seconds";
         let orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut family = out.counter(ORDERS, "Orders of certificates, by their result.");
+        let mut family = out.counter(ORDERS, "Orders of certificates, by result.");
         for (name, counters) in orders.iter() {
             for (result, count) in counters.results() {
                 family.add(format_args!("name=\"{}\",result=\"{result}\"", label(name)), count);

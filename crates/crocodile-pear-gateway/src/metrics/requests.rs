@@ -176,7 +176,7 @@ impl RouteCounters {
         threads.iter().map(|thread| read(thread).load(Ordering::Relaxed)).sum()
     }
 
-    /// Requests that are being served.
+    /// Requests in progress.
     pub fn active(&self) -> u64 {
         // `left` first, so that the difference is never negative.
         let left = self.sum(|flow| &flow.left);
@@ -224,7 +224,7 @@ impl Routes {
                 family.times(&format!("http_route=\"{route}\",{labels}"), &times);
             }
         }
-        let mut family = out.gauge("http_server_active_requests", "Requests that are being served.");
+        let mut family = out.gauge("http_server_active_requests", "Requests in progress.");
         for (route, counters) in &routes {
             family.add(format_args!("http_route=\"{route}\""), counters.active());
         }
@@ -266,8 +266,8 @@ pub(super) fn template(name: &str) -> &str {
 const DURATION: &str =
     "Time from a request's beginning to the last byte of its answer. The status is 499 if the client left before.";
 const HEAD: &str = "Time from a request's beginning to the head of its answer.";
-const RECEIVED: &str = "Bytes of the bodies of requests.";
-const SENT: &str = "Bytes of the bodies of answers.";
+const RECEIVED: &str = "Size of request bodies in bytes.";
+const SENT: &str = "Size of response bodies in bytes.";
 const STEP: &str =
     "Time of a pipeline's step for one request, from the beginning of its first call to the end of its last.";
 

@@ -90,8 +90,8 @@ fn of_kind<'a>(out: &'a mut Exposition, kind: &str, name: &'a str, help: &str) -
 
 const DURATION: &str =
     "Time of a call to a server, from its beginning to the end of the answer. Retries are calls of their own.";
-const PHASE: &str = "Time that opening connections took, by phase: looking the name up, connecting, the TLS handshake.";
-const WAIT: &str = "Time that calls waited for their turn or for a connection, of those that had to.";
+const PHASE: &str = "Duration of opening connections, by phase: DNS lookup, connecting, TLS handshake.";
+const WAIT: &str = "Time that calls waited in the queue or for a connection, without those that did not wait.";
 
 type Read = fn(&UpstreamSample<'_>) -> u64;
 
@@ -139,7 +139,7 @@ const UPSTREAM: [(&str, &str, &str, Read); 12] = [
     (
         "crocodile_pear_upstream_server_changes_total",
         "counter",
-        "Times that the SRV records named other servers.",
+        "How often the SRV records named other servers.",
         |seen| seen.upstream.service_lookups().1,
     ),
 ];
@@ -159,10 +159,10 @@ const SERVER: [(&str, &str, &str, ReadState); 10] = [
         "1 if the circuit breaker of the server is open or half open.",
         |state| u64::from(state.open),
     ),
-    ("crocodile_pear_server_breaker_opened_total", "counter", "Times that the circuit breaker opened.", |state| {
+    ("crocodile_pear_server_breaker_opened_total", "counter", "How often the circuit breaker opened.", |state| {
         state.opened
     }),
-    ("crocodile_pear_server_ejected_total", "counter", "Times that the server was ejected.", |state| state.ejected),
+    ("crocodile_pear_server_ejected_total", "counter", "How often the server was ejected.", |state| state.ejected),
     ("crocodile_pear_server_checks_total", "counter", "Health checks.", |state| state.checks.0),
     ("crocodile_pear_server_checks_bad_total", "counter", "Failed health checks.", |state| state.checks.1),
     (
@@ -181,7 +181,7 @@ const SERVER: [(&str, &str, &str, ReadState); 10] = [
     (
         "crocodile_pear_server_address_changes_total",
         "counter",
-        "Times that the addresses of the name changed.",
+        "How often the addresses of the name changed.",
         |state| state.dns.1,
     ),
 ];
