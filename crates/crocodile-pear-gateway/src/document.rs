@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod group;
+mod partial;
 mod versions;
 
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use crocodile_pear::database::DatabaseSpec;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Node, Size, misplaced, suggest};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Node, Size, suggest};
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::events::EventSourceSpec;
@@ -24,6 +25,8 @@ use crate::store::StoreSpec;
 use crate::traces::TracesSpec;
 pub use endpoint::EndpointSpec;
 pub use group::GroupSpec;
+pub use partial::Unread;
+use partial::{entries, field, read};
 pub use versions::{AdaptSpec, Api, Placed, plain};
 
 spec! {
@@ -74,10 +77,10 @@ impl Document {
     /// What can be read of a document with faults, so that one `check` finds the others too; and the names of the
     /// upstreams and databases that cannot be read. The faults in what cannot be read have been told before.
     pub fn partial(node: &Node) -> (Self, Unread) {
-        let (databases, broken_databases) = readable(node, "databases");
-        let (upstreams, broken) = readable(node, "upstreams");
-        let (endpoints, _) = readable(node, "endpoints");
-        let (groups, _) = readable(node, "groups");
+        let (databases, broken_databases) = entries(node, "databases", |_| None);
+        let (upstreams, broken) = entries(node, "upstreams", |_| None);
+        let (endpoints, _) = entries(node, "endpoints", partial::endpoint);
+        let (groups, _) = entries(node, "groups", partial::group);
         let listen = field(node, "listen").and_then(read).unwrap_or_default();
         let upstreams = Some(upstreams);
         let document = Document {
@@ -101,15 +104,6 @@ impl Document {
     }
 }
 
-/// The names of what is written and cannot be read.
-#[derive(Debug, Default)]
-pub struct Unread {
-    /// Upstreams.
-    pub upstreams: Vec<String>,
-    /// Databases.
-    pub databases: Vec<String>,
-}
-
 /// What a document must have to be of use.
 const SERVED: [&str; 2] = ["endpoints", "groups"];
 
@@ -124,29 +118,6 @@ pub fn check_served(node: &Node, problems: &mut Problems) {
     let at = entries.first().map_or(node.span, |(key, _)| key.span);
     let remedy = "add `endpoints`: What is answered, by method and path: `GET /inbox/{category}`.";
     problems.error::<()>(at, "missing field `endpoints`", remedy);
-}
-
-fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
-    node.as_map()?.iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
-}
-
-fn read<T: Decode>(node: &Node) -> Option<T> {
-    T::decode(node, &mut Problems::default())
-}
-
-/// The entries that can be read, and the names of those that cannot.
-fn readable<T: Decode>(node: &Node, name: &str) -> (Entries<T>, Vec<String>) {
-    let (mut entries, mut broken) = (Entries::new(), Vec::new());
-    let mut rest = field(node, name).and_then(Node::as_map).unwrap_or_default().iter();
-    while let Some((key, node)) = rest.next() {
-        let inner = misplaced::<T>(node, rest.as_slice()).len();
-        rest.by_ref().take(inner).for_each(drop);
-        match read(node) {
-            Some(entry) => drop(entries.insert(key.value.clone(), (key.span, entry))),
-            None => broken.push(key.value.clone()),
-        }
-    }
-    (entries, broken)
 }
 
 /// The files to add, by name. They were added when the configuration was read: nothing of it is left here.

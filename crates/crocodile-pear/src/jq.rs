@@ -43,6 +43,19 @@ pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     library::REFUSED.iter().copied()
 }
 
+/// All names after a `$`. Whether these variables exist is not checked.
+pub(crate) fn variables(source: &str) -> Vec<&str> {
+    let word = |rest: &'_ str| rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let names = source.match_indices('$').map(|(at, _)| {
+        let rest = &source[at + 1..];
+        &rest[..word(rest)]
+    });
+    let mut names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "__loc__" && *name != "ENV").collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 #[cfg(test)]
 mod agreement;
 #[cfg(test)]

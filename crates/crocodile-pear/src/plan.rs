@@ -52,6 +52,9 @@ impl Plan {
         problems: &mut Problems,
     ) -> Option<Self> {
         let cx = &mut Compile::new(known, place, problems);
+        if written.iter().any(|step| matches!(step.value, Written::Unread)) {
+            cx.problems.doubt();
+        }
         let about: Vec<About> = written.iter().map(|step| step.value.about()).collect();
         let any = |is: fn(&About) -> bool| about.iter().any(is);
         let endless = known.route.stream == StreamSpec::On || any(|about| about.gives_events);

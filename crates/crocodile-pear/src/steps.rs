@@ -59,6 +59,9 @@ macro_rules! steps {
             /// One that a Rust program brings.
             #[cfg_attr(doc, doc(hidden))]
             Own(own::Own),
+            /// One that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
+            #[cfg_attr(doc, doc(hidden))]
+            Unread,
         }
 
         $(impl From<$name::$spec> for Written {
@@ -88,6 +91,7 @@ macro_rules! steps {
                 match self {
                     $(Written::$spec(_) => stringify!($name),)*
                     Written::Own(_) => "own",
+                    Written::Unread => "unread",
                 }
             }
 
@@ -96,7 +100,7 @@ macro_rules! steps {
             pub fn about(&self) -> About {
                 match self {
                     $(Written::$spec(spec) => spec.about(),)*
-                    Written::Own(_) => About::default(),
+                    Written::Own(_) | Written::Unread => About::default(),
                 }
             }
 
@@ -106,6 +110,7 @@ macro_rules! steps {
                 match self {
                     $(Written::$spec(spec) => spec.compile(cx),)*
                     Written::Own(own) => own.compile(cx),
+                    Written::Unread => None,
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::layers::{AtEndpoint, Layers};
 use crate::upgrade::Upgrades;
 
 /// The most bytes of a client's body that are read whole, unless the configuration sets another bound.
-const MAX_BODY: Size = Size(1 << 20);
+pub(super) const MAX_BODY: Size = Size(1 << 20);
 
 spec! {
     /// One endpoint. Short form: `UPSTREAM /path`, a proxy, which makes one call with the client's method and body

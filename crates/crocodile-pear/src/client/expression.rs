@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Kind};
-use crate::jq::{Closure, Fault, Filter};
+use crate::jq::{self, Closure, Fault, Filter};
 use crate::problem::Span;
 use crate::spec::{Expression, Located};
 
@@ -22,21 +22,8 @@ use crate::spec::{Expression, Located};
 /// # Errors
 /// [`Kind::Expression`], with everything that is wrong in it.
 pub fn jq(source: &str) -> Result<Expression, Error> {
-    let filter = Filter::compile(source, &variables(source)).map_err(|faults| unfit(&faults))?;
+    let filter = Filter::compile(source, &jq::variables(source)).map_err(|faults| unfit(&faults))?;
     Ok(Expression(written(source), Some(Arc::new(filter))))
-}
-
-/// All names behind a `$`. Whether they are known is checked later, where the expression is used.
-fn variables(source: &str) -> Vec<&str> {
-    let word = |rest: &'_ str| rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-    let names = source.match_indices('$').map(|(at, _)| {
-        let rest = &source[at + 1..];
-        &rest[..word(rest)]
-    });
-    let mut names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "__loc__" && *name != "ENV").collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 fn unfit(faults: &[Fault]) -> Error {

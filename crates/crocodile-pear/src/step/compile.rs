@@ -82,7 +82,11 @@ impl Compile<'_> {
         if let Some(brought) = expression.1.as_ref().and_then(|ready| ready.downcast_ref::<Filter>()) {
             return self.brought(brought.clone(), written);
         }
-        let names: Vec<&str> = VARIABLES.iter().copied().chain(self.flow.names.iter().map(String::as_str)).collect();
+        let mut names: Vec<&str> =
+            VARIABLES.iter().copied().chain(self.flow.names.iter().map(String::as_str)).collect();
+        if self.problems.doubts() {
+            names.extend(jq::variables(&written.value));
+        }
         match Filter::compile(&written.value, &names) {
             Ok(filter) => self.note_filter(filter, written),
             Err(faults) => {
@@ -97,7 +101,7 @@ impl Compile<'_> {
                         }
                         None => fault.remedy,
                     };
-                    self.problems.error::<()>(place, fault.message, remedy);
+                    self.problems.sure::<()>(place, fault.message, remedy);
                 }
                 None
             }
@@ -177,7 +181,7 @@ impl Compile<'_> {
         let written = &expression.0;
         if let Some(at) = jq::assignment(written.as_str()) {
             let message = "`=` assigns a value, it does not compare";
-            return self.problems.error(written.at(at, 1), message, "write `==`");
+            return self.problems.sure(written.at(at, 1), message, "write `==`");
         }
         self.filter(expression)
     }

@@ -6,12 +6,14 @@ use crate::problem::{Problems, Span};
 pub struct Sink<'a> {
     problems: &'a mut Problems,
     place: Span,
+    /// Whether a step of the pipeline cannot be read. Problems that could come from that are left out.
+    doubts: bool,
 }
 
 impl<'a> Sink<'a> {
     /// For the step at `place`.
     pub fn new(problems: &'a mut Problems, place: Span) -> Self {
-        Sink { problems, place }
+        Sink { problems, place, doubts: false }
     }
 
     /// From now on, for the step at `place`.
@@ -24,24 +26,41 @@ impl<'a> Sink<'a> {
         self.place
     }
 
+    /// From now on, only [`sure`](Self::sure) problems are noted: what the other steps give is not known.
+    pub fn doubt(&mut self) {
+        self.doubts = true;
+    }
+
+    /// Whether a step of the pipeline cannot be read.
+    pub fn doubts(&self) -> bool {
+        self.doubts
+    }
+
     /// Notes an error at a word of the step; answers `None`, so that `compile` can end with it.
     pub fn error<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
+        if self.doubts { None } else { self.sure(span, message, remedy) }
+    }
+
+    /// The same for an error that does not depend on the other steps.
+    pub fn sure<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
         self.problems.error(self.pin(span), message, remedy)
     }
 
     /// The same of the whole step.
     pub fn error_here<T>(&mut self, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
-        self.problems.error(self.place, message, remedy)
+        self.error(self.place, message, remedy)
     }
 
     /// Notes a warning at a word of the step.
     pub fn warning(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
-        self.problems.warning(self.pin(span), message, remedy);
+        if !self.doubts {
+            self.problems.warning(self.pin(span), message, remedy);
+        }
     }
 
     /// The same of the whole step.
     pub fn warning_here(&mut self, message: impl Into<String>, remedy: impl Into<String>) {
-        self.problems.warning(self.place, message, remedy);
+        self.warning(self.place, message, remedy);
     }
 
     /// Whether anything found so far stops the configuration from running.

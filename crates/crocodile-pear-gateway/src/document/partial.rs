@@ -1,0 +1,71 @@
+//! What can be read of a document with errors, so that one `check` also finds the problems that only compiling shows.
+
+use crocodile_pear::problem::Problems;
+use crocodile_pear::spec::{Decode, Entries, Located, Node, misplaced};
+use crocodile_pear::steps::Written;
+
+use super::endpoint::{EndpointSpec, MAX_BODY};
+use super::group::GroupSpec;
+use crate::layers::Layers;
+
+/// The names of what is written and cannot be read.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// Upstreams.
+    pub upstreams: Vec<String>,
+    /// Databases.
+    pub databases: Vec<String>,
+}
+
+/// The value of a field of a map.
+pub fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
+    node.as_map()?.iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
+}
+
+/// Reads a value. Its problems were reported before.
+pub fn read<T: Decode>(node: &Node) -> Option<T> {
+    T::decode(node, &mut Problems::default())
+}
+
+/// The entries of a map that can be read, if need be with `partial`, and the names of the others.
+pub fn entries<T: Decode>(node: &Node, name: &str, partial: fn(&Node) -> Option<T>) -> (Entries<T>, Vec<String>) {
+    let (mut entries, mut broken) = (Entries::new(), Vec::new());
+    let mut rest = field(node, name).and_then(Node::as_map).unwrap_or_default().iter();
+    while let Some((key, node)) = rest.next() {
+        let inner = misplaced::<T>(node, rest.as_slice()).len();
+        rest.by_ref().take(inner).for_each(drop);
+        match read(node).or_else(|| partial(node)) {
+            Some(entry) => drop(entries.insert(key.value.clone(), (key.span, entry))),
+            None => broken.push(key.value.clone()),
+        }
+    }
+    (entries, broken)
+}
+
+/// An endpoint whose pipeline is a list: its steps, and the settings without errors.
+pub fn endpoint(node: &Node) -> Option<EndpointSpec> {
+    // A list in the place of the endpoint is meant as its pipeline.
+    let steps = node.as_list().or_else(|| field(node, "pipeline")?.as_list())?;
+    let step = |step: &Node| read(step).unwrap_or_else(|| Located::new(Written::Unread, step.span));
+    Some(EndpointSpec {
+        pipeline: steps.iter().map(step).collect(),
+        max_body: field(node, "max_body").and_then(read).unwrap_or(Located::new(MAX_BODY, Default::default())),
+        upgrade: field(node, "upgrade").and_then(read),
+        stream: field(node, "stream").and_then(read).unwrap_or_default(),
+        layers: Layers::partial(node),
+    })
+}
+
+/// A group whose errors are all in its endpoints or layers. Without its hosts it would be served in another place.
+pub fn group(node: &Node) -> Option<GroupSpec> {
+    let known = GroupSpec::fields();
+    let is_known = |name: &str| known.iter().any(|field| field.name == name);
+    let all_known = node.as_map()?.iter().all(|(key, _)| is_known(key.as_str()));
+    let (endpoints, _) = entries(node, "endpoints", endpoint);
+    all_known.then_some(GroupSpec {
+        hosts: field(node, "hosts").map_or(Some(None), read)?,
+        versions: field(node, "versions").map_or(Some(None), read)?,
+        endpoints,
+        layers: Layers::partial(node),
+    })
+}
