@@ -177,7 +177,7 @@ fn a_store_that_hangs_or_stops_holds_nobody_up() {
     let usual = slowest(&mut client, 500);
     server.signal(Signal::STOP);
     let hung = slowest(&mut client, 500);
-    gateway.wait("the store is away");
+    gateway.wait("the store is unavailable");
     // One request may have waited for it, for 20 ms; the rest is for a busy machine.
     assert!(hung < usual + Duration::from_millis(300), "{hung:?} after {usual:?}");
     server.signal(Signal::CONT);
@@ -186,7 +186,7 @@ fn a_store_that_hangs_or_stops_holds_nobody_up() {
     drop(server);
     let stopped = slowest(&mut client, 500);
     println!("usual {usual:?}, hung {hung:?}, stopped {stopped:?}");
-    gateway.wait("the store is away");
+    gateway.wait("the store is unavailable");
     assert!(stopped < usual + Duration::from_millis(300), "{stopped:?} after {usual:?}");
     let _server = redis(port);
     gateway.wait("the store answers again");

@@ -63,7 +63,7 @@ fn a_reload_keeps_the_connection_and_takes_the_new_expression() {
     let before = session.one(PIDS);
     scene.reload(&config(&source, "error(\"not this\")"));
     session.run("notify items, 'a'").unwrap();
-    scene.gateway.logged("*an event was not understood*not this*").unwrap();
+    scene.gateway.logged("*cannot read an event*not this*").unwrap();
     assert_eq!(session.one(PIDS), before);
     assert_eq!(scene.count("listening to events"), 1);
     // Another channel is another connection, and the old one ends.

@@ -37,7 +37,7 @@ fn a_reload_leaves_tunnels_alone() {
     let other = config("max_body: 1B", "", "127.0.0.1:9").replace("chat", "other");
     std::fs::write(&scene.file, other).unwrap();
     scene.gateway.signal("HUP").unwrap();
-    scene.gateway.logged("*configuration was read again*").unwrap();
+    scene.gateway.logged("*configuration reloaded*").unwrap();
     let mut gone = scene.connect();
     gone.send("GET /chat HTTP/1.1\r\nhost: h\r\n\r\n");
     assert!(gone.head().starts_with("HTTP/1.1 404"));
