@@ -26,7 +26,8 @@ fn no_connection_is_lost_while_certificates_are_renewed() {
     // So short a life that there are some renewals while the test looks on.
     let settings = json!({"profiles": {"blink": {"description": "seconds", "validityPeriod": 8}}});
     let Some(pebble) = Pebble::start(&folder, settings) else { return };
-    let scene = folder.start(&config(&pebble, "profile: blink,"));
+    // A connection without a request is closed after ten seconds; three renewals may take longer.
+    let scene = folder.start(&(config(&pebble, "profile: blink,") + "\nclients: { head: 5m }\n"));
     logged(&scene, &["a certificate was issued"]);
     let (client, address, over) = (pebble.client(), scene.gateway.address, AtomicBool::new(false));
     let mut kept = connect(address, &client, "shop.test", b"").unwrap();
