@@ -26,7 +26,7 @@ use crate::traces::TracesSpec;
 pub use endpoint::EndpointSpec;
 pub use group::GroupSpec;
 pub use partial::Unread;
-use partial::{entries, field, read};
+use partial::{entries, read};
 pub use versions::{AdaptSpec, Api, Placed, plain};
 
 spec! {
@@ -74,29 +74,29 @@ spec! {
 }
 
 impl Document {
-    /// What can be read of a document with faults, so that one `check` finds the others too; and the names of the
-    /// upstreams and databases that cannot be read. The faults in what cannot be read have been told before.
+    /// Reads what can be read of a document with errors, so that one `check` finds the other problems too. Also returns
+    /// the names of the upstreams and databases that cannot be read; their errors were reported before.
     pub fn partial(node: &Node) -> (Self, Unread) {
         let (databases, broken_databases) = entries(node, "databases", |_| None);
         let (upstreams, broken) = entries(node, "upstreams", |_| None);
         let (endpoints, _) = entries(node, "endpoints", partial::endpoint);
         let (groups, _) = entries(node, "groups", partial::group);
-        let listen = field(node, "listen").and_then(read).unwrap_or_default();
+        let listen = node.field("listen").and_then(read).unwrap_or_default();
         let upstreams = Some(upstreams);
         let document = Document {
             listen,
-            admin: field(node, "admin").and_then(read),
+            admin: node.field("admin").and_then(read),
             threads: None,
             thread_pool: None,
-            store: field(node, "store").and_then(read),
-            events: field(node, "events").and_then(read),
+            store: node.field("store").and_then(read),
+            events: node.field("events").and_then(read),
             upstreams,
             databases: Some(databases),
             resolver: None,
             endpoints,
             groups: Some(groups),
             clients: None,
-            traces: field(node, "traces").and_then(read),
+            traces: node.field("traces").and_then(read),
             include: None,
             layers: Layers::partial(node),
         };

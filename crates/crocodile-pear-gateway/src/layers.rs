@@ -206,8 +206,7 @@ pub trait Place {
     /// What can be read of a layer that has errors.
     fn partial<T: Spec>(node: &Node) -> Option<Setting<T>> {
         let field = Self::field::<T>()?;
-        let (_, written) = node.as_map()?.iter().find(|(key, _)| key.value == field.name)?;
-        Decode::decode(written, &mut Problems::default())
+        Decode::decode(node.field(field.name)?, &mut Problems::default())
     }
 }
 

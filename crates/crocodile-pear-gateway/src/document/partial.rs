@@ -17,11 +17,6 @@ pub struct Unread {
     pub databases: Vec<String>,
 }
 
-/// The value of a field of a map.
-pub fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
-    node.as_map()?.iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
-}
-
 /// Reads a value. Its problems were reported before.
 pub fn read<T: Decode>(node: &Node) -> Option<T> {
     T::decode(node, &mut Problems::default())
@@ -30,7 +25,7 @@ pub fn read<T: Decode>(node: &Node) -> Option<T> {
 /// The entries of a map that can be read, if need be with `partial`, and the names of the others.
 pub fn entries<T: Decode>(node: &Node, name: &str, partial: fn(&Node) -> Option<T>) -> (Entries<T>, Vec<String>) {
     let (mut entries, mut broken) = (Entries::new(), Vec::new());
-    let mut rest = field(node, name).and_then(Node::as_map).unwrap_or_default().iter();
+    let mut rest = node.field(name).and_then(Node::as_map).unwrap_or_default().iter();
     while let Some((key, node)) = rest.next() {
         let inner = misplaced::<T>(node, rest.as_slice()).len();
         rest.by_ref().take(inner).for_each(drop);
@@ -45,13 +40,13 @@ pub fn entries<T: Decode>(node: &Node, name: &str, partial: fn(&Node) -> Option<
 /// An endpoint whose pipeline is a list: its steps, and the settings without errors.
 pub fn endpoint(node: &Node) -> Option<EndpointSpec> {
     // A list in the place of the endpoint is meant as its pipeline.
-    let steps = node.as_list().or_else(|| field(node, "pipeline")?.as_list())?;
+    let steps = node.as_list().or_else(|| node.field("pipeline")?.as_list())?;
     let step = |step: &Node| read(step).unwrap_or_else(|| Located::new(Written::Unread, step.span));
     Some(EndpointSpec {
         pipeline: steps.iter().map(step).collect(),
-        max_body: field(node, "max_body").and_then(read).unwrap_or(Located::new(MAX_BODY, Default::default())),
-        upgrade: field(node, "upgrade").and_then(read),
-        stream: field(node, "stream").and_then(read).unwrap_or_default(),
+        max_body: node.field("max_body").and_then(read).unwrap_or(Located::new(MAX_BODY, Default::default())),
+        upgrade: node.field("upgrade").and_then(read),
+        stream: node.field("stream").and_then(read).unwrap_or_default(),
         layers: Layers::partial(node),
     })
 }
@@ -63,8 +58,8 @@ pub fn group(node: &Node) -> Option<GroupSpec> {
     let all_known = node.as_map()?.iter().all(|(key, _)| is_known(key.as_str()));
     let (endpoints, _) = entries(node, "endpoints", endpoint);
     all_known.then_some(GroupSpec {
-        hosts: field(node, "hosts").map_or(Some(None), read)?,
-        versions: field(node, "versions").map_or(Some(None), read)?,
+        hosts: node.field("hosts").map_or(Some(None), read)?,
+        versions: node.field("versions").map_or(Some(None), read)?,
         endpoints,
         layers: Layers::partial(node),
     })

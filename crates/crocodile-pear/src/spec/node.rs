@@ -192,6 +192,11 @@ impl Node {
         }
     }
 
+    /// The value under this key, if it is a map.
+    pub fn field(&self, name: &str) -> Option<&Node> {
+        self.as_map()?.iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
+    }
+
     /// The items, if it is a list.
     pub fn as_list(&self) -> Option<&[Node]> {
         match &self.kind {
