@@ -14,7 +14,7 @@ use crate::lasting::Lasting;
 /// The configuration that commands take if none is named.
 pub(super) const CONFIG: &str = "crocodile-pear.yaml";
 
-/// As much as the first thread of a process mostly has: a configuration may nest deep.
+/// The usual stack of a process's first thread: a configuration can be deeply nested.
 const STACK: usize = 8 << 20;
 
 /// Where the configuration is.
@@ -45,8 +45,8 @@ impl File {
             let (node, sources, problems) = config::load(&self.file);
             compile(node.as_ref(), sources, lasting, problems)
         };
-        // On a thread that ends: the allocator keeps what is free for the thread that had it, and a thread that goes on
-        // would keep the room of every gateway that was replaced.
+        // On a thread that ends. The allocator keeps freed memory for the thread that used it, so a thread that lives on
+        // would keep the memory of every replaced gateway.
         let named = || thread::Builder::new().name("load".into()).stack_size(STACK);
         thread::scope(|scope| match named().spawn_scoped(scope, read) {
             Ok(reading) => reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
