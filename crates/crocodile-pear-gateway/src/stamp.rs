@@ -1,9 +1,11 @@
 //! The time of day as log lines have it, in UTC.
 
 use std::cell::RefCell;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use httpdate::HttpDate;
+use crocodile_pear::calendar::Day;
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A moment, ready to be written.
 #[derive(Clone, Copy)]
@@ -47,16 +49,14 @@ pub fn at(time: SystemTime) -> Stamp {
 
 impl Stamp {
     fn of(second: u64) -> Self {
-        // A year of four digits: the calendar of HTTP ends there.
-        let time = UNIX_EPOCH + Duration::from_secs(second.min(253_402_300_799));
-        let text = HttpDate::from(time).to_string();
-        // `Sun, 22 Nov 2026 18:51:15 GMT`
-        let (day, month, year, clock) = (&text[5..7], &text[8..11], &text[12..16], &text[17..25]);
-        const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
-        let number = MONTHS.find(month).map_or(1, |at| at / 3 + 1);
+        // A year of four digits: the forms end there.
+        let seconds = second.min(253_402_300_799);
+        let date = Day::of_seconds(seconds.cast_signed());
+        let clock = format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        let month = MONTHS[(date.month as usize - 1) % 12];
         let (mut rfc3339, mut common) = ([b'0'; 27], [b'0'; 26]);
-        rfc3339.copy_from_slice(format!("{year}-{number:02}-{day}T{clock}.000000Z").as_bytes());
-        common.copy_from_slice(format!("{day}/{month}/{year}:{clock} +0000").as_bytes());
+        rfc3339.copy_from_slice(format!("{date}T{clock}.000000Z").as_bytes());
+        common.copy_from_slice(format!("{:02}/{month}/{:04}:{clock} +0000", date.day, date.year).as_bytes());
         Stamp { second, micros: 0, rfc3339, common }
     }
 
@@ -78,6 +78,8 @@ impl Stamp {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

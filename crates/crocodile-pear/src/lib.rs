@@ -114,6 +114,8 @@
 pub mod alarm;
 #[cfg_attr(doc, doc(hidden))]
 pub mod cache;
+#[cfg_attr(doc, doc(hidden))]
+pub mod calendar;
 mod calling;
 mod client;
 #[cfg_attr(doc, doc(hidden))]

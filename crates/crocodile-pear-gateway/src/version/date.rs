@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use crocodile_pear::calendar::Day;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Decode, Definitions, Json, Node};
 
@@ -21,13 +22,9 @@ impl Date {
             None => (text, "00:00:00Z"),
         };
         let [year, month, day] = numbers(day, '-', [4, 2, 2])?;
-        let length = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-        let month = usize::try_from(month).ok()?.checked_sub(1)?;
-        if year < 1970 || day == 0 || day > *length.get(month)? {
-            return None;
-        }
-        let days = (1970..year).map(|year| 365 + u64::from(leap(year))).sum::<u64>();
-        let days = days + length[..month].iter().sum::<u64>() + day - 1;
+        let [year, month, day] = [year, month, day].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+        let date = Some(Day { year, month, day }).filter(|date| date.exists())?;
+        let days = u64::try_from(date.number()).ok()?;
         let seconds = (days * 86_400).checked_add_signed(clock(time)?)?;
         Some(Date { seconds, written: text.to_owned() })
     }
@@ -73,10 +70,6 @@ fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Opt
         *number = part.parse().ok()?;
     }
     parts.next().is_none().then_some(read)
-}
-
-fn leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
 impl fmt::Display for Date {

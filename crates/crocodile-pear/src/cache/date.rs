@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::calendar::Day;
+
 /// Milliseconds since 1970. Gateways that share a store compare them, so it is the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
@@ -66,7 +68,8 @@ fn rfc850(day: &str, text: &str) -> Option<Moment> {
     let parts: [&str; 3] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
     let [date, time, zone] = parts;
     let [date, month, year]: [&str; 3] = date.split('-').collect::<Vec<_>>().try_into().ok()?;
-    let (year, now) = (digits(year, 2)?, year_of(Moment::now()));
+    let now = i64::try_from(Moment::now().0 / 1000).unwrap_or(i64::MAX);
+    let (year, now) = (digits(year, 2)?, Day::of_seconds(now).year.unsigned_abs());
     let year = now - now % 100 + year;
     let year = if year > now + 50 { year - 100 } else { year };
     moment(year, month, digits(date, 2)?, time).filter(|_| zone == "gmt" && DAYS.contains(&day))
@@ -90,43 +93,16 @@ fn digits(text: &str, count: usize) -> Option<u64> {
 }
 
 fn moment(year: u64, month: &str, day: u64, time: &str) -> Option<Moment> {
-    let month = MONTHS.iter().position(|known| *known == month)? as u64 + 1;
+    let month = MONTHS.iter().position(|known| *known == month)? as i64 + 1;
     let [hour, minute, second]: [&str; 3] = time.split(':').collect::<Vec<_>>().try_into().ok()?;
     let (hour, minute, second) = (digits(hour, 2)?, digits(minute, 2)?, digits(second, 2)?);
-    if day == 0 || day > days_of(year, month) || hour > 23 || minute > 59 || second > 60 {
+    let [year, day] = [year, day].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+    let date = Day { year, month, day };
+    if !date.exists() || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let days = days_before(year, month)? + day - 1;
+    let days = u64::try_from(date.number()).ok()?;
     Some(Moment::of_seconds(((days * 24 + hour) * 60 + minute) * 60 + second))
-}
-
-fn leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-fn days_of(year: u64, month: u64) -> u64 {
-    match month {
-        2 if leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// The days from 1970 to the first of this month.
-fn days_before(year: u64, month: u64) -> Option<u64> {
-    let years = (1970..year).map(|year| if leap(year) { 366 } else { 365 }).sum::<u64>();
-    (year >= 1970).then(|| years + (1..month).map(|month| days_of(year, month)).sum::<u64>())
-}
-
-fn year_of(now: Moment) -> u64 {
-    let mut days = now.0 / 86_400_000;
-    let mut year = 1970;
-    while days >= if leap(year) { 366 } else { 365 } {
-        days -= if leap(year) { 366 } else { 365 };
-        year += 1;
-    }
-    year
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use super::garbled::Garbled;
+use crate::calendar::Day;
 
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400 * MICROS;
 
-/// From 0000-03-01 to 2000-01-01, where PostgreSQL begins to count.
-const EPOCH: i64 = 730_425;
+/// Days from 1970 to 2000-01-01, where PostgreSQL begins to count.
+const EPOCH: i64 = 10_957;
 
 type Written = Result<(), Garbled>;
 
@@ -98,15 +99,7 @@ pub(super) fn interval(bytes: [u8; 16], out: &mut Vec<u8>) -> Written {
 
 /// A day of the Gregorian calendar; gives what must stand behind it all, before the year 1.
 fn day(days: i64, out: &mut Vec<u8>) -> &'static [u8] {
-    // Years begin in March here, so that a leap day is the last (Hinnant, "chrono-compatible low-level date algorithms").
-    let days = days + EPOCH;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let Day { year, month, day } = Day::at(days + EPOCH);
     let (shown, behind): (i64, &[u8]) = if year > 0 { (year, b"") } else { (1 - year, b" BC") };
     let _ = write!(out, "{shown:04}-{month:02}-{day:02}");
     behind

@@ -21,6 +21,7 @@ pub use self::verifier::{Judge, Shown, Verifier};
 use super::fault::ConnectFault;
 use super::given::Files;
 use super::protocol::Offer;
+use crate::calendar::Day;
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
 use crate::socket::Socket;
@@ -376,37 +377,14 @@ fn failure(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(Kind::Unreachable, detail)
 }
 
-/// The day in the Gregorian calendar, after Howard Hinnant's `civil_from_days`.
-fn day(time: UnixTime) -> String {
-    let days = time.as_secs() / (24 * 60 * 60) + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, turned) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    format!("{}-{month:02}-{day:02}", year + era * 400 + turned)
+/// The day of a moment.
+fn day(time: UnixTime) -> Day {
+    Day::of_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    #[test]
-    fn days_are_told_as_people_write_them() {
-        for (seconds, wanted) in [
-            (0, "1970-01-01"),
-            (951_782_399, "2000-02-28"),
-            (951_782_400, "2000-02-29"),
-            (1_709_251_199, "2024-02-29"),
-            (1_735_689_599, "2024-12-31"),
-            (4_107_542_400, "2100-03-01"),
-        ] {
-            assert_eq!(day(UnixTime::since_unix_epoch(Duration::from_secs(seconds))), wanted);
-        }
-    }
 
     #[test]
     fn the_part_that_cannot_be_used_is_named() {

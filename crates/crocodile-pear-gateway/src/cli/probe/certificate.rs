@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crocodile_pear::calendar::Day;
+
 /// Object identifiers, encoded: of names and of the one extension that is read.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
@@ -26,13 +28,6 @@ pub struct Certificate {
     pub until: Day,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Day {
-    year: i64,
-    month: i64,
-    day: i64,
-}
-
 impl Certificate {
     /// Nothing, if it is none.
     pub fn read(der: &[u8]) -> Option<Self> {
@@ -42,7 +37,7 @@ impl Certificate {
         signed.next()?; // the algorithm of the signature
         let issuer = signed.content(SEQUENCE)?;
         let mut times = Der(signed.content(SEQUENCE)?);
-        let (from, until) = (Day::read(times.next()?)?, Day::read(times.next()?)?);
+        let (from, until) = (day(times.next()?)?, day(times.next()?)?);
         let names = signed.find(|(tag, _)| *tag == EXTENSIONS).and_then(|(_, list)| alternative_names(list));
         Some(Certificate { names: names.unwrap_or_default(), issuer: issuer_name(issuer), from, until })
     }
@@ -91,34 +86,19 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-impl Day {
-    fn read((tag, time): (u8, &[u8])) -> Option<Self> {
-        let digits = std::str::from_utf8(time).ok().filter(|time| time.is_ascii())?;
-        let (year, rest) = match tag {
-            // RFC 5280, 4.1.2.5.1
-            UTC_TIME => {
-                let year: i64 = digits.get(..2)?.parse().ok()?;
-                (if year >= 50 { 1900 + year } else { 2000 + year }, digits.get(2..)?)
-            }
-            GENERALIZED_TIME => (digits.get(..4)?.parse().ok()?, digits.get(4..)?),
-            _ => return None,
-        };
-        Some(Day { year, month: rest.get(..2)?.parse().ok()?, day: rest.get(2..4)?.parse().ok()? })
-    }
-
-    /// Days after 1970-01-01, after Howard Hinnant's `days_from_civil`.
-    fn number(self) -> i64 {
-        let year = if self.month <= 2 { self.year - 1 } else { self.year };
-        let (era, month) = (year.div_euclid(400), (self.month + 9) % 12);
-        let (year, day) = (year.rem_euclid(400), (153 * month + 2) / 5 + self.day - 1);
-        era * 146_097 + year * 365 + year / 4 - year / 100 + day - 719_468
-    }
-}
-
-impl std::fmt::Display for Day {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{:02}-{:02}", self.year, self.month, self.day)
-    }
+/// The day of a time in a certificate.
+fn day((tag, time): (u8, &[u8])) -> Option<Day> {
+    let digits = std::str::from_utf8(time).ok().filter(|time| time.is_ascii())?;
+    let (year, rest) = match tag {
+        // RFC 5280, 4.1.2.5.1
+        UTC_TIME => {
+            let year: i64 = digits.get(..2)?.parse().ok()?;
+            (if year >= 50 { 1900 + year } else { 2000 + year }, digits.get(2..)?)
+        }
+        GENERALIZED_TIME => (digits.get(..4)?.parse().ok()?, digits.get(4..)?),
+        _ => return None,
+    };
+    Some(Day { year, month: rest.get(..2)?.parse().ok()?, day: rest.get(2..4)?.parse().ok()? })
 }
 
 /// Elements of the Distinguished Encoding Rules (X.690), each as its tag and its content.
@@ -185,11 +165,5 @@ mod tests {
             Certificate::read(&bad);
         }
         assert_eq!(Certificate::read(b"no certificate"), None);
-    }
-
-    #[test]
-    fn days_are_counted_as_the_calendar_has_them() {
-        let number = |year, month, day| Day { year, month, day }.number();
-        assert_eq!([number(1970, 1, 1), number(2000, 3, 1), number(2024, 2, 29)], [0, 11_017, 19_782]);
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crocodile_pear::calendar;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -128,12 +129,6 @@ pub struct Day(pub SystemTime);
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        match x509_parser::time::ASN1Time::from_timestamp(i64::try_from(seconds).unwrap_or_default()) {
-            Ok(time) => {
-                let date = time.to_datetime().date();
-                write!(f, "{}-{:02}-{:02}", date.year(), u8::from(date.month()), date.day())
-            }
-            Err(_) => f.write_str("an unknown day"),
-        }
+        calendar::Day::of_seconds(i64::try_from(seconds).unwrap_or(i64::MAX)).fmt(f)
     }
 }

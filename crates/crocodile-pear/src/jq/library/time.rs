@@ -3,6 +3,7 @@
 use jaq_json::Val;
 
 use super::named::Named;
+use crate::calendar::Day;
 use crate::jq::budget::charge;
 use crate::jq::fault::{Fault, fail};
 use crate::jq::item::{self, Item, ItemR};
@@ -62,39 +63,25 @@ struct Time {
     yearday: i64,
 }
 
-/// Days from 1970 to a date of the Gregorian calendar (Howard Hinnant, chrono-Compatible Low-Level Date Algorithms).
+/// Days from 1970 to a date, whose month is from 0.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = year + month.div_euclid(12);
-    let month = month.rem_euclid(12) + 1;
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let from_march = (month + 9) % 12;
-    let of_year = (153 * from_march + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    Day { year, month: month + 1, day }.number()
 }
 
 impl Time {
-    /// The time this many seconds after the start of 1970: the inverse, from the same source.
+    /// The time this many seconds after the start of 1970.
     fn at(seconds: i64) -> Self {
-        let (day, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-        let shifted = day + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let from_march = (5 * of_year + 2) / 153;
-        let month = (from_march + 2) % 12;
-        let year = year_of_era + era * 400 + i64::from(month <= 1);
+        let (number, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+        let Day { year, month, day } = Day::at(number);
         Time {
             year,
-            month,
-            day: of_year - (153 * from_march + 2) / 5 + 1,
+            month: month - 1,
+            day,
             hour: rest / 3600,
             minute: rest / 60 % 60,
             second: rest % 60,
-            weekday: (day + 4).rem_euclid(7),
-            yearday: day - days(year, 0, 1),
+            weekday: (number + 4).rem_euclid(7),
+            yearday: number - days(year, 0, 1),
         }
     }
 
