@@ -7,7 +7,7 @@ mod syslog;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crocodile_pear::threads::{self, THREADS};
 pub use destination::Destination;
@@ -18,6 +18,9 @@ const CAPACITY: usize = 1 << 20;
 
 /// After a batch the next one gathers for so long: a core that adds a line then need not wake the thread.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// A flush ends early if one write takes so long: the destination takes no lines.
+const STUCK: Duration = Duration::from_millis(250);
 
 /// The number of users of what has ended.
 const OVER: usize = usize::MAX;
@@ -56,7 +59,7 @@ impl Journals {
         });
     }
 
-    /// Waits until what has been said is written, for at most so long.
+    /// Waits until what has been said is written, for at most so long, and no longer than lines are taken.
     pub fn flush(&self, most: Duration) {
         self.each(|shared| shared.flush(most));
     }
@@ -93,7 +96,7 @@ impl Journal {
         let mut waiting = self.0.buffers[threads::index()].lock();
         if waiting.len() + line.len() > CAPACITY {
             drop(waiting);
-            self.0.dropped.fetch_add(1, Ordering::Relaxed);
+            self.0.lose(1);
             return;
         }
         waiting.extend_from_slice(line);
@@ -133,7 +136,13 @@ struct Shared {
     users: AtomicUsize,
     rests: AtomicBool,
     reopen: AtomicBool,
+    /// Lines that were not written, of all destinations.
     dropped: Arc<AtomicU64>,
+    /// Those of this one that the log does not know of yet.
+    untold: AtomicU64,
+    /// Whether a batch is being written, and how many were.
+    writing: AtomicBool,
+    written: AtomicU64,
     /// How many flushes were wanted, and how many are done.
     flushes: Mutex<(u64, u64)>,
     flushed: Condvar,
@@ -149,6 +158,9 @@ impl Shared {
             rests: AtomicBool::new(false),
             reopen: AtomicBool::new(false),
             dropped,
+            untold: AtomicU64::new(0),
+            writing: AtomicBool::new(false),
+            written: AtomicU64::new(0),
             flushes: Mutex::default(),
             flushed: Condvar::new(),
         }
@@ -160,7 +172,7 @@ impl Shared {
             match thread::Builder::new().name("journal".into()).spawn(move || own.follow()) {
                 Ok(begun) => begun.thread().clone(),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot start the thread of the access log; its lines are dropped");
+                    tracing::warn!(%error, "cannot start the thread of a log; its lines are dropped");
                     thread::current()
                 }
             }
@@ -207,11 +219,32 @@ impl Shared {
             }
             std::mem::swap(&mut *waiting, batch);
             drop(waiting);
-            wrote = true;
-            self.dropped.fetch_add(sink.write(batch), Ordering::Relaxed);
+            self.writing.store(true, Ordering::Relaxed);
+            let lost = sink.write(batch);
+            self.writing.store(false, Ordering::Relaxed);
             batch.clear();
+            if lost > 0 {
+                self.lose(lost);
+            } else {
+                self.flows();
+            }
+            wrote = true;
         }
         wrote
+    }
+
+    fn lose(&self, lines: u64) {
+        self.dropped.fetch_add(lines, Ordering::Relaxed);
+        self.untold.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// The destination takes lines: reports those that it did not take before.
+    fn flows(&self) {
+        self.written.fetch_add(1, Ordering::Relaxed);
+        if self.untold.load(Ordering::Relaxed) > 0 {
+            let lines = self.untold.swap(0, Ordering::Relaxed);
+            tracing::warn!(lines, to = %self.to, "log lines were dropped: they were not read or written in time");
+        }
     }
 
     fn rest(&self) {
@@ -239,8 +272,17 @@ impl Shared {
             return;
         }
         self.wake();
-        let waited = self.flushed.wait_timeout_while(flushes, most, |flushes| flushes.1 < wanted);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let until = Instant::now() + most;
+        let mut step = most.min(STUCK);
+        while flushes.1 < wanted && !step.is_zero() {
+            let (writing, written) = (self.writing.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed));
+            let waited = self.flushed.wait_timeout_while(flushes, step, |flushes| flushes.1 < wanted);
+            flushes = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if writing && self.writing.load(Ordering::Relaxed) && self.written.load(Ordering::Relaxed) == written {
+                return;
+            }
+            step = until.saturating_duration_since(Instant::now()).min(STUCK);
+        }
     }
 
     fn done(&self, wanted: u64) {

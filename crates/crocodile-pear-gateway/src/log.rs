@@ -1,14 +1,18 @@
-//! The log: lines on the standard error stream.
+//! The log: lines on the standard error stream, which no request waits for.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crocodile_pear::spec;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::access::AccessSpec;
+use crate::journal::{Destination, Journal, Journals};
 
 spec! {
     /// What to log, and how. The log goes to standard error.
@@ -48,8 +52,14 @@ crocodile_pear::choice! {
     }
 }
 
-/// Begins to write the log as configured. A second call changes nothing.
-pub fn begin(log: Option<&Log>) {
+/// The process's own log. A process has one, however often its configuration is read.
+static LOG: OnceLock<Writer> = OnceLock::new();
+
+/// A log file that takes nothing does not hold the end of the process for longer.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Begins to write the log as configured. A second call changes nothing. What is dropped at the end writes the last lines.
+pub fn begin(log: Option<&Log>) -> Flush {
     let level = match log.map_or(Level::Info, |log| log.level) {
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
@@ -59,12 +69,84 @@ pub fn begin(log: Option<&Log>) {
     let timers = log.is_some_and(|log| log.timers) || level == LevelFilter::DEBUG;
     let timers = if timers { level } else { LevelFilter::OFF };
     let filter = Targets::new().with_default(level).with_target("crocodile_pear::timer", timers);
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
-    let lines = match log.map_or(LogFormat::Text, |log| log.format) {
+    let (format, colours) = (log.map_or(LogFormat::Text, |log| log.format), io::stderr().is_terminal());
+    let writer = LOG.get_or_init(Writer::begin).clone();
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
+    let lines = match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     // An error says that a log has begun already.
-    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
+    if tracing_subscriber::registry().with(lines.with_filter(filter)).try_init().is_ok() {
+        std::panic::set_hook(Box::new(report));
+    }
+    Flush
+}
+
+/// Log lines that were not written: the reader of the standard error stream took none.
+pub fn dropped() -> u64 {
+    LOG.get().map_or(0, |log| log.journals.dropped())
+}
+
+/// Writes the lines that wait, before others are written to the same stream. Bounded, as all flushes are.
+pub fn flush() {
+    LOG.get().into_iter().for_each(|log| log.journals.flush(FLUSH));
+}
+
+/// Writes the last lines of the log when it is dropped.
+pub struct Flush;
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        flush();
+    }
+}
+
+/// Gives each line to the journal of the standard error stream: the thread that logs never waits for its reader.
+#[derive(Clone)]
+struct Writer {
+    journals: Arc<Journals>,
+    journal: Arc<Journal>,
+}
+
+impl Writer {
+    fn begin() -> Self {
+        let journals = Arc::new(Journals::default());
+        let journal = journals.journal(&Destination::Stderr);
+        journals.begin();
+        Writer { journals, journal }
+    }
+}
+
+impl MakeWriter<'_> for Writer {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl io::Write for Writer {
+    /// Called once for each line, whole.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.journal.add(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reports a panic in the log. The standard hook writes to the standard error stream itself, and waits for its reader.
+fn report(panic: &std::panic::PanicHookInfo<'_>) {
+    let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
+    let backtrace = std::backtrace::Backtrace::capture();
+    tracing::error!(thread, "{}", panic.to_string().replace('\n', " "));
+    if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+        // A line of the log is one line.
+        backtrace.to_string().lines().for_each(|line| tracing::error!("{line}"));
+    }
+    // The process may be about to end.
+    LOG.get().into_iter().for_each(|log| log.journals.flush(Duration::from_millis(100)));
 }

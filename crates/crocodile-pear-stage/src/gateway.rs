@@ -69,6 +69,16 @@ impl Gateway {
         self.log.lines.0.lock().unwrap_or_else(PoisonError::into_inner).lines.join("\n")
     }
 
+    /// Reads no further line of its log, until `read` is called.
+    pub fn stop_reading(&self) {
+        self.log.add(|log| log.paused = true);
+    }
+
+    /// Reads its log again.
+    pub fn read(&self) {
+        self.log.add(|log| log.paused = false);
+    }
+
     /// Sends it a signal, by its name without `SIG`.
     pub fn signal(&self, name: &str) -> Result<(), String> {
         // The shell's own `kill`: no other program need be there.
@@ -108,12 +118,15 @@ struct Log {
 struct Lines {
     lines: Vec<String>,
     over: bool,
+    paused: bool,
 }
 
 impl Log {
     fn follow(&self, lines: impl BufRead) {
         for line in lines.lines().map_while(Result::ok) {
             self.add(|log| log.lines.push(line));
+            let log = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.lines.1.wait_while(log, |log| log.paused));
         }
         self.add(|log| log.over = true);
     }

@@ -11,6 +11,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, Head
 use http::{HeaderMap, Response};
 
 use crate::gateway::Gateway;
+use crate::log;
 use crate::metrics::exposition::{Exposition, Format};
 use crate::metrics::{access, cache, consumers, databases, memory, traces};
 
@@ -39,7 +40,7 @@ fn write(gateway: &Gateway, format: Format) -> String {
     cache::render_shared(&gateway.lasting().ledger.counters, &mut out);
     consumers::render(&gateway.lasting().analytics.consumers(), &mut out);
     memory::render(&owners(gateway), &mut out);
-    access::render(gateway.lasting().journals.dropped(), &mut out);
+    access::render(gateway.lasting().journals.dropped(), log::dropped(), &mut out);
     traces::render(&gateway.lasting().spans, &mut out);
     out.end()
 }

@@ -69,7 +69,7 @@ impl Demo {
         let Some((document, gateway, _)) = compile(node.as_ref(), sources, &Arc::default(), problems).usable() else {
             return ExitCode::from(1);
         };
-        log::begin(document.layers.observe.as_ref().and_then(Setting::on));
+        let _flush = log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
         run::serve(&document, &live, |address, admin| invite(address, admin, upstreams))
     }

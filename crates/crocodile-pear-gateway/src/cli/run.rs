@@ -41,7 +41,7 @@ impl Run {
         let warnings = loaded.lines();
         let Some((document, gateway, sources)) = loaded.usable() else { return ExitCode::from(1) };
         // Before anything runs that may have something to say: health checks begin with the gateway.
-        log::begin(document.layers.observe.as_ref().and_then(Setting::on));
+        let _flush = log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
         live.configured().accept(warnings);
         let (serving, served) = watch::channel(false);
@@ -61,6 +61,7 @@ pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Addres
     match try_serve(document, live, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            log::flush();
             eprintln!("error: {error}");
             ExitCode::from(1)
         }
@@ -96,6 +97,7 @@ fn try_serve(
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
     }
     pool::apply(document.thread_pool.as_ref());
+    log::flush();
     started(listeners.address(), admin.as_ref().map(|serving| &serving.address));
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
     let served = server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core));

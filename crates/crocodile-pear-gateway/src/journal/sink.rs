@@ -69,7 +69,8 @@ impl Sink {
     }
 
     fn fail(&mut self, error: &io::Error) {
-        if self.failed.is_none() {
+        // Where the log itself goes, no line would say that it cannot be written.
+        if self.failed.is_none() && self.to != Destination::Stderr {
             tracing::warn!(%error, to = %self.to, "cannot write the access log; its lines are dropped");
         }
         (self.open, self.failed) = (None, Some(Instant::now()));

@@ -7,4 +7,5 @@
 
 mod destinations;
 mod formats;
+mod unread;
 use crocodile_pear_stage as stage;
