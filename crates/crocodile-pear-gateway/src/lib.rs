@@ -44,4 +44,5 @@ mod strict;
 mod traces;
 pub mod upgrade;
 pub mod version;
+mod visible;
 mod watched;

@@ -13,6 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::access::AccessSpec;
 use crate::journal::{Destination, Journal, Journals};
+use crate::visible;
 
 spec! {
     /// What to log, and how. The log goes to standard error.
@@ -70,7 +71,7 @@ pub fn begin(log: Option<&Log>) -> Flush {
     let timers = if timers { level } else { LevelFilter::OFF };
     let filter = Targets::new().with_default(level).with_target("crocodile_pear::timer", timers);
     let (format, colours) = (log.map_or(LogFormat::Text, |log| log.format), io::stderr().is_terminal());
-    let writer = LOG.get_or_init(Writer::begin).clone();
+    let writer = LOG.get_or_init(|| Writer::begin(format, colours)).clone();
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
     let lines = match format {
         LogFormat::Text => lines.boxed(),
@@ -107,14 +108,16 @@ impl Drop for Flush {
 struct Writer {
     journals: Arc<Journals>,
     journal: Arc<Journal>,
+    format: LogFormat,
+    colours: bool,
 }
 
 impl Writer {
-    fn begin() -> Self {
+    fn begin(format: LogFormat, colours: bool) -> Self {
         let journals = Arc::new(Journals::default());
         let journal = journals.journal(&Destination::Stderr);
         journals.begin();
-        Writer { journals, journal }
+        Writer { journals, journal, format, colours }
     }
 }
 
@@ -127,9 +130,14 @@ impl MakeWriter<'_> for Writer {
 }
 
 impl io::Write for Writer {
-    /// Called once for each line, whole.
+    /// Called once for each line, whole. Names and errors in it may come from clients and upstreams.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.journal.add(line);
+        let text = String::from_utf8_lossy(line);
+        let shown = match self.format {
+            LogFormat::Text => visible::line(&text, self.colours),
+            LogFormat::Json => visible::json(&text),
+        };
+        self.journal.add(shown.as_bytes());
         Ok(line.len())
     }
 

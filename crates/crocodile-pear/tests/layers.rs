@@ -43,6 +43,7 @@ const LIBRARY: &[&str] = &[
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
+    "visible",
     "config",
     "address",
     "operators",

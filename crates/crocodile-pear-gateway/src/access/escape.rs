@@ -1,5 +1,7 @@
 //! Escapes text from clients, so that it cannot end a line or a field, or control a terminal.
 
+use crate::visible;
+
 /// As nginx does: `"`, `\`, control characters and non-ASCII bytes become `\xHH`.
 pub fn nginx(bytes: &[u8], line: &mut Vec<u8>) {
     hex(bytes, |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'), line);
@@ -28,7 +30,7 @@ pub fn json(bytes: &[u8], line: &mut Vec<u8>) {
         line.extend_from_slice(bytes);
     } else {
         bytes.utf8_chunks().for_each(|chunk| {
-            json_ascii(chunk.valid().as_bytes(), line);
+            json_text(chunk.valid(), line);
             if !chunk.invalid().is_empty() {
                 line.extend_from_slice("\u{fffd}".as_bytes());
             }
@@ -57,19 +59,26 @@ fn is_plain(bytes: &[u8]) -> bool {
     }
 }
 
-/// Writes valid UTF-8.
-fn json_ascii(bytes: &[u8], line: &mut Vec<u8>) {
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\' | 0x7f)) {
-        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
-        line.extend_from_slice(&rest[..at]);
-        match rest[at] {
-            quoted @ (b'"' | b'\\') => line.extend_from_slice(&[b'\\', quoted]),
-            control => line.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(control >> 4), digit(control)]),
+/// The first bytes of the hidden characters that are not ASCII.
+const HIDDEN: [u8; 6] = [0xc2, 0xd8, 0xe1, 0xe2, 0xef, 0xf3];
+
+fn json_text(text: &str, line: &mut Vec<u8>) {
+    let harmful = |byte: &u8| matches!(byte, 0..=0x1f | b'"' | b'\\' | 0x7f) || HIDDEN.contains(byte);
+    let mut rest = text;
+    // Each of these bytes begins a character.
+    while let Some((at, c)) =
+        rest.as_bytes().iter().position(harmful).and_then(|at| Some((at, rest[at..].chars().next()?)))
+    {
+        line.extend_from_slice(&rest.as_bytes()[..at]);
+        let end = at + c.len_utf8();
+        match c {
+            '"' | '\\' => line.extend_from_slice(&[b'\\', rest.as_bytes()[at]]),
+            c if visible::is_hidden(c) => visible::escape(c, line),
+            _ => line.extend_from_slice(&rest.as_bytes()[at..end]),
         }
-        rest = &rest[at + 1..];
+        rest = &rest[end..];
     }
-    line.extend_from_slice(rest);
+    line.extend_from_slice(rest.as_bytes());
 }
 
 #[cfg(test)]
@@ -98,10 +107,20 @@ mod tests {
     }
 
     #[test]
+    fn no_character_of_a_json_line_is_hidden() {
+        for c in ('\0'..=char::MAX).filter(|c| visible::is_hidden(*c) || (*c as u32).is_multiple_of(257)) {
+            let text = format!("a{c}é{c}");
+            let json = made(json, text.as_bytes());
+            assert!(!json.contains(visible::is_hidden), "{json:?}");
+            assert_eq!(serde_json::from_str::<String>(&json).expect("JSON"), text);
+        }
+    }
+
+    #[test]
     fn it_is_written_as_nginx_writes_it() {
         assert_eq!(made(nginx, b"a \"b\"\\\r\n\x7f\xc3\xa4"), r"a \x22b\x22\x5C\x0D\x0A\x7F\xC3\xA4");
         assert_eq!(made(bare, b"a b"), r"a\x20b");
-        assert_eq!(made(json, "ä\"\n\u{2028}".as_bytes()), "\"ä\\\"\\u000a\u{2028}\"");
+        assert_eq!(made(json, "ä\"\n\u{2028}".as_bytes()), "\"ä\\\"\\u000a\\u2028\"");
         assert_eq!(made(json, b"\xff\xfe"), "\"\u{fffd}\u{fffd}\"");
     }
 }

@@ -6,6 +6,7 @@ use crocodile_pear::problem::{Problem, Severity};
 use serde_json::json;
 
 use super::sources::Sources;
+use crate::visible;
 
 /// How problems are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,12 +147,7 @@ fn credentials(authority: &str) -> Option<usize> {
 
 /// A text that does nothing to a terminal; as many characters as before.
 fn printable(text: &str) -> String {
-    let shown = |letter: char| match letter {
-        '\t' => ' ',
-        letter if letter.is_control() => '\u{fffd}',
-        letter => letter,
-    };
-    text.chars().map(shown).collect()
+    visible::plain(&text.replace('\t', " "))
 }
 
 /// "2 problems, 1 warning".
@@ -177,7 +173,7 @@ fn list(problems: &[Problem], sources: &Sources) -> String {
         })
     };
     let list = problems.iter().map(object).collect::<Vec<_>>();
-    format!("{:#}\n", serde_json::Value::from(list))
+    visible::json(&format!("{:#}\n", serde_json::Value::from(list))).into_owned()
 }
 
 #[cfg(test)]

@@ -2,18 +2,21 @@
 
 // Elements. Text is only ever set as text: names come from requests.
 const $ = (id) => document.getElementById(id);
+// A mark that turns the direction around, or is not seen, would make one name look like another.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const seen = (text) => typeof text === "string" ? text.replace(HIDDEN, "\ufffd") : text;
 const fill = (element, attributes, children) => {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
+    else element.setAttribute(name, value === true ? "" : seen(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false).map(seen));
   return element;
 };
 const h = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const s = (name, attributes, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
-const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+const put = (element, text) => { if (element.textContent !== seen(text)) element.textContent = seen(text); };
 
 // Numbers.
 const NONE = "–";

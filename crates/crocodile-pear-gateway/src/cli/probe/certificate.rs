@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::calendar::Day;
 
+use crate::visible::is_hidden;
+
 /// Object identifiers, encoded: of names and of the one extension that is read.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
@@ -83,7 +85,7 @@ fn alternative(tag: u8, value: &[u8]) -> Option<String> {
 
 /// Safe to print: a certificate may say anything.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    String::from_utf8_lossy(bytes).chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }
 
 /// The day of a time in a certificate.

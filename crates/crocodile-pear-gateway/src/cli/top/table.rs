@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::visible::is_hidden;
+
 /// Routes that are shown.
 const ROUTES: usize = 20;
 
@@ -87,7 +89,7 @@ fn list(value: &Value) -> Vec<&Value> {
 
 /// A text in which nothing moves the terminal's cursor.
 fn plain(value: &Value) -> String {
-    value.as_str().unwrap_or_default().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    value.as_str().unwrap_or_default().chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }
 
 fn whole(value: &Value) -> u64 {
@@ -120,7 +122,7 @@ mod tests {
     fn a_line_is_as_wide_as_its_head_and_holds_no_control() {
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("ab", 4), "ab  ");
-        assert_eq!(plain(&json!("a\u{1b}[2Jb")), "a?[2Jb");
+        assert_eq!(plain(&json!("a\u{1b}[2Jb\u{9b}\u{202e}")), "a?[2Jb??");
     }
 
     #[test]

@@ -1,0 +1,11 @@
+//! What operators read, where they connect and what lies on their disks: no secret, no control of their terminal, no way in for
+//! a page of their browser.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+// What a test waits for is bounded by the test.
+#![allow(clippy::disallowed_methods)]
+
+use crocodile_pear_stage as stage;
+
+mod lines;
