@@ -1,16 +1,20 @@
 //! The configuration as text: read from its files into one tree, with every problem told.
 
 mod include;
+mod mask;
 mod read;
 mod report;
 mod sources;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Node;
 use crocodile_pear::yaml;
 
+pub use mask::Mask;
 pub use read::read;
 pub use report::{Colour, Format, report};
 pub use sources::{Source, Sources};
@@ -18,7 +22,27 @@ pub use sources::{Source, Sources};
 /// Reads a configuration with all that it includes, and the environment's variables put in. There is no tree if a
 /// file cannot be read or is no YAML; a tree may come with problems that stop it from running.
 pub fn load(path: &Path) -> (Option<Node>, Sources, Problems) {
-    include::load(path, &|name| std::env::var(name).ok())
+    let taken = Taken::default();
+    let (node, mut sources, problems) = include::load(path, &|name| taken.note(name, std::env::var(name).ok()));
+    sources.mask = taken.mask();
+    (node, sources, problems)
+}
+
+/// The variables that a configuration has asked for.
+#[derive(Default)]
+struct Taken(RefCell<BTreeMap<String, String>>);
+
+impl Taken {
+    fn note(&self, name: &str, value: Option<String>) -> Option<String> {
+        if let Some(value) = &value {
+            self.0.borrow_mut().insert(name.to_owned(), value.clone());
+        }
+        value
+    }
+
+    fn mask(self) -> Mask {
+        Mask::new(&self.0.into_inner())
+    }
 }
 
 /// Reads a configuration that is at hand as text, with these variables; it includes nothing.
@@ -29,7 +53,9 @@ pub fn parse(
 ) -> (Option<Node>, Sources, Problems) {
     let (mut sources, mut problems) = (Sources::default(), Problems::default());
     let file = sources.add(name.into(), text.to_owned());
-    let node = yaml::read(file, text, environment, &mut problems);
+    let taken = Taken::default();
+    let node = yaml::read(file, text, &|name| taken.note(name, environment(name)), &mut problems);
+    sources.mask = taken.mask();
     (node, sources, problems)
 }
 
@@ -66,7 +92,8 @@ mod tests {
             let offset = text.value.find(wrong).expect("the wrong part");
             problems.error::<()>(text.at(offset, wrong.len()), "jq: unexpected token", "");
         }
-        let sources = Sources(vec![Source { path: PathBuf::from("gateway.yaml"), text: text.to_owned() }]);
+        let files = vec![Source { path: PathBuf::from("gateway.yaml"), text: text.to_owned() }];
+        let sources = Sources { files, ..Sources::default() };
         report(&problems.into_sorted(), &sources, Format::Text(Colour::Never))
     }
 

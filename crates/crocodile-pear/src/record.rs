@@ -88,6 +88,22 @@ pub struct CallingStep {
     pub index: u16,
     /// Its name, as in errors: `request`, or `requests.cases`.
     pub name: Box<str>,
+    /// What is not shown of its targets.
+    pub hidden: Hidden,
+}
+
+/// Values of the environment that the targets of calls may have, which may be secrets; each with what is shown instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hidden(pub Box<[(String, String)]>);
+
+impl Hidden {
+    /// The target without them.
+    fn shown(&self, target: String) -> String {
+        self.0.iter().fold(target, |target, (value, name)| match target.contains(value.as_str()) {
+            true => target.replace(value.as_str(), name),
+            false => target,
+        })
+    }
 }
 
 /// One call: one request to one server, or an answer that was kept. A retry is a call of its own. All moments are times since the
@@ -391,7 +407,7 @@ impl CallNote {
             upstream: place.upstream.clone(),
             server: place.server.cloned(),
             method: method.clone(),
-            target,
+            target: step.hidden.shown(target),
             step,
             attempt,
             began: record.at(began),
@@ -442,7 +458,7 @@ mod tests {
     use super::*;
 
     fn note(record: &Arc<Record>) -> CallNote {
-        CallNote::new(record, &Arc::new(CallingStep { index: 0, name: "request".into() }))
+        CallNote::new(record, &Arc::new(CallingStep { index: 0, name: "request".into(), hidden: Hidden::default() }))
     }
 
     fn begin(record: &Arc<Record>, server: &str) -> Entry {

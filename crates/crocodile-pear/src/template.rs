@@ -12,6 +12,7 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str,
 use crate::error::{Error, Kind};
 use crate::jq::{self, Data, Filter, Value};
 use crate::json::value::{self, Shape};
+use crate::record::Hidden;
 use crate::spec::Located;
 
 /// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.
@@ -107,6 +108,22 @@ pub trait Source {
     fn evaluate(&self, filter: &Filter) -> Result<Data, Error>;
 }
 
+/// What is not shown of a target that is made of this text: the values of variables, as they stand in a URL.
+pub fn hidden(written: &Located<String>) -> Hidden {
+    let runs = written.runs.as_deref().unwrap_or_default();
+    let values = runs.iter().enumerate().filter_map(|(at, run)| {
+        let end = runs.get(at + 1).map_or(written.value.len(), |next| next.offset);
+        Some((written.value.get(run.offset..end)?, run.inserted.as_deref()?))
+    });
+    let forms = |value: &str| [escape(value, FOREIGN), utf8_percent_encode(value, RESERVED).to_string()];
+    let named = |(value, name): (&str, &str)| forms(value).map(|form| (form, format!("${{{name}}}")));
+    let mut all: Vec<(String, String)> = values.flat_map(named).filter(|(form, _)| !form.is_empty()).collect();
+    // A longer one may have a shorter one in it.
+    all.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
+    all.dedup();
+    Hidden(all.into())
+}
+
 /// Splits a template into its pieces, each with its byte offset. What a variable of the environment inserted is text,
 /// whatever it looks like.
 ///
@@ -140,7 +157,7 @@ pub fn split(written: &Located<String>) -> Result<Vec<(usize, Piece<'_>)>, usize
 
 /// The text, as long as before, without the signs that were inserted.
 fn signs(written: &Located<String>) -> Cow<'_, str> {
-    if written.runs.iter().all(|runs| runs.iter().all(|run| !run.inserted)) {
+    if written.runs.iter().all(|runs| runs.iter().all(|run| run.inserted.is_none())) {
         return Cow::Borrowed(&written.value);
     }
     let sign = |(at, c): (usize, char)| if c.is_ascii() && written.inserted(at) { '_' } else { c };
@@ -525,7 +542,8 @@ mod tests {
 
     #[test]
     fn what_was_inserted_is_text() {
-        let run = |(offset, inserted)| Run { offset, line: 1, column: 1, written: 0, inserted };
+        let name = |inserted: bool| inserted.then(|| "NAME".into());
+        let run = |(offset, inserted)| Run { offset, line: 1, column: 1, written: 0, inserted: name(inserted) };
         let inserted = |template: &str, from, to| {
             let runs = [(0, false), (from, true), (to, false)].map(run);
             Located { runs: Some(runs.into_iter().collect()), ..written(template) }

@@ -75,7 +75,7 @@ async fn run(pipeline: Json, upstreams: &IndexMap<String, Arc<Upstream>>, scope:
 
 /// Calls an upstream without a pipeline.
 fn call(record: &Arc<Record>, target: &str) -> Call {
-    let step = Arc::new(CallingStep { index: 0, name: "request".into() });
+    let step = Arc::new(CallingStep { index: 0, name: "request".into(), hidden: Default::default() });
     Call { note: Some(CallNote::new(record, &step)), ..Call::get(target.to_owned()) }
 }
 

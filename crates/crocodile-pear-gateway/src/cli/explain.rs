@@ -23,7 +23,8 @@ pub struct Explain {
 
 impl Explain {
     pub fn execute(self) -> ExitCode {
-        let Some((_, gateway, _)) = self.file.load().usable() else { return ExitCode::from(1) };
+        let Some((_, gateway, sources)) = self.file.load().usable() else { return ExitCode::from(1) };
+        let print = |text: &str| print(&sources.mask.hide(text));
         let Some(wanted) = &self.endpoint else {
             let endpoints = gateway.endpoints().iter().map(|endpoint| brief(endpoint));
             let upstreams = gateway.upstreams().values().filter_map(|one| upstream(one));

@@ -10,6 +10,7 @@ use crate::config::{self, Colour, Format, Sources};
 use crate::document::{self, Document, Unread};
 use crate::gateway::{Gateway, Surroundings};
 use crate::lasting::Lasting;
+use crate::visible;
 
 /// The configuration that commands take if none is named.
 pub(super) const CONFIG: &str = "crocodile-pear.yaml";
@@ -85,13 +86,17 @@ impl Loaded {
 
     /// The problems, each as one line.
     pub(super) fn lines(&self) -> Vec<String> {
-        let line = |problem: &Problem| format!("{}: {}", self.sources.place(problem.span), problem.message);
+        let line = |problem: &Problem| {
+            let Problem { message, .. } = self.sources.masked(problem);
+            visible::plain(&format!("{}: {message}", self.sources.place(problem.span)))
+        };
         self.problems.iter().map(line).collect()
     }
 
     /// Writes the problems to the log, each as one line.
     pub(super) fn log(&self) {
         for problem in &self.problems {
+            let problem = self.sources.masked(problem);
             let at = self.sources.place(problem.span);
             let remedy = problem.remedy.as_deref().unwrap_or_default();
             match problem.severity {

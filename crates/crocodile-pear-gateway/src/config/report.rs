@@ -54,7 +54,7 @@ pub fn report(problems: &[Problem], sources: &Sources, format: Format) -> String
         Format::Text(colour) => {
             let mut text = String::new();
             for problem in problems {
-                text.push_str(&tell(problem, sources, colour));
+                text.push_str(&tell(&sources.masked(problem), sources, colour));
                 text.push('\n');
             }
             text + &summary(problems) + "\n"
@@ -113,6 +113,9 @@ fn concealed(line: &str) -> String {
     shown + rest
 }
 
+/// What keys of secrets have in them.
+const SECRETS: [&str; 6] = ["secret", "password", "passwd", "authorization", "api-key", "api_key"];
+
 /// Whether the key before a colon is that of a secret.
 fn is_secret(before: &str) -> bool {
     let key = before.trim_end_matches([':', '"', '\'', ' ']);
@@ -122,7 +125,7 @@ fn is_secret(before: &str) -> bool {
         return false;
     }
     let key = key.get(begin..).unwrap_or_default().to_ascii_lowercase();
-    key.contains("secret") || key.contains("password")
+    SECRETS.iter().any(|word| key.contains(word)) || key.ends_with("token")
 }
 
 /// Where the secret behind a colon begins and ends. A variable is shown as it is written; a map, a list or a URL is no secret, though
@@ -172,7 +175,7 @@ fn list(problems: &[Problem], sources: &Sources) -> String {
             "remedy": problem.remedy,
         })
     };
-    let list = problems.iter().map(object).collect::<Vec<_>>();
+    let list = problems.iter().map(|problem| object(&sources.masked(problem))).collect::<Vec<_>>();
     visible::json(&format!("{:#}\n", serde_json::Value::from(list))).into_owned()
 }
 

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::problem::Span;
+use crocodile_pear::problem::{Problem, Span};
 use crocodile_pear::spec::Located;
 
+use super::mask::Mask;
 use super::read::read;
 
 /// A file that was read.
@@ -16,9 +17,14 @@ pub struct Source {
     pub text: String,
 }
 
-/// The files that were read; a `Span` names its file by its place here.
+/// What a configuration was read from.
 #[derive(Debug, Default)]
-pub struct Sources(pub Vec<Source>);
+pub struct Sources {
+    /// The files; a `Span` names its file by its place here.
+    pub files: Vec<Source>,
+    /// Hides the values that came from the environment.
+    pub mask: Mask,
+}
 
 impl Sources {
     /// `file:line:column`; only the file, where nothing more is known.
@@ -27,9 +33,17 @@ impl Sources {
         if span.line == 0 { path } else { format!("{path}:{}:{}", span.line, span.column) }
     }
 
+    /// A problem without values of the environment.
+    pub fn masked(&self, problem: &Problem) -> Problem {
+        let line = usize::try_from(problem.span.line).unwrap_or(0).checked_sub(1);
+        let line = self.file(problem.span.file).zip(line).and_then(|(source, line)| source.text.lines().nth(line));
+        let hide = |text: &str| self.mask.hide_of(text, line.unwrap_or_default());
+        Problem { message: hide(&problem.message), remedy: problem.remedy.as_deref().map(hide), ..problem.clone() }
+    }
+
     /// The file of a span.
     pub fn file(&self, file: u32) -> Option<&Source> {
-        self.0.get(usize::try_from(file).ok()?)
+        self.files.get(usize::try_from(file).ok()?)
     }
 
     /// Reads a file that is named in one of these, from the folder of that one; or says why it cannot be read.
@@ -45,7 +59,7 @@ impl Sources {
 
     /// Adds a file; answers the number that its spans carry.
     pub(super) fn add(&mut self, path: PathBuf, text: String) -> u32 {
-        self.0.push(Source { path, text });
-        u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
+        self.files.push(Source { path, text });
+        u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX)
     }
 }

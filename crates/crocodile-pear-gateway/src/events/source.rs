@@ -79,7 +79,7 @@ pub fn compile(written: &[EventSourceSpec], files: Files<'_>, problems: &mut Pro
             continue;
         };
         if sources.iter().any(|other| other.identity.names() == source.identity.names()) {
-            let message = format!("the channel `{}` of {} is there twice", spec.channel.value, source.identity);
+            let message = format!("the channel `{}` of {} is there twice", spec.channel, source.identity);
             let remedy = "write one entry, with a comma between the two expressions of `purge`";
             sound = problems.error(spec.channel.span, message, remedy).unwrap_or_default();
             continue;

@@ -45,7 +45,7 @@ impl Spec for Addresses {
         for allowed in self.allow.iter().flat_map(|list| &list.value) {
             let mut denied = self.deny.iter().flat_map(|list| &list.value);
             if let Some(denied) = denied.find(|denied| denied.value.covers(&allowed.value)) {
-                let message = format!("`{}` is never allowed: `deny` has `{}`", allowed.value, denied.value);
+                let message = format!("`{allowed}` is never allowed: `deny` has `{denied}`");
                 cx.problems.warning(allowed.span, message, "leave out one of the two: `deny` goes before `allow`");
             }
         }

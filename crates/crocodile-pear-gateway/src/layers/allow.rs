@@ -47,7 +47,7 @@ impl Spec for Allow {
             let remedy = "begin with a variable, as in `$claims.scope`";
             return cx.problems.error(self.0.0.span, "`.` has no value here: there is no item yet", remedy);
         }
-        let written = self.0.0.value.split_whitespace().collect::<Vec<_>>().join(" ");
+        let written = self.0.0.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
     }
 

@@ -9,3 +9,4 @@
 use crocodile_pear_stage as stage;
 
 mod lines;
+mod masks;

@@ -181,13 +181,13 @@ impl CachingSpec {
             self.methods.value.iter().filter(|method| matches!(method, CachedMethod::Post | CachedMethod::Query));
         let bodies: Vec<&str> = bodies.map(|method| method.word()).collect();
         parts.extend((!bodies.is_empty()).then(|| format!("those to {} apart by their bodies", bodies.join(" and "))));
-        parts.extend(self.key.as_ref().map(|key| format!("apart by {}", key.0.value)));
+        parts.extend(self.key.as_ref().map(|key| format!("apart by {}", key.0)));
         parts.extend((!self.vary.is_empty()).then(|| {
-            let names: Vec<&str> = self.vary.iter().map(Located::as_str).collect();
+            let names: Vec<String> = self.vary.iter().map(ToString::to_string).collect();
             format!("apart by the request's {}", names.join(", "))
         }));
-        parts.extend(self.private.as_ref().map(|private| format!("private ones for each {}", private.by.0.value)));
-        parts.extend(self.tags.as_ref().map(|tags| format!("with the tags {}", tags.0.value)));
+        parts.extend(self.private.as_ref().map(|private| format!("private ones for each {}", private.by.0)));
+        parts.extend(self.tags.as_ref().map(|tags| format!("with the tags {}", tags.0)));
         parts.push(format!("bodies up to {} MiB", self.max_size.bytes().div_ceil(1 << 20)));
         format!("keeps {}", parts.join("; "))
     }

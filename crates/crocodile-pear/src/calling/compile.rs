@@ -14,7 +14,7 @@ use crate::jq::Filter;
 use crate::spec::{Entries, Located, Timeout};
 use crate::step::status::Rules;
 use crate::step::{Compile, Shape, StreamSpec};
-use crate::template::{Template, TemplateKind};
+use crate::template::{Template, TemplateKind, hidden};
 use crate::upstream::{RewriteSpec, TimeoutSpec, Timeouts, Upstream};
 
 impl Request {
@@ -52,7 +52,7 @@ impl Request {
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> = templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
         let evaluates = !filters.is_empty() || when.is_some();
-        let written = Written { step, when, otherwise, max_body: self.max_body.value.bytes() };
+        let written = Written { step, when, otherwise, max_body: self.max_body.value.bytes(), hidden: hidden(&path) };
         let terms = Terms::new(written, filters, cx);
         let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
         let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
@@ -114,7 +114,7 @@ fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
         }
         _ => cx.problems.error(
             written.span,
-            format!("`{}` is not a method for a call", written.value),
+            format!("`{written}` is not a method for a call"),
             "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals",
         ),
     }

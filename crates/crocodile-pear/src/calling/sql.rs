@@ -7,6 +7,7 @@ use super::terms::{Terms, Written};
 use crate::database::{Access, Wanted, writes};
 use crate::jq::{Data, Filter};
 use crate::problem::{Problems, Span};
+use crate::record::Hidden;
 use crate::spec;
 use crate::spec::{Expression, Literal, Located, Size, Timeout, only};
 use crate::step::{Compile, MAX_BODY};
@@ -103,7 +104,7 @@ impl Sql {
         let mut statements: Vec<Statement> = statements?.iter().zip(filters).map(compiled).collect();
         let last = statements.pop()?;
         let otherwise = otherwise.map(Data::Json);
-        let written = Written { step, when, otherwise, max_body: self.max_body.bytes() };
+        let written = Written { step, when, otherwise, max_body: self.max_body.bytes(), hidden: Hidden::default() };
         let expressions = statements.iter().chain([&last]).flat_map(|statement| &statement.filters).collect();
         let terms = Terms::new(written, expressions, cx);
         let name = self.name.map(|name| name.value);

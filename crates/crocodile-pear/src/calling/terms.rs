@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::flow::{Answer, Names};
 use crate::jq::{self, Data, Filter};
-use crate::record::CallingStep;
+use crate::record::{CallingStep, Hidden};
 use crate::scope::Scope;
 use crate::step::{Blame, Compile, holds};
 
@@ -33,19 +33,20 @@ pub(super) struct Written {
     pub(super) when: Option<Filter>,
     pub(super) otherwise: Option<Data>,
     pub(super) max_body: usize,
+    pub(super) hidden: Hidden,
 }
 
 impl Terms {
     /// The terms of a call with these expressions, besides its condition.
     pub(super) fn new(written: Written, expressions: Vec<&Filter>, cx: &mut Compile<'_>) -> Self {
-        let Written { step, when, otherwise, max_body } = written;
+        let Written { step, when, otherwise, max_body, hidden } = written;
         let mut filters = expressions;
         filters.extend(&when);
         let from_upstream = filters.iter().any(|filter| Blame::of(filter, cx.flow.first) == Blame::Upstream);
         let blame = if from_upstream { Blame::Upstream } else { Blame::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
         let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
-        Terms { noted: cx.calling(&step), step, when, otherwise, max_body, reads_item, uses, blame }
+        Terms { noted: cx.calling(&step, hidden), step, when, otherwise, max_body, reads_item, uses, blame }
     }
 
     /// Whether the call is made for this item.

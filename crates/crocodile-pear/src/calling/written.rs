@@ -147,12 +147,12 @@ impl Request {
 
     pub(crate) fn describe(&self) -> String {
         let each = match &self.for_each {
-            Some(expression) => format!(", for each of {}", expression.0.value),
+            Some(expression) => format!(", for each of {}", expression.0),
             None => String::new(),
         };
         let batches = self.batch.as_ref().map(Batch::describe).unwrap_or_default();
         let at_once = self.concurrency.as_ref().map(|most| format!(", at most {most} at once")).unwrap_or_default();
-        format!("request {} {}{each}{batches}{at_once}", self.to.value, self.path.value)
+        format!("request {} {}{each}{batches}{at_once}", self.to, self.path)
     }
 }
 

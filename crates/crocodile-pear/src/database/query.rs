@@ -52,7 +52,8 @@ const SHOWN: usize = 200;
 impl Query {
     pub(super) fn new(database: Arc<str>, text: Located<String>, index: usize, values: usize, access: Access) -> Self {
         let reads = access == Access::ReadOnly || reads(&text.value);
-        let line = text.value.split_whitespace().collect::<Vec<_>>().join(" ");
+        // With the names of variables, whose values may be secrets.
+        let line = text.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         let shown = match line.char_indices().nth(SHOWN) {
             Some((at, _)) => format!("{}…", &line[..at]).into(),
             None => line.into(),

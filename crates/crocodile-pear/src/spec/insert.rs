@@ -8,14 +8,16 @@ use crate::problem::Problems;
 /// Makes inserted values safe in an expression. Inside a string they are text; elsewhere only a number, `true`, `false`
 /// or `null` is allowed.
 pub fn guard(text: Located<String>, problems: &mut Problems) -> Option<Located<String>> {
-    let Some(runs) = text.runs.as_deref().filter(|runs| runs.iter().any(|run| run.inserted)) else { return Some(text) };
+    let Some(runs) = text.runs.as_deref().filter(|runs| runs.iter().any(|run| run.inserted.is_some())) else {
+        return Some(text);
+    };
     let mut scanner = Scanner::default();
     let (mut value, mut places, mut sound) = (String::new(), Vec::new(), true);
     for (at, run) in runs.iter().enumerate() {
         let end = runs.get(at + 1).map_or(text.value.len(), |next| next.offset);
         let part = &text.value[run.offset..end];
-        places.push(Run { offset: value.len(), ..*run });
-        if !run.inserted {
+        places.push(Run { offset: value.len(), ..run.clone() });
+        if run.inserted.is_none() {
             scanner.read(part);
             value.push_str(part);
         } else if scanner.in_string() {
@@ -95,7 +97,13 @@ mod tests {
         let (mut value, mut runs) = (String::new(), Vec::new());
         for (at, part) in text.split(['<', '>']).enumerate() {
             let column = u32::try_from(value.chars().count()).expect("a short text") + 1;
-            runs.push(Run { offset: value.len(), line: 1, column, written: 0, inserted: at % 2 == 1 });
+            runs.push(Run {
+                offset: value.len(),
+                line: 1,
+                column,
+                written: 0,
+                inserted: (at % 2 == 1).then(|| "NAME".into()),
+            });
             value.push_str(part);
         }
         let span = Span { file: 0, line: 1, column: 1, length: 1 };
@@ -129,7 +137,8 @@ mod tests {
     #[test]
     fn places_stay_right() {
         let runs = [(0, 1, false), (1, 2, true), (4, 20, false)];
-        let run = |(offset, column, inserted)| Run { offset, line: 1, column, written: 0, inserted };
+        let name = |inserted: bool| inserted.then(|| "NAME".into());
+        let run = |(offset, column, inserted)| Run { offset, line: 1, column, written: 0, inserted: name(inserted) };
         let runs = Some(runs.map(run).into_iter().collect());
         let text = Located { value: "\"\"\"\"x".to_owned(), span: Span::default(), runs };
         let guarded = guard(text, &mut Problems::default()).expect("sound");

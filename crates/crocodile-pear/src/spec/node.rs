@@ -56,7 +56,7 @@ pub struct Located<T> {
 pub type Runs = Option<Arc<[Run]>>;
 
 /// The text from this offset on, up to the next run, is at this line and column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Byte offset in the text.
     pub offset: usize,
@@ -68,7 +68,7 @@ pub struct Run {
     /// 0: each character is the same in the file.
     pub written: u32,
     /// Whether this is the value of an environment variable: text, never part of a template or an expression.
-    pub inserted: bool,
+    pub inserted: Option<Arc<str>>,
 }
 
 impl<T> Located<T> {
@@ -90,9 +90,27 @@ impl<T> From<T> for Located<T> {
 }
 
 impl<T: fmt::Display> fmt::Display for Located<T> {
+    /// As it is written: a value of the environment may be a secret, so `${NAME}` is shown in its place.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.value.fmt(f)
+        match self.runs.as_deref().filter(|runs| runs.iter().any(|run| run.inserted.is_some())) {
+            None => self.value.fmt(f),
+            Some(runs) => show(&self.value.to_string(), runs, f),
+        }
     }
+}
+
+/// Writes a text with the names of its variables in the place of their values.
+fn show(text: &str, runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (at, run) in runs.iter().enumerate() {
+        let end = runs.get(at + 1).map_or(text.len(), |next| next.offset);
+        match (&run.inserted, text.get(run.offset..end)) {
+            (Some(name), _) => write!(f, "${{{name}}}")?,
+            (None, Some(part)) => f.write_str(part)?,
+            // It was made of the text, and is no part of it.
+            (None, None) => f.write_str("…")?,
+        }
+    }
+    Ok(())
 }
 
 impl Located<String> {
@@ -147,7 +165,7 @@ impl Located<String> {
 
     /// Whether the byte at an offset belongs to the value of a variable.
     pub fn inserted(&self, offset: usize) -> bool {
-        self.run(offset).is_some_and(|run| run.inserted)
+        self.run(offset).is_some_and(|run| run.inserted.is_some())
     }
 
     fn rest_of_line(&self, offset: usize, line: u32, column: u32) -> u32 {
@@ -294,8 +312,10 @@ impl Node {
             NodeKind::Null => "nothing".to_owned(),
             NodeKind::List(_) => "a list".to_owned(),
             NodeKind::Map(_) => "a map".to_owned(),
-            NodeKind::Scalar { text, quoted: true, .. } => format!("the text {:?}", short(text)),
-            NodeKind::Scalar { text, .. } => format!("`{}`", short(text)),
+            NodeKind::Scalar { text, quoted, runs } => {
+                let shown = Located { value: text, span: self.span, runs: runs.clone() }.to_string();
+                if *quoted { format!("the text {:?}", short(&shown)) } else { format!("`{}`", short(&shown)) }
+            }
         }
     }
 }

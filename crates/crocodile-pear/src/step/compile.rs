@@ -10,7 +10,7 @@ use crate::database::Database;
 use crate::jq::{self, Filter};
 use crate::json::Raw;
 use crate::problem::{Problems, Span};
-use crate::record::CallingStep;
+use crate::record::{CallingStep, Hidden};
 use crate::scope::VARIABLES;
 use crate::spec::{Expression, Literal, Located, suggest};
 use crate::upstream::Upstream;
@@ -47,8 +47,8 @@ impl<'a> Compile<'a> {
 
 impl Compile<'_> {
     /// The name of this step's calls in records.
-    pub fn calling(&self, name: &str) -> Arc<CallingStep> {
-        Arc::new(CallingStep { index: self.index, name: name.into() })
+    pub fn calling(&self, name: &str, hidden: Hidden) -> Arc<CallingStep> {
+        Arc::new(CallingStep { index: self.index, name: name.into(), hidden })
     }
 
     /// Compiles expressions whose `.` is not the item that arrives.

@@ -95,7 +95,7 @@ impl<'a, T> ByName<'a, T> {
             None if known.is_empty() => format!("add it under `{noun}s`"),
             None => format!("the {noun}s are {}", known.join(", ")),
         };
-        problems.sure(name.span, format!("no {noun} is named `{}`", name.value), remedy)
+        problems.sure(name.span, format!("no {noun} is named `{name}`"), remedy)
     }
 }
 

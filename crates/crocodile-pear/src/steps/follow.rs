@@ -10,6 +10,7 @@ use crate::jq::Data;
 use crate::spec::{Expression, Json, Located};
 use crate::step::status::Rules;
 use crate::step::{About, Compile, Shape, Spec, Step, part};
+use crate::template;
 
 use self::ready::{Following, Links, Ready};
 pub use self::written::Follow;
@@ -92,7 +93,7 @@ impl Spec for Follow {
         if let Some(name) = &self.name {
             cx.put_under(name);
         }
-        let pages = self.most_pages();
+        let (pages, hidden) = (self.most_pages(), template::hidden(&text));
         let ready = Arc::new(Ready {
             links,
             part: base,
@@ -109,7 +110,7 @@ impl Spec for Follow {
             upstreams: cx.known.upstreams.values().cloned().collect(),
             first: cx.flow.first,
             asked: cx.found.asked.clone(),
-            noted: cx.calling("follow"),
+            noted: cx.calling("follow", hidden),
             order: cx.ahead.order,
             notes_base: cx.ahead.follows,
         });

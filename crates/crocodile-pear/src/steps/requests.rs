@@ -111,7 +111,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
     let (source, text) = match call {
         NamedCall::Request(request) => {
             sound &= check_request(&request, cx);
-            let text = format!("{name} = {} {}", request.to.value, request.path.value);
+            let text = format!("{name} = {} {}", request.to, request.path);
             let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
             (AnswerSource::Upstream(Arc::new(calling)), text)
         }

@@ -134,12 +134,12 @@ impl RespondSpec {
     fn describe(&self) -> String {
         let status = match &self.status {
             None => String::new(),
-            Some(WrittenStatus::Fixed(status)) => format!(" {}", status.value),
-            Some(WrittenStatus::Jq(expression)) => format!(" with the status {}", expression.0.value),
+            Some(WrittenStatus::Fixed(status)) => format!(" {status}"),
+            Some(WrittenStatus::Jq(expression)) => format!(" with the status {}", expression.0),
         };
         let names: Vec<&str> = self.headers.iter().flat_map(|headers| headers.keys()).map(String::as_str).collect();
         let fields = if names.is_empty() { String::new() } else { format!(", {}", names.join(", ")) };
-        let body = self.body.as_ref().map(|body| format!(", body {}", body.0.value)).unwrap_or_default();
+        let body = self.body.as_ref().map(|body| format!(", body {}", body.0)).unwrap_or_default();
         format!("respond{status}{fields}{body}")
     }
 }
@@ -152,7 +152,7 @@ impl WrittenStatus {
                 Some(status) => Some(Status::Fixed(status)),
                 None => cx.problems.error(
                     number.span,
-                    format!("`{}` is not the status of an answer", number.value),
+                    format!("`{number}` is not the status of an answer"),
                     "write one from 200 to 599",
                 ),
             },

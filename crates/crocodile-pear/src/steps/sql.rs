@@ -21,7 +21,7 @@ impl Spec for Sql {
             let remedy = "leave out `as`, or put a step before this one";
             return cx.problems.error(name.span, "there is no item to put the result into", remedy);
         }
-        let (key, text) = (self.name.clone(), format!("sql {}", self.to.value));
+        let (key, text) = (self.name.clone(), format!("sql {}", self.to));
         let statement = self.ready("sql".into(), cx)?;
         let text = format!("{text} {}", statement.shown());
         if let Some(name) = key {

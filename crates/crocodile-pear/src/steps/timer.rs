@@ -54,7 +54,7 @@ impl Spec for Timer {
     }
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        cx.explain(format!("timer: {}", self.0.value), None, 0);
+        cx.explain(format!("timer: {}", self.0), None, 0);
         Some(Box::new(Timing { label: self.0.value.into() }))
     }
 }

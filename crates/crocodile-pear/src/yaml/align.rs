@@ -40,7 +40,7 @@ pub fn runs(source: &[char], text: &str, style: ScalarStyle, place: Span) -> Arc
         _ => walk.flow(text, style),
     }
     if walk.runs.is_empty() {
-        walk.runs.push(Run { offset: 0, line: place.line, column: place.column, written: 0, inserted: false });
+        walk.runs.push(Run { offset: 0, line: place.line, column: place.column, written: 0, inserted: None });
     }
     walk.runs.into()
 }
@@ -72,7 +72,7 @@ impl Walk<'_> {
     /// Notes that the character at an offset stands here.
     fn note(&mut self, offset: usize, letter: char) {
         if self.next != (offset, self.line, self.column) || self.runs.is_empty() {
-            self.runs.push(Run { offset, line: self.line, column: self.column, written: 0, inserted: false });
+            self.runs.push(Run { offset, line: self.line, column: self.column, written: 0, inserted: None });
         }
         self.next = (offset + letter.len_utf8(), self.line, self.column + 1);
     }
@@ -114,7 +114,7 @@ impl Walk<'_> {
             let Some((offset, letter)) = letters.next() else { return };
             match escape {
                 Some(length) => {
-                    let run = Run { offset, line: self.line, column: self.column, written: length, inserted: false };
+                    let run = Run { offset, line: self.line, column: self.column, written: length, inserted: None };
                     self.runs.push(run);
                     self.next = (usize::MAX, 0, 0);
                     (0..length).for_each(|_| self.advance());

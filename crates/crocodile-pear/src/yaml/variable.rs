@@ -87,7 +87,7 @@ pub fn fill(text: Located<String>, environment: &Environment<'_>, problems: &mut
             VariablePiece::Variable { name, default, length } => {
                 let value = value(name, default, environment, text.at(at, length), problems);
                 let place = filled.place(at, length);
-                filled.put(&value.unwrap_or_default(), Run { inserted: true, ..place });
+                filled.put(&value.unwrap_or_default(), Run { inserted: Some(name.into()), ..place });
                 at + length
             }
         };
@@ -153,11 +153,11 @@ impl Filled<'_> {
         let runs = self.text.runs.as_deref().unwrap_or_default();
         if !runs.iter().any(|run| run.offset == from) {
             let span = self.text.at(from, 1);
-            let run = Run { offset: into, line: span.line, column: span.column, written: 0, inserted: false };
+            let run = Run { offset: into, line: span.line, column: span.column, written: 0, inserted: None };
             self.runs.push(run);
         }
         let inside = runs.iter().filter(|run| (from..to).contains(&run.offset));
-        self.runs.extend(inside.map(|run| Run { offset: run.offset - from + into, ..*run }));
+        self.runs.extend(inside.map(|run| Run { offset: run.offset - from + into, ..run.clone() }));
         self.value.push_str(&self.text.value[from..to]);
     }
 
@@ -165,7 +165,7 @@ impl Filled<'_> {
     fn place(&self, at: usize, length: usize) -> Run {
         let span = self.text.at(at, length);
         let offset = self.value.len();
-        Run { offset, line: span.line, column: span.column, written: span.length, inserted: false }
+        Run { offset, line: span.line, column: span.column, written: span.length, inserted: None }
     }
 
     /// Puts a value in the place of what is written.

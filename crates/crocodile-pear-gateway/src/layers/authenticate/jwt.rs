@@ -128,7 +128,7 @@ impl Jwt {
             let read = |written: &Option<Located<String>>| written.as_ref().map(|written| (cx.files)(written));
             format!("{:?}", ([&tls.ca, &tls.certificate, &tls.key].map(read), &tls.server_name, &tls.versions))
         });
-        let key = format!("{} {} {:?}", self.keys, tls.unwrap_or_default(), cx.resolver.is_some());
+        let key = format!("{} {} {:?}", self.keys.value, tls.unwrap_or_default(), cx.resolver.is_some());
         let issuer = Issuer::shared(key, &self.issuer.value, remote);
         cx.tasks.push(Box::pin(issuer.clone().run(self.refresh.value)));
         Some(KeySource::Url(issuer))

@@ -138,11 +138,11 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
 }
 
 fn explain(spec: &Follow, request: &Request, cx: &mut Compile<'_>) {
-    let link = spec.link.as_ref().map(|link| link.0.as_str()).unwrap_or_default();
+    let link = spec.link.as_ref().map(|link| link.0.to_string()).unwrap_or_default();
     let name = spec.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
     let values = cx.flow.shape.most().saturating_mul(spec.limit.value);
     let batches = request.batch.as_ref().map(Batch::describe).unwrap_or_default();
-    let text = format!("request {} {} for {link}{name}{batches}", request.to.value, request.path.value);
+    let text = format!("request {} {} for {link}{name}{batches}", request.to, request.path);
     let waits = "an item is read whole, and what is asked for it; other items do not wait for it";
     cx.explain(text, Some(waits), values);
     if let (Some(batch), Some(line)) = (&request.batch, cx.found.outline.last_mut()) {
