@@ -1,6 +1,6 @@
 //! A fault in what the operator wrote: where it stands, what is wrong, what would be right.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// A place in a configuration file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,11 @@ pub enum Severity {
 
 /// Gathers every problem of a configuration, so that one run of `check` tells all.
 #[derive(Debug, Default)]
-pub struct Problems(Vec<Problem>);
+pub struct Problems {
+    found: Vec<Problem>,
+    /// Where the errors begin: file, line, column.
+    errors: BTreeSet<(u32, u32, u32)>,
+}
 
 impl Problems {
     /// Notes an error; answers `None`, so that a decoder can end with it.
@@ -65,26 +69,28 @@ impl Problems {
 
     fn push(&mut self, severity: Severity, span: Span, message: String, remedy: String) {
         let remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
-        self.0.push(Problem { span, message, remedy, severity });
+        if severity == Severity::Error {
+            self.errors.insert((span.file, span.line, span.column));
+        }
+        self.found.push(Problem { span, message, remedy, severity });
     }
 
     /// Whether an error was found within this place before: what follows from it need not be told.
     pub fn found_within(&self, span: Span) -> bool {
-        let columns = span.column..span.column + span.length;
-        let here = |found: &Span| (found.file, found.line) == (span.file, span.line) && columns.contains(&found.column);
-        self.0.iter().any(|problem| problem.severity == Severity::Error && here(&problem.span))
+        let (file, line, column) = (span.file, span.line, span.column);
+        self.errors.range((file, line, column)..(file, line, column.saturating_add(span.length))).next().is_some()
     }
 
     /// Whether anything found stops the configuration from running.
     pub fn fatal(&self) -> bool {
-        self.0.iter().any(|problem| problem.severity == Severity::Error)
+        !self.errors.is_empty()
     }
 
     /// All of them, in the order of the files; what an alias brings in several times is told once.
     pub fn into_sorted(mut self) -> Vec<Problem> {
-        self.0.sort_by_key(|problem| problem.span);
+        self.found.sort_by_key(|problem| problem.span);
         let mut told = HashSet::new();
-        self.0.retain(|problem| told.insert((problem.span, problem.message.clone())) || problem.span.line == 0);
-        self.0
+        self.found.retain(|problem| told.insert((problem.span, problem.message.clone())) || problem.span.line == 0);
+        self.found
     }
 }

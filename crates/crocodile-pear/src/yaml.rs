@@ -5,7 +5,10 @@ mod cause;
 mod variable;
 mod words;
 
-use std::{collections::HashMap, mem};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use crate::{
     problem::{Problems, Span},
@@ -166,7 +169,8 @@ impl Reader<'_> {
         let kind = match items {
             Items::List(items) => NodeKind::List(items),
             Items::Map { mut entries, seen, merged, .. } => {
-                merged.iter().for_each(|from| self.merge(&mut entries, &seen, from));
+                let mut known: HashSet<String> = seen.into_keys().collect();
+                merged.iter().for_each(|from| self.merge(&mut entries, &mut known, from));
                 NodeKind::Map(entries)
             }
         };
@@ -177,20 +181,17 @@ impl Reader<'_> {
         self.finish(Node { span, kind }, anchor)
     }
 
-    /// Adds the entries of another map, where they are not written in the map itself.
-    fn merge(&mut self, entries: &mut Vec<(Located<String>, Node)>, seen: &HashMap<String, u32>, from: &Node) {
+    /// Adds the entries of another map, where they are not known: written in the map itself, or merged before.
+    fn merge(&mut self, entries: &mut Vec<(Located<String>, Node)>, known: &mut HashSet<String>, from: &Node) {
         match &from.kind {
             NodeKind::Map(others) => {
-                let unwritten = |key: &str, entries: &[(Located<String>, Node)]| {
-                    !seen.contains_key(key) && !entries.iter().any(|(other, _)| other.value == key)
-                };
                 for (key, value) in others {
-                    if unwritten(key.as_str(), entries) {
+                    if known.insert(key.value.clone()) {
                         entries.push((key.clone(), value.clone()));
                     }
                 }
             }
-            NodeKind::List(maps) => maps.iter().for_each(|map| self.merge(entries, seen, map)),
+            NodeKind::List(maps) => maps.iter().for_each(|map| self.merge(entries, known, map)),
             _ => drop(from.wrong::<()>("a map to merge", "name one by its alias: `<<: *name`", self.problems)),
         }
     }

@@ -80,6 +80,10 @@ impl Loader<'_> {
         if !self.loaded.insert(identity.clone()) {
             return Some((None, identity));
         }
+        if self.loaded.len() > MOST_FILES + 1 {
+            // It has been told.
+            return None;
+        }
         if self.loaded.len() > MOST_FILES {
             return self.problems.error(
                 from,
@@ -158,6 +162,10 @@ impl Loader<'_> {
 /// The text of a file, without a mark at its begin, with `\n` at the end of every line.
 fn text(path: &Path) -> io::Result<String> {
     let text = String::from_utf8(bytes(path)?).map_err(|_| io::ErrorKind::InvalidData)?;
+    // Programs and `/proc/self/environ`, which problems would quote.
+    if text.contains('\0') {
+        return Err(io::Error::other("it is not a text"));
+    }
     // YAML takes all three for the end of a line (1.2.2, 5.4); with one of them, lines are counted alike everywhere.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))

@@ -53,13 +53,47 @@ pub fn report(problems: &[Problem], sources: &Sources, format: Format) -> String
         Format::Text(_) if problems.is_empty() => String::new(),
         Format::Text(colour) => {
             let mut text = String::new();
-            for problem in problems {
+            for problem in problems.iter().take(MOST) {
                 text.push_str(&tell(&sources.masked(problem), sources, colour));
                 text.push('\n');
+            }
+            if problems.len() > MOST {
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "... and {} more\n", problems.len() - MOST);
             }
             text + &summary(problems) + "\n"
         }
     }
+}
+
+/// Problems that are told in full: nobody reads more at once, and a file of one kind of fault has thousands.
+const MOST: usize = 500;
+
+/// Characters that are shown of a line, and of those before the problem: JSON may be all in one line.
+const WIDTH: usize = 240;
+const BEFORE: usize = 100;
+
+/// What is looked at of a line for secrets, before what is shown and behind it.
+const AROUND: usize = 1000;
+
+/// The part of a line that is shown for a problem at this column, without secrets, and how many characters are left out before it.
+fn window(line: &str, column: usize) -> (String, usize) {
+    let first = column.saturating_sub(BEFORE + AROUND);
+    let part: String = line.chars().skip(first).take(2 * AROUND + BEFORE + WIDTH).collect();
+    let part: Vec<char> = concealed(&part).chars().collect();
+    let begin = match first + part.len() <= WIDTH {
+        true => 0,
+        false => (column - first).saturating_sub(BEFORE).min(part.len().saturating_sub(WIDTH)),
+    };
+    let end = part.len().min(begin + WIDTH);
+    let mut shown: Vec<char> = part[begin..end].to_vec();
+    if let (true, Some(last)) = (end < part.len(), shown.last_mut()) {
+        *last = '…';
+    }
+    if let (true, Some(first)) = (first + begin > 0, shown.first_mut()) {
+        *first = '…';
+    }
+    (shown.into_iter().collect(), first + begin)
 }
 
 fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
@@ -80,7 +114,9 @@ fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
     let number = problem.span.line.to_string();
     let margin = " ".repeat(number.len());
     let bar = colour.paint(BLUE, "|");
-    let before = " ".repeat(problem.span.column.saturating_sub(1) as usize);
+    let column = problem.span.column.saturating_sub(1) as usize;
+    let (line, left_out) = window(line, column);
+    let before = " ".repeat(column.saturating_sub(left_out));
     let room = line.chars().count().saturating_sub(before.len()).max(1);
     let carets = "^".repeat((problem.span.length as usize).clamp(1, room));
     let pointer = colour.paint(style, format!("{carets} {remedy}").trim_end());
@@ -89,7 +125,7 @@ fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{margin}{} {place}", colour.paint(BLUE, "-->"));
     let _ = writeln!(text, "{margin} {bar}");
-    let _ = writeln!(text, "{} {bar} {}", colour.paint(BLUE, &number), printable(&concealed(line)));
+    let _ = writeln!(text, "{} {bar} {}", colour.paint(BLUE, &number), printable(&line));
     let _ = writeln!(text, "{margin} {bar} {before}{pointer}");
     text
 }

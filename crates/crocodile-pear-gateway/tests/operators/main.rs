@@ -8,5 +8,6 @@
 
 use crocodile_pear_stage as stage;
 
+mod files;
 mod lines;
 mod masks;

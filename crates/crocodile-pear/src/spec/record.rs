@@ -1,5 +1,7 @@
 //! `spec!`: one declaration gives a struct, its decoder and its schema.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::decode::Decode;
@@ -231,6 +233,8 @@ pub const fn plain(name: &'static str) -> &'static str {
 pub struct Fields<'a> {
     entries: &'a [(Located<String>, Node)],
     known: Vec<Field>,
+    /// The known fields that are not written.
+    free: Vec<&'static str>,
     span: Span,
     /// Known fields that an unknown key was probably meant to be, or to be under. They get no further problems.
     meant: Vec<&'static str>,
@@ -243,12 +247,14 @@ impl<'a> Fields<'a> {
         let names: Vec<_> = known.iter().map(|field| field.name).collect();
         let wanted = format!("a map with {}", list(&names));
         let entries = node.expect_map(&wanted, problems)?;
-        let mut fields = Self { entries, known, span: node.span, meant: Vec::new(), sound: true };
+        let written: HashSet<&str> = entries.iter().map(|(key, _)| key.as_str()).collect();
+        let free = names.iter().copied().filter(|name| !written.contains(name)).collect();
+        let mut fields = Self { entries, known, free, span: node.span, meant: Vec::new(), sound: true };
         let mut before: Option<usize> = None;
         for (at, (key, _)) in entries.iter().enumerate() {
             if names.contains(&key.as_str()) {
                 before = Some(at);
-            } else if fields.near(key, &names).is_some()
+            } else if fields.near(key).is_some()
                 || !before.is_some_and(|outer| fields.stands_beside(outer, at, problems))
             {
                 fields.unknown(key, &names, problems);
@@ -258,9 +264,8 @@ impl<'a> Fields<'a> {
     }
 
     /// The field that an unknown key was probably meant to be.
-    fn near(&self, key: &Located<String>, names: &[&'static str]) -> Option<&'static str> {
-        let free = |name: &&str| !self.entries.iter().any(|(key, _)| key.value == **name);
-        suggest(key.as_str(), names.iter().copied().filter(free))
+    fn near(&self, key: &Located<String>) -> Option<&'static str> {
+        suggest(key.as_str(), self.free.iter().copied())
     }
 
     /// Whether an unknown key belongs under the known key before it, which has no value. Records one problem for all
@@ -291,7 +296,7 @@ impl<'a> Fields<'a> {
         if let Some(name) = names.iter().find(|name| key.lacks_space(|key| key == **name, problems)) {
             return self.meant.push(name);
         }
-        let near = self.near(key, names);
+        let near = self.near(key);
         self.meant.extend(near);
         let habit = suggest::habit(key.as_str()).filter(|_| near.is_none());
         if habit.is_some() {

@@ -1,5 +1,7 @@
 //! `requests`: several calls with a name each, side by side as far as they do not need each other.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -176,18 +178,29 @@ fn variable(name: &str) -> bool {
 
 /// An order in which every call comes after those that it needs.
 fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Sink<'_>) -> Option<Vec<usize>> {
-    let mut order: Vec<usize> = Vec::new();
-    while order.len() < calls.len() {
-        let free = |at: &usize| !order.contains(at) && calls[*at].needs.iter().all(|need| order.contains(&need.at));
-        let Some(next) = (0..calls.len()).find(free) else {
-            let stuck = (0..calls.len()).filter(|at| !order.contains(at));
-            let names: Vec<String> = stuck.clone().map(|at| format!("`{}`", calls[at].name)).collect();
-            let place = stuck.map(|at| places[at].1).next().unwrap_or_default();
-            let message = format!("{} wait for each other's answers", names.join(", "));
-            let message = if names.len() == 1 { format!("{} waits for its own answer", names[0]) } else { message };
-            return problems.error(place, message, "one of them must do without the others");
-        };
+    let mut missing: Vec<usize> = calls.iter().map(|call| call.needs.len()).collect();
+    let mut needed: Vec<Vec<usize>> = vec![Vec::new(); calls.len()];
+    for (at, call) in calls.iter().enumerate() {
+        call.needs.iter().for_each(|need| needed[need.at].push(at));
+    }
+    let mut free: BinaryHeap<Reverse<usize>> = (0..calls.len()).filter(|at| missing[*at] == 0).map(Reverse).collect();
+    let mut order: Vec<usize> = Vec::with_capacity(calls.len());
+    while let Some(Reverse(next)) = free.pop() {
         order.push(next);
+        for at in &needed[next] {
+            missing[*at] -= 1;
+            if missing[*at] == 0 {
+                free.push(Reverse(*at));
+            }
+        }
+    }
+    if order.len() < calls.len() {
+        let stuck = (0..calls.len()).filter(|at| missing[*at] > 0);
+        let names: Vec<String> = stuck.clone().map(|at| format!("`{}`", calls[at].name)).collect();
+        let place = stuck.map(|at| places[at].1).next().unwrap_or_default();
+        let message = format!("{} wait for each other's answers", names.join(", "));
+        let message = if names.len() == 1 { format!("{} waits for its own answer", names[0]) } else { message };
+        return problems.error(place, message, "one of them must do without the others");
     }
     Some(order)
 }
