@@ -1,8 +1,9 @@
 //! The files: rows of minutes, hours and days, each kind in pieces, of which the oldest goes when there are too many.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::counts::Counts;
@@ -10,6 +11,9 @@ use super::row::{Row, Span, header};
 
 /// The files of one kind of row: the one that is written, and older ones.
 const PIECES: u64 = 5;
+
+/// Others may not read who calls what.
+const MODE: u32 = 0o640;
 
 /// The part of the whole size that rows of a span may take, in eighths.
 fn share(span: Span) -> u64 {
@@ -40,8 +44,9 @@ impl Archive {
     /// # Errors
     /// If it cannot be written, or another process does.
     pub fn open(folder: &Path, size: u64) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+        // Routes and consumers are for this user and its group.
+        DirBuilder::new().recursive(true).mode(0o750).create(folder)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(folder.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::other("another gateway writes there; give each its own folder"),
             TryLockError::Error(error) => error,
@@ -84,7 +89,7 @@ impl Archive {
         if last.is_some() && !ends_whole(&path)? {
             text.insert(0, '\n');
         }
-        OpenOptions::new().create(true).append(true).open(path)?.write_all(text.as_bytes())?;
+        OpenOptions::new().create(true).append(true).mode(MODE).open(path)?.write_all(text.as_bytes())?;
         let surplus = self.reader.pieces(span)?.len().saturating_sub(PIECES as usize);
         for (_, path) in pieces.into_iter().take(surplus) {
             fs::remove_file(path)?;
@@ -213,6 +218,21 @@ mod tests {
         let hours: Vec<_> = (0..26).map(|hour| (day + hour * 3600, 60)).collect();
         assert_eq!(times(&archive, Span::Hour), hours);
         assert_eq!(times(&archive, Span::Day), [(day, 24 * 60)]);
+        fs::remove_dir_all(folder).expect("removed");
+    }
+
+    #[test]
+    fn nobody_else_may_read_the_files() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = folder("mode");
+        let mut archive = Archive::open(&folder, 1 << 20).expect("a folder");
+        Span::ALL.iter().for_each(|span| archive.write(*span, &[row(60, "a")]));
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!(mode(&folder) & 0o027, 0);
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("there").path();
+            assert_eq!(mode(&path) & 0o137, 0, "{}", path.display());
+        }
         fs::remove_dir_all(folder).expect("removed");
     }
 

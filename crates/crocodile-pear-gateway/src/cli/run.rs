@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -37,6 +38,7 @@ pub struct Run {
 
 impl Run {
     pub fn execute(self) -> ExitCode {
+        keep_secrets();
         let loaded = self.file.load();
         let warnings = loaded.lines();
         let Some((document, gateway, sources)) = loaded.usable() else { return ExitCode::from(1) };
@@ -54,6 +56,14 @@ impl Run {
         reload.begin();
         serve(&settings, &live, |_, _| _ = serving.send(true))
     }
+}
+
+/// A core file would hold keys, tokens and requests of clients. The hard limit stays: `prlimit --core=unlimited --pid PID` allows
+/// core files of a running gateway.
+fn keep_secrets() {
+    let limit = getrlimit(Resource::Core);
+    // Where that is not allowed, the system decides as before.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), ..limit });
 }
 
 /// Serves until it is told to stop. `started` learns where clients connect, once they can, and where operators do.

@@ -103,3 +103,42 @@ fn what_is_included_is_a_file_of_bounded_size_read_once() {
     let environment = folder.check(format!("include: /proc/self/environ\n{SERVES}"));
     assert!(!String::from_utf8_lossy(&environment.stdout).contains("PATH="), "{environment:?}");
 }
+
+/// Who reads a core file would read keys, tokens, and what clients sent.
+#[test]
+fn a_crash_leaves_no_core_file() {
+    let folder = Folder::new("cores");
+    let file = folder.write("gateway.yaml", format!("listen: 127.0.0.1:0\n{SERVES}"));
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -c unlimited 2>/dev/null; exec \"$0\" run \"$1\"", env!("CARGO_BIN_EXE_crocodile-pear")])
+        .arg(file);
+    let gateway = Gateway::begin(command).unwrap();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", gateway.id())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(line.split_whitespace().nth(4), Some("0"), "{line}");
+}
+
+#[test]
+fn files_that_the_gateway_makes_are_not_for_everybody() {
+    let folder = Folder::new("modes");
+    let config = format!(
+        "listen: [ 'unix:{0}/gateway.sock' ]\nadmin: 'unix:{0}/admin.sock'\nlog: {{ access: {{ to: '{0}/access.log' }} }}\n\
+         analytics: {{ folder: '{0}/figures' }}\n{SERVES}",
+        folder.0.display()
+    );
+    let file = folder.write("gateway.yaml", config);
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 000; exec \"$0\" run \"$1\"", env!("CARGO_BIN_EXE_crocodile-pear")]).arg(file);
+    command.stderr(std::process::Stdio::null());
+    let mut gateway = command.spawn().unwrap();
+    let mode = |path: &Path| Some(std::fs::metadata(path).ok()?.permissions().mode() & 0o777);
+    let told = ["access.log", "figures", "figures/lock", "admin.sock", "gateway.sock"]
+        .map(|name| (name, within(crate::stage::PATIENCE, || mode(&folder.0.join(name)))));
+    gateway.kill().unwrap();
+    gateway.wait().unwrap();
+    for (name, mode) in told {
+        let mode = mode.unwrap_or_else(|| panic!("{name} is not there"));
+        assert_eq!(mode & 0o007, 0, "{name} has the mode {mode:o}");
+    }
+}
