@@ -1,9 +1,9 @@
 //! A PostgreSQL server for the time of a demo, a test or a bench: in a folder of its own, on a free port, gone at the end.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// Longer than a server takes to start on a busy machine.
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Where Debian has the programs of the server, which are not in `PATH`.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// Whom the server knows: nobody is asked for a password, and only this machine can connect.
+/// Whom the server knows: nobody is asked for a password.
 const USER: &str = "postgres";
 
 /// Why there is none.
@@ -37,8 +38,18 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Who can connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Every user of this machine, at a port of 127.0.0.1.
+    Machine,
+    /// The user of this process, at a socket of the file system.
+    User,
+}
+
 /// A running server; dropped, it is stopped and its folder removed.
 pub struct Postgres {
+    reach: Reach,
     port: u16,
     programs: PathBuf,
     folder: Folder,
@@ -70,8 +81,13 @@ impl Drop for Postgres {
 }
 
 impl Postgres {
-    /// Starts one with these settings, like `fsync=off`.
+    /// Starts one with these settings, like `fsync=off`, that every user of this machine can connect to.
     pub fn start(settings: &[&str]) -> Result<Self, Failure> {
+        Self::reached(Reach::Machine, settings)
+    }
+
+    /// Starts one with these settings.
+    pub fn reached(reach: Reach, settings: &[&str]) -> Result<Self, Failure> {
         let programs = programs().ok_or(Failure::Missing)?;
         let folder = folder(&programs)?;
         let made = own(&programs.join("initdb"))?
@@ -79,17 +95,29 @@ impl Postgres {
             .arg(folder.path.join("data"))
             .output()?;
         succeeded(&made)?;
-        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let listen = match reach {
+            Reach::Machine => "listen_addresses=127.0.0.1",
+            Reach::User => "listen_addresses=",
+        };
+        let settings = [&[listen, "unix_socket_permissions=0700"], settings].concat();
+        let settings: Vec<String> = settings.into_iter().map(str::to_owned).collect();
         let port = free_port()?;
         let server = launch(&programs, &folder, port, &settings)?;
-        let mut postgres = Postgres { port, programs, folder, settings, server };
+        let mut postgres = Postgres { reach, port, programs, folder, settings, server };
         postgres.ready()?;
         Ok(postgres)
     }
 
     /// Where it is, as clients write it.
     pub fn url(&self) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port)
+        match self.reach {
+            Reach::Machine => format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port),
+            Reach::User => {
+                let folder = self.folder.path.to_string_lossy();
+                let folder = utf8_percent_encode(&folder, NON_ALPHANUMERIC);
+                format!("postgres://{USER}@{folder}:{}/postgres", self.port)
+            }
+        }
     }
 
     /// Its port.
@@ -160,7 +188,7 @@ fn launch(programs: &Path, folder: &Folder, port: u16, settings: &[String]) -> R
     let _ = fs::remove_file(folder.path.join("data/postmaster.pid"));
     let log = fs::File::options().create(true).append(true).open(folder.path.join("log"))?;
     let mut command = own(&programs.join("postgres"))?;
-    command.arg("-D").arg(folder.path.join("data")).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+    command.arg("-D").arg(folder.path.join("data")).args(["-p", &port.to_string()]);
     command.arg("-c").arg(format!("unix_socket_directories={}", folder.path.display()));
     for setting in settings {
         command.args(["-c", setting]);
@@ -227,7 +255,7 @@ fn folder(programs: &Path) -> io::Result<Folder> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("crocodile-pear-postgres-{}-{number}", std::process::id()));
-    fs::create_dir(&folder)?;
+    DirBuilder::new().mode(0o700).create(&folder)?;
     let mut folder = Folder { path: folder, watcher: None };
     if let Some((user, group)) = other()? {
         chown(&folder.path, Some(user), Some(group))?;

@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::cli::file::compile;
 use crate::cli::run;
 use crate::config;
-use crate::demo::postgres::{Failure, Postgres};
+use crate::demo::postgres::{Failure, Postgres, Reach};
 use crate::events::trigger::Trigger;
 use crate::layers::Setting;
 use crate::live::Live;
@@ -53,7 +53,7 @@ impl Items {
     }
 
     fn database(&self) -> Result<Postgres, Failure> {
-        let database = Postgres::start(&SETTINGS)?;
+        let database = Postgres::reached(Reach::User, &SETTINGS)?;
         let trigger = Trigger::new("items", None, &[]).map_err(|error| Failure::Failed(error.to_string()))?;
         database.run(SCHEMA)?;
         database.run(&trigger.install())?;
