@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crocodile_pear::format::csv;
+
 use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
 
 /// How much time one row is for.
@@ -67,7 +69,8 @@ impl Row {
         // Writing to a string cannot fail.
         let _ = write!(out, "{}", self.time);
         for text in [&self.route, &self.consumer] {
-            let _ = write!(out, ",\"{}\"", text.replace('"', "\"\"").replace(['\n', '\r'], " "));
+            let guard = if is_quoted(text) || csv::is_formula(text) { "'" } else { "" };
+            let _ = write!(out, ",\"{guard}{}\"", text.replace('"', "\"\"").replace(['\n', '\r'], " "));
         }
         for number in self.counts.numbers() {
             let _ = write!(out, ",{number}");
@@ -106,6 +109,16 @@ impl Row {
     }
 }
 
+/// Whether a text begins as a guarded one does.
+fn is_quoted(text: &str) -> bool {
+    text.starts_with('\'') && csv::is_formula(text.trim_start_matches('\''))
+}
+
+/// The text as it was counted.
+fn unguarded(text: &str) -> &str {
+    if is_quoted(text) { &text[1..] } else { text }
+}
+
 /// A quoted field, and what follows its comma.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
@@ -114,7 +127,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
         let end = from + text[from..].find('"')?;
         match text.as_bytes().get(end + 1)? {
             b'"' => from = end + 2,
-            b',' => return Some((text[..end].replace("\"\"", "\""), &text[end + 2..])),
+            b',' => return Some((unguarded(&text[..end]).replace("\"\"", "\""), &text[end + 2..])),
             _ => return None,
         }
     }
@@ -126,6 +139,20 @@ mod tests {
 
     use super::super::counts::Finished;
     use super::*;
+
+    #[test]
+    fn a_name_is_no_formula_for_a_spreadsheet() {
+        let names = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\u{ff1d}1", "'=1", "''-1", "'a", "a=1", "=\"x\"", ""];
+        for name in names {
+            let row = Row { time: 60, route: name.into(), consumer: name.into(), counts: Counts::default() };
+            let mut line = String::new();
+            row.write(&mut line);
+            for field in line.split(",\"").skip(1) {
+                assert!(!csv::is_formula(field), "{line}");
+            }
+            assert_eq!(Row::read(line.trim_end()), Some(row));
+        }
+    }
 
     #[test]
     fn what_is_written_is_read() {

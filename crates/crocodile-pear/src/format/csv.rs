@@ -171,14 +171,39 @@ fn refuse(reason: &str, line: u64) -> Error {
     Error::new(Kind::Malformed, format!("not valid CSV: {reason} (line {line})"))
 }
 
+/// Whether a spreadsheet takes a text for a formula.
+pub fn is_formula(text: &str) -> bool {
+    text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'])
+}
+
+crate::choice! {
+    /// How texts are written that a spreadsheet takes for formulas: those that begin with `=`, `+`, `-`, `@`, a tab or a
+    /// line break.
+    pub enum Formulas {
+        /// As they are.
+        Keep = "keep",
+        /// With a `'` before them, so that a spreadsheet shows them as text.
+        Quote = "quote",
+    }
+}
+
+/// The columns of rows, and how texts are written.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The columns; without any, the fields of the items.
+    pub columns: Vec<String>,
+    /// How formulas are written.
+    pub formulas: Formulas,
+}
+
 /// Appends the items of a list as rows. Without `columns`, the columns are the fields of all objects, in order of first
 /// occurrence.
 ///
 /// # Errors
 /// Same as [`json::write`], and `Kind::Expression` for more than 1,024 columns.
-pub fn write(value: &Value, columns: &[String], out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn write(value: &Value, rules: &Rules, out: &mut Vec<u8>) -> Result<(), Error> {
     let rows = value::as_list(value).unwrap_or(std::slice::from_ref(value));
-    Writer::new(columns).write_first(rows, out)
+    Writer::new(rules).write_first(rows, out)
 }
 
 /// Writes rows, one item after the other.
@@ -189,13 +214,14 @@ pub struct Writer {
     /// Whether the operator chose the columns; other fields are then left out.
     chosen: bool,
     begun: bool,
+    formulas: Formulas,
 }
 
 impl Writer {
     /// A writer of these columns; without any, of the fields of the first items.
-    pub fn new(columns: &[String]) -> Self {
+    pub fn new(Rules { columns, formulas }: &Rules) -> Self {
         let names = columns.iter().cloned().collect();
-        Writer { names, keys: Vec::new(), chosen: !columns.is_empty(), begun: false }
+        Writer { names, keys: Vec::new(), chosen: !columns.is_empty(), begun: false, formulas: *formulas }
     }
 
     /// Whether the columns are still unknown until the first items come.
@@ -230,7 +256,7 @@ impl Writer {
             return Err(Error::new(Kind::Expression, "the value is too large to write"));
         }
         let Some(fields) = value::as_object(item) else {
-            return row(value::as_list(item).unwrap_or(std::slice::from_ref(item)).iter(), out);
+            return self.row(value::as_list(item).unwrap_or(std::slice::from_ref(item)).iter(), out);
         };
         if !self.chosen
             && let Some(stranger) = fields.keys().filter_map(value::as_str).find(|name| !self.names.contains(*name))
@@ -239,7 +265,7 @@ impl Writer {
                 format!("an item has a field `{stranger:.100}`, and the first ones had none: name it in `columns`");
             return Err(Error::new(Kind::Expression, reason));
         }
-        row(self.keys.iter().map(|key| fields.get(key).unwrap_or(&NOTHING)), out)
+        self.row(self.keys.iter().map(|key| fields.get(key).unwrap_or(&NOTHING)), out)
     }
 
     /// Appends the names of the columns if there was no item.
@@ -255,34 +281,52 @@ impl Writer {
             return Ok(());
         }
         self.keys = self.names.iter().map(|name| value::string(name)).collect();
-        row(self.keys.iter(), out)
+        self.row(self.keys.iter(), out)
     }
-}
 
-fn row<'a>(fields: impl Iterator<Item = &'a Value>, out: &mut Vec<u8>) -> Result<(), Error> {
-    for (index, field) in fields.enumerate() {
-        if index > 0 {
-            out.push(b',');
+    fn row<'a>(&self, fields: impl Iterator<Item = &'a Value>, out: &mut Vec<u8>) -> Result<(), Error> {
+        for (index, field) in fields.enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let start = out.len();
+            match value::shape(field) {
+                Shape::Null => {}
+                Shape::Text(text) => {
+                    let formula = self.formulas == Formulas::Quote && is_formula(&String::from_utf8_lossy(text));
+                    out.extend_from_slice(if formula { b"'" } else { b"" });
+                    out.extend_from_slice(text);
+                }
+                _ => json::write(field, out)?,
+            }
+            if out[start..].iter().any(|byte| matches!(byte, b'"' | b',' | b'\r' | b'\n')) {
+                let text = String::from_utf8_lossy(&out[start..]).replace('"', "\"\"");
+                out.truncate(start);
+                out.extend_from_slice(format!("\"{text}\"").as_bytes());
+            }
         }
-        let start = out.len();
-        match value::shape(field) {
-            Shape::Null => {}
-            Shape::Text(text) => out.extend_from_slice(text),
-            _ => json::write(field, out)?,
-        }
-        if out[start..].iter().any(|byte| matches!(byte, b'"' | b',' | b'\r' | b'\n')) {
-            let text = String::from_utf8_lossy(&out[start..]).replace('"', "\"\"");
-            out.truncate(start);
-            out.extend_from_slice(format!("\"{text}\"").as_bytes());
-        }
+        out.extend_from_slice(b"\r\n");
+        Ok(())
     }
-    out.extend_from_slice(b"\r\n");
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rules(columns: &[&str], formulas: Formulas) -> Rules {
+        Rules { columns: columns.iter().map(|&name| name.to_owned()).collect(), formulas }
+    }
+
+    #[test]
+    fn on_request_a_text_is_no_formula() {
+        let text = r#"[{"=a":"=1+1","b":-5,"c":"-5"},{"=a":"@x\ny","b":"\t=1","c":"\uff1d1"},["+1","a=1"]]"#;
+        let value = json::read(&text.into()).expect("JSON");
+        let mut out = Vec::new();
+        write(&value, &rules(&[], Formulas::Quote), &mut out).expect("written");
+        let wanted = "'=a,b,c\r\n'=1+1,-5,'-5\r\n\"'@x\ny\",'\t=1,'\u{ff1d}1\r\n'+1,a=1\r\n";
+        assert_eq!(String::from_utf8_lossy(&out), wanted);
+    }
 
     #[test]
     fn rows_are_objects() {
@@ -302,7 +346,7 @@ mod tests {
     fn objects_are_rows() {
         let value = json::read(&r#"[{"a":1.0,"b":"x,\"y"},{"c":[1],"a":null},[1,2],"z"]"#.into()).expect("JSON");
         let mut out = Vec::new();
-        write(&value, &[], &mut out).expect("written");
+        write(&value, &rules(&[], Formulas::Keep), &mut out).expect("written");
         assert_eq!(String::from_utf8_lossy(&out), "a,b,c\r\n1.0,\"x,\"\"y\",\r\n,,[1]\r\n1,2\r\nz\r\n");
     }
 
@@ -335,12 +379,12 @@ mod tests {
     #[test]
     fn columns_are_those_of_the_first_items_or_the_chosen_ones() {
         let item = |text: &'static str| json::read(&text.into()).expect("JSON");
-        let (mut writer, mut out) = (Writer::new(&[]), Vec::new());
+        let (mut writer, mut out) = (Writer::new(&rules(&[], Formulas::Keep)), Vec::new());
         writer.write_first(&[item(r#"{"a":1}"#), item(r#"{"b":2}"#)], &mut out).expect("written");
         writer.write(&item(r#"{"b":3}"#), &mut out).expect("written");
         assert_eq!(String::from_utf8_lossy(&out), "a,b\r\n1,\r\n,2\r\n,3\r\n");
         assert!(writer.write(&item(r#"{"c":3}"#), &mut out).expect_err("unknown").detail().contains("`columns`"));
-        let (mut writer, mut out) = (Writer::new(&["b".to_owned(), "x".to_owned()]), Vec::new());
+        let (mut writer, mut out) = (Writer::new(&rules(&["b", "x"], Formulas::Keep)), Vec::new());
         writer.write(&item(r#"{"a":1,"b":2}"#), &mut out).expect("written");
         assert_eq!(String::from_utf8_lossy(&out), "b,x\r\n2,\r\n");
     }

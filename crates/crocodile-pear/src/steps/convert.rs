@@ -15,6 +15,7 @@ use http_body::Frame;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Outcome, of_whole, undescribe};
 use crate::format;
+use crate::format::csv::{Formulas, Rules};
 use crate::format::list::{List, Next, Opened, open};
 use crate::offload;
 use crate::problem::{Problems, Span};
@@ -44,8 +45,18 @@ spec! {
         /// first 64 KiB of the list. These items are held until then. If a later item has other fields, the answer is
         /// cut off.
         pub columns: Vec<String> = Vec::new(),
+        /// How `csv` has texts that a spreadsheet takes for formulas: those that begin with `=`, `+`, `-`, `@`, a tab
+        /// or a line break. Write `quote` if people open the answer in a spreadsheet and others choose its texts.
+        pub formulas: Located<Formulas> = Located::new(Formulas::Keep, Span::default()),
         /// The most bytes of one item of a list, and of an answer that is read whole.
         pub max_body: Size = MAX_BODY,
+    }
+}
+
+impl ConvertSpec {
+    fn of(to: Forms) -> Self {
+        let formulas = Located::new(Formulas::Keep, Span::default());
+        ConvertSpec { to, columns: Vec::new(), formulas, max_body: MAX_BODY }
     }
 }
 
@@ -53,7 +64,7 @@ impl Convert {
     /// Converts every answer to this format.
     pub fn to(form: Form) -> Self {
         let to = Forms(Located::new(vec![form], Span::default()));
-        Convert(ConvertSpec { to, columns: Vec::new(), max_body: MAX_BODY })
+        Convert(ConvertSpec::of(to))
     }
 
     /// Whether its answers are server-sent events, whatever the client accepts.
@@ -94,7 +105,7 @@ impl Decode for Convert {
             return ConvertSpec::decode(node, problems).map(Convert);
         }
         let to = Forms::decode(node, problems)?;
-        Some(Convert(ConvertSpec { to, columns: Vec::new(), max_body: MAX_BODY }))
+        Some(Convert(ConvertSpec::of(to)))
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
@@ -117,7 +128,7 @@ impl Spec for Convert {
     }
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
-        let ConvertSpec { to: Forms(to), columns, max_body } = self.0;
+        let ConvertSpec { to: Forms(to), columns, formulas, max_body } = self.0;
         let words: Vec<&str> = to.value.iter().map(|form| form.word()).collect();
         let waits = if to.value.iter().any(|form| form.streams()) {
             "a list streams item by item; what is none, or becomes MessagePack, is read whole"
@@ -129,11 +140,16 @@ impl Spec for Convert {
             let remedy = "leave them out, or add `csv`";
             return cx.problems.error(to.span, "there are `columns`, and no `csv`", remedy);
         }
+        if formulas.span.line > 0 && !to.value.contains(&Form::Csv) {
+            let remedy = "leave it out, or add `csv`";
+            return cx.problems.error(formulas.span, "`formulas` is for `csv`", remedy);
+        }
         if cx.flow.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
             return cx.problems.error_here("`convert` takes one answer, but gets several", remedy);
         }
-        let written = Written { columns, max_body: max_body.bytes() };
+        let rows = Rules { columns, formulas: formulas.value };
+        let written = Written { rows, max_body: max_body.bytes() };
         Some(Box::new(Converting { forms: to.value, written: Arc::new(written) }))
     }
 }
@@ -145,7 +161,7 @@ struct Converting {
 
 /// How formats are written.
 struct Written {
-    columns: Vec<String>,
+    rows: Rules,
     max_body: usize,
 }
 
@@ -201,7 +217,7 @@ async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) ->
             let weight = data.weight();
             let write = move || {
                 let mut out = Vec::new();
-                target.form.write(data.clone(), &written.columns, &mut out).map(|()| out)
+                target.form.write(data.clone(), &written.rows, &mut out).map(|()| out)
             };
             Body::Bytes(offload::run(weight, write).await?.into())
         }
@@ -227,7 +243,7 @@ fn describe(headers: &mut HeaderMap, target: Target) {
 
 /// A list, converted as it arrives. Its first piece is awaited: what fails until then still has a status.
 async fn pieces(list: List, form: Form, written: &Written) -> Result<Body, Error> {
-    let mut list = Reading { list, writer: Writer::new(form, &written.columns), ended: false };
+    let mut list = Reading { list, writer: Writer::new(form, &written.rows), ended: false };
     let Some(first) = list.piece().await? else { return Ok(Body::empty()) };
     if list.ended {
         return Ok(Body::Bytes(first));

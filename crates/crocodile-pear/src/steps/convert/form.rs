@@ -53,14 +53,14 @@ impl Form {
     ///
     /// # Errors
     /// As the writers of the formats.
-    pub fn write(self, data: Data, columns: &[String], out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn write(self, data: Data, rows: &csv::Rules, out: &mut Vec<u8>) -> Result<(), Error> {
         let value = match (self, data) {
             (Form::Json, data) => return data.write(out),
             (_, data) => data.into_value(),
         };
         match self {
             Form::Json | Form::Xml => xml::write(&value, out),
-            Form::Csv => csv::write(&value, columns, out),
+            Form::Csv => csv::write(&value, rows, out),
             Form::Msgpack => msgpack::write(&value, out),
             Form::Ndjson | Form::Sse => {
                 let items = value::as_list(&value).unwrap_or(std::slice::from_ref(&value));
@@ -90,8 +90,8 @@ pub struct Writer {
 
 impl Writer {
     /// At the beginning.
-    pub fn new(form: Form, columns: &[String]) -> Self {
-        Writer { form, begun: false, rows: csv::Writer::new(columns) }
+    pub fn new(form: Form, rows: &csv::Rules) -> Self {
+        Writer { form, begun: false, rows: csv::Writer::new(rows) }
     }
 
     /// Whether several items are wanted before the first one can be written.
