@@ -175,7 +175,7 @@ impl Gateway {
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.upstreams.iter().map(String::as_str)).collect();
         let broken = Broken { upstreams: &broken, databases: &unusable };
-        let store = document.store.as_ref().map(|store| store.compile(given.lasting, problems));
+        let store = document.store.as_ref().map(|store| store.compile(given.files, given.lasting, problems));
         sound &= !matches!(store, Some(None));
         let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
         let (store, connect) = store.flatten().flatten().unzip();

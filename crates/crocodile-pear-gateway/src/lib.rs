@@ -34,6 +34,7 @@ pub mod operators;
 pub mod pool;
 pub mod purge;
 mod rate;
+mod redis;
 pub mod respond;
 mod route;
 pub mod server;

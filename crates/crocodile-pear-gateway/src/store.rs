@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Located, Size};
+use crocodile_pear::spec::{Located, Secret, Size};
+use crocodile_pear::upstream::{Files, TlsSpec};
 use tokio::sync::watch;
 
 pub use self::connection::{Away, Store, WhileAway};
@@ -21,6 +22,7 @@ use self::outbox::Outbox;
 use self::shared::SharedTier;
 use crate::background::Task;
 use crate::lasting::Lasting;
+use crate::redis::RedisServer;
 
 spec! {
     /// Memory for cached answers, and a Redis server through which several gateways share rate limits and caches.
@@ -29,9 +31,11 @@ spec! {
         /// answers are removed first.
         pub memory: Located<Size> = Located::new(MEMORY, Default::default()),
         /// A Redis server (5 or later) through which several gateways share the counts of their rate limits and the
-        /// answers of their caches: `redis://HOST:PORT`, or with credentials
-        /// `redis://USER:PASSWORD@HOST:PORT/DATABASE`.
-        pub redis: Option<Located<String>>,
+        /// answers of their caches: `redis://HOST:PORT`, with TLS `rediss://HOST:PORT`, with credentials
+        /// `rediss://USER:PASSWORD@HOST:PORT/DATABASE`. Its certificate is always checked.
+        pub redis: Option<Located<Secret>>,
+        /// TLS to Redis, for `rediss://`: CAs to trust, client certificate, versions.
+        pub tls: Option<TlsSpec>,
         /// How long a request waits for Redis. After a timeout, Redis counts as unavailable until it answers again.
         pub timeout: Duration = Duration::from_millis(20),
         /// How rate limits work while Redis is unavailable.
@@ -50,20 +54,22 @@ const LEAST: Size = Size(1 << 20);
 
 impl StoreSpec {
     /// Checks it; the task connects to the store, and again when it was away.
-    pub fn compile(&self, lasting: &Lasting, problems: &mut Problems) -> Option<Option<(Arc<Store>, Task)>> {
+    pub fn compile(
+        &self,
+        files: Files<'_>,
+        lasting: &Lasting,
+        problems: &mut Problems,
+    ) -> Option<Option<(Arc<Store>, Task)>> {
         if self.memory.value < LEAST {
             let remedy = "write `memory: 256MiB`, or leave it out";
             return problems.error(self.memory.span, "a store needs at least 1MiB of memory", remedy);
         }
-        let Some(written) = &self.redis else { return Some(None) };
-        let client = match redis::Client::open(written.as_str()) {
-            Ok(client) if written.value.starts_with("redis://") => client,
-            _ => {
-                // The text may have a password in it.
-                let remedy = "write `redis://127.0.0.1:6379`";
-                return problems.error(written.span, "this is not the address of a Redis server", remedy);
-            }
+        let Some(written) = &self.redis else {
+            let Some(_) = &self.tls else { return Some(None) };
+            let remedy = "add `redis: 'rediss://HOST:6379'`, or leave out `tls`";
+            return problems.error(self.memory.span, "`tls` of the store is for `redis`, which is not there", remedy);
         };
+        let server = RedisServer::compile(written, self.tls.as_ref(), files, problems)?;
         if self.timeout.is_zero() {
             return problems.error(written.span, "a store needs some time to answer", "write `timeout: 20ms`");
         }
@@ -75,22 +81,22 @@ impl StoreSpec {
             metrics: lasting.metrics.clone(),
             tier: OnceLock::new(),
         });
-        let task = Box::pin(store.clone().work(client, lasting));
+        let task = Box::pin(store.clone().work(server, lasting));
         Some(Some((store, task)))
     }
 }
 
 impl Store {
     /// Begins the second tier of the caches; the task is what goes on for it and for the connection.
-    fn work(self: Arc<Self>, client: redis::Client, lasting: &Lasting) -> impl Future<Output = ()> + use<> {
+    fn work(self: Arc<Self>, server: RedisServer, lasting: &Lasting) -> impl Future<Output = ()> + use<> {
         let (cache, ledger) = (lasting.cache.clone(), lasting.ledger.clone());
         let (tier, jobs, waiting) = SharedTier::new(Arc::downgrade(&self), cache.clone(), ledger.clone());
         // It is set once, here.
         let _ = self.tier.set(Arc::new(tier));
-        let outbox = Outbox { client: client.clone(), cache: cache.clone(), ledger: ledger.clone(), jobs, waiting };
-        let follower = Follower { client: client.clone(), cache, ledger };
+        let outbox = Outbox { server: server.clone(), cache: cache.clone(), ledger: ledger.clone(), jobs, waiting };
+        let follower = Follower { server: server.clone(), cache, ledger };
         async move {
-            tokio::join!(connect(self, client), outbox.run(), follower.run());
+            tokio::join!(connect(self, server), outbox.run(), follower.run());
         }
     }
 }

@@ -87,5 +87,6 @@ pub use self::settings::Settings;
 pub use self::spec::UpstreamSpec;
 pub use self::state::ServerState;
 pub use self::timeouts::{TimeoutSpec, Timeouts};
-pub use self::tls::{Judge, Shown, TlsSettings, TlsSpec, TlsVersion, Verifier, refusal};
+pub use self::tls::{Judge, Shown, TlsClient, TlsSettings, TlsSpec, TlsVersion, Verifier, refusal};
+pub use self::url::is_here;
 pub use crate::http1::fields::may_send;

@@ -68,6 +68,7 @@ const GATEWAY: &[&str] = &[
     "respond",
     "compress",
     "version",
+    "redis",
     "store",
     "purge",
     "events",

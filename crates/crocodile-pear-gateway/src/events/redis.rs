@@ -1,16 +1,14 @@
 //! `SUBSCRIBE` on a Redis server. The messages are read here, one by one, so that a flood waits in the socket and not in
 //! memory.
 
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::{Located, Secret};
-use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, cmd};
+use redis::{Cmd, cmd};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::redis::{RedisServer, Stream};
 
 /// For a connection and `SUBSCRIBE`.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -24,82 +22,39 @@ const LINE: u64 = 4096;
 /// Parts of what a server says: `message`, the channel and the payload are three.
 const PARTS: usize = 16;
 
-/// A server to listen to.
-#[derive(Clone)]
-pub struct Server {
-    host: String,
-    port: u16,
-    user: Option<String>,
-    password: Option<String>,
-}
-
-impl PartialEq for Server {
-    fn eq(&self, other: &Self) -> bool {
-        let whole = |server: &Self| (server.host.clone(), server.port, server.user.clone(), server.password.clone());
-        whole(self) == whole(other)
+/// Listens to a channel.
+///
+/// # Errors
+/// Why it cannot be listened to, without secrets.
+pub async fn listen(server: &RedisServer, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+    match timeout(ATTEMPT, subscribe(server, channel, heartbeat)).await {
+        Ok(listener) => listener,
+        Err(_) => Err(format!("it did not answer within {ATTEMPT:?}")),
     }
 }
 
-impl Server {
-    /// Checks the URL. It may hold a password, so nothing of it is quoted.
-    pub fn compile(url: &Located<Secret>, problems: &mut Problems) -> Option<Self> {
-        let text = url.value.expose();
-        if text.starts_with("rediss://") {
-            return problems.error(url.span, "TLS to Redis is not supported", "write `redis://HOST:PORT`");
+async fn subscribe(server: &RedisServer, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+    let mut stream = BufReader::new(server.open().await.map_err(|error| error.to_string())?);
+    if let (user, Some(password)) = server.credentials() {
+        let mut auth = cmd("AUTH");
+        if let Some(user) = user {
+            auth.arg(user);
         }
-        let client = Client::open(text).ok().filter(|_| text.starts_with("redis://"));
-        match client.as_ref().map(Client::get_connection_info).and_then(Server::of) {
-            Some(server) => Some(server),
-            None => {
-                problems.error(url.span, "this is not the address of a Redis server", "write `redis://127.0.0.1:6379`")
-            }
-        }
+        send(&mut stream, auth.arg(password)).await?;
+        receive(&mut stream).await?;
     }
-
-    fn of(info: &ConnectionInfo) -> Option<Self> {
-        let ConnectionAddr::Tcp(host, port) = info.addr() else { return None };
-        let settings = info.redis_settings();
-        let [user, password] = [settings.username(), settings.password()].map(|text| text.map(str::to_owned));
-        Some(Server { host: host.clone(), port: *port, user, password })
-    }
-
-    /// # Errors
-    /// Why it cannot be listened to, without secrets.
-    pub async fn listen(&self, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
-        match timeout(ATTEMPT, self.subscribe(channel, heartbeat)).await {
-            Ok(listener) => listener,
-            Err(_) => Err(format!("it did not answer within {ATTEMPT:?}")),
-        }
-    }
-
-    async fn subscribe(&self, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
-        let socket = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| error.to_string())?;
-        let mut stream = BufReader::new(socket);
-        if let Some(password) = &self.password {
-            let mut auth = cmd("AUTH");
-            if let Some(user) = &self.user {
-                auth.arg(user);
-            }
-            send(&mut stream, auth.arg(password)).await?;
-            receive(&mut stream).await?;
-        }
-        send(&mut stream, cmd("SUBSCRIBE").arg(channel)).await?;
-        // What is published from its answer on comes here.
-        while !receive(&mut stream).await?.starts_with(&[b"subscribe".to_vec()]) {}
-        Ok(Listener { stream, heartbeat, due: Instant::now() + heartbeat, asked: false })
-    }
+    send(&mut stream, cmd("SUBSCRIBE").arg(channel)).await?;
+    // What is published from its answer on comes here.
+    while !receive(&mut stream).await?.starts_with(&[b"subscribe".to_vec()]) {}
+    Ok(Listener { stream, heartbeat, due: Instant::now() + heartbeat, asked: false })
 }
 
-impl fmt::Display for Server {
-    /// Without user and password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "redis://{}:{}", self.host, self.port)
-    }
-}
+/// A connection, as it is read.
+type Connection = BufReader<Box<dyn Stream>>;
 
 /// A connection that listens.
 pub struct Listener {
-    stream: BufReader<TcpStream>,
+    stream: Connection,
     heartbeat: Duration,
     /// When the server is asked, or must have answered.
     due: Instant,
@@ -134,15 +89,18 @@ impl Listener {
     }
 }
 
-async fn send(stream: &mut BufReader<TcpStream>, command: &Cmd) -> Result<(), String> {
-    stream.get_mut().write_all(&command.get_packed_command()).await.map_err(|error| error.to_string())
+async fn send(stream: &mut Connection, command: &Cmd) -> Result<(), String> {
+    let socket = stream.get_mut();
+    socket.write_all(&command.get_packed_command()).await.map_err(|error| error.to_string())?;
+    // TLS may hold what it has encrypted.
+    socket.flush().await.map_err(|error| error.to_string())
 }
 
 /// What the server says: the parts of a list, or one.
 ///
 /// # Errors
 /// What it refuses; nothing of a command is in that.
-async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Vec<Vec<u8>>, String> {
+async fn receive(stream: &mut Connection) -> Result<Vec<Vec<u8>>, String> {
     let head = line(stream).await?;
     let Some(count) = head.strip_prefix('*') else { return Ok(vec![part(stream, &head).await?]) };
     let count = count.parse().ok().filter(|count| *count <= PARTS).ok_or_else(strange)?;
@@ -155,7 +113,7 @@ async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Vec<Vec<u8>>, Stri
 }
 
 /// One part, whose first line is this.
-async fn part(stream: &mut BufReader<TcpStream>, head: &str) -> Result<Vec<u8>, String> {
+async fn part(stream: &mut Connection, head: &str) -> Result<Vec<u8>, String> {
     let (kind, rest) = head.split_at_checked(1).ok_or_else(strange)?;
     match kind {
         "$" => {
@@ -174,7 +132,7 @@ async fn part(stream: &mut BufReader<TcpStream>, head: &str) -> Result<Vec<u8>, 
     }
 }
 
-async fn line(stream: &mut BufReader<TcpStream>) -> Result<String, String> {
+async fn line(stream: &mut Connection) -> Result<String, String> {
     let mut line = Vec::new();
     let read = async { stream.take(LINE).read_until(b'\n', &mut line).await };
     read.await.map_err(|error: io::Error| error.to_string())?;

@@ -7,12 +7,13 @@ use std::time::Duration;
 use crocodile_pear::database;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Expression, Located, Secret};
-use crocodile_pear::upstream::Files;
+use crocodile_pear::spec::{Expression, Located, Secret, defaults};
+use crocodile_pear::upstream::{Files, TlsSpec};
 
 use super::reaction::Reaction;
 use super::{postgres, redis};
 use crate::purge::ModeSpec;
+use crate::redis::RedisServer;
 
 spec! {
     /// A source of messages about changed data. An expression says which cached answers each message purges. Needs
@@ -22,8 +23,8 @@ spec! {
         /// `?sslmode=` may be `disable`, `prefer`, `require` or `verify-full`, as for `psql`. A connection pooler in
         /// between must not use transaction pooling.
         pub postgres: Option<Located<Secret>>,
-        /// A Redis server whose published messages are received: `redis://HOST:PORT`, or with credentials
-        /// `redis://USER:PASSWORD@HOST:PORT`.
+        /// A Redis server whose published messages are received: `redis://HOST:PORT`, with TLS `rediss://HOST:PORT`,
+        /// with credentials `rediss://USER:PASSWORD@HOST:PORT`. Its certificate is always checked.
         pub redis: Option<Located<Secret>>,
         /// The channel.
         pub channel: Located<String>,
@@ -39,7 +40,8 @@ spec! {
         /// How often to check the connection. A check may take as long as this, so a dead connection is noticed after
         /// twice this time at most.
         pub heartbeat: Located<Duration> = Located::new(Duration::from_secs(2), Default::default()),
-        /// A PEM file with the CAs to trust, for `sslmode=require` and `verify-full`. Default: the public CAs.
+        /// A PEM file with the CAs to trust, for `sslmode=require` and `verify-full`, and for `rediss://`. Default: the
+        /// public CAs.
         pub ca: Option<Located<String>>,
     }
 }
@@ -66,7 +68,7 @@ pub(super) struct Identity {
 #[derive(Clone, PartialEq)]
 pub(super) enum Address {
     Postgres(Box<database::Address>),
-    Redis(redis::Server),
+    Redis(Box<RedisServer>),
 }
 
 /// Checks the sources.
@@ -107,14 +109,8 @@ impl EventSourceSpec {
                 database::Address::compile(url, ca, files, problems).map(|address| Address::Postgres(Box::new(address)))
             }
             (None, Some(url)) => {
-                if let Some(ca) = &self.ca {
-                    return problems.error(
-                        ca.span,
-                        "`ca` is for `postgres`",
-                        "leave it out: TLS to Redis is not supported",
-                    );
-                }
-                redis::Server::compile(url, problems).map(Address::Redis)
+                let tls = self.ca.clone().map(|ca| TlsSpec { ca: Some(ca), ..defaults() });
+                RedisServer::compile(url, tls.as_ref(), files, problems).map(Box::new).map(Address::Redis)
             }
             (None, None) => {
                 let remedy = "write `postgres: 'postgres://…'` or `redis: 'redis://…'` beside it";
@@ -179,7 +175,9 @@ impl Identity {
             Address::Postgres(address) => {
                 Listener::Postgres(Box::new(postgres::listen(address, &self.channel, self.heartbeat).await?))
             }
-            Address::Redis(server) => Listener::Redis(Box::new(server.listen(&self.channel, self.heartbeat).await?)),
+            Address::Redis(server) => {
+                Listener::Redis(Box::new(redis::listen(server, &self.channel, self.heartbeat).await?))
+            }
         })
     }
 }

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use crocodile_pear::cache::Tier;
 use crocodile_pear::choice;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::metrics::Metrics;
+use crate::redis::RedisServer;
 
 choice! {
     /// What becomes of requests with a limit while the store is away.
@@ -62,10 +64,10 @@ impl Store {
 }
 
 /// Connects, and again whenever the store was found away.
-pub(super) async fn connect(store: Arc<Store>, client: redis::Client) {
+pub(super) async fn connect(store: Arc<Store>, server: RedisServer) {
     let mut told = false;
     loop {
-        match timeout(ATTEMPT, attempt(&client, store.timeout)).await {
+        match timeout(ATTEMPT, attempt(&server, store.timeout)).await {
             Ok(Ok(connection)) => {
                 if told {
                     tracing::info!("the store answers again");
@@ -87,8 +89,8 @@ pub(super) async fn connect(store: Arc<Store>, client: redis::Client) {
 }
 
 /// A connection on which the store has answered.
-async fn attempt(client: &redis::Client, time: Duration) -> redis::RedisResult<MultiplexedConnection> {
-    let mut connection = client.get_multiplexed_async_connection().await?;
+async fn attempt(server: &RedisServer, time: Duration) -> redis::RedisResult<MultiplexedConnection> {
+    let mut connection = server.connect(AsyncConnectionConfig::new()).await?;
     let answer = redis::cmd("PING");
     timeout(time, answer.query_async::<()>(&mut connection))
         .await

@@ -14,6 +14,7 @@ use super::connection::AGAIN;
 use super::shared::{LOG, PURGES, eval, parse};
 use super::{outbox, scripts};
 use crate::ledger::{self, Heard, Ledger};
+use crate::redis::RedisServer;
 
 /// So long the store waits for a purge before it says that there was none.
 const BLOCK: Duration = Duration::from_millis(1000);
@@ -23,7 +24,7 @@ const SILENCE: Duration = Duration::from_millis(1500);
 
 /// Who listens.
 pub(super) struct Follower {
-    pub client: redis::Client,
+    pub server: RedisServer,
     pub cache: Arc<cache::Store>,
     pub ledger: Arc<Ledger>,
 }
@@ -69,7 +70,7 @@ impl Follower {
 
     async fn listen(&self, suspended: &mut Option<Suspended>) -> redis::RedisResult<std::convert::Infallible> {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(SILENCE));
-        let connected = timeout(SILENCE, self.client.get_multiplexed_async_connection_with_config(&config)).await;
+        let connected = timeout(SILENCE, self.server.connect(config)).await;
         let mut connection = connected.unwrap_or_else(|late| Err(std::io::Error::from(late).into()))?;
         let mut hello = self.greet(&mut connection).await?;
         loop {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crocodile_pear::cache::{self, Purge, PurgeMode, Stamp};
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -13,13 +14,14 @@ use super::connection::AGAIN;
 use super::scripts;
 use super::shared::{Job, LOG, PURGES, eval, parse};
 use crate::ledger::{self, Ledger, count};
+use crate::redis::RedisServer;
 
 /// For one command: nobody waits for it.
 const TIME: Duration = Duration::from_secs(1);
 
 /// Who sends it.
 pub(super) struct Outbox {
-    pub client: redis::Client,
+    pub server: RedisServer,
     pub cache: Arc<cache::Store>,
     pub ledger: Arc<Ledger>,
     pub jobs: mpsc::Receiver<Job>,
@@ -33,7 +35,7 @@ impl Outbox {
     /// Sends what there is, and connects again whenever that fails.
     pub async fn run(mut self) {
         loop {
-            let connected = timeout(TIME, self.client.get_multiplexed_async_connection()).await;
+            let connected = timeout(TIME, self.server.connect(AsyncConnectionConfig::new())).await;
             if let Ok(Ok(mut connection)) = connected {
                 let _ = self.send(&mut connection).await;
             }

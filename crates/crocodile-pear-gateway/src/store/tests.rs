@@ -93,12 +93,13 @@ impl Gateway {
     fn after(lasting: Lasting, port: u16) -> Self {
         let spec = StoreSpec {
             memory: Located::new(MEMORY, Default::default()),
-            redis: Some(Located::new(format!("redis://127.0.0.1:{port}"), Default::default())),
+            redis: Some(Located::new(format!("redis://127.0.0.1:{port}").into(), Default::default())),
+            tls: None,
             timeout: Duration::from_millis(20),
             while_away: WhileAway::Local,
             replicas: std::num::NonZeroU32::MIN,
         };
-        let compiled = spec.compile(&lasting, &mut Problems::default());
+        let compiled = spec.compile(&|_| unreachable!("no file is named"), &lasting, &mut Problems::default());
         let (store, task) = compiled.flatten().expect("it is sound");
         lasting.cache.resize(1 << 20);
         lasting.cache.set_tier(store.tier());

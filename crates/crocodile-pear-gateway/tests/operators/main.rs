@@ -11,3 +11,4 @@ use crocodile_pear_stage as stage;
 mod files;
 mod lines;
 mod masks;
+mod redis;

@@ -34,7 +34,7 @@ const TICKETS: usize = 32;
 const OUTGOING: usize = 32 * 1024;
 
 /// The configuration of TLS to an upstream.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// The authorities to trust, as PEM, instead of the public ones.
     pub ca: Option<Vec<u8>>,
@@ -103,6 +103,40 @@ impl TlsSpec {
             Part::Name => &self.server_name,
         };
         problems.error(written.as_ref().map(|written| written.span).unwrap_or_default(), unfit.message, "")
+    }
+}
+
+impl TlsSpec {
+    /// TLS to a server that speaks no HTTP.
+    pub fn client(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsClient> {
+        let settings = self.compile(host, files, problems)?;
+        // `compile` has tried it.
+        let Tls { connector, name, .. } = Tls::new(&settings, host, &[]).ok()?;
+        Some(TlsClient { connector, name, settings })
+    }
+}
+
+/// TLS to a server that speaks no HTTP: its certificate is checked as that of an upstream.
+#[derive(Clone)]
+pub struct TlsClient {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+    settings: TlsSettings,
+}
+
+impl PartialEq for TlsClient {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.settings) == (&other.name, &other.settings)
+    }
+}
+
+impl TlsClient {
+    /// Makes the handshake.
+    ///
+    /// # Errors
+    /// Those of the socket, and why the server is not trusted.
+    pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
+        self.connector.connect(self.name.clone(), stream).await
     }
 }
 

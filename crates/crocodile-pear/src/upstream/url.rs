@@ -82,6 +82,14 @@ pub(super) fn url(written: &Located<String>, problems: &mut Problems) -> Option<
     }
 }
 
+/// Whether a host is this machine: what is said to it crosses no network.
+pub fn is_here(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let name = bare.trim_end_matches('.').to_ascii_lowercase();
+    let address = bare.parse::<std::net::IpAddr>().map(|address| address.to_canonical());
+    name == "localhost" || name.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
 /// What to write instead of a text that is not the URL of an upstream.
 fn remedy(text: &str) -> String {
     const FORM: &str = "write it as `http://host:port/path`";
@@ -97,5 +105,20 @@ fn remedy(text: &str) -> String {
     match named && !text.contains("://") && format!("http://{place}").parse::<Uri>().is_ok() {
         true => format!("write `http://{place}`"),
         false => FORM.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_here() {
+        for host in ["localhost", "LOCALHOST", "a.localhost", "localhost.", "127.0.0.1", "127.8.9.1", "[::1]", "::1"] {
+            assert!(is_here(host), "{host}");
+        }
+        for host in ["localhost.test", "notlocalhost", "10.0.0.1", "0.0.0.0", "[::]", "128.0.0.1", "issuer.test", ""] {
+            assert!(!is_here(host), "{host}");
+        }
     }
 }
