@@ -5,6 +5,7 @@ mod group;
 mod partial;
 mod versions;
 
+use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
@@ -118,6 +119,29 @@ pub fn check_served(node: &Node, problems: &mut Problems) {
     let at = entries.first().map_or(node.span, |(key, _)| key.span);
     let remedy = "add `endpoints`: What is answered, by method and path: `GET /inbox/{category}`.";
     problems.error::<()>(at, "missing field `endpoints`", remedy);
+}
+
+/// Warns of trusted proxies that are no proxies but everybody: any client could then say that it is another one.
+pub fn check_trust(node: &Node, problems: &mut Problems) {
+    let trust = node.field("clients").and_then(|clients| clients.field("trust")).and_then(Node::as_list);
+    for one in trust.into_iter().flatten() {
+        if Network::decode(one, &mut Problems::default()).is_some_and(is_everybody) {
+            let message = format!("`clients.trust` has {}: every client may claim any address", one.found());
+            problems.warning(one.span, message, "write the networks of your proxies, as in `[10.0.0.0/8]`");
+        }
+    }
+}
+
+/// Whether a network is larger than any that one operator has: than `10.0.0.0/8`, or than what is private in IPv6.
+fn is_everybody(network: Network) -> bool {
+    match network {
+        Network::Range { first: IpAddr::V4(_), prefix } => prefix < 8,
+        Network::Range { first: IpAddr::V6(first), prefix } => {
+            let private = (first.is_unique_local() && prefix >= 7) || (first.is_unicast_link_local() && prefix >= 10);
+            prefix < 16 && !private
+        }
+        Network::Unix => false,
+    }
 }
 
 /// The files to add, by name. They were added when the configuration was read: nothing of it is left here.

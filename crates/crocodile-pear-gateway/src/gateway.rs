@@ -792,8 +792,10 @@ fn trusted(document: &Document) -> Trust {
 /// Checks the listeners of a document.
 fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
     let listening = document.listen.compile(&trusted(document), files, problems);
-    let Some(written) = document.admin.as_ref().map(|admin| &admin.address) else { return listening };
+    let Some(spec) = &document.admin else { return listening };
+    let written = &spec.address;
     let (admin, listening) = (address::read(written, problems)?, listening?);
+    spec.check(&admin, problems);
     if let Address::Unix(path) = &admin {
         check_folder(path, written, problems);
     }

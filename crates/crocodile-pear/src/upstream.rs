@@ -88,5 +88,5 @@ pub use self::spec::UpstreamSpec;
 pub use self::state::ServerState;
 pub use self::timeouts::{TimeoutSpec, Timeouts};
 pub use self::tls::{Judge, Shown, TlsClient, TlsSettings, TlsSpec, TlsVersion, Verifier, refusal};
-pub use self::url::is_here;
+pub use self::url::{is_here, warn_of_clear};
 pub use crate::http1::fields::may_send;

@@ -62,7 +62,10 @@ pub(super) fn compile(
     lasting: &Lasting,
     mut problems: Problems,
 ) -> Loaded {
-    node.into_iter().for_each(|node| document::check_served(node, &mut problems));
+    if let Some(node) = node {
+        document::check_served(node, &mut problems);
+        document::check_trust(node, &mut problems);
+    }
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
     let paths = |written: &_| sources.path(written);

@@ -10,7 +10,7 @@ use tokio_postgres::{CancelToken, Client, Config, Connection, Error, Socket};
 use super::tls::{Encrypted, Tls};
 use crate::problem::Problems;
 use crate::spec::{Located, Secret};
-use crate::upstream::Files;
+use crate::upstream::{Files, is_here};
 
 /// The address of a database, with its credentials.
 #[derive(Clone)]
@@ -47,6 +47,14 @@ impl Address {
             return problems.error(url.span, "this is not the address of a PostgreSQL database", REMEDY);
         };
         config.ssl_mode(mode.ssl());
+        let remote = |host: &Host| matches!(host, Host::Tcp(host) if !is_here(host));
+        if matches!(mode, Mode::Disable | Mode::Prefer) && config.get_hosts().iter().any(remote) {
+            let message = match mode {
+                Mode::Disable => "what is said to this database crosses the network unencrypted",
+                _ => "what is said to this database may cross the network unencrypted: `sslmode` is `prefer`",
+            };
+            problems.warning(url.span, message, "add `?sslmode=verify-full` to the URL");
+        }
         if config.get_ssl_negotiation() == SslNegotiation::Direct && matches!(mode, Mode::Disable | Mode::Prefer) {
             let remedy = "write `sslmode=require` or `sslmode=verify-full` beside it";
             return problems.error(url.span, "`sslnegotiation=direct` needs TLS", remedy);

@@ -18,6 +18,7 @@ use super::given::Given;
 use super::remote::Remote;
 use super::servers::Servers;
 use super::tls::TlsSpec;
+use super::url::warn_of_clear;
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::limiter::LogLimiter;
@@ -72,6 +73,7 @@ impl CredentialsSpec {
         let spec = &self.oauth2;
         let tls = spec.tls.as_ref();
         let remote = Remote::compile("token endpoint", &spec.token_url, tls, spec.timeout, given, problems)?;
+        warn_of_clear(&spec.token_url, "the client secret and the access token go", problems);
         let mut fields = vec![("grant_type", "client_credentials")];
         fields.extend(spec.scope.as_deref().map(|scope| ("scope", scope)));
         for (name, (span, value)) in spec.parameters.iter().flatten() {

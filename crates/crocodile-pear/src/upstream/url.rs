@@ -90,6 +90,15 @@ pub fn is_here(host: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
+/// Warns of `http` to another machine, where whoever is on the way can read and change what decides who is let in.
+pub fn warn_of_clear(written: &Located<String>, what: &str, problems: &mut Problems) {
+    let clear = written.value.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("http"));
+    if clear.is_some_and(|uri| uri.host().is_some_and(|host| !is_here(host))) {
+        let message = format!("{what} over `http`: anybody on the way can read and change them");
+        problems.warning(written.span, message, "write an `https://` URL");
+    }
+}
+
 /// What to write instead of a text that is not the URL of an upstream.
 fn remedy(text: &str) -> String {
     const FORM: &str = "write it as `http://host:port/path`";

@@ -11,7 +11,7 @@ use crocodile_pear::limiter::LogLimiter;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Secret};
-use crocodile_pear::upstream::{Given, Remote, TlsSpec, client_basic, form};
+use crocodile_pear::upstream::{Given, Remote, TlsSpec, client_basic, form, warn_of_clear};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 
@@ -47,6 +47,7 @@ impl Introspection {
         let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
         let tls = self.tls.as_ref();
         let remote = Remote::compile("introspection", &self.url, tls, self.timeout, &given, cx.problems)?;
+        warn_of_clear(&self.url, "tokens and the client secret go", cx.problems);
         let authorization = client_basic(&self.client_id, &self.client_secret)?;
         Some(Box::new(ReadyIntrospection {
             remote,

@@ -19,7 +19,7 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Texts};
-use crocodile_pear::upstream::{Given, Remote, TlsSpec};
+use crocodile_pear::upstream::{Given, Remote, TlsSpec, warn_of_clear};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use serde_json::Map;
@@ -124,6 +124,7 @@ impl Jwt {
         }
         let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
         let remote = Remote::compile("keys", &self.keys, self.tls.as_ref(), FETCH, &given, cx.problems)?;
+        warn_of_clear(&self.keys, "the issuer's keys come", cx.problems);
         let tls = self.tls.as_ref().map(|tls| {
             let read = |written: &Option<Located<String>>| written.as_ref().map(|written| (cx.files)(written));
             format!("{:?}", ([&tls.ca, &tls.certificate, &tls.key].map(read), &tls.server_name, &tls.versions))
