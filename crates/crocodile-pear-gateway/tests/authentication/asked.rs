@@ -96,3 +96,29 @@ fn an_issuer_that_gives_no_answer_lets_nobody_in() {
     issuer.answers(200, active(now() + 60));
     crate::scene::until(|| bearer(&gateway, "GET /who", "token-0").status == 200);
 }
+
+#[test]
+fn a_token_for_another_audience_is_refused() {
+    let issuer = Issuer::start("");
+    let gateway = gateway("audience", &config(&issuer, ", audience: [shop, api]"));
+    let of = |aud: serde_json::Value| json!({ "active": true, "sub": "ada", "aud": aud }).to_string();
+    let tokens = [
+        (json!("shop"), 200),
+        (json!(["mail", "api"]), 200),
+        (json!("mail"), 401),
+        (json!(["mail"]), 401),
+        (json!([]), 401),
+        (json!(null), 401),
+        (json!("sho"), 401),
+        (json!("shop api"), 401),
+        (json!("any"), 401),
+        (json!({ "shop": true }), 401),
+        (json!([["shop"]]), 401),
+    ];
+    for (at, (aud, status)) in tokens.into_iter().enumerate() {
+        issuer.answers(200, of(aud.clone()));
+        assert_eq!(bearer(&gateway, "GET /who", &format!("token-{at}")).status, status, "{aud}");
+    }
+    issuer.answers(200, json!({ "active": true, "sub": "ada" }).to_string());
+    assert_eq!(bearer(&gateway, "GET /who", "without").status, 401);
+}

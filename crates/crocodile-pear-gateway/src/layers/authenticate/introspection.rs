@@ -8,9 +8,10 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::jq::Value;
 use crocodile_pear::json;
 use crocodile_pear::limiter::LogLimiter;
+use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Located, Secret};
+use crocodile_pear::spec::{Located, Secret, Texts};
 use crocodile_pear::upstream::{Given, Remote, TlsSpec, client_basic, form, warn_of_clear};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
@@ -26,6 +27,9 @@ spec! {
     pub struct Introspection {
         /// The introspection endpoint.
         pub url: Located<String>,
+        /// The audience: one or several values, one of which must be in `aud` of the issuer's answer. `any` accepts
+        /// every token of the issuer, also those that are meant for other APIs. Default: `any`.
+        pub audience: Option<Located<Texts>>,
         /// The gateway's client ID at the issuer.
         pub client_id: String,
         /// The gateway's client secret. ID and secret are sent as HTTP basic authentication.
@@ -48,6 +52,7 @@ impl Introspection {
         let tls = self.tls.as_ref();
         let remote = Remote::compile("introspection", &self.url, tls, self.timeout, &given, cx.problems)?;
         warn_of_clear(&self.url, "tokens and the client secret go", cx.problems);
+        let audience = self.audience(cx.problems)?;
         let authorization = client_basic(&self.client_id, &self.client_secret)?;
         Some(Box::new(ReadyIntrospection {
             remote,
@@ -58,7 +63,19 @@ impl Introspection {
             known: Remembered::default(),
             flights: Mutex::default(),
             limiter: LogLimiter::every(Duration::from_secs(1)),
+            audience,
         }))
+    }
+
+    /// The values of which one must be in `aud`; nothing where every one will do.
+    fn audience(&self, problems: &mut Problems) -> Option<Option<Vec<String>>> {
+        let Some(written) = &self.audience else { return Some(None) };
+        let values: Vec<String> = written.value.0.iter().map(|text| text.value.clone()).collect();
+        if values.is_empty() {
+            let remedy = "write the `aud` of the tokens that are meant for this API, or `any`";
+            return problems.error(written.span, "`audience` is empty", remedy);
+        }
+        Some(Some(values).filter(|values| values.as_slice() != ["any"]))
     }
 }
 
@@ -76,6 +93,8 @@ struct ReadyIntrospection {
     /// In seconds.
     cache: u64,
     realm: String,
+    /// One of them must be in `aud`; nothing where every one will do.
+    audience: Option<Vec<String>>,
     name: String,
     known: Remembered<Finding>,
     /// Tokens for which a call is in progress.
@@ -179,10 +198,21 @@ impl ReadyIntrospection {
             None | Some(serde_json::Value::Null) => u64::MAX,
             Some(exp) => exp.as_f64()? as u64,
         };
-        if !active || exp <= now {
+        if !active || exp <= now || !self.is_meant(said.get("aud")) {
             return Some((Finding::Refused, now + REFUSED));
         }
         Some((Finding::Granted(json::read(body).ok()?), exp.min(now.saturating_add(self.cache))))
+    }
+
+    /// Whether a token is for this API, by its `aud`: a text, or a list of texts (RFC 7662, 2.2; RFC 7519, 4.1.3).
+    fn is_meant(&self, aud: Option<&serde_json::Value>) -> bool {
+        let Some(wanted) = &self.audience else { return true };
+        let values = aud.and_then(|aud| aud.as_array().map(Vec::as_slice).or(Some(std::slice::from_ref(aud))));
+        values
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|value| value.as_str())
+            .any(|value| wanted.iter().any(|own| own == value))
     }
 
     fn fail(&self, reason: &str) -> (Finding, u64) {
