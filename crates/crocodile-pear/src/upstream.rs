@@ -79,7 +79,7 @@ pub(crate) use self::outage::{Outage, Pass, Trial, trial};
 pub(crate) use self::outcome::Went;
 pub use self::protocol::Protocol;
 pub use self::ready::Upstream;
-pub use self::remote::Remote;
+pub use self::remote::{Remote, RemoteLimits};
 pub use self::resolve::{Resolver, ResolverSpec};
 pub use self::retry::{Cause, RetrySpec};
 pub use self::rewrite::RewriteSpec;

@@ -1,11 +1,18 @@
 //! Tokens that their issuer is asked about.
 
+use std::io::{BufReader, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::json;
 
 use crate::issuer::Issuer;
 use crate::scene::{bearer, gateway};
+use crate::stage::accept::Accepting;
+use crate::stage::asked::Asked;
+use crate::stage::gateway::Gateway;
+use crate::stage::shop::{Gate, answer};
 use crate::tokens::now;
 
 fn config(issuer: &Issuer, more: &str) -> String {
@@ -121,4 +128,61 @@ fn a_token_for_another_audience_is_refused() {
     }
     issuer.answers(200, json!({ "active": true, "sub": "ada" }).to_string());
     assert_eq!(bearer(&gateway, "GET /who", "without").status, 401);
+}
+
+/// A gateway that asks this issuer.
+fn asking(name: &str, issuer: &Accepting, timeout: &str) -> Gateway {
+    let url = format!("http://{}/introspect", issuer.address);
+    gateway(
+        name,
+        &format!(
+            "threads: 1\n\
+             authenticate: [ {{ introspection: {{ url: '{url}', client_id: a, client_secret: b, timeout: {timeout} }} }} ]\n\
+             endpoints:\n  GET /who: {{ pipeline: [respond: {{ body: '$claims.sub' }}] }}\n"
+        ),
+    )
+}
+
+#[test]
+fn a_flood_of_new_tokens_waits_here_and_not_at_the_issuer() {
+    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (gate, now_open, most_open) = (Gate::default(), open.clone(), most.clone());
+    let waits = gate.clone();
+    let issuer = Accepting::begin(move |stream| {
+        most_open.fetch_max(now_open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let mut stream = BufReader::new(stream);
+        while Asked::read(&mut stream)?.is_some() {
+            waits.wait();
+            let body = active(now() + 60);
+            stream.get_mut().write_all(&answer(200, "content-type: application/json\r\n", &body))?;
+        }
+        Ok(())
+    });
+    let gateway = asking("flood", &issuer, "60s");
+    thread::scope(|scope| {
+        let gateway = &gateway;
+        let ask = |number: usize| move || bearer(gateway, "GET /who", &format!("token-{number}")).status;
+        let asked: Vec<_> = (0..200).map(|number| scope.spawn(ask(number))).collect();
+        crate::scene::until(|| open.load(Ordering::SeqCst) >= 64);
+        gate.open();
+        asked.into_iter().for_each(|answer| assert_eq!(answer.join().unwrap(), 200));
+    });
+    // Some more than 64: the issuer notices late that one was closed.
+    assert!(most.load(Ordering::SeqCst) < 100, "{most:?}");
+}
+
+#[test]
+fn an_issuer_that_hangs_is_left_alone_after_some_tokens() {
+    // It reads what it is sent, and says nothing.
+    let issuer = Accepting::begin(|mut stream| std::io::copy(&mut stream, &mut std::io::sink()).map(drop));
+    let gateway = asking("hangs", &issuer, "100ms");
+    for number in 0..5 {
+        assert_eq!(bearer(&gateway, "GET /who", &format!("token-{number}")).status, 503);
+    }
+    // The next ones are answered without it, but for a probe each five seconds.
+    let reached = issuer.connections();
+    for number in 5..100 {
+        assert_eq!(bearer(&gateway, "GET /who", &format!("token-{number}")).status, 503);
+    }
+    assert!(issuer.connections() <= reached + 5, "{reached}, {}", issuer.connections());
 }

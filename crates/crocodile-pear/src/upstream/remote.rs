@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use super::breaker::BreakerSpec;
 use super::call::Call;
 use super::dispatch::{chain, prepare};
 use super::given::Given;
@@ -29,13 +30,29 @@ pub struct Remote {
     target: String,
 }
 
+/// What calls of a URL may take.
+pub struct RemoteLimits {
+    /// The time of one call.
+    pub timeout: Duration,
+    /// Calls at once; further ones wait, within `timeout`. `None` for any number.
+    pub in_flight: Option<usize>,
+    /// When the URL is not called for a while. Never if `None`.
+    pub breaker: Option<BreakerSpec>,
+}
+
+impl From<Duration> for RemoteLimits {
+    fn from(timeout: Duration) -> Self {
+        RemoteLimits { timeout, in_flight: None, breaker: None }
+    }
+}
+
 impl Remote {
-    /// Compiles the settings. Every problem is noted. `name` is used in errors. A call takes at most `timeout`.
+    /// Compiles the settings. Every problem is noted. `name` is used in errors.
     pub fn compile(
         name: &str,
         written: &Located<String>,
         tls: Option<&TlsSpec>,
-        timeout: Duration,
+        limits: impl Into<RemoteLimits>,
         given: &Given<'_>,
         problems: &mut Problems,
     ) -> Option<Self> {
@@ -59,8 +76,10 @@ impl Remote {
         let origin =
             format!("{}://{}", uri.scheme_str().unwrap_or("http"), uri.authority().map_or("", |at| at.as_str()));
         let Ok(origin) = origin.parse() else { return problems.error(written.span, "this is not a URL", "") };
+        let RemoteLimits { timeout, in_flight, breaker } = limits.into();
         let timeouts = Timeouts { call: Timeout::After(timeout), ..Timeouts::default() };
-        let settings = Settings { tls, timeouts, resolver: given.resolver.clone(), ..Settings::new(name, origin) };
+        let resolver = given.resolver.clone();
+        let settings = Settings { tls, timeouts, resolver, in_flight, breaker, ..Settings::new(name, origin) };
         match Servers::new(&settings) {
             Ok(servers) => {
                 let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));

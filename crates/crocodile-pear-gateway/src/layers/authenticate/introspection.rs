@@ -1,6 +1,7 @@
 //! `introspection`: asks the issuer whether a token is valid (RFC 7662).
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Secret, Texts};
-use crocodile_pear::upstream::{Given, Remote, TlsSpec, client_basic, form, warn_of_clear};
+use crocodile_pear::upstream::{BreakerSpec, Given, Remote, RemoteLimits, TlsSpec, client_basic, form, warn_of_clear};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 
@@ -37,7 +38,9 @@ spec! {
         /// The maximum time to cache the issuer's answer, but never longer than `exp`. A negative answer is cached
         /// for 10 s.
         pub cache: Duration = Duration::from_secs(300),
-        /// Timeout for the issuer's answer. After it, the client gets 503.
+        /// Timeout for the issuer's answer. After it, the client gets 503. After five calls in a row without a usable
+        /// answer, the issuer is not called for 5 s: requests with tokens that are not known get 503 at once. At most 64
+        /// calls are made at once; further ones wait, within the timeout.
         pub timeout: Duration = Duration::from_secs(5),
         /// TLS to the issuer: CAs to trust, client certificate, versions.
         pub tls: Option<TlsSpec>,
@@ -50,7 +53,9 @@ impl Introspection {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
         let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
         let tls = self.tls.as_ref();
-        let remote = Remote::compile("introspection", &self.url, tls, self.timeout, &given, cx.problems)?;
+        let breaker = Some(BreakerSpec { failures: FAILURES, ..spec::defaults() });
+        let limits = RemoteLimits { timeout: self.timeout, in_flight: Some(IN_FLIGHT), breaker };
+        let remote = Remote::compile("introspection", &self.url, tls, limits, &given, cx.problems)?;
         warn_of_clear(&self.url, "tokens and the client secret go", cx.problems);
         let audience = self.audience(cx.problems)?;
         let authorization = client_basic(&self.client_id, &self.client_secret)?;
@@ -61,7 +66,7 @@ impl Introspection {
             realm: self.realm.clone(),
             name: self.url.value.split(['?', '#']).next().unwrap_or_default().to_owned(),
             known: Remembered::default(),
-            flights: Mutex::default(),
+            flights: Flights::default(),
             limiter: LogLimiter::every(Duration::from_secs(1)),
             audience,
         }))
@@ -78,6 +83,12 @@ impl Introspection {
         Some(Some(values).filter(|values| values.as_slice() != ["any"]))
     }
 }
+
+/// Calls to the issuer at once. A flood of new tokens waits here, not at the issuer.
+const IN_FLIGHT: usize = 64;
+
+/// After so many failures in a row the issuer is left alone for a while: until then each new token waits for `timeout`.
+const FAILURES: NonZeroU32 = NonZeroU32::new(5).expect("not 0");
 
 /// How long a refusal is remembered.
 const REFUSED: u64 = 10;
@@ -97,8 +108,7 @@ struct ReadyIntrospection {
     audience: Option<Vec<String>>,
     name: String,
     known: Remembered<Finding>,
-    /// Tokens for which a call is in progress.
-    flights: Mutex<HashMap<Hash, Arc<tokio::sync::Mutex<()>>>>,
+    flights: Flights,
     limiter: LogLimiter,
 }
 
@@ -159,20 +169,12 @@ impl Method for ReadyIntrospection {
 impl ReadyIntrospection {
     /// Asks the issuer. Concurrent requests with the same token share one call.
     async fn ask(&self, token: String, hash: Hash) -> Outcome {
-        let flight = self.flights.lock().unwrap_or_else(PoisonError::into_inner).entry(hash).or_default().clone();
-        let outcome = {
-            let _turn = flight.lock().await;
-            match self.known.find(&hash, now()) {
-                Some(finding) => finding,
-                None => self.call(&token, hash).await,
-            }
-        };
-        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only the map and this call hold it, so no request waits.
-        if Arc::strong_count(&flight) <= 2 {
-            flights.remove(&hash);
+        let flight = self.flights.join(hash);
+        let _turn = flight.turn.lock().await;
+        match self.known.find(&hash, now()) {
+            Some(finding) => finding.into(),
+            None => self.call(&token, hash).await.into(),
         }
-        outcome.into()
     }
 
     async fn call(&self, token: &str, hash: Hash) -> Finding {
@@ -220,5 +222,62 @@ impl ReadyIntrospection {
             tracing::warn!("`{}` cannot check a token: {reason}; requests are answered with 503", self.name);
         }
         (Finding::Unavailable, now() + UNAVAILABLE)
+    }
+}
+
+/// Tokens for which a call is in progress, each with how many requests wait for it.
+#[derive(Default)]
+struct Flights(Mutex<HashMap<Hash, (usize, Turn)>>);
+
+/// Held by the request that asks the issuer.
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+impl Flights {
+    fn join(&self, hash: Hash) -> Flight<'_> {
+        let mut flights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (waiting, turn) = flights.entry(hash).or_default();
+        *waiting += 1;
+        Flight { flights: self, hash, turn: turn.clone() }
+    }
+}
+
+/// One request that waits for a call. Its entry goes with the last one, also when the client leaves.
+struct Flight<'a> {
+    flights: &'a Flights,
+    hash: Hash,
+    turn: Turn,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut flights = self.flights.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((waiting, _)) = flights.get_mut(&self.hash) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                flights.remove(&self.hash);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_leaves_leaves_nothing() {
+        let flights = Flights::default();
+        let first = flights.join([1; 32]);
+        let turn = first.turn.lock().await;
+        for _ in 0..1000 {
+            let leaves = flights.join([1; 32]);
+            // Waits behind the first one, and is dropped.
+            assert!(tokio::time::timeout(Duration::ZERO, leaves.turn.lock()).await.is_err());
+        }
+        (0..=255).for_each(|number| drop(flights.join([number; 32])));
+        assert_eq!(flights.0.lock().expect("whole").len(), 1);
+        drop(turn);
+        drop(first);
+        assert!(flights.0.lock().expect("whole").is_empty());
     }
 }
