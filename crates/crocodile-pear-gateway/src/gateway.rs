@@ -318,6 +318,9 @@ impl Gateway {
             ..Around::default()
         };
         let layers = Arc::new(layers.around(&around));
+        for (place, message, remedy) in around.warned.take() {
+            problems.warning(place, message, remedy);
+        }
         let mut stands = Some(());
         for (place, message, remedy) in around.refused.take() {
             stands = problems.error(place, message, remedy);

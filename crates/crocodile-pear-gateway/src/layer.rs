@@ -349,6 +349,8 @@ pub struct Around<'a> {
     pub for_consumers: RefCell<Option<Arc<dyn Layer>>>,
     /// Why a layer cannot be used here: where it is written, what is wrong, and what to write.
     pub refused: RefCell<Vec<(Span, String, String)>>,
+    /// What is of no use here, likewise.
+    pub warned: RefCell<Vec<(Span, String, String)>>,
 }
 
 impl Around<'_> {

@@ -23,6 +23,7 @@ mod machine;
 mod native;
 mod parse;
 mod paths;
+mod read;
 mod refusal;
 mod resolve;
 mod run;
@@ -36,6 +37,7 @@ pub use crate::json::value::{Value, as_str, kind, list, null, object, string};
 pub use closure::Closure;
 pub use filter::Filter;
 pub(crate) use habit::assignment;
+pub use read::Read;
 pub use refusal::Fault;
 
 /// The parts of jq that are rejected, and why.

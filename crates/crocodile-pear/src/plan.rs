@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 
 pub use self::change::AnswerChange;
 use crate::flow::{Flow, Order, Outcome};
+use crate::jq::Read;
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec::Located;
@@ -28,6 +29,8 @@ pub struct Plan {
     endless: bool,
     /// The variables that its expressions use.
     uses: Vec<String>,
+    /// The parts of variables that its answer depends on.
+    reads: Box<[Read]>,
     outline: Box<[Outline]>,
 }
 
@@ -72,6 +75,7 @@ impl Plan {
             asks: any(|about| about.asks_database),
             endless,
             uses: std::mem::take(&mut cx.found.used),
+            reads: std::mem::take(&mut cx.found.reads).into(),
             reads_body: cx.found.reads_body,
             outline: std::mem::take(&mut cx.found.outline).into(),
         })
@@ -95,6 +99,11 @@ impl Plan {
     /// Whether an expression uses this variable.
     pub fn uses(&self, name: &str) -> bool {
         self.uses.iter().any(|used| used == name)
+    }
+
+    /// The parts of variables that its expressions read, and those of the upstreams that it may call, each once.
+    pub fn reads(&self) -> &[Read] {
+        &self.reads
     }
 
     /// Whether the client's body is read whole, for `$body`.

@@ -1,23 +1,24 @@
 //! `cache`: stores the answers of an endpoint and reuses them for equal requests.
 
-use std::borrow::Cow;
+use std::iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use crocodile_pear::cache::{
-    Cache, CacheSpec, Entry, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Rules, Service, SharedBody, Shelf,
-    Standing, Standpoint, Store, Tags, methods, reuse, spec::sorted, tags,
+    Audience, Cache, CacheSpec, Distinction, Entry, Fetch, Front, Gained, Identity, Key, KeyUrl, Parts, Question,
+    Reply, Rules, Service, SharedBody, Shelf, Standing, Standpoint, Store, Tags, methods, reuse, tags,
 };
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::jq::{self, Filter};
-use crocodile_pear::json;
+use crocodile_pear::http1::fields::hop_by_hop;
+use crocodile_pear::jq::{self, Filter, Read};
+use crocodile_pear::json::{self, value::as_object};
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};
 use futures_util::future::BoxFuture;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use crate::layer::{Around, Compile, Layer, Rest, Spec, Verdict};
 use crate::respond;
@@ -62,9 +63,10 @@ impl Spec for Caching {
         let by = written.private.as_ref().map_or(Some(None), |private| cx.filter(&private.by, &[]).map(Some));
         let tags = written.tags.as_ref().map_or(Some(None), |tags| cx.filter(tags, &[]).map(Some));
         let (rules, key, by, tags) = (rules?, key?, by?, tags?.map(Arc::new));
-        let (query, outline, place) = (written.query, written.outline(), self.place);
+        let (outline, place) = (written.outline(), self.place);
+        let front = Front { key, by, query: written.query };
         let at = cx.place.into();
-        Some(Arc::new(Caches { store, rules, key, by, tags, query, outline, place, at }))
+        Some(Arc::new(Caches { store, rules, front, tags, outline, place, at }))
     }
 
     fn around(ready: &Arc<Caches>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -73,13 +75,18 @@ impl Spec for Caching {
             at.refused.borrow_mut().push((ready.place, message, remedy));
             return None;
         }
+        if plan.uses("id") {
+            let message = "`$id` differs in each request and is part of the cache key: no answer is found again";
+            let remedy = "leave `$id` out of the pipeline, or leave out `cache`";
+            at.warned.borrow_mut().push((ready.place, message.to_owned(), remedy.to_owned()));
+        }
         let here = Standpoint::Endpoint(route.to_string());
         let cache = Cache::new("crocodile-pear", &here, ready.store.clone(), ready.rules.clone());
         let place = format!("endpoint {route}").into_bytes().into();
         Some(Arc::new(Keeper {
             cache,
             place,
-            claims: plan.uses("claims"),
+            reads: depended(plan.reads(), &ready.rules.vary),
             proxy: plan.is_proxy(),
             caches: ready.clone(),
         }))
@@ -90,10 +97,8 @@ impl Spec for Caching {
 pub struct Caches {
     store: Arc<Store>,
     rules: Rules,
-    key: Option<Filter>,
-    by: Option<Filter>,
+    front: Front,
     tags: Option<Arc<Filter>>,
-    query: QueryOrder,
     outline: String,
     place: Span,
     /// The endpoint or group where it is written.
@@ -129,7 +134,7 @@ impl Caches {
             let message = "a stream has no end and cannot be cached".to_owned();
             return Some((message, "leave out `cache` here; an upstream that it calls may have one".to_owned()));
         }
-        let apart = self.key.is_some() || self.by.is_some();
+        let apart = self.front.key.is_some() || self.front.by.is_some();
         let crosses = |name: &&str| plan.uses(name) && !apart;
         if let Some(name) = ["client", "id"].into_iter().find(crosses) {
             let message =
@@ -150,8 +155,8 @@ impl Caches {
 pub struct Keeper {
     cache: Arc<Cache>,
     place: Box<[u8]>,
-    /// Whether answers depend on `$claims`.
-    claims: bool,
+    /// The parts of the request that answers depend on, besides its URL.
+    reads: Box<[Read]>,
     /// Whether the pipeline is a single proxied call.
     proxy: bool,
     caches: Arc<Caches>,
@@ -167,6 +172,10 @@ impl Layer for Keeper {
             return Verdict::Pass;
         }
         match self.caches.rules.methods.serve(scope.call_method(), scope.headers()) {
+            // Others make invalid what is kept.
+            service if (service == Service::WithBody || scope.call_method().is_safe()) && hides_fields(scope) => {
+                Verdict::Pass
+            }
             Service::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, rest, None),
             Service::WithBody => Verdict::Wait(Box::pin(self.with_body(scope, rest))),
             _ => Verdict::Pass,
@@ -175,8 +184,9 @@ impl Layer for Keeper {
 
     fn outline(&self) -> Option<String> {
         let mut text = self.caches.outline.clone();
-        if self.claims {
-            text.push_str("; apart by $claims, which the pipeline uses");
+        if !self.reads.is_empty() {
+            let names: Vec<String> = self.reads.iter().map(Read::to_string).collect();
+            text.push_str(&format!("; apart by {}, which the pipeline uses", names.join(", ")));
         }
         if !self.proxy {
             text.push_str("; a composed answer is as fresh as its least fresh part, and private if a part is");
@@ -207,7 +217,7 @@ impl Keeper {
 
     /// Serves a request from the cache. If the body is part of the key, the request is treated like a GET.
     fn serve<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest, body: Option<Bytes>) -> Verdict<'a> {
-        let (key, private) = match self.key(scope, body.as_deref()) {
+        let (key, audience) = match self.key(scope, body.as_deref()) {
             Ok(key) => key,
             Err(error) => return Verdict::Answer(respond::fail(&error)),
         };
@@ -218,7 +228,7 @@ impl Keeper {
             }
         };
         let method = if body.is_some() { &Method::GET } else { scope.call_method() };
-        let question = Question { method, key, headers: scope.headers(), private };
+        let question = Question { method, key, headers: scope.headers(), audience };
         match self.cache.look(question) {
             (Reply::Answer(answer, entry), behind) => {
                 leave(entry);
@@ -243,6 +253,56 @@ impl Keeper {
     }
 }
 
+/// The parts of a request that a key must have because a pipeline reads them. What the URL and the place of the cache say is in every key.
+fn depended(reads: &[Read], vary: &[HeaderName]) -> Box<[Read]> {
+    // These mean the same in several spellings, which `vary` knows.
+    let negotiated =
+        |name: &HeaderName| [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE].contains(name) && vary.contains(name);
+    let varied = |read: &Read| {
+        let name = read.field.as_ref().and_then(|field| HeaderName::from_bytes(field.as_bytes()).ok());
+        read.variable == "headers" && name.as_ref().is_some_and(negotiated)
+    };
+    let whole = |read: &Read| Read { variable: read.variable.clone(), field: None };
+    let known = |name: &str| ["path", "query", "body", "route"].contains(&name);
+    let reads: Vec<&Read> = reads.iter().filter(|read| !known(&read.variable) && !varied(read)).collect();
+    let all = |read: &&Read| read.field.is_none() || !reads.contains(&&whole(read));
+    reads.iter().copied().filter(all).cloned().collect()
+}
+
+/// Adds the value of a part of a request.
+fn add_read(read: &Read, scope: &Scope, identity: &mut Identity) {
+    let name = read.to_string();
+    match (read.variable.as_str(), &read.field) {
+        // Here the fields need not become a value.
+        ("headers", Some(field)) => {
+            let values = scope.headers().get_all(field.as_str()).iter().map(HeaderValue::as_bytes);
+            identity.add(Distinction::Variable, iter::once(name.as_bytes()).chain(values));
+        }
+        (variable, field) => {
+            let value = scope.variable(variable, &None);
+            let value = match field {
+                Some(field) => as_object(&value).and_then(|fields| fields.get(&jq::string(field)).cloned()),
+                None => Some(value),
+            };
+            let text = value.as_ref().map(ToString::to_string);
+            identity.add(Distinction::Variable, iter::once(name).chain(text));
+        }
+    }
+}
+
+/// Whether `connection` names a field that a call would have otherwise: then the answer is to another request than the one that
+/// the key and `vary` see.
+fn hides_fields(scope: &Scope) -> bool {
+    let options =
+        scope.headers().get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let usual = |option: &[u8]| {
+        option.is_empty()
+            || option.eq_ignore_ascii_case(b"close")
+            || HeaderName::from_bytes(option).is_ok_and(|name| hop_by_hop(&name))
+    };
+    !options.map(<[u8]>::trim_ascii).all(usual)
+}
+
 /// Whether the request has a body.
 fn has_body(scope: &Scope) -> bool {
     let Some(body) = scope.take_body() else { return false };
@@ -252,49 +312,24 @@ fn has_body(scope: &Scope) -> bool {
 }
 
 impl Keeper {
-    /// The key under which the answer to a request is stored, and whether the key says for whom it is.
-    fn key(&self, scope: &Scope, body: Option<&[u8]>) -> Result<(Key, bool), Error> {
-        let mut rest = self.place.to_vec();
-        let mut add = |part: &[u8]| {
-            rest.extend_from_slice(&(part.len() as u64).to_le_bytes());
-            rest.extend_from_slice(part);
-        };
+    /// The key under which the answer to a request is stored, and for whom that is.
+    fn key(&self, scope: &Scope, body: Option<&[u8]>) -> Result<(Key, Audience), Error> {
+        let mut identity = Identity::of(&self.place);
         if let Some(body) = body {
-            add(&methods::digest(scope.call_method(), scope.headers(), body));
+            identity.add(Distinction::Body, [methods::digest(scope.call_method(), scope.headers(), body)]);
         }
-        if self.claims {
-            let claims = scope.facts().found("claims").map(ToString::to_string);
-            add(claims.unwrap_or_default().as_bytes());
-        }
-        if let Some(key) = &self.caches.key {
-            let values = key.run(jq::null(), &mut |name| scope.variable(name, &None))?;
-            add(&(values.len() as u64).to_le_bytes());
-            values.iter().for_each(|value| add(value.to_string().as_bytes()));
-        }
-        let mut private = false;
-        if let Some(by) = &self.caches.by {
-            let values = by.run(jq::null(), &mut |name| scope.variable(name, &None))?;
-            private = !values.is_empty() && values.iter().all(|value| *value != jq::null());
-            values.iter().for_each(|value| add(value.to_string().as_bytes()));
-        }
-        Ok((Key::new(&self.url(scope), &rest), private))
-    }
-
-    fn url(&self, scope: &Scope) -> String {
+        self.reads.iter().for_each(|read| add_read(read, scope, &mut identity));
+        let audience = self.caches.front.identify(&mut identity, &mut |name| scope.variable(name, &None))?;
         let client = scope.facts().client();
         let told = client.and_then(|client| client.host.as_ref()).map(HeaderValue::as_bytes);
-        let host = String::from_utf8_lossy(told.or_else(|| scope.host()).unwrap_or_default());
-        let (scheme, path) = (client.map_or("http", |client| client.scheme()), scope.path().unwrap_or("/"));
-        let query = scope.query().map(|query| match self.caches.query {
-            QueryOrder::Kept => Cow::Borrowed(query),
-            QueryOrder::Sorted => Cow::Owned(sorted(query)),
-        });
-        let host =
-            if host.bytes().any(|byte| byte.is_ascii_uppercase()) { host.to_ascii_lowercase().into() } else { host };
-        match query {
-            None => [scheme, "://", &host, path].concat(),
-            Some(query) => [scheme, "://", &host, path, "?", &query].concat(),
+        let sent = scope.host().unwrap_or_default();
+        if told.is_some_and(|told| told != sent) {
+            // Calls may name either.
+            identity.add(Distinction::Host, [sent]);
         }
+        let (scheme, path) = (client.map_or("http", |client| client.scheme()), scope.path().unwrap_or("/"));
+        let url = KeyUrl { scheme, host: told.unwrap_or(sent), base: "", path, query: scope.query() };
+        Ok((self.caches.front.key(&url, identity), audience))
     }
 
     fn pipeline(&self, scope: &Arc<Scope>, rest: &Rest, body: Option<Bytes>) -> Pipeline {

@@ -8,4 +8,5 @@ mod copies;
 mod crowd;
 mod fields;
 mod identities;
+mod keys;
 use crocodile_pear_stage as stage;

@@ -15,6 +15,16 @@ pub struct Key {
     hash: u64,
 }
 
+/// Whether a key says for whom an answer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// For all with this key.
+    #[default]
+    All,
+    /// For one client: then private answers may be kept.
+    One,
+}
+
 /// Keys come from clients: the hash is keyed, so that nobody can make many keys collide.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 

@@ -64,8 +64,8 @@ impl Methods {
 /// What the body of a request adds to the key of its answer.
 pub fn digest(method: &Method, headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
-    let field = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
-    for part in [method.as_str().as_bytes(), field(CONTENT_TYPE), field(CONTENT_ENCODING), body] {
+    let field = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect::<Vec<_>>().join(&b"\n"[..]);
+    for part in [method.as_str().as_bytes(), &field(CONTENT_TYPE), &field(CONTENT_ENCODING), body] {
         digest.update(&(part.len() as u64).to_le_bytes());
         digest.update(part);
     }

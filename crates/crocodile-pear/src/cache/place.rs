@@ -11,7 +11,7 @@ use super::control::RequestControl;
 use super::entry::{Entry, Tags};
 use super::flight::Flights;
 use super::kept::Kept;
-use super::key::Key;
+use super::key::{Audience, Key};
 use super::methods::Methods;
 use super::parts::Parts;
 use super::policy::{self, Lifetimes, Personal};
@@ -87,8 +87,8 @@ pub struct Question<'a> {
     pub key: Key,
     /// Its header fields.
     pub headers: &'a HeaderMap,
-    /// Whether the key identifies the client: then private answers may be kept.
-    pub private: bool,
+    /// For whom the key is.
+    pub audience: Audience,
 }
 
 /// The reply of a cache.
@@ -115,7 +115,7 @@ pub struct Errand {
     pub(super) way: Way,
     /// Given to the client already: this is a fetch behind it.
     pub(super) behind: bool,
-    pub(super) private: bool,
+    pub(super) audience: Audience,
 }
 
 /// How a request goes further.

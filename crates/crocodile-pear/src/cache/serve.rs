@@ -31,7 +31,7 @@ const ROUNDS: usize = 3;
 impl Cache {
     /// Looks what is kept for a request. Where that may be given stale, what is behind it is given to `behind`.
     pub fn look(&self, question: Question<'_>) -> (Reply, Option<Box<Errand>>) {
-        let Question { method, key, headers, private } = question;
+        let Question { method, key, headers, audience } = question;
         let control = RequestControl::of(headers);
         let errand = |why, way| {
             let (stale, selector, behind) = (None, Box::default(), false);
@@ -44,7 +44,7 @@ impl Cache {
                 why,
                 way,
                 behind,
-                private,
+                audience,
             })
         };
         if *method != Method::GET && *method != Method::HEAD {
@@ -337,6 +337,7 @@ mod tests {
     use http::header::CACHE_CONTROL;
     use tokio::sync::Semaphore;
 
+    use super::super::key::Audience;
     use super::super::place::{Gained, Rules};
     use super::super::policy::Personal;
     use super::super::purge::{Purge, PurgeMode};
@@ -378,12 +379,13 @@ mod tests {
     async fn ask(cache: Arc<Cache>, numbers: Numbers) -> Vec<u8> {
         let headers = HeaderMap::new();
         let key = Key::new("http://a/item", b"");
-        let answer = match cache.look(Question { method: &Method::GET, key, headers: &headers, private: false }) {
-            (Reply::Answer(answer, _), _) => answer,
-            (Reply::Fetch(errand), _) => {
-                cache.fetch(errand, headers, None, Box::new(numbers)).await.expect("an answer").0
-            }
-        };
+        let answer =
+            match cache.look(Question { method: &Method::GET, key, headers: &headers, audience: Audience::All }) {
+                (Reply::Answer(answer, _), _) => answer,
+                (Reply::Fetch(errand), _) => {
+                    cache.fetch(errand, headers, None, Box::new(numbers)).await.expect("an answer").0
+                }
+            };
         answer.body.collect(100).await.expect("a body").to_vec()
     }
 

@@ -71,8 +71,9 @@ spec! {
     /// Caches answers that are for one client only: those that are `private`, set a cookie, or were made for the
     /// client's credentials.
     pub struct PrivateSpec {
-        /// An expression that identifies the client, such as `$claims.sub`. If it gives null, such answers are not
-        /// cached.
+        /// An expression that identifies the client, such as `$claims.sub`. All its values are part of the cache key. If
+        /// it gives none, or one of them is null or empty or contains null or an empty value, the client is not
+        /// identified, and such answers are not cached.
         pub by: Expression,
     }
 }

@@ -14,6 +14,7 @@ use super::copies::Copies;
 use super::date::Moment;
 use super::entry::{Entry, MOST_TAGS, Tags, compact};
 use super::flight::{Landed, Landing, Leading, Origin};
+use super::key::Audience;
 use super::parts::{self, Parts};
 use super::place::{Cache, Errand, Fetch, Gained, Standing, resolve};
 use super::policy::{self, Failure, Fetched, Lifetimes, Personal, Reason, Terms, Use};
@@ -90,7 +91,7 @@ impl Trip {
     }
 
     fn lifetimes(&self) -> Lifetimes {
-        Lifetimes { private: self.errand.private, ..self.cache.rules().lifetimes }
+        Lifetimes { private: self.errand.audience == Audience::One, ..self.cache.rules().lifetimes }
     }
 
     /// The fields to send: the client's conditions are about what the client has, ours are about what is kept.

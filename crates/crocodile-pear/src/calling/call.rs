@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::future::Either;
+use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Base, Body, Named, Names, Outcome, Passage};
@@ -21,7 +21,7 @@ use crate::step::ask_whole;
 use crate::step::status::Rules;
 use crate::step::view::View;
 use crate::template::{Source, Template};
-use crate::upstream::{Call, Events, Likeness, Root, Timeouts, Upstream};
+use crate::upstream::{Call, CallFields, Events, Likeness, Root, Timeouts, Upstream};
 
 use super::fields::{shake_hands, takes_body};
 use super::rewrite::Rewrite;
@@ -235,28 +235,25 @@ impl Calling {
             Verb::Fixed(method) => method.clone(),
         };
         let likeness = if let Sent::Clients = self.body { Likeness::Same } else { Likeness::Other };
-        let mut headers = self.upstream.fields(scope, likeness)?;
+        let mut fields = self.upstream.fields(scope, likeness)?;
         if self.is_read {
-            ask_whole(&mut headers, &method);
+            ask_whole(&mut fields, &method);
         }
         for (name, template) in &self.headers {
-            match view.field(name, template)? {
-                Some(value) => drop(headers.insert(name.clone(), value)),
-                None => drop(headers.remove(name)),
-            }
+            fields.write(name, view.field(name, template)?);
         }
-        let body = self.body(&view, &mut headers)?;
+        let body = self.body(&view, &mut fields)?;
         let passage = match self.own && method == *scope.call_method() {
             true => scope.passage().clone(),
             false => Passage::default(),
         };
         if passage.upgrade.is_some() {
-            shake_hands(scope, &mut headers);
+            shake_hands(scope, &mut fields);
         }
         let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), self.upstream.host(scope));
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
         let (root, received) = (Root::Upstream, scope.version());
-        let keeping = self.upstream.keeping(scope, &headers)?;
+        let (headers, keeping) = self.upstream.keep(scope, fields)?;
         let note = scope.record().map(|record| CallNote::new(record, &self.terms.noted));
         // Boxed: it goes through many hands.
         Ok(Box::new(Call {
@@ -276,11 +273,13 @@ impl Calling {
         }))
     }
 
-    pub(super) fn body(&self, view: &View<'_>, headers: &mut HeaderMap) -> Result<Option<Body>, Error> {
+    pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<Body>, Error> {
         match &self.body {
             Sent::Nothing => Ok(None),
             Sent::Json(filter) => {
-                headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+                if !fields.contains_key(CONTENT_TYPE) {
+                    fields.write(&CONTENT_TYPE, Some(HeaderValue::from_static("application/json")));
+                }
                 Ok(Some(Body::Value(view.evaluate(filter)?.into_value())))
             }
             Sent::Clients => {
@@ -289,9 +288,7 @@ impl Calling {
                     return Ok(None);
                 }
                 for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
-                    if let (Some(value), false) = (view.scope.headers().get(&name), headers.contains_key(&name)) {
-                        headers.insert(name, value.clone());
-                    }
+                    fields.hand_on(&name, view.scope.headers());
                 }
                 Ok(Some(body))
             }

@@ -15,7 +15,7 @@ use crate::spec::{Entries, Located, Timeout};
 use crate::step::status::Rules;
 use crate::step::{Compile, Shape, StreamSpec};
 use crate::template::{Template, TemplateKind, hidden};
-use crate::upstream::{RewriteSpec, TimeoutSpec, Timeouts, Upstream};
+use crate::upstream::{NEVER_FOUND, RewriteSpec, TRACED, TimeoutSpec, Timeouts, Upstream, is_new};
 
 impl Request {
     /// The call itself, without `for_each`; `each`: its `.` is a value of `for_each`.
@@ -39,7 +39,8 @@ impl Request {
         let target = cx.template(&path, TemplateKind::Target);
         let own = cx.flow.first && !each;
         let method = method(&self, own, cx);
-        let headers = headers(self.headers.as_ref(), cx);
+        let keeps = upstream.as_ref().is_some_and(|upstream| upstream.keeps());
+        let headers = headers(self.headers.as_ref(), keeps, cx);
         let body = body(&self, own, cx);
         let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
@@ -120,10 +121,17 @@ fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
     }
 }
 
-fn headers(written: Option<&Entries<Located<String>>>, cx: &mut Compile<'_>) -> Option<Vec<(HeaderName, Template)>> {
+fn headers(
+    written: Option<&Entries<Located<String>>>,
+    keeps: bool,
+    cx: &mut Compile<'_>,
+) -> Option<Vec<(HeaderName, Template)>> {
     let mut headers = Some(Vec::new());
     for (name, (span, text)) in written.into_iter().flatten() {
         let template = cx.template(text, TemplateKind::Field);
+        if keeps && template.as_ref().is_some_and(is_new) {
+            cx.problems.warning(text.at(0, text.value.len()), NEVER_FOUND, TRACED);
+        }
         let parsed = HeaderName::from_bytes(name.as_bytes()).ok().filter(crate::upstream::may_send);
         if parsed.is_none() {
             let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own";

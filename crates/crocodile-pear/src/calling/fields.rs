@@ -1,8 +1,9 @@
 //! The header fields that a call has by its method.
 
-use http::{HeaderMap, Method};
+use http::Method;
 
 use crate::scope::Scope;
+use crate::upstream::CallFields;
 
 /// Whether a request with this method has a `content-length` even if its body is empty.
 pub(super) fn takes_body(method: &Method) -> bool {
@@ -10,11 +11,8 @@ pub(super) fn takes_body(method: &Method) -> bool {
 }
 
 /// Adds the fields by which a client and a server agree on WebSocket (RFC 6455, 4.1): without them there is none.
-pub(super) fn shake_hands(scope: &Scope, headers: &mut HeaderMap) {
+pub(super) fn shake_hands(scope: &Scope, fields: &mut CallFields) {
     for name in scope.headers().keys().filter(|name| name.as_str().starts_with("sec-websocket-")) {
-        if !headers.contains_key(name) {
-            let values = scope.headers().get_all(name).iter();
-            headers.extend(values.map(|value| (name.clone(), value.clone())));
-        }
+        fields.hand_on(name, scope.headers());
     }
 }

@@ -10,7 +10,7 @@ use super::native::Native;
 use super::parse::parse;
 use super::refusal::Fault;
 use super::resolve::{Resolver, Wrong};
-use super::{budget, habit, taken, term};
+use super::{budget, habit, read, taken, term};
 
 /// Largest source of an expression, in bytes. Anything larger is a program.
 const SOURCE: usize = 16 << 10;
@@ -81,6 +81,7 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     Ok(Filter {
         program: Arc::new(Program { main, functions }),
         native: Native::of(&term).map(Arc::new),
+        reads: read::reads(&term, &resolver.uses).into(),
         uses: resolver.uses,
         reads_item: term::reads(&term),
         takes: taken::keys(&term),

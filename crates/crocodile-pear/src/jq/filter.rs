@@ -9,6 +9,7 @@ use super::fault::Stop;
 use super::item::{self, Item};
 use super::machine::{Current, Machine};
 use super::native::Native;
+use super::read::Read;
 use crate::error::{Error, Kind};
 use crate::json::Data;
 use crate::json::value::{Value, as_str};
@@ -25,6 +26,8 @@ pub struct Filter {
     pub(super) program: Arc<Program>,
     pub(super) native: Option<Arc<Native>>,
     pub(super) uses: Vec<String>,
+    /// The parts of these variables that the expression may read.
+    pub(super) reads: Arc<[Read]>,
     pub(super) reads_item: bool,
     /// The keys of the item that the expression reads; `None` if it may read others.
     pub(super) takes: Option<Box<[String]>>,
@@ -48,6 +51,7 @@ impl Filter {
             program: Arc::new(Program { main, functions: Vec::new() }),
             native: None,
             uses: Vec::new(),
+            reads: Arc::new([]),
             reads_item: true,
             takes: None,
             work: budget::WORK,
@@ -61,12 +65,18 @@ impl Filter {
         if self.closure.as_ref().is_none_or(|closure| !closure.takes_names()) || names.is_empty() {
             return self;
         }
-        Filter { uses: names.to_vec(), reads_item: false, ..self }
+        let reads = names.iter().map(|name| Read { variable: name.clone(), field: None }).collect();
+        Filter { uses: names.to_vec(), reads, reads_item: false, ..self }
     }
 
     /// The variables that the expression uses, without `$`.
     pub fn uses(&self) -> &[String] {
         &self.uses
+    }
+
+    /// The parts of these variables that it may read.
+    pub fn reads(&self) -> &[Read] {
+        &self.reads
     }
 
     /// Whether it may read `.`, the item.

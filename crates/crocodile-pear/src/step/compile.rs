@@ -110,6 +110,7 @@ impl Compile<'_> {
 
     fn note_filter(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
         self.found.used.extend(filter.uses().iter().cloned());
+        self.found.note_reads(filter.reads());
         self.flow.unused.retain(|(key, _)| !filter.may_take(key));
         self.found.reads_body |= filter.uses().iter().any(|name| name == "body");
         self.check_item(written, &filter);
@@ -194,7 +195,16 @@ impl Compile<'_> {
         }
         let upstream = self.known.upstreams.find(name, "an upstream", &mut self.problems)?;
         self.found.used.extend(upstream.uses().cloned());
+        self.found.note_reads(upstream.reads());
         Some(upstream)
+    }
+
+    /// All upstreams: links may lead to any of them.
+    pub fn any_upstream(&mut self) -> Vec<Arc<Upstream>> {
+        let own = self.known.upstreams.values();
+        let all: Vec<Arc<Upstream>> = own.cloned().collect();
+        all.iter().for_each(|upstream| self.found.note_reads(upstream.reads()));
+        all
     }
 
     /// The database of this name.

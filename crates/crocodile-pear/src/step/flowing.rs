@@ -2,7 +2,9 @@
 
 use super::answers::Asked;
 use crate::flow::Order;
+use crate::jq::Read;
 use crate::problem::Span;
+use crate::scope::VARIABLES;
 
 /// How many producers leave a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,8 @@ impl Default for Ahead {
 pub struct Findings {
     /// The variables that expressions use.
     pub used: Vec<String>,
+    /// The parts of variables that they and the fields of all upstreams that may be called read.
+    pub reads: Vec<Read>,
     /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
     pub taken: Vec<Option<String>>,
     /// Whether an expression asks what calls answered.
@@ -116,4 +120,15 @@ pub struct Findings {
     pub reads_body: bool,
     /// The lines of `explain`.
     pub outline: Vec<Outline>,
+}
+
+impl Findings {
+    /// Notes what is read of the request, each part once.
+    pub fn note_reads<'a>(&mut self, reads: impl IntoIterator<Item = &'a Read>) {
+        for read in reads {
+            if VARIABLES.contains(&read.variable.as_str()) && !self.reads.contains(read) {
+                self.reads.push(read.clone());
+            }
+        }
+    }
 }

@@ -107,7 +107,7 @@ impl Spec for Follow {
             rules,
             timeout: self.timeout,
             max_body: self.max_body.bytes(),
-            upstreams: cx.known.upstreams.values().cloned().collect(),
+            upstreams: cx.any_upstream(),
             first: cx.flow.first,
             asked: cx.found.asked.clone(),
             noted: cx.calling("follow", hidden),

@@ -1,25 +1,24 @@
 //! The cache in front of an upstream: the key of each call, and for which client its answer is kept.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::Method;
-use http::header::{FORWARDED, HeaderMap, HeaderName};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
 use super::call::{Call, Root};
 use super::caller::{Begun, Caller};
 use super::forward::filter;
 use super::given::Given;
-use super::keeping::{Keeping, OF_A_HOP, asked_place};
+use super::keeping::Keeping;
 use super::server::Face;
 use super::servers::Shared;
 use crate::cache::policy::Personal;
 use crate::cache::{
-    Cache, CacheSpec, Errand, Fetch, Gained, Key, Parts, QueryOrder, Question, Reply, Service, SharedBody, Shelf,
-    Standing, Standpoint, Tags, methods, reuse, status, tags,
+    Cache, CacheSpec, Distinction, Errand, Fetch, Front, Gained, Identity, Key, KeyUrl, Parts, Question, Reply,
+    Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, reuse, status, tags,
 };
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
@@ -34,10 +33,8 @@ use crate::trace::span_id;
 pub struct Cached {
     cache: Arc<Cache>,
     place: Box<[u8]>,
-    key: Option<Filter>,
-    by: Option<Filter>,
+    front: Front,
     tags: Option<Arc<Filter>>,
-    query: QueryOrder,
     outline: String,
 }
 
@@ -69,10 +66,8 @@ impl Cached {
         Some(Some(Arc::new(Cached {
             cache: Cache::new("crocodile-pear-upstream", &here, store.clone(), rules),
             place: format!("upstream {name}").into_bytes().into(),
-            key,
-            by,
+            front: Front { key, by, query: written.query },
             tags: tags.map(Arc::new),
-            query: written.query,
             outline: written.outline(),
         })))
     }
@@ -96,43 +91,37 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
     }
 }
 
-/// For which client a call with these header fields is made; `None` if its answer is not kept. `named` are the
+/// For which client a call is made, before its header fields are known; `None` if its answer is not kept. `named` are the
 /// client's fields that its upstream gets.
+pub(super) fn keeping(cached: Option<&Cached>, named: &[HeaderName], scope: &Scope) -> Option<Box<Keeping>> {
+    let parts = scope.extensions().get::<Arc<Parts>>().cloned();
+    if cached.is_none() && parts.is_none() {
+        return None;
+    }
+    if let Some(parts) = &parts {
+        parts.depend(named);
+    }
+    let shelf = scope.extensions().get::<Arc<Shelf>>().filter(|shelf| shelf.takes_calls()).cloned();
+    let identity = cached.map(|cached| Identity::of(&cached.place)).unwrap_or_default();
+    Some(Box::new(Keeping { identity, parts, shelf, ..Keeping::default() }))
+}
+
+/// The same, now that they are.
 ///
 /// # Errors
 /// `BadRequest` if the expression of a key fails.
-pub(super) fn keeping(
+pub(super) fn identify(
     cached: Option<&Cached>,
-    named: &[HeaderName],
     scope: &Scope,
     headers: &HeaderMap,
-) -> Result<Option<Box<Keeping>>, Error> {
-    let parts = scope.extensions().get::<Arc<Parts>>().cloned();
-    if cached.is_none() && parts.is_none() {
-        return Ok(None);
+    keeping: &mut Keeping,
+) -> Result<(), Error> {
+    keeping.note_fields(scope, headers);
+    if let Some(cached) = cached {
+        let variable = &mut |name: &str| scope.variable(name, &None);
+        keeping.audience = cached.front.identify(&mut keeping.identity, variable)?;
     }
-    let shelf = scope.extensions().get::<Arc<Shelf>>().filter(|shelf| shelf.takes_calls()).cloned();
-    let mut keeping = Keeping { parts, shelf, ..Keeping::default() };
-    for name in headers.keys().filter(|name| !OF_A_HOP.contains(name)) {
-        keeping.note(scope, name, headers);
-    }
-    if let Some(value) = headers.get(FORWARDED) {
-        keeping.add(asked_place(value).as_bytes());
-    }
-    if let Some(parts) = &keeping.parts {
-        parts.depend(named);
-    }
-    let Some(cached) = cached else { return Ok(Some(Box::new(keeping))) };
-    for filter in cached.key.iter().chain(&cached.by) {
-        let values = filter.run(jq::null(), &mut |name| scope.variable(name, &None))?;
-        for value in &values {
-            keeping.add(value.to_string().as_bytes());
-        }
-        if cached.by.as_ref().is_some_and(|by| std::ptr::eq(by, filter)) {
-            keeping.private = values.iter().any(|value| *value != jq::null()) && !values.is_empty();
-        }
-    }
-    Ok(Some(Box::new(keeping)))
+    Ok(())
 }
 
 /// A call whose answer may be kept, or is a part of an answer that may be kept.
@@ -165,7 +154,7 @@ async fn with_body(
             _ => error,
         })?,
     };
-    keeping.add(&methods::digest(&call.method, &call.headers, &body));
+    keeping.identity.add(Distinction::Body, [methods::digest(&call.method, &call.headers, &body)]);
     call.body = (!body.is_empty()).then(|| Body::Bytes(body.clone()));
     serve(cached, caller, call, keeping, Some(body)).finish().await
 }
@@ -175,7 +164,7 @@ fn serve(cached: Arc<Cached>, caller: Caller, mut call: Call, keeping: Box<Keepi
     let key = cached.key_of(caller.face(), &call, &keeping);
     let shelved = keeping.shelf.is_some().then(|| key.clone());
     let method = if body.is_some() { Method::GET } else { call.method.clone() };
-    let question = Question { method: &method, key, headers: &call.headers, private: keeping.private };
+    let question = Question { method: &method, key, headers: &call.headers, audience: keeping.audience };
     match cached.cache.look(question) {
         (Reply::Answer(answer, entry), behind) => {
             if let Some(note) = call.note.take() {
@@ -250,16 +239,14 @@ impl Cached {
     }
 
     fn key_of(&self, first: &Face, call: &Call, keeping: &Keeping) -> Key {
-        let host = call.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or(&first.authority);
+        let host = call.host.as_ref().map_or(first.authority.as_bytes(), HeaderValue::as_bytes);
         let base = if call.root == Root::Upstream { &*first.base } else { "" };
-        let target = match (self.query, call.target.split_once('?')) {
-            (QueryOrder::Sorted, Some((path, query))) => {
-                Cow::Owned(format!("{path}?{}", crate::cache::spec::sorted(query)))
-            }
-            _ => Cow::Borrowed(call.target.as_str()),
+        let (path, query) = match call.target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (call.target.as_str(), None),
         };
-        let url = [first.origin.scheme(), "://", &host.to_ascii_lowercase(), base, &target].concat();
-        Key::new(&url, &[&*self.place, &keeping.identity].join(&0))
+        let url = KeyUrl { scheme: first.origin.scheme(), host, base, path, query };
+        self.front.key(&url, keeping.identity.clone())
     }
 }
 

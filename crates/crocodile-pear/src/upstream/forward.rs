@@ -7,14 +7,15 @@ use http::header::{CONNECTION, FORWARDED, HOST, HeaderMap, HeaderName, HeaderVal
 use http::uri::Authority;
 use serde_json::json;
 
+use super::fields::CallFields;
+use super::keeping::Keeping;
 use crate::error::{Error, Kind};
 use crate::http1::fields::may_send;
-use crate::jq::{self, Data, Filter};
+use crate::jq::{self, Data, Filter, Read};
 use crate::problem::Problems;
-use crate::scope::{Scope, VARIABLES};
+use crate::scope::{ClientAddress, ClientFacts, Scope, VARIABLES};
 use crate::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node};
 use crate::template::{self, Piece, Source, Template, TemplateKind};
-use crate::via;
 
 /// The client's header fields that are forwarded.
 #[derive(Clone, Debug)]
@@ -85,6 +86,8 @@ pub(super) struct ForwardSettings<'a> {
     pub(super) host: Option<&'a HostSpec>,
     pub(super) forwarded: Option<ForwardedSpec>,
     pub(super) headers: Option<&'a Entries<Located<String>>>,
+    /// Whether answers are kept.
+    pub(super) kept: bool,
 }
 
 /// The same, compiled.
@@ -158,9 +161,28 @@ impl Forward {
             (Some(ForwardedSpec::Off) | None, _) => Facts::Off,
         };
         let headers = headers(spec.headers, problems);
+        if spec.kept {
+            let written = spec.headers.into_iter().flatten().map(|(_, (_, text))| text);
+            for (text, _) in written.zip(headers.iter().flatten()).filter(|(_, (_, template))| is_new(template)) {
+                problems.warning(text.at(0, text.value.len()), NEVER_FOUND, TRACED);
+            }
+        }
         Some(Forward { fields: fields?, host: host?, facts, headers: headers? })
     }
 }
+
+/// Said of a field with `$id` where answers are kept.
+pub(crate) const NEVER_FOUND: &str =
+    "`$id` differs in each request and is part of the cache key: no answer is found again";
+
+/// Whether a field has another value in each request.
+pub(crate) fn is_new(template: &Template) -> bool {
+    template.filters().flat_map(Filter::uses).any(|name| name == "id")
+}
+
+/// How a request is known to an upstream without a key of its own.
+pub(crate) const TRACED: &str =
+    "leave out the field; with `traces`, calls have `traceparent`, which is no part of the key";
 
 fn named(written: &[Located<String>], problems: &mut Problems) -> Option<Vec<HeaderName>> {
     let name = |written: &Located<String>| {
@@ -281,7 +303,12 @@ impl Forward {
     ///
     /// # Errors
     /// `BadRequest` if a configured value that uses the client's request is not valid in a header.
-    pub(super) fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
+    pub(super) fn fields(
+        &self,
+        scope: &Scope,
+        likeness: Likeness,
+        keeping: Option<Box<Keeping>>,
+    ) -> Result<CallFields, Error> {
         let mut headers = match &self.fields {
             // Here the client's fields need not be parsed.
             Fields::Named(names) if names.is_empty() => HeaderMap::new(),
@@ -295,22 +322,31 @@ impl Forward {
             }
             credentials.remove_cookies(&mut headers);
         }
+        if !matches!(self.facts, Facts::Off) {
+            // Anyone can send these.
+            for name in [FOR, PROTO, HOST_ASKED, FORWARDED] {
+                headers.remove(name);
+            }
+        }
+        let mut fields = CallFields::of_client(headers, keeping);
+        let place = || {
+            let host = asked_host(scope).map(HeaderValue::as_bytes).unwrap_or_default();
+            [host, scope.facts().client().map_or("", ClientFacts::scheme).as_bytes()]
+        };
         match self.facts {
             Facts::Off => {}
-            Facts::X => tell(scope, &mut headers),
-            Facts::Rfc7239 => tell_standard(scope, &mut headers),
+            Facts::X => fields.name_client(tell(scope), place()),
+            Facts::Rfc7239 => fields.name_client(tell_standard(scope), place()),
         }
         for (name, template) in &self.headers {
             let unfit = |_| Error::new(Kind::BadRequest, format!("the value for `{name}` is not allowed in a header"));
-            match template.field(&Asked(scope))? {
-                Some(text) => drop(headers.insert(name.clone(), HeaderValue::from_str(&text).map_err(unfit)?)),
-                None => drop(headers.remove(name)),
-            }
+            let text = template.field(&Asked(scope))?;
+            fields.write(name, text.map(|text| HeaderValue::from_str(&text)).transpose().map_err(unfit)?);
         }
         if scope.forwarded() {
-            via::hand_on(scope.headers(), &mut headers);
+            fields.hand_on_way(scope.headers());
         }
-        Ok(headers)
+        Ok(fields)
     }
 
     /// The client's host, with `host: keep`.
@@ -326,6 +362,11 @@ impl Forward {
     /// The variables that its own fields use.
     pub(super) fn uses(&self) -> impl Iterator<Item = &String> {
         self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::uses)
+    }
+
+    /// The parts of variables that they read.
+    pub(super) fn reads(&self) -> impl Iterator<Item = &Read> {
+        self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::reads)
     }
 
     /// Whether an upstream may consider this authority its own, because each call names it.
@@ -416,18 +457,15 @@ const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// Replaces what the client claims about itself: anyone can send these fields.
-fn tell(scope: &Scope, headers: &mut HeaderMap) {
-    for name in [FOR, PROTO, HOST_ASKED, FORWARDED] {
-        headers.remove(name);
-    }
-    if let Some(client) = scope.facts().client() {
-        // A client at a Unix socket has no IP address.
-        let address = client.address.ip().and_then(|address| HeaderValue::from_str(&address.to_string()).ok());
-        headers.extend(address.map(|address| (FOR, address)));
-        headers.insert(PROTO, HeaderValue::from_static(client.scheme()));
-    }
-    headers.extend(asked_host(scope).cloned().map(|host| (HOST_ASKED, host)));
+/// The client, its protocol and its host, in a field each.
+fn tell(scope: &Scope) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let client = scope.facts().client();
+    // A client at a Unix socket has no IP address.
+    let address = client.map(|client| client.address).filter(|address| !matches!(address, ClientAddress::Unix));
+    let address = address.and_then(|address| HeaderValue::from_str(&address.to_string()).ok());
+    let scheme = client.map(|client| HeaderValue::from_static(client.scheme()));
+    let told = [(FOR, address), (PROTO, scheme), (HOST_ASKED, asked_host(scope).cloned())];
+    told.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// The host that the client asked for, which a proxy in front may have replaced.
@@ -436,10 +474,8 @@ fn asked_host(scope: &Scope) -> Option<&HeaderValue> {
     told.or_else(|| scope.headers().get(HOST))
 }
 
-fn tell_standard(scope: &Scope, headers: &mut HeaderMap) {
-    for name in [FOR, PROTO, HOST_ASKED, FORWARDED] {
-        headers.remove(name);
-    }
+/// The same in one field.
+fn tell_standard(scope: &Scope) -> Option<(HeaderName, HeaderValue)> {
     let client = scope.facts().client();
     let node = client.map(|client| match client.address.ip() {
         Some(IpAddr::V4(address)) => format!("for={address}"),
@@ -450,8 +486,8 @@ fn tell_standard(scope: &Scope, headers: &mut HeaderMap) {
     let host = asked_host(scope).and_then(|host| host.to_str().ok()).map(|host| format!("host=\"{host}\""));
     let proto = client.map(|client| format!("proto={}", client.scheme()));
     let told: Vec<String> = [node, host, proto].into_iter().flatten().collect();
-    headers
-        .extend(HeaderValue::from_str(&told.join(";")).ok().filter(|_| !told.is_empty()).map(|told| (FORWARDED, told)));
+    let value = HeaderValue::from_str(&told.join(";")).ok().filter(|_| !told.is_empty())?;
+    Some((FORWARDED, value))
 }
 
 #[cfg(test)]
@@ -460,7 +496,6 @@ mod tests {
 
     use super::*;
     use crate::flow::Body;
-    use crate::scope::{ClientAddress, ClientFacts};
 
     fn scope(address: Option<&str>, fields: &[(&'static str, &'static str)]) -> Scope {
         let field = |(name, value): &(&'static str, &'static str)| {
@@ -481,7 +516,7 @@ mod tests {
     }
 
     fn sent(forward: &Forward, scope: &Scope) -> Vec<String> {
-        let fields = forward.fields(scope, Likeness::Same).expect("no expressions");
+        let fields = forward.fields(scope, Likeness::Same, None).expect("no expressions");
         let mut sent: Vec<String> =
             fields.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("a text"))).collect();
         sent.sort();

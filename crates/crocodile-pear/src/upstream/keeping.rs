@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, HeaderValue, VIA};
+use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName};
 
 use crate::cache::date::Moment;
 use crate::cache::policy::{Fetched, Personal};
-use crate::cache::{Cache, Entry, Key, Parts, Shelf};
+use crate::cache::{Audience, Cache, Distinction, Entry, Identity, Key, Parts, Shelf};
 use crate::flow::Answer;
 use crate::scope::Scope;
 
@@ -14,9 +14,11 @@ use crate::scope::Scope;
 #[derive(Clone, Default)]
 pub struct Keeping {
     /// What the call sends that the client did not.
-    pub(super) identity: Vec<u8>,
+    pub(super) identity: Identity,
+    /// The fields that are written in the configuration.
+    pub(super) written: Vec<HeaderName>,
     /// Whether the identity identifies the client.
-    pub(super) private: bool,
+    pub(super) audience: Audience,
     pub(super) personal: Personal,
     /// The answer that it is a part of.
     pub(super) parts: Option<Arc<Parts>>,
@@ -24,46 +26,28 @@ pub struct Keeping {
     pub(super) shelf: Option<Arc<Shelf>>,
 }
 
-/// Fields of one hop. Answers do not depend on them, or declare it with `vary`.
-pub(super) const OF_A_HOP: [HeaderName; 6] = [
-    VIA,
-    FORWARDED,
-    HeaderName::from_static("x-forwarded-for"),
-    HeaderName::from_static("x-real-ip"),
-    HeaderName::from_static("traceparent"),
-    HeaderName::from_static("x-request-id"),
-];
-
 impl Keeping {
-    pub(super) fn add(&mut self, part: &[u8]) {
-        self.identity.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        self.identity.extend_from_slice(part);
+    /// Notes that the call names the client's address, and the host and the scheme that it asked for.
+    pub(super) fn name_client(&mut self, place: [&[u8]; 2]) {
+        self.identity.add(Distinction::Host, place);
     }
 
-    /// Notes a field of the call. The client's own are for `vary`, but for its credentials; the others are of the key.
-    pub(super) fn note(&mut self, scope: &Scope, name: &HeaderName, headers: &HeaderMap) {
-        let same = headers.get_all(name).iter().eq(scope.headers().get_all(name).iter());
-        match *name {
-            AUTHORIZATION if same => self.personal.authorization = true,
-            COOKIE if scope.headers().contains_key(COOKIE) => self.personal.cookie = true,
-            _ if same => {}
-            _ => {
-                self.add(name.as_str().as_bytes());
-                headers.get_all(name).iter().for_each(|value| self.add(value.as_bytes()));
-            }
+    /// Notes the fields, now that all are set: those that are written are part of the key, and of the client's own its
+    /// credentials make the answer personal.
+    pub(super) fn note_fields(&mut self, scope: &Scope, headers: &HeaderMap) {
+        let mut written = std::mem::take(&mut self.written);
+        written.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        written.dedup();
+        for name in &written {
+            let values = headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
+            self.identity.add(Distinction::Field, std::iter::once(name.as_str().as_bytes()).chain(values));
         }
+        let own = |name: &HeaderName| headers.contains_key(name) && !written.contains(name);
+        let checked = scope.facts().credentials().is_some_and(|checked| checked.headers.iter().any(own));
+        self.personal.authorization = own(&AUTHORIZATION) || checked;
+        self.personal.cookie = own(&COOKIE);
     }
-}
 
-/// The host and the protocol in `forwarded`, without the client.
-pub(super) fn asked_place(forwarded: &HeaderValue) -> String {
-    let text = forwarded.to_str().unwrap_or_default();
-    let last = text.rsplit(',').next().unwrap_or_default();
-    let place = |part: &&str| part.trim_start().starts_with("host=") || part.trim_start().starts_with("proto=");
-    last.split(';').filter(place).collect::<Vec<_>>().join(";")
-}
-
-impl Keeping {
     /// Hands the entry to the layers around, if they want it.
     pub(super) fn leave(&self, cache: &Cache, key: Option<Key>, entry: Option<Arc<Entry>>) {
         if let (Some(shelf), Some(key), Some(entry)) = (&self.shelf, key, entry) {

@@ -12,6 +12,7 @@ use super::caller::Caller;
 use super::check;
 use super::counters::CounterSnapshot;
 use super::credentials::ClientCredentials;
+use super::fields::CallFields;
 use super::forward::{Forward, Likeness};
 use super::health::HealthSpec;
 use super::keeping::Keeping;
@@ -26,6 +27,7 @@ use super::timeouts::Timeouts;
 use crate::error::Error;
 use crate::flow::Answer;
 use crate::histogram::Snapshot;
+use crate::jq::Read;
 use crate::scope::Scope;
 
 /// A configured upstream, ready to be called from any core.
@@ -96,8 +98,9 @@ impl Upstream {
     ///
     /// # Errors
     /// `BadRequest` if a value that uses the client's request is not valid in a header.
-    pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<HeaderMap, Error> {
-        self.forward.fields(scope, likeness)
+    pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<CallFields, Error> {
+        let keeping = cached::keeping(self.cached.as_deref(), self.forward.asked_fields(), scope);
+        self.forward.fields(scope, likeness, keeping)
     }
 
     /// Whether header fields of its answers that point into it point to the gateway instead, unless a call says otherwise.
@@ -166,17 +169,31 @@ impl Upstream {
         &self.outline
     }
 
-    /// For which client a call with these header fields is made; `None` if its answer is not kept.
+    /// The header fields of a call, and for which client it is made; `None` if its answer is not kept.
     ///
     /// # Errors
     /// `BadRequest` where the expression of a key fails.
-    pub fn keeping(&self, scope: &Scope, headers: &HeaderMap) -> Result<Option<Box<Keeping>>, Error> {
-        cached::keeping(self.cached.as_deref(), self.forward.asked_fields(), scope, headers)
+    pub fn keep(&self, scope: &Scope, fields: CallFields) -> Result<(HeaderMap, Option<Box<Keeping>>), Error> {
+        let (headers, mut keeping) = fields.into_parts();
+        if let Some(keeping) = &mut keeping {
+            cached::identify(self.cached.as_deref(), scope, &headers, keeping)?;
+        }
+        Ok((headers, keeping))
     }
 
     /// The variables that the header fields of its calls use.
     pub fn uses(&self) -> impl Iterator<Item = &String> {
         self.forward.uses()
+    }
+
+    /// Whether its answers are kept.
+    pub fn keeps(&self) -> bool {
+        self.cached.is_some()
+    }
+
+    /// The parts of variables that they read.
+    pub fn reads(&self) -> impl Iterator<Item = &Read> {
+        self.forward.reads()
     }
 
     /// Makes the call; the answer's body is pulled from the connection.

@@ -85,8 +85,11 @@ spec! {
         /// The gateway's own credentials for the upstream. They replace the client's `authorization`.
         pub credentials: Option<CredentialsSpec>,
         /// Caches its answers, for the calls of all pipelines: `on`, a time for answers that do not say how long, or
-        /// a map. Off by default. Everything that a call sends is part of the key, except header fields of the
-        /// client. So an answer to a call that a pipeline made with `$claims` is never served to another client.
+        /// a map. Off by default. The URL and everything that the configuration adds to a call is part of the key: every
+        /// field under `headers`, whatever its name and its value, and the host and scheme in `forwarded`. So an answer
+        /// to a call that a pipeline made with `$claims` is never served to another client. Fields of the client that
+        /// are forwarded as they came, and its address in `forwarded`, are not: an answer that depends on them says so
+        /// in `vary`.
         pub cache: CacheSpec = CacheSpec::Off,
         /// How to read XML in its answers.
         pub xml: Option<XmlSpec>,
@@ -113,6 +116,7 @@ impl UpstreamSpec {
             host: self.host.as_ref(),
             forwarded: self.forwarded,
             headers: self.headers.as_ref(),
+            kept: self.cache.on().is_some(),
         };
         let forward = Forward::compile(&forward, problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));

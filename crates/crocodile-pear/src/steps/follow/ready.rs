@@ -491,10 +491,10 @@ impl Ready {
 
     /// Fetches a document, or waits with others who asked for it.
     pub(super) fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Result<Fetching, Error> {
-        let (mut headers, host) = (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope));
-        ask_whole(&mut headers, &Method::GET);
-        let key = key(&place, &headers);
-        let keeping = place.upstream.keeping(scope, &headers)?;
+        let (mut fields, host) = (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope));
+        ask_whole(&mut fields, &Method::GET);
+        let key = key(&place, &fields);
+        let (headers, keeping) = place.upstream.keep(scope, fields)?;
         let start = || {
             let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
             let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
