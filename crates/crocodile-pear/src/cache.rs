@@ -42,7 +42,7 @@ pub use parts::Parts;
 pub use place::{Cache, Errand, Fetch, Fetching, Gained, Question, Reply, Rules, Standing};
 pub use purge::{Mark, Purge, PurgeMode};
 pub use shelf::{Shelf, Source};
-pub use spec::{CacheSpec, CachingSpec, PrivateSpec, QueryOrder};
+pub use spec::{CacheSpec, CachingSpec, PrivateSpec, QueryOrder, StoreCookies};
 pub use stamp::Stamp;
 pub use store::{Counters, FoundEntry, Store};
 pub use tier::{Shared, Tier};

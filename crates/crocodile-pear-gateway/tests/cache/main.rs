@@ -9,4 +9,5 @@ mod crowd;
 mod fields;
 mod identities;
 mod keys;
+mod personal;
 use crocodile_pear_stage as stage;

@@ -28,6 +28,8 @@ pub struct Lifetimes {
     pub stale_if_error: Option<Duration>,
     /// Whether private answers are kept, under a key that identifies the client.
     pub private: bool,
+    /// Whether an answer is kept with the cookies that it sets, for all.
+    pub cookies: bool,
 }
 
 /// What in a request may make its answer personal.
@@ -163,7 +165,9 @@ pub fn keep(
     if control.private.is_whole() && !lifetimes.private {
         return Err(Reason::Private);
     }
-    let overruled = control.must_understand && understands(status) || lifetimes.force.is_some();
+    // An answer to credentials that must not be kept is none to force.
+    let forced = lifetimes.force.is_some() && (lifetimes.private || personal == Personal::default());
+    let overruled = control.must_understand && understands(status) || forced;
     if control.no_store && !overruled || control.must_understand && !understands(status) {
         return Err(Reason::NoStore);
     }
@@ -181,7 +185,8 @@ pub fn keep(
     Ok(terms(&control, &times, lifetimes, fresh.unwrap_or_default(), fetched))
 }
 
-/// An answer to a request with credentials is shared only if it allows that (RFC 9111, 3.5 and 7.3).
+/// An answer to a request with credentials is shared only if it allows that (RFC 9111, 3.5 and 7.3), and one that sets a
+/// cookie only where that is written. What the configuration overrules (`force`) allows nothing.
 fn check_personal(
     headers: &HeaderMap,
     control: &AnswerControl,
@@ -192,21 +197,26 @@ fn check_personal(
     if lifetimes.private {
         return Ok(());
     }
-    let shared = control.public || control.must_revalidate || control.s_maxage.is_some();
-    if personal.authorization && !shared {
-        return Err(Reason::Credentials);
-    }
-    if explicit.is_some() || control.public {
-        return Ok(());
-    }
-    // Here a lifetime is ours, not the answer's.
-    if personal.cookie {
-        return Err(Reason::Credentials);
-    }
-    if headers.contains_key(SET_COOKIE) {
+    if sets_cookie(headers) && !lifetimes.cookies {
         return Err(Reason::Cookie);
     }
+    // A lifetime that is ours is nothing that the answer allows.
+    let explicit = explicit.filter(|_| lifetimes.force.is_none());
+    let ours = explicit.is_none() && [lifetimes.force, lifetimes.fallback, lifetimes.negative] != [None; 3];
+    let shared = control.public || !ours && (control.must_revalidate || control.s_maxage.is_some());
+    if personal.authorization && !shared || personal.cookie && !control.public && explicit.is_none() {
+        return Err(Reason::Credentials);
+    }
     Ok(())
+}
+
+/// Whether it sets a cookie that would be kept with it.
+pub fn sets_cookie(headers: &HeaderMap) -> bool {
+    let apart = |control: &AnswerControl| {
+        let named = [&control.no_cache, &control.private].into_iter().flat_map(Scoped::fields);
+        named.into_iter().any(|name| *name == SET_COOKIE)
+    };
+    headers.contains_key(SET_COOKIE) && !apart(&AnswerControl::of(headers))
 }
 
 /// The lifetime that the answer declares (RFC 9111, 4.2.1).
@@ -497,7 +507,11 @@ mod tests {
             (200, "cache-control: no-store\ncdn-cache-control: max-age=60", Ok(60)),
             (200, "cache-control: max-age=60\ncdn-cache-control: no-store", Err(NoStore)),
             (200, "expires: now+60\ncdn-cache-control: foo", Err(NoLifetime)),
-            (200, "set-cookie: a=b\ncache-control: max-age=60", Ok(60)),
+            (200, "set-cookie: a=b\ncache-control: max-age=60", Err(Reason::Cookie)),
+            (200, "set-cookie: a=b\ncache-control: s-maxage=60, public", Err(Reason::Cookie)),
+            (200, "set-cookie: a=b\nexpires: now+60", Err(Reason::Cookie)),
+            (200, "set-cookie: a=b\ncache-control: max-age=60, no-cache=\"set-cookie\"", Ok(60)),
+            (200, "set-cookie: a=b\ncache-control: max-age=60, private=\"x, Set-Cookie\"", Ok(60)),
             (200, "set-cookie: a=b\nlast-modified: now-1000", Err(Reason::Cookie)),
             (304, "cache-control: max-age=60", Err(Status)),
         ] {
@@ -521,6 +535,15 @@ mod tests {
         let own = Lifetimes { fallback: Some(Duration::from_secs(30)), ..Lifetimes::default() };
         assert_eq!(kept(200, "", cookie, &own), Err(Reason::Credentials));
         assert_eq!(kept(200, "cache-control: max-age=60", cookie, &own), Ok(60));
+        // A lifetime of the configuration is none that the answer declares.
+        for (text, wanted) in [
+            ("cache-control: must-revalidate", Err(Reason::Credentials)),
+            ("cache-control: max-age=60, must-revalidate", Ok(60)),
+            ("cache-control: public", Ok(30)),
+            ("cache-control: s-maxage=60", Ok(60)),
+        ] {
+            assert_eq!(kept(200, text, authorized, &own), wanted, "{text}");
+        }
         let keyed = Lifetimes { private: true, ..own };
         assert_eq!(kept(200, "", authorized, &keyed), Ok(30));
         assert_eq!(kept(200, "cache-control: private, max-age=60", authorized, &keyed), Ok(60));
@@ -549,6 +572,37 @@ mod tests {
         ] {
             assert_eq!(kept(200, text, Personal::default(), &forces), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_personal_is_not_overruled() {
+        let seconds = Some(Duration::from_secs(30));
+        let forces = Lifetimes { force: seconds, ..Lifetimes::default() };
+        let authorized = Personal { authorization: true, ..Personal::default() };
+        let cookie = Personal { cookie: true, ..Personal::default() };
+        for personal in [authorized, cookie] {
+            for (text, wanted) in [
+                ("", Err(Reason::Credentials)),
+                ("cache-control: max-age=60", Err(Reason::Credentials)),
+                ("cache-control: s-maxage=60", Err(Reason::Credentials)),
+                ("cache-control: max-age=60, must-revalidate", Err(Reason::Credentials)),
+                ("expires: now+60", Err(Reason::Credentials)),
+                ("cache-control: no-store", Err(Reason::NoStore)),
+                ("cache-control: public, no-store", Err(Reason::NoStore)),
+                ("cache-control: private", Err(Reason::Private)),
+                ("cache-control: public, max-age=1", Ok(30)),
+                ("cache-control: public\nset-cookie: a=b", Err(Reason::Cookie)),
+            ] {
+                assert_eq!(kept(200, text, personal, &forces), wanted, "{text} {personal:?}");
+            }
+            let keyed = Lifetimes { private: true, ..forces };
+            for text in ["", "cache-control: no-store", "cache-control: private", "set-cookie: a=b"] {
+                assert_eq!(kept(200, text, personal, &keyed), Ok(30), "{text}");
+            }
+        }
+        let with_cookies = Lifetimes { cookies: true, ..forces };
+        assert_eq!(kept(200, "set-cookie: a=b", Personal::default(), &with_cookies), Ok(30));
+        assert_eq!(kept(200, "set-cookie: a=b", cookie, &with_cookies), Err(Reason::Credentials));
     }
 
     #[test]

@@ -28,9 +28,9 @@ spec! {
         /// How long an answer is fresh if it does not say so itself and its status is 200, 203, 204, 300, 301 or 308.
         #[name = "for"]
         pub fallback: Option<Duration>,
-        /// How long an answer is fresh, whatever it says: this overrides `no-store`, `no-cache` and `max-age`. An
-        /// answer that is `private`, sets a cookie or was made for credentials is still not cached, unless `private`
-        /// says for whom.
+        /// How long an answer is fresh, whatever it says: this overrides `no-store`, `no-cache`, `max-age` and
+        /// `must-revalidate`. An answer that is `private`, sets a cookie or was made for the client's credentials or
+        /// cookies is still not cached, unless `private` says for whom; the latter is cached if it is `public`.
         pub force: Option<Duration>,
         /// How long an answer with status 404, 405, 410, 414, 451 or 501 is fresh if it does not say so itself.
         pub negative: Option<Duration>,
@@ -57,6 +57,10 @@ spec! {
         pub query: QueryOrder = QueryOrder::Kept,
         /// Caches answers that are for one client only, for that client.
         pub private: Option<PrivateSpec>,
+        /// Whether to cache an answer that sets a cookie (`set-cookie`), with the cookie, for all clients. By default such
+        /// an answer is for one client, whatever lifetime it declares: it is cached only under `private`, or if the
+        /// answer itself names the field in `no-cache` or `private`.
+        pub store_cookies: StoreCookies = StoreCookies::Off,
         /// The largest body to cache. A larger one is passed through without caching.
         pub max_size: Size = Size(16 << 20),
     }
@@ -75,6 +79,16 @@ spec! {
         /// it gives none, or one of them is null or empty or contains null or an empty value, the client is not
         /// identified, and such answers are not cached.
         pub by: Expression,
+    }
+}
+
+crate::choice! {
+    /// Whether answers that set cookies are cached for all clients.
+    pub enum StoreCookies {
+        /// No.
+        Off = "off",
+        /// Yes: every client gets the cookie of the first one. For cookies that are the same for all.
+        On = "on",
     }
 }
 
@@ -133,6 +147,7 @@ impl CachingSpec {
             stale: self.stale,
             stale_if_error: self.stale_if_error,
             private: false,
+            cookies: self.store_cookies == StoreCookies::On,
         };
         let name = |written: &Located<String>| {
             let name = HeaderName::from_bytes(written.value.as_bytes()).ok();
@@ -188,6 +203,7 @@ impl CachingSpec {
             format!("apart by the request's {}", names.join(", "))
         }));
         parts.extend(self.private.as_ref().map(|private| format!("private ones for each {}", private.by.0)));
+        parts.extend((self.store_cookies == StoreCookies::On).then(|| "those that set cookies, too".to_owned()));
         parts.extend(self.tags.as_ref().map(|tags| format!("with the tags {}", tags.0)));
         parts.push(format!("bodies up to {} MiB", self.max_size.bytes().div_ceil(1 << 20)));
         format!("keeps {}", parts.join("; "))
