@@ -38,7 +38,7 @@ pub use front::{Distinction, Front, Identity, KeyUrl};
 pub use kept::{Kept, Making};
 pub use key::{Audience, Key};
 pub use methods::{CachedMethod, Methods, Service};
-pub use parts::Parts;
+pub use parts::{KeptPart, Parts};
 pub use place::{Cache, Errand, Fetch, Fetching, Gained, Question, Reply, Rules, Standing};
 pub use purge::{Mark, Purge, PurgeMode};
 pub use shelf::{Shelf, Source};

@@ -190,3 +190,78 @@ fn what_is_not_known_yet_of_a_whole_that_streams_is_told_from_the_next_request_o
     }
     assert_eq!(shop.calls(), 6);
 }
+
+#[test]
+fn what_an_upstream_keeps_to_validate_it_leaves_the_time_of_the_endpoint() {
+    const MODIFIED: &str = "last-modified: Sat, 01 Jan 2000 00:00:00 GMT\r\n";
+    for (upstream, fields, kept) in [
+        ("on", "etag: \"x\"\r\n".to_owned(), true),
+        ("on", "etag: W/\"x\"\r\n".to_owned(), true),
+        ("on", format!("etag: \"x\"\r\n{MODIFIED}"), true),
+        ("on", MODIFIED.to_owned(), true),
+        ("on", String::new(), true),
+        ("off", "etag: \"x\"\r\n".to_owned(), true),
+        ("off", MODIFIED.to_owned(), true),
+        ("1h", "etag: \"x\"\r\n".to_owned(), true),
+        // What declares that it is stale is stale.
+        ("on", "etag: \"x\"\r\ncache-control: no-cache\r\n".to_owned(), false),
+        ("on", "etag: \"x\"\r\ncache-control: max-age=0\r\n".to_owned(), false),
+        ("on", format!("expires: 0\r\n{MODIFIED}"), false),
+    ] {
+        let shop = Shop::open({
+            let fields = fields.clone();
+            move |asked, stream| {
+                let (status, body) = if asked.find("if-none-match").is_some() { (304, "") } else { (200, "1") };
+                let head = format!("HTTP/1.1 {status} Said\r\n{fields}content-type: application/json\r\n");
+                let length = if status == 304 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+                stream.write_all(format!("{head}{length}\r\n{body}").as_bytes())
+            }
+        });
+        let config = format!(
+            "upstreams: {{ shop: {{ url: 'http://${{SHOP}}', cache: {upstream} }} }}\n\
+             endpoints:\n\
+             \x20 GET /whole: {{ cache: 1m, pipeline: [ requests: {{ one: shop /1, two: shop /2 }}, merge: '[$one, $two]' ] }}\n\
+             \x20 GET /changed: {{ cache: 1m, pipeline: [ request: shop /1, transform: '[., .]' ] }}\n\
+             \x20 GET /stream: {{ cache: 1m, pipeline: [ requests: {{ one: shop /1, two: shop /2 }}, concatenate: {{ body_only: true }} ] }}\n\
+             \x20 GET /proxied: {{ cache: 1m, pipeline: [ request: shop /1 ] }}\n"
+        );
+        for target in ["/whole", "/changed", "/stream", "/proxied"] {
+            let mut scene = Scene::new(&config, &shop);
+            let first = scene.get(target, HOST);
+            let calls = shop.calls();
+            for _ in 0..3 {
+                let answer = scene.get(target, HOST);
+                assert_eq!(answer.body, first.body);
+                let hit = answer.field("cache-status").contains("crocodile-pear; hit");
+                // A proxied answer can be validated, and is kept for that.
+                let status = answer.field("cache-status");
+                assert_eq!(hit, kept, "{target} {upstream} {fields}: {status}");
+            }
+            assert!(!kept || shop.calls() == calls, "{target} {upstream} {fields}");
+        }
+    }
+}
+
+#[test]
+fn a_private_part_is_as_fresh_as_it_says_where_the_key_says_for_whom() {
+    let (shop, _) = shop();
+    let config = "upstreams: { shop: { url: 'http://${SHOP}' } }\n\
+        endpoints:\n\
+        \x20 GET /of/{one}/{two}:\n\
+        \x20   cache: { for: 1h, private: { by: '$headers[\"x-user\"]' } }\n\
+        \x20   pipeline: [ requests: { one: 'shop /{one}', two: 'shop /{two}' }, merge: '[$one, $two]' ]\n";
+    let mut scene = Scene::new(config, &shop);
+    let anna = format!("{HOST}x-user: anna\r\n");
+    for (target, wanted) in [("/of/max-age=60/private,max-age=20;5", 15), ("/of/private,max-age=20;5/max-age=60", 15)] {
+        let answers = [(); 2].map(|()| scene.get(target, &anna));
+        assert!(answers[1].field("cache-status").contains("; hit"), "{target}: {:?}", answers[1].head);
+        let ttl = answers[1].field("cache-status").rsplit("ttl=").next().and_then(|ttl| ttl.parse().ok());
+        assert!(is_about(ttl.unwrap(), wanted), "{target}: {:?}", answers[1].head);
+    }
+    // One that must not be kept at all is not hidden by one that is private.
+    for target in ["/of/private,max-age=60/no-store", "/of/no-store/private,max-age=60"] {
+        let calls = shop.calls();
+        let _ = [(); 2].map(|()| scene.get(target, &anna));
+        assert_eq!(shop.calls(), calls + 4, "{target}");
+    }
+}

@@ -10,4 +10,5 @@ mod fields;
 mod identities;
 mod keys;
 mod personal;
+mod strangers;
 use crocodile_pear_stage as stage;

@@ -22,14 +22,35 @@ pub struct Parts(Mutex<Sum>);
 struct Sum {
     /// The terms of all parts that have some, combined.
     terms: Option<Terms>,
-    /// Whether a part does not declare how long it is fresh.
-    silent: bool,
+    /// The terms of all parts that do not declare how long they are fresh, combined, as guessed from their dates: for
+    /// where the configuration does not say it either.
+    silent: Option<Terms>,
     /// Why the whole is not kept.
-    forbidden: Option<Reason>,
+    forbidden: Vec<Reason>,
+    /// Whether it is not kept for all by force: a part was made for credentials, and only a lifetime allows to share it.
+    unforced: bool,
     personal: Personal,
     tags: Tags,
     vary: Vec<HeaderName>,
 }
+
+/// A part that the cache of its upstream keeps.
+#[derive(Clone, Copy)]
+pub struct KeptPart<'a> {
+    /// The entry.
+    pub entry: &'a Entry,
+    /// Whether the configuration of that cache says how long answers are fresh.
+    pub timed: bool,
+}
+
+/// Every answer has terms with these, whoever it is for.
+const FOR_ONE: Lifetimes = Lifetimes { private: true, ..Lifetimes::NONE };
+
+/// With these, no answer is kept that its own lifetime does not make public.
+const OURS: Lifetimes = Lifetimes { fallback: Some(Duration::ZERO), ..Lifetimes::NONE };
+
+/// With these, no answer is kept that does not say that it is public.
+const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::NONE };
 
 impl Parts {
     fn sum(&self) -> MutexGuard<'_, Sum> {
@@ -42,28 +63,36 @@ impl Parts {
         status: StatusCode,
         headers: &HeaderMap,
         personal: Personal,
-        entry: Option<&Entry>,
+        kept: Option<KeptPart<'_>>,
         fetched: Fetched,
     ) {
-        let own = match policy::keep(status, headers, personal, &Lifetimes::default(), fetched) {
-            // It may be kept for one client at its place, and the whole is for others, too.
-            Err(reason @ (Reason::Private | Reason::Credentials)) => Err(reason),
-            own => entry.map_or(own, |entry| Ok(entry.terms)),
-        };
+        let entry = kept.map(|kept| kept.entry);
         let mut sum = self.sum();
         sum.personal.authorization |= personal.authorization;
         sum.personal.cookie |= personal.cookie;
+        sum.personal.address |= personal.address;
         sum.tags = sum.tags.union(&entry.map_or_else(|| tags::of(headers), |entry| entry.tags.clone()));
         match Vary::of(headers) {
             Vary::On(names) => sum.vary.extend(names),
             Vary::Unknown => sum.forbid(Reason::Varies),
         }
+        sum.unforced |= policy::keep(status, headers, personal, &FORCED, fetched) == Err(Reason::Credentials);
+        match policy::keep(status, headers, personal, &OURS, fetched) {
+            // It may be kept for one client at its place, and the whole is for others, too.
+            Err(reason @ (Reason::Private | Reason::Credentials)) => sum.forbid(reason),
+            // With its cookie it is kept only where that is written.
+            Err(Reason::Cookie) if entry.is_none() => sum.forbid(Reason::Cookie),
+            _ => {}
+        }
+        let own = policy::keep(status, headers, personal, &FOR_ONE, fetched);
+        let own = entry.map_or(own, |entry| Ok(entry.terms));
+        let silent = policy::says_nothing(headers) && !kept.is_some_and(|kept| kept.timed);
         match own {
-            Ok(terms) if entry.is_none() && terms.fresh.is_zero() && policy::says_nothing(headers) => sum.silent = true,
+            // What is guessed, or kept only to be validated, is no time that somebody has written.
+            Ok(terms) if silent => sum.add_silent(terms),
+            Err(Reason::NoLifetime) if silent => sum.add_silent(Terms::stale(fetched.came)),
             Ok(terms) => sum.add(terms),
-            // Its cookie is not the whole's.
-            Err(Reason::NoLifetime | Reason::Cookie) if policy::says_nothing(headers) => sum.silent = true,
-            Err(Reason::NoLifetime) => sum.add(Terms { born: fetched.came, ..Terms::default() }),
+            Err(Reason::NoLifetime) => sum.add(Terms::stale(fetched.came)),
             Err(reason) => sum.forbid(reason),
         }
     }
@@ -99,6 +128,9 @@ impl Parts {
     /// Why it is not kept.
     pub fn terms(&self, answer: &Answer, lifetimes: &Lifetimes, fetched: Fetched) -> Result<Terms, Reason> {
         let mut sum = self.sum().clone();
+        if policy::sets_cookie(&answer.headers) {
+            sum.forbid(Reason::Cookie);
+        }
         if !policy::says_nothing(&answer.headers) {
             sum.add(policy::keep(answer.status, &answer.headers, sum.personal, lifetimes, fetched)?);
         }
@@ -118,10 +150,11 @@ impl Parts {
             return Err(Reason::TooLarge);
         }
         if lifetimes.force.is_none() {
-            if sum.silent && lifetimes.fallback.is_none() {
+            let guessed = sum.silent.filter(|_| lifetimes.fallback.is_none());
+            if guessed.is_some_and(|guessed| guessed.fresh.is_zero()) {
                 return Err(Reason::NoLifetime);
             }
-            terms = sum.terms.map_or(terms, |parts| together(terms, parts));
+            terms = sum.terms.into_iter().chain(guessed).fold(terms, together);
         }
         Ok(terms)
     }
@@ -132,14 +165,25 @@ impl Sum {
         self.terms = Some(self.terms.map_or(terms, |known| together(known, terms)));
     }
 
-    fn forbid(&mut self, reason: Reason) {
-        self.forbidden.get_or_insert(reason);
+    fn add_silent(&mut self, terms: Terms) {
+        self.silent = Some(self.silent.map_or(terms, |known| together(known, terms)));
     }
 
-    /// A private answer is kept if the key identifies the client.
+    fn forbid(&mut self, reason: Reason) {
+        if !self.forbidden.contains(&reason) {
+            self.forbidden.push(reason);
+        }
+    }
+
+    /// A private answer is kept if the key identifies the client, and a cookie where that is written.
     fn forbids(&self, lifetimes: &Lifetimes) -> Option<Reason> {
-        let personal = matches!(self.forbidden, Some(Reason::Private | Reason::Credentials | Reason::Cookie));
-        self.forbidden.filter(|_| !(personal && lifetimes.private))
+        let allowed = |reason: &Reason| match reason {
+            Reason::Private | Reason::Credentials => lifetimes.private,
+            Reason::Cookie => lifetimes.private || lifetimes.cookies,
+            _ => false,
+        };
+        let forced = (self.unforced && lifetimes.force.is_some()).then_some(&Reason::Credentials);
+        self.forbidden.iter().chain(forced).find(|reason| !allowed(reason)).copied()
     }
 
     fn whole(&self, status: StatusCode, lifetimes: &Lifetimes, now: Moment) -> Result<Terms, Reason> {
@@ -159,12 +203,14 @@ impl Sum {
         if let Some(force) = lifetimes.force.filter(|_| !failure) {
             return Ok(fresh(force));
         }
-        let terms = match (self.terms, configured) {
-            (Some(terms), _) if !self.silent => allow(terms, lifetimes),
-            (Some(terms), Some(own)) => together(allow(terms, lifetimes), fresh(own)),
-            (None, Some(own)) => fresh(own),
-            (_, None) => return Err(Reason::NoLifetime),
+        let declared = self.terms.map(|terms| allow(terms, lifetimes));
+        let other = match (self.silent, configured) {
+            (Some(_), Some(own)) => Some(fresh(own)),
+            (Some(guessed), None) => Some(allow(guessed, lifetimes)),
+            (None, Some(own)) if declared.is_none() => Some(fresh(own)),
+            (None, _) => None,
         };
+        let Some(terms) = declared.into_iter().chain(other).reduce(together) else { return Err(Reason::NoLifetime) };
         if failure && lifetimes.negative.is_none() {
             return Err(Reason::Status);
         }

@@ -32,6 +32,26 @@ pub struct Lifetimes {
     pub cookies: bool,
 }
 
+impl Lifetimes {
+    /// How long an answer with this status is fresh that does not declare it, if that is configured.
+    pub fn configured(&self, status: StatusCode) -> Option<Duration> {
+        let failure = status.is_client_error() || status.is_server_error();
+        let own = if failure { self.negative } else { self.fallback };
+        own.or(self.force.filter(|_| !failure))
+    }
+
+    /// Those of a cache without any setting.
+    pub const NONE: Lifetimes = Lifetimes {
+        fallback: None,
+        force: None,
+        negative: None,
+        stale: None,
+        stale_if_error: None,
+        private: false,
+        cookies: false,
+    };
+}
+
 /// What in a request may make its answer personal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Personal {
@@ -39,6 +59,8 @@ pub struct Personal {
     pub authorization: bool,
     /// A cookie of the client was sent.
     pub cookie: bool,
+    /// The answer depends on the client's address, which is in no field of the client's request.
+    pub address: bool,
 }
 
 /// Until when, and under which conditions, an answer may be used.
@@ -159,7 +181,7 @@ pub fn keep(
     if status.is_informational() || status == StatusCode::NOT_MODIFIED {
         return Err(Reason::Status);
     }
-    if Vary::of(headers) == Vary::Unknown {
+    if personal.address || Vary::of(headers) == Vary::Unknown {
         return Err(Reason::Varies);
     }
     if control.private.is_whole() && !lifetimes.private {
@@ -285,6 +307,11 @@ fn terms(control: &AnswerControl, times: &Times, lifetimes: &Lifetimes, fresh: D
 }
 
 impl Terms {
+    /// Those of an answer that came at this moment and is stale at once.
+    pub fn stale(born: Moment) -> Self {
+        Terms { born, ..Terms::default() }
+    }
+
     /// How old it is.
     pub fn age(&self, now: Moment) -> Duration {
         now.since(self.born)
@@ -522,7 +549,7 @@ mod tests {
 
     #[test]
     fn what_was_made_for_credentials_is_kept_only_if_it_says_so() {
-        let authorized = Personal { authorization: true, cookie: false };
+        let authorized = Personal { authorization: true, ..Personal::default() };
         for (text, wanted) in [
             ("cache-control: max-age=60", Err(Reason::Credentials)),
             ("cache-control: max-age=60, public", Ok(60)),
@@ -531,7 +558,7 @@ mod tests {
         ] {
             assert_eq!(kept(200, text, authorized, &Lifetimes::default()), wanted, "{text}");
         }
-        let cookie = Personal { authorization: false, cookie: true };
+        let cookie = Personal { cookie: true, ..Personal::default() };
         let own = Lifetimes { fallback: Some(Duration::from_secs(30)), ..Lifetimes::default() };
         assert_eq!(kept(200, "", cookie, &own), Err(Reason::Credentials));
         assert_eq!(kept(200, "cache-control: max-age=60", cookie, &own), Ok(60));
@@ -603,6 +630,8 @@ mod tests {
         let with_cookies = Lifetimes { cookies: true, ..forces };
         assert_eq!(kept(200, "set-cookie: a=b", Personal::default(), &with_cookies), Ok(30));
         assert_eq!(kept(200, "set-cookie: a=b", cookie, &with_cookies), Err(Reason::Credentials));
+        let addressed = Personal { address: true, ..Personal::default() };
+        assert_eq!(kept(200, "", addressed, &Lifetimes { private: true, ..forces }), Err(Reason::Varies));
     }
 
     #[test]

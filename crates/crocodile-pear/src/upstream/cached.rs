@@ -17,8 +17,8 @@ use super::server::Face;
 use super::servers::Shared;
 use crate::cache::policy::Personal;
 use crate::cache::{
-    Cache, CacheSpec, Distinction, Errand, Fetch, Front, Gained, Identity, Key, KeyUrl, Parts, Question, Reply,
-    Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, reuse, status, tags,
+    Cache, CacheSpec, Distinction, Entry, Errand, Fetch, Front, Gained, Identity, KeptPart, Key, KeyUrl, Parts,
+    Question, Reply, Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, reuse, status, tags,
 };
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
@@ -175,7 +175,7 @@ fn serve(cached: Arc<Cached>, caller: Caller, mut call: Call, keeping: Box<Keepi
                 let fetch = Fetcher::new(&cached, &caller, call, keeping.personal);
                 cached.cache.refresh(errand, headers, Box::new(fetch));
             }
-            keeping.note_kept(&answer, entry.as_deref());
+            keeping.note_kept(&answer, cached.part(entry.as_deref()));
             keeping.leave(&cached.cache, shelved, entry);
             Begun::Kept(Box::new(adopt(&caller.shared, answer)))
         }
@@ -204,7 +204,7 @@ async fn fetch(
             if let Some((note, method, target, began)) = unmade {
                 note_answer(&caller.shared, note, &method, target, &answer, began);
             }
-            keeping.note_kept(&answer, entry.as_deref());
+            keeping.note_kept(&answer, cached.part(entry.as_deref()));
             keeping.leave(&cached.cache, shelved, entry);
             Ok(adopt(&caller.shared, answer))
         }
@@ -247,6 +247,12 @@ impl Cached {
         };
         let url = KeyUrl { scheme: first.origin.scheme(), host, base, path, query };
         self.front.key(&url, keeping.identity.clone())
+    }
+
+    /// What is kept of an answer that is a part of another one.
+    fn part<'a>(&self, entry: Option<&'a Entry>) -> Option<KeptPart<'a>> {
+        let timed = |status| self.cache.rules().lifetimes.configured(status).is_some();
+        entry.map(|entry| KeptPart { entry, timed: timed(entry.status) })
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName};
+use http::header::{AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName};
 
 use crate::cache::date::Moment;
 use crate::cache::policy::{Fetched, Personal};
-use crate::cache::{Audience, Cache, Distinction, Entry, Identity, Key, Parts, Shelf};
+use crate::cache::vary::Vary;
+use crate::cache::{Audience, Cache, Distinction, Entry, Identity, KeptPart, Key, Parts, Shelf};
 use crate::flow::Answer;
 use crate::scope::Scope;
 
@@ -20,6 +21,8 @@ pub struct Keeping {
     /// Whether the identity identifies the client.
     pub(super) audience: Audience,
     pub(super) personal: Personal,
+    /// Whether the call names the client's address.
+    pub(super) addressed: bool,
     /// The answer that it is a part of.
     pub(super) parts: Option<Arc<Parts>>,
     /// Where what is given is left, if it is all that the client gets.
@@ -29,6 +32,7 @@ pub struct Keeping {
 impl Keeping {
     /// Notes that the call names the client's address, and the host and the scheme that it asked for.
     pub(super) fn name_client(&mut self, place: [&[u8]; 2]) {
+        self.addressed = true;
         self.identity.add(Distinction::Host, place);
     }
 
@@ -56,10 +60,17 @@ impl Keeping {
     }
 
     /// Notes the answer as a part of another one.
-    pub(super) fn note_kept(&self, answer: &Answer, entry: Option<&Entry>) {
+    pub(super) fn note_kept(&self, answer: &Answer, kept: Option<KeptPart<'_>>) {
         let Some(parts) = &self.parts else { return };
         let now = Moment::now();
         let fetched = Fetched { asked: now, came: now };
-        parts.note(answer.status, &answer.headers, self.personal, entry, fetched);
+        let personal = Personal { address: self.addressed && varies_by_address(&answer.headers), ..self.personal };
+        parts.note(answer.status, &answer.headers, personal, kept, fetched);
     }
+}
+
+/// Whether an answer depends on the client's address. The caches around see other fields than the call had.
+fn varies_by_address(headers: &HeaderMap) -> bool {
+    let names = |name: &HeaderName| *name == FORWARDED || name.as_str() == "x-forwarded-for";
+    matches!(Vary::of(headers), Vary::On(varied) if varied.iter().any(names))
 }

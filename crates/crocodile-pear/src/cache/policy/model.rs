@@ -146,7 +146,7 @@ fn policy(case: &Case) -> Option<bool> {
         wants.iter().for_each(|want| drop(request.append(CACHE_CONTROL, want.parse().expect("a value")).to_string()));
         request
     };
-    let personal = Personal { authorization: case.authorized, cookie: false };
+    let personal = Personal { authorization: case.authorized, ..Personal::default() };
     let status = StatusCode::from_u16(case.status).expect("a status");
     let fetched = Fetched { asked: NOW, came: NOW };
     let terms = keep(status, &answer, personal, &Lifetimes::default(), fetched).ok()?;

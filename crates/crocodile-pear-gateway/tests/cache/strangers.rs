@@ -1,0 +1,374 @@
+//! No answer that was made for one client reaches another: random configurations of caches, fields, claims, cookies and hosts, and random
+//! clients. Each answer is compared with the one that the same client gets of the same pipeline without a cache.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::keys::write_keys;
+use crate::stage::client::Client;
+use crate::stage::front::{Answer, Scene, ask};
+use crate::stage::shop::{Asked, Shop, answer};
+
+/// `CONFIGURATIONS=10000 cargo test --test cache strangers` tries more.
+fn configurations() -> usize {
+    std::env::var("CONFIGURATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(200)
+}
+
+/// How many configurations one gateway serves side by side.
+const TOGETHER: usize = 100;
+
+/// Pairs of clients for each configuration.
+const PAIRS: usize = 3;
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides as u64) as usize
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.roll(of.len())]
+    }
+
+    fn some<'a>(&mut self, of: &[&'a str], most: usize) -> BTreeSet<&'a str> {
+        (0..self.roll(most + 1)).map(|_| self.one(of)).collect()
+    }
+}
+
+/// Fields that clients send, and configurations forward or write.
+const NAMES: [&str; 11] = [
+    "x-user",
+    "x-real-ip",
+    "x-request-id",
+    "x-a",
+    "accept-language",
+    "cookie",
+    "authorization",
+    "user-agent",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "forwarded",
+];
+
+const WRITTEN: [&str; 13] = [
+    "fixed",
+    "{$claims.sub}",
+    "{$claims.team}",
+    "u-{$claims.sub // \"\"}",
+    "{$client.address}",
+    "{$headers[\"x-a\"]}",
+    "{$headers[\"x-request-id\"]}",
+    "{$headers.cookie}",
+    "{$headers.host}",
+    "{if $claims.admin then \"anna\" else null end}",
+    "{$headers | .[\"x-real-ip\"]}",
+    "{$client | .address}",
+    "{[$headers[\"x-a\", \"x-user\"] // \"none\"] | join(\"-\")}",
+];
+
+/// What a shop says of its answers.
+const CONTROL: [&str; 9] = [
+    "",
+    "",
+    "max-age=60",
+    "max-age=60, must-revalidate",
+    "s-maxage=60",
+    "no-store",
+    "private, max-age=60",
+    "no-cache, must-revalidate",
+    "public, max-age=60",
+];
+
+/// One configuration, and how the shop answers its calls.
+struct Case {
+    upstream: String,
+    cached: String,
+    call: String,
+    endpoint: String,
+    form: &'static str,
+    /// The fields that are written: the shop takes them for the gateway's.
+    written: BTreeSet<&'static str>,
+    /// The client's own fields that it gets.
+    forwarded: BTreeSet<&'static str>,
+    control: &'static str,
+    /// Whether its answers depend on the client's address, and say so.
+    by_address: bool,
+    sets_cookie: bool,
+}
+
+fn headers(names: &BTreeSet<&'static str>, dice: &mut Dice) -> String {
+    let fields = names.iter().map(|name| format!("{name}: '{}'", dice.one(&WRITTEN).replace('\'', "''")));
+    format!("headers: {{ {} }}", fields.collect::<Vec<_>>().join(", "))
+}
+
+/// A cache that a check calls good, whatever a pipeline reads.
+fn cache(dice: &mut Dice) -> String {
+    let time = dice.one(&["for: 1h", "force: 1h", "for: 1h, stale: 1h", "for: 1h, negative: 1h"]);
+    let key = dice.one(&["$query.q", "$claims.team", "'$query.q, $claims.admin'", "'$headers[\"x-a\"]'"]);
+    let private = dice.one(&[
+        "",
+        "",
+        "",
+        ", private: { by: $claims.sub }",
+        ", private: { by: '$claims.sub, $claims.team' }",
+        ", private: { by: '$claims.team, $claims.sub' }",
+        ", private: { by: '[$claims.sub, $headers[\"x-user\"]]' }",
+    ]);
+    let more = dice.one(&["", "", ", query: sorted", ", vary: [x-a]", ", vary: [accept-language]"]);
+    format!("{{ {time}, key: {key}{private}{more} }}")
+}
+
+fn case(dice: &mut Dice) -> Case {
+    let all = dice.roll(4) == 0;
+    let mut forwarded = if all { NAMES.into_iter().collect() } else { dice.some(&NAMES, 4) };
+    let (of_upstream, of_call) = (dice.some(&NAMES, 2), dice.some(&NAMES, 2));
+    let names: Vec<&str> = forwarded.iter().copied().collect();
+    let mut upstream = if all { "forward: all".to_owned() } else { format!("forward: [{}]", names.join(", ")) };
+    let facts = dice.one(&["", "", "x", "rfc7239", "off"]);
+    if !facts.is_empty() {
+        write!(upstream, ", forwarded: {facts}").unwrap();
+    }
+    if all || !["", "off"].contains(&facts) {
+        // The gateway's own, or of nobody.
+        forwarded.retain(|name| !["x-forwarded-for", "x-forwarded-host", "forwarded"].contains(name));
+        forwarded.retain(|name| !all || *name != "x-real-ip");
+    }
+    if dice.roll(3) == 0 {
+        upstream.push_str(", host: keep");
+    }
+    let upstream = format!("{upstream}, {}", headers(&of_upstream, dice));
+    let place = dice.roll(3);
+    let (cached, endpoint) = match place {
+        0 => (dice.one(&["on", "1h", "{ force: 1h }"]).to_owned(), "off".to_owned()),
+        1 => ("off".to_owned(), cache(dice)),
+        _ => (cache(dice), cache(dice)),
+    };
+    let cached = if place == 0 && dice.roll(2) == 0 { cache(dice) } else { cached };
+    let written: BTreeSet<&str> = of_upstream.union(&of_call).copied().collect();
+    forwarded.retain(|name| !written.contains(name));
+    Case {
+        upstream,
+        cached,
+        call: headers(&of_call, dice),
+        endpoint,
+        form: dice.one(&["[ CALL ]", "[ CALL ]", "[ CALL, transform: '[.]' ]", "[ LINKS, follow: { link: .link } ]"]),
+        written,
+        forwarded,
+        control: dice.one(&CONTROL),
+        by_address: dice.roll(4) == 0,
+        sets_cookie: dice.roll(6) == 0,
+    }
+}
+
+impl Case {
+    /// Whether a cache says who is the same client.
+    fn is_private(&self) -> bool {
+        self.cached.contains("private") || self.endpoint.contains("private")
+    }
+
+    /// The answer of an honest shop: what it takes from fields of the client that are forwarded it says in `vary`, but for
+    /// credentials whose answers it does not allow to share.
+    fn answer(&self, asked: &Asked) -> Vec<u8> {
+        let mut vary: BTreeSet<&str> = self.forwarded.clone();
+        let lives = self.control.contains("max-age") || self.control.contains("s-maxage");
+        let allows = self.control.contains("public") || lives && self.control != "max-age=60";
+        if !allows {
+            vary.remove("authorization");
+        }
+        if !lives {
+            vary.remove("cookie");
+        }
+        let address = ["x-forwarded-for", "forwarded"];
+        if self.by_address {
+            vary.extend(address);
+        }
+        let mut seen: Vec<String> = vec![asked.target.clone()];
+        for (name, value) in &asked.fields {
+            let ours =
+                self.written.contains(name.as_str()) || self.forwarded.contains(name.as_str()) || self.by_address;
+            let value = if address.contains(&name.as_str()) && !ours { placed(value) } else { value.clone() };
+            if !["connection", "via", "accept-encoding", "if-none-match", "if-modified-since", "x-api-key"]
+                .contains(&name.as_str())
+            {
+                seen.push(format!("{name}: {}", value.replace('"', "'")));
+            }
+        }
+        seen.sort();
+        let own = seen.join(" | ");
+        let mut fields =
+            format!("content-type: application/json\r\nvary: {}\r\n", vary.into_iter().collect::<Vec<_>>().join(", "));
+        if !self.control.is_empty() {
+            write!(fields, "cache-control: {}\r\n", self.control).unwrap();
+        }
+        if self.sets_cookie {
+            write!(fields, "set-cookie: seen={}\r\n", own.len()).unwrap();
+        }
+        answer(200, &fields, format!("{own:?}"))
+    }
+}
+
+/// What `forwarded` says besides the client's address.
+fn placed(value: &str) -> String {
+    value
+        .split(';')
+        .filter(|part| !part.trim().starts_with("for="))
+        .filter(|part| part.contains('='))
+        .collect::<Vec<_>>()
+        .join(";")
+}
+
+/// `/links/NUMBER/REST` is a document that links to `/NUMBER/REST`, the same for all; everything else is for whom it is.
+fn shop(cases: Arc<Vec<Case>>) -> Shop {
+    Shop::open(move |asked, stream| {
+        if let Some(rest) = asked.target.strip_prefix("/links") {
+            let fields = "content-type: application/json\r\ncache-control: public, max-age=60\r\n";
+            return stream.write_all(&answer(200, fields, format!("{{\"link\": {rest:?}}}")));
+        }
+        let number: usize = asked.target[1..].split('/').next().and_then(|number| number.parse().ok()).unwrap();
+        stream.write_all(&cases[number].answer(asked))
+    })
+}
+
+fn scene(cases: &Arc<Vec<Case>>) -> (Scene, Shop) {
+    write_keys();
+    let shop = shop(cases.clone());
+    let (mut upstreams, mut endpoints) = (String::new(), String::new());
+    for (number, case) in cases.iter().enumerate() {
+        let Case { upstream, cached, call, endpoint, form, .. } = case;
+        // Each has its origin, so that links lead to it.
+        for (name, kept, cache) in [("kept", &**cached, &**endpoint), ("plain", "off", "off")] {
+            writeln!(upstreams, "  {name}{number}: {{ url: 'http://${{SHOP}}/{number}', {upstream}, cache: {kept} }}")
+                .unwrap();
+            writeln!(upstreams, "  links-{name}{number}: {{ url: 'http://${{SHOP}}/links/{number}' }}").unwrap();
+            let request = format!("request: {{ to: {name}{number}, path: '/{{*path}}?*', {call} }}");
+            let links = format!("request: {{ to: links-{name}{number}, path: '/{{*path}}?*' }}");
+            let pipeline =
+                form.replace("CALL", &format!("{{ {request} }}")).replace("LINKS", &format!("{{ {links} }}"));
+            writeln!(endpoints, "  GET /{name}/{number}/{{*path}}: {{ cache: {cache}, pipeline: {pipeline} }}")
+                .unwrap();
+        }
+    }
+    let config = format!(
+        "clients: {{ trust: [127.0.0.0/8] }}\nauthenticate: [ {{ api_key: {{ header: x-api-key, keys: keys.yaml }} }} ]\n\
+         upstreams:\n{upstreams}endpoints:\n{endpoints}"
+    );
+    (Scene::new(&config, &shop), shop)
+}
+
+/// The fields of a random client. Values are few, so that one client sends what is made for another.
+fn client(dice: &mut Dice) -> String {
+    let mut fields = format!("host: {}\r\n", dice.one(&["one.test", "two.test", "One.test", "one.test:80"]));
+    write!(fields, "x-api-key: {}\r\n", dice.one(&["anna", "bert", "team", "none"])).unwrap();
+    for name in dice.some(&NAMES, 5) {
+        let value = match name {
+            "x-forwarded-for" => dice.one(&["192.0.2.1", "192.0.2.2", "192.0.2.1, 192.0.2.2"]),
+            "x-forwarded-host" => dice.one(&["one.test", "two.test"]),
+            "forwarded" => dice.one(&["for=192.0.2.1", "for=192.0.2.2;host=two.test", "for=192.0.2.1;proto=https"]),
+            "cookie" => dice.one(&["s=anna", "s=bert", "a"]),
+            "authorization" => dice.one(&["Bearer anna", "Bearer bert", "anna"]),
+            _ => dice.one(&[
+                "anna",
+                "bert",
+                "a",
+                "u-anna",
+                "u-",
+                "fixed",
+                "192.0.2.1",
+                "192.0.2.2",
+                "127.0.0.1",
+                "one.test",
+                "a-anna",
+            ]),
+        };
+        write!(fields, "{name}: {value}\r\n").unwrap();
+    }
+    // A field that ends at the gateway.
+    if dice.roll(8) == 0 {
+        write!(fields, "connection: {}\r\n", dice.one(&NAMES)).unwrap();
+    }
+    fields
+}
+
+/// What tells for whom an answer was made.
+fn told(answer: &Answer) -> (u16, String, String) {
+    (answer.head.status, answer.text().to_owned(), answer.field("set-cookie").to_owned())
+}
+
+impl Case {
+    /// Whether a client may have an answer: its own, or one that was made without any credentials of a client. One who is
+    /// `known` by its key may have what it got itself with other credentials.
+    fn is_for(&self, got: &(u16, String, String), own: &(u16, String, String), known: bool) -> bool {
+        let sent = |name: &str| !self.written.contains(name) && ["cookie", "authorization"].contains(&name);
+        let credential = |part: &str| part.split_once(": ").is_some_and(|(name, _)| sent(name));
+        let split = |text: &str| -> [Vec<String>; 2] {
+            let parts = text.trim_matches(['[', ']', '"']).split(" | ").map(str::to_owned);
+            let (credentials, others) = parts.partition(|part| credential(part));
+            [credentials, others]
+        };
+        let ([credentials, got_others], [_, own_others]) = (split(&got.1), split(&own.1));
+        let same = got.0 == own.0 && got_others == own_others;
+        got == own || same && (known && self.is_private() || credentials.is_empty() && got.2.is_empty())
+    }
+}
+
+#[test]
+fn no_answer_made_for_one_client_reaches_another() {
+    let (most, hits) = (configurations(), AtomicUsize::new(0));
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut asked = 0;
+    for _ in 0..most.div_ceil(TOGETHER) {
+        let cases: Arc<Vec<Case>> = Arc::new((0..TOGETHER).map(|_| case(&mut dice)).collect());
+        let (mut scene, _shop) = scene(&cases);
+        let mut second = Client::connect(scene.gateway.address).unwrap();
+        for number in 0..TOGETHER {
+            for pair in 0..PAIRS {
+                let clients = [client(&mut dice), client(&mut dice)];
+                let path = format!("{number}/{pair}?q={}&b=1", dice.roll(2));
+                let alone = clients.each_ref().map(|fields| told(&scene.get(&format!("/plain/{path}"), fields)));
+                let target = format!("/kept/{path}");
+                let keys = clients.each_ref().map(|fields| fields.lines().nth(1).unwrap_or_default());
+                let known = keys[0] == keys[1];
+                let check = |answer: &Answer, who: usize, turn: &str| {
+                    hits.fetch_add(usize::from(answer.field("cache-status").contains("; hit")), Ordering::Relaxed);
+                    let case = &cases[number];
+                    assert!(
+                        case.is_for(&told(answer), &alone[who], known),
+                        "client {who} {turn} got {:?}\ninstead of {:?}\nof {clients:?}\nupstream: {} cache: {}\ncall: {}\nendpoint: {} {}\n\
+                         shop: {:?}",
+                        told(answer),
+                        alone[who],
+                        case.upstream,
+                        case.cached,
+                        case.call,
+                        case.endpoint,
+                        case.form,
+                        (case.control, case.by_address, case.sets_cookie),
+                    );
+                };
+                // Both at once wait for one call, if they may have one answer.
+                if dice.roll(2) == 0 {
+                    ask(&mut second, &target, &clients[1]);
+                    let first = scene.get(&target, &clients[0]);
+                    let head = second.head().unwrap();
+                    check(&first, 0, "at once");
+                    check(&Answer { head, body: second.rest().unwrap() }, 1, "at once");
+                }
+                for who in [0, 1, 0, 1] {
+                    check(&scene.get(&target, &clients[who]), who, "in turn");
+                    asked += 1;
+                }
+            }
+        }
+    }
+    // A cache that keeps nothing shows nothing.
+    let hits = hits.into_inner();
+    assert!(hits * 5 > asked, "only {hits} of {asked} answers came from a cache");
+    println!("{hits} of {asked} answers in turn came from a cache");
+}
