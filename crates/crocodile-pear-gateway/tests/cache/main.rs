@@ -9,6 +9,7 @@ mod crowd;
 mod fields;
 mod identities;
 mod keys;
+mod once;
 mod personal;
 mod strangers;
 use crocodile_pear_stage as stage;

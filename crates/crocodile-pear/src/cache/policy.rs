@@ -12,6 +12,7 @@ use http::{Method, StatusCode};
 use super::control::{AnswerControl, RequestControl, Scoped, Times};
 use super::date::Moment;
 use super::vary::Vary;
+use crate::flow::OF_BYTES;
 
 /// The configured lifetimes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -392,11 +393,15 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// The header fields for one client, which are not kept.
+/// The header fields for one client, which are not kept. Those of the bytes are made anew for each answer.
 pub fn unkept(headers: &HeaderMap) -> HeaderMap {
     let control = AnswerControl::of(headers);
     let mut unkept = HeaderMap::new();
+    let made = |name: &HeaderName| *name == CONTENT_RANGE || OF_BYTES.contains(name) || UNKEPT.contains(name);
     for name in [&control.no_cache, &control.private].into_iter().flat_map(Scoped::fields) {
+        if made(name) || unkept.contains_key(name) {
+            continue;
+        }
         headers.get_all(name).iter().for_each(|value| {
             unkept.append(name, value.clone());
         });

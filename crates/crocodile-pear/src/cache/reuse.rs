@@ -102,16 +102,34 @@ pub fn answer(
         Some((Cut::Unsatisfiable, part)) => {
             let whole = part.whole.unwrap_or(part.bytes.end);
             crate::flow::undescribe(&mut headers);
-            headers.extend(HeaderValue::from_str(&format!("bytes */{whole}")).ok().map(|range| (CONTENT_RANGE, range)));
+            set(&mut headers, CONTENT_RANGE, &format!("bytes */{whole}"));
             Answer::new(StatusCode::RANGE_NOT_SATISFIABLE, headers, Body::empty())
         }
         Some((Cut::Bytes(bytes), part)) => {
             headers.insert(CONTENT_LENGTH, (bytes.end - bytes.start).into());
-            let range = range::content_range(&bytes, part.whole);
-            headers.extend(HeaderValue::from_str(&range).ok().map(|range| (CONTENT_RANGE, range)));
+            // A kept part has a range of its own.
+            set(&mut headers, CONTENT_RANGE, &range::content_range(&bytes, part.whole));
             let start = if entry.status == StatusCode::PARTIAL_CONTENT { part.bytes.start } else { 0 };
             let body = body(Some(bytes.start - start..bytes.end - start));
             Answer::new(StatusCode::PARTIAL_CONTENT, headers, body)
+        }
+    }
+}
+
+/// Sets a field that has one value. `HeaderMap::extend` adds a second one.
+fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+/// Adds the fields that are not kept, for the request that fetched them. A field that the answer has already was made for
+/// it, such as `age` or the length of a part.
+pub fn complete(headers: &mut HeaderMap, own: &HeaderMap) {
+    let missing: Vec<&HeaderName> = own.keys().filter(|name| !headers.contains_key(*name)).collect();
+    for name in missing {
+        for value in own.get_all(name) {
+            headers.append(name, value.clone());
         }
     }
 }
@@ -147,5 +165,5 @@ pub fn describe(headers: &mut HeaderMap, body: &SharedBody) {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     pieces.iter().for_each(|piece| digest.update(piece));
     let digest: String = digest.finish().as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
-    headers.extend(HeaderValue::from_str(&format!("\"{digest}\"")).ok().map(|tag| (ETAG, tag)));
+    set(headers, ETAG, &format!("\"{digest}\""));
 }

@@ -230,9 +230,7 @@ impl Cache {
     fn give(&self, landed: Landed, asked: &Asked, collapsed: bool) -> (Answer, Option<Arc<Entry>>) {
         let (now, entry) = (Moment::now(), &landed.entry);
         let mut answer = reuse::answer(entry, &asked.method, &asked.headers, now, |bytes| read(&entry.body, bytes));
-        for (name, value) in &landed.own {
-            answer.headers.append(name, value.clone());
-        }
+        reuse::complete(&mut answer.headers, &landed.own);
         // An answer that was just made has no age.
         if !entry.headers.contains_key(http::header::AGE) && entry.terms.age(now).as_secs() == 0 {
             answer.headers.remove(http::header::AGE);
