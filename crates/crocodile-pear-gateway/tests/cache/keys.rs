@@ -385,3 +385,35 @@ fn a_field_that_ends_at_the_gateway_leaves_no_answer_for_those_who_send_it_on() 
         }
     }
 }
+
+#[test]
+fn a_token_that_is_refused_is_refused_to_its_client_alone() {
+    let gate = Gate::default();
+    let shop = Shop::open({
+        let gate = gate.clone();
+        move |asked, stream| {
+            let good = asked.field("authorization") == "Bearer good";
+            if !good {
+                gate.wait();
+            }
+            let fields = "content-type: application/json\r\n";
+            stream.write_all(&answer(if good { 200 } else { 401 }, fields, "1"))
+        }
+    });
+    let config = "upstreams: { shop: { url: 'http://${SHOP}', forward: [authorization] } }\n\
+        endpoints: { GET /a: { cache: 1h, pipeline: [ requests: { one: shop /a }, merge: '[$one]' ] } }\n";
+    let scene = Scene::new(config, &shop);
+    let begin = |token: &str| {
+        let mut client = Client::connect(scene.gateway.address).unwrap();
+        ask(&mut client, "/a", &format!("host: test\r\nauthorization: Bearer {token}\r\n"));
+        client
+    };
+    let mut first = begin("bad");
+    until("it was called", || shop.calls() == 1);
+    let others: Vec<Client> = (0..20).map(|_| begin("good")).collect();
+    gate.open();
+    assert_eq!(first.head().unwrap().status, 401);
+    for mut client in others {
+        assert_eq!(client.head().unwrap().status, 200);
+    }
+}

@@ -127,7 +127,11 @@ impl Trip {
             return self.land_stale(None, leader);
         }
         if let Some(leading) = &self.leading {
-            leading.flight.end(|| Landing::Failed(error.clone()));
+            // A failure that is the client's own, such as a token that is refused, is none of those who wait.
+            leading.flight.end(|| match error.kind().fault() {
+                Fault::Client => Landing::Alone,
+                _ => Landing::Failed(error.clone()),
+            });
         }
         let _ = leader.send(Landing::Failed(error));
     }
