@@ -12,10 +12,11 @@ use std::time::Duration;
 use crocodile_pear::database::DatabaseSpec;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Node, Size, suggest};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, suggest};
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::events::EventSourceSpec;
+use crate::forwarded::ForwardedFieldSpec;
 use crate::layers::{AtDocument, Layers};
 use crate::listen::ListenSpec;
 use crate::network::Network;
@@ -186,9 +187,14 @@ spec! {
         pub connections_per_address: Option<NonZeroU32>,
         /// The trusted proxies: networks, addresses, or `unix` for proxies at Unix sockets. The gateway believes what
         /// they say about the client in `Forwarded` (RFC 7239), or in `X-Forwarded-For`, `-Proto` and `-Host`. It
-        /// reads the addresses from the right, up to the first one that is not trusted. If a request has both kinds
-        /// of fields and they name different clients, it believes neither.
+        /// reads the addresses from the right, up to the first one that is not trusted. A client that a trusted proxy
+        /// does not name in a way that can be read is `unknown`: no list of `addresses` or `purge` contains it, and
+        /// limits count all such clients as one. So is a client that both kinds of fields name differently.
         pub trust: Vec<Network> = Vec::new(),
+        /// Where the trusted proxies name the client, on every request. Other fields are not believed, and a request
+        /// without this one has an `unknown` client. Without this setting, the gateway reads both kinds of fields, and
+        /// a request that has none comes from the trusted machine itself.
+        pub field: Option<Located<ForwardedFieldSpec>>,
         /// How long clients may still connect after the signal to stop, while `/ready` of `admin` already answers
         /// 503. A load balancer needs this time to send clients elsewhere. Default: 5 s with an `admin`; 0 without
         /// one, or in a terminal.

@@ -1,8 +1,12 @@
-//! `clients.trust`: what trusted proxies say of the client behind them, in `Forwarded` (RFC 7239) or `X-Forwarded-For`.
+//! `clients.trust` and `clients.field`: what trusted proxies say of the client behind them, in `Forwarded` (RFC 7239) or
+//! `X-Forwarded-For`. A proxy's client is never the proxy: a client that cannot be read is unknown.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use crocodile_pear::choice;
+use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{ClientAddress, ClientFacts};
+use crocodile_pear::spec::Located;
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
@@ -12,14 +16,31 @@ const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The proxies that are believed.
+choice! {
+    /// Where trusted proxies name the client.
+    pub enum ForwardedFieldSpec {
+        /// In `Forwarded` (RFC 7239).
+        Forwarded = "forwarded",
+        /// In `X-Forwarded-For`, `-Proto` and `-Host`.
+        XForwardedFor = "x-forwarded-for",
+        /// In the PROXY protocol, and in no header field.
+        Proxy = "proxy",
+    }
+}
+
+/// The proxies that are believed, and where they name the client.
 #[derive(Clone, Debug, Default)]
-pub struct Trust(pub Vec<Network>);
+pub struct Trust {
+    /// Their networks.
+    pub networks: Vec<Network>,
+    /// The field that they write on every request; `None` if the configuration does not say it.
+    pub field: Option<Located<ForwardedFieldSpec>>,
+}
 
 /// What one proxy says of who called it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Hop {
-    /// Nothing, where it does not say, or in words of its own.
+    /// `None`, where it does not say, or in words of its own.
     address: Option<SocketAddr>,
     proto: Option<String>,
     host: Option<String>,
@@ -28,29 +49,45 @@ struct Hop {
 impl Trust {
     /// Whether a proxy at this address is believed.
     pub fn trusts(&self, address: ClientAddress) -> bool {
-        self.0.iter().any(|network| network.contains(address))
+        self.networks.iter().any(|network| network.contains(address))
+    }
+
+    /// Checks that the field can name a client. `relayed`: a listener has `proxy_protocol: on`.
+    pub fn check(&self, relayed: bool, problems: &mut Problems) -> Option<()> {
+        let Some(field) = &self.field else { return Some(()) };
+        if self.networks.is_empty() {
+            let remedy = "write `trust: [10.0.0.0/8]` with the addresses of your proxies, or leave `field` out";
+            return problems.error(field.span, "`field` needs `trust`: without it, no proxy is believed", remedy);
+        }
+        if field.value == ForwardedFieldSpec::Proxy && !relayed {
+            let remedy = "write `proxy_protocol: on` at a listener, or name the header field that your proxies write";
+            return problems.error(field.span, "no listener has `proxy_protocol: on`", remedy);
+        }
+        Some(())
     }
 
     /// Puts the client behind the proxies in the place of the one that connected.
     pub fn resolve(&self, client: &mut ClientFacts, headers: &HeaderMap) {
-        let standard = headers.contains_key(FORWARDED).then(|| self.client(&standard_hops(headers)));
-        let usual = headers.contains_key(FOR).then(|| self.client(&usual_hops(headers)));
-        let found = match (standard, usual) {
+        let standard = || self.client(&standard_hops(headers));
+        let usual = || self.client(&usual_hops(headers));
+        let field = self.field.as_ref().map(|field| field.value);
+        let hop = match (field, headers.contains_key(FORWARDED), headers.contains_key(FOR)) {
+            (Some(ForwardedFieldSpec::Proxy), ..) => return,
+            (Some(ForwardedFieldSpec::Forwarded), ..) => standard(),
+            (Some(ForwardedFieldSpec::XForwardedFor), ..) => usual(),
+            (None, true, false) => standard(),
+            (None, false, true) => usual(),
             // Proxies write one and hand the other on: what they hand on, anyone may have written.
-            (Some(standard), Some(usual)) => standard.filter(|one| {
-                usual.as_ref().is_some_and(|other| one.address.map(|at| at.ip()) == other.address.map(|at| at.ip()))
-            }),
-            (one, other) => one.or(other).flatten(),
+            (None, true, true) => {
+                let (standard, usual) = (standard(), usual());
+                let ip = |hop: &Hop| hop.address.map(|address| address.ip());
+                if ip(&standard) == ip(&usual) { standard } else { Hop::default() }
+            }
+            (None, false, false) if headers.contains_key(PROTO) || headers.contains_key(HOST) => usual(),
+            // No proxy handed it on: a trusted machine asks for itself.
+            (None, false, false) => return,
         };
-        let only = || Hop { proto: last(headers, &PROTO), host: last(headers, &HOST), ..Hop::default() };
-        let hop = match found {
-            Some(hop) => hop,
-            None if !headers.contains_key(FORWARDED) && !headers.contains_key(FOR) => only(),
-            None => return,
-        };
-        if let Some(address) = hop.address {
-            client.address = address.into();
-        }
+        client.address = hop.address.map_or(ClientAddress::Unknown, ClientAddress::from);
         match hop.proto.as_deref() {
             Some(proto) if proto.eq_ignore_ascii_case("https") => client.tls = true,
             Some(proto) if proto.eq_ignore_ascii_case("http") => client.tls = false,
@@ -59,18 +96,15 @@ impl Trust {
         client.host = hop.host.and_then(|host| HeaderValue::from_str(&host).ok());
     }
 
-    /// The client, from the right: each proxy has added who called it, and is believed as long as it is trusted.
-    fn client(&self, hops: &[Hop]) -> Option<Hop> {
-        let mut client: Option<Hop> = None;
+    /// The client, from the right: each proxy has added who called it, and is believed as long as it is trusted. Where a
+    /// trusted one did not say it in a way that can be read, the client is not known.
+    fn client(&self, hops: &[Hop]) -> Hop {
+        let mut client = Hop::default();
         for hop in hops.iter().rev() {
-            let Some(address) = hop.address else { break };
-            let before = client.unwrap_or_default();
-            client = Some(Hop {
-                address: hop.address,
-                proto: hop.proto.clone().or(before.proto),
-                host: hop.host.clone().or(before.host),
-            });
-            if !self.trusts(address.into()) {
+            client.address = hop.address;
+            client.proto = hop.proto.clone().or(client.proto);
+            client.host = hop.host.clone().or(client.host);
+            if !hop.address.is_some_and(|address| self.trusts(address.into())) {
                 break;
             }
         }
@@ -107,37 +141,51 @@ fn standard_hops(headers: &HeaderMap) -> Vec<Hop> {
     values(headers, &FORWARDED).flat_map(|value| split(value, ',')).map(standard_hop).collect()
 }
 
+/// One element; nothing is believed of one that is malformed or says something twice.
 fn standard_hop(element: &str) -> Hop {
-    let mut hop = Hop::default();
-    for pair in split(element, ';') {
-        let Some((name, value)) = pair.split_once('=') else { continue };
-        let value = unquote(value.trim());
-        match name.trim().to_ascii_lowercase().as_str() {
-            "for" => hop.address = node(&value),
-            "proto" => hop.proto = Some(value),
-            "host" => hop.host = Some(value),
-            _ => {}
-        }
-    }
-    hop
+    read_hop(element).unwrap_or_default()
 }
 
-fn unquote(value: &str) -> String {
-    let Some(inner) = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) else {
-        return value.to_owned();
-    };
-    let mut escaped = false;
-    let mut keep = |c: &char| {
-        escaped = *c == '\\' && !escaped;
-        !escaped
-    };
-    inner.chars().filter(|c| keep(c)).collect()
+fn read_hop(element: &str) -> Option<Hop> {
+    let (mut node_said, mut hop) = (None, Hop::default());
+    for pair in split(element, ';') {
+        let (name, value) = pair.split_once('=')?;
+        let value = unquote(value.trim())?;
+        let said = match name.trim().to_ascii_lowercase().as_str() {
+            "for" => &mut node_said,
+            "proto" => &mut hop.proto,
+            "host" => &mut hop.host,
+            _ => continue,
+        };
+        if said.replace(value).is_some() {
+            return None;
+        }
+    }
+    hop.address = node_said.as_deref().and_then(node);
+    Some(hop)
+}
+
+/// A value without its quotes; `None` if they do not match.
+fn unquote(value: &str) -> Option<String> {
+    let Some(quoted) = value.strip_prefix('"') else { return (!value.contains('"')).then(|| value.to_owned()) };
+    let (mut text, mut signs) = (String::with_capacity(quoted.len()), quoted.chars());
+    loop {
+        match signs.next()? {
+            '"' => return signs.as_str().is_empty().then_some(text),
+            '\\' => text.push(signs.next()?),
+            sign => text.push(sign),
+        }
+    }
 }
 
 /// `X-Forwarded-For: 203.0.113.195, 2001:db8::1`, with the protocol and host of each where there are as many.
 fn usual_hops(headers: &HeaderMap) -> Vec<Hop> {
     let list = |name| values(headers, name).flat_map(|value| value.split(',')).map(str::trim).collect::<Vec<_>>();
-    let (nodes, protos, hosts) = (list(&FOR), list(&PROTO), list(&HOST));
+    let (mut nodes, protos, hosts) = (list(&FOR), list(&PROTO), list(&HOST));
+    if nodes.is_empty() {
+        // It says how it was asked, but not by whom.
+        nodes.push("");
+    }
     let of = |list: &[&str], at: usize| match list.len() == nodes.len() {
         true => Some(list[at].to_owned()),
         false => list.last().map(|last| (*last).to_owned()),
@@ -146,15 +194,14 @@ fn usual_hops(headers: &HeaderMap) -> Vec<Hop> {
     nodes.iter().enumerate().map(hop).collect()
 }
 
-fn last(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    values(headers, name).last().and_then(|value| value.rsplit(',').next()).map(|value| value.trim().to_owned())
-}
-
-/// An address, with or without a port and brackets; words as `unknown` and `_hidden` are none.
+/// An address, with or without a port; an IPv6 address may have brackets. Words as `unknown` and `_hidden` are none.
 fn node(text: &str) -> Option<SocketAddr> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let address = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
-    address.or_else(|_| text.parse()).ok()
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let address = match bracketed {
+        Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+        None => text.parse::<IpAddr>().ok(),
+    };
+    address.map(|address| SocketAddr::new(address, 0)).or_else(|| text.parse().ok())
 }
 
 #[cfg(test)]
@@ -164,18 +211,22 @@ mod tests {
     use super::*;
 
     /// What is believed of a client behind 10.0.0.1.
-    fn told(fields: &[(&'static str, &'static str)]) -> String {
+    fn told(field: Option<ForwardedFieldSpec>, fields: &[(&'static str, &'static str)]) -> String {
         let network = |text: &str| crocodile_pear::spec::Node::from_json(&text.into());
         let read = |text| crocodile_pear::spec::Decode::decode(&network(text), &mut Default::default());
-        let trust = Trust(["10.0.0.0/8", "2001:db8::/32"].into_iter().filter_map(read).collect());
+        let networks = ["10.0.0.0/8", "2001:db8::/32"].into_iter().filter_map(read).collect();
+        let trust = Trust { networks, field: field.map(|field| Located::new(field, Default::default())) };
         let field = |(name, value): &(&'static str, &'static str)| {
-            (HeaderName::from_static(name), HeaderValue::from_static(value))
+            (HeaderName::from_static(name), HeaderValue::from_bytes(value.as_bytes()).expect("a value"))
         };
         let address = "10.0.0.1:80".parse::<SocketAddr>().expect("an address").into();
         let mut client = ClientFacts { address, version: Version::HTTP_11, tls: false, certificate: None, host: None };
         trust.resolve(&mut client, &fields.iter().map(field).collect());
         let host = client.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or("-");
-        let ClientAddress::Network(address) = client.address else { return "unix:".to_owned() };
+        let address = match client.address {
+            ClientAddress::Network(address) => address.to_string(),
+            other => other.to_string(),
+        };
         format!("{address} {} {host}", client.scheme())
     }
 
@@ -188,27 +239,75 @@ mod tests {
             (&[("x-forwarded-for", "127.0.0.1, 192.0.2.7, 10.9.9.9")], "192.0.2.7:0 http -"),
             (&[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0 http -"),
             (&[("x-forwarded-for", "10.1.1.1, 10.2.2.2")], "10.1.1.1:0 http -"),
-            (&[("x-forwarded-for", "192.0.2.7, unknown, 10.2.2.2")], "10.2.2.2:0 http -"),
-            (&[("x-forwarded-for", "nonsense")], "10.0.0.1:80 http -"),
             (&[("x-forwarded-for", "[2001:db9::1]:443")], "[2001:db9::1]:443 http -"),
             (&[("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "https")], "192.0.2.7:0 https -"),
             (
                 &[("x-forwarded-for", "192.0.2.7, 10.2.2.2"), ("x-forwarded-proto", "https, http")],
                 "192.0.2.7:0 https -",
             ),
-            (&[("x-forwarded-proto", "https"), ("x-forwarded-host", "shop.test")], "10.0.0.1:80 https shop.test"),
             (&[("forwarded", "for=192.0.2.7;proto=https;host=\"shop.test:8080\"")], "192.0.2.7:0 https shop.test:8080"),
             (
                 &[("forwarded", "For=\"[2001:db9::2]:4711\", for=\"[2001:db8::1]\";by=10.0.0.1")],
                 "[2001:db9::2]:4711 http -",
             ),
-            (&[("forwarded", "for=\"192.0.2.7, for=10.0.0.3\"")], "10.0.0.1:80 http -"),
-            (&[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80 http -"),
-            // One of the two came from the client.
-            (&[("forwarded", "for=1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "10.0.0.1:80 http -"),
             (&[("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0 http -"),
         ] {
-            assert_eq!(told(fields), wanted, "{fields:?}");
+            assert_eq!(told(None, fields), wanted, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_cannot_be_read_is_unknown_and_never_the_proxy() {
+        for (fields, wanted) in [
+            (&[("x-forwarded-for", "nonsense")][..], "unknown http -"),
+            (&[("x-forwarded-for", "")], "unknown http -"),
+            (&[("x-forwarded-for", ",")], "unknown http -"),
+            (&[("x-forwarded-for", "192.0.2.7,")], "unknown http -"),
+            (&[("x-forwarded-for", "192.0.2.7, unknown, 10.2.2.2")], "unknown http -"),
+            (&[("x-forwarded-for", "192.0.2.7 10.0.0.1")], "unknown http -"),
+            (&[("x-forwarded-for", "192.0.2.256")], "unknown http -"),
+            (&[("x-forwarded-for", "[192.0.2.7]")], "unknown http -"),
+            (&[("x-forwarded-for", "fe80::1%eth0")], "unknown http -"),
+            (&[("x-forwarded-for", "caf\u{e9}")], "unknown http -"),
+            (&[("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", "")], "unknown http -"),
+            (&[("x-forwarded-proto", "https"), ("x-forwarded-host", "shop.test")], "unknown https shop.test"),
+            (&[("forwarded", "x")], "unknown http -"),
+            (&[("forwarded", "")], "unknown http -"),
+            (&[("forwarded", "for=")], "unknown http -"),
+            (&[("forwarded", "for=_hidden;proto=https")], "unknown https -"),
+            (&[("forwarded", "for=\"192.0.2.7, for=10.0.0.3\"")], "unknown http -"),
+            (&[("forwarded", "for=\", for=192.0.2.7")], "unknown http -"),
+            (&[("forwarded", "for=10.0.0.3;for=192.0.2.7")], "unknown http -"),
+            (&[("forwarded", "for=192.0.2.7;x")], "unknown http -"),
+            (&[("forwarded", "for=\"192.0.2.7\"x")], "unknown http -"),
+            (&[("forwarded", "proto=https")], "unknown https -"),
+            // One of the two came from the client.
+            (&[("forwarded", "for=1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "unknown http -"),
+            (&[("forwarded", "x"), ("x-forwarded-for", "192.0.2.7")], "unknown http -"),
+            (&[("forwarded", ""), ("x-forwarded-for", "192.0.2.7")], "unknown http -"),
+            (&[("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "192.0.2.7, x")], "unknown http -"),
+        ] {
+            assert_eq!(told(None, fields), wanted, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_field_that_the_proxies_write_is_believed() {
+        use ForwardedFieldSpec::{Forwarded, Proxy, XForwardedFor};
+        let both = [("forwarded", "for=1.1.1.1"), ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "https")];
+        let broken = [("forwarded", "x"), ("x-forwarded-for", "192.0.2.7")];
+        for (field, fields, wanted) in [
+            (XForwardedFor, &both[..], "192.0.2.7:0 https -"),
+            (Forwarded, &both, "1.1.1.1:0 http -"),
+            (Proxy, &both, "10.0.0.1:80 http -"),
+            (XForwardedFor, &broken, "192.0.2.7:0 http -"),
+            (Forwarded, &broken, "unknown http -"),
+            // A client may have made its proxy drop the field (`connection: x-forwarded-for`).
+            (XForwardedFor, &[], "unknown http -"),
+            (XForwardedFor, &both[..1], "unknown http -"),
+            (Forwarded, &both[1..], "unknown http -"),
+        ] {
+            assert_eq!(told(Some(field), fields), wanted, "{field:?} {fields:?}");
         }
     }
 }

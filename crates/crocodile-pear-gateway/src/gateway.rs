@@ -22,7 +22,7 @@ use indexmap::IndexMap;
 
 use crate::address::{self, Address};
 use crate::background::Task;
-use crate::document::{Document, EndpointSpec, GroupSpec, Placed, Unread, plain};
+use crate::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, plain};
 use crate::events::{self, EventSource};
 use crate::forwarded::Trust;
 use crate::itself;
@@ -789,7 +789,8 @@ fn alone(scope: &mut Arc<Scope>) -> &mut Scope {
 
 /// The trusted proxies.
 fn trusted(document: &Document) -> Trust {
-    Trust(document.clients.as_ref().map(|clients| clients.trust.clone()).unwrap_or_default())
+    let of = |clients: &Clients| Trust { networks: clients.trust.clone(), field: clients.field.clone() };
+    document.clients.as_ref().map(of).unwrap_or_default()
 }
 
 /// Checks the listeners of a document.

@@ -165,6 +165,7 @@ impl ListenSpec {
         let listening: Vec<Listening> = read.into_iter().collect::<Option<_>>()?;
         self.clashes(&listening, problems)?;
         accounts(&listening, problems)?;
+        trust.check(self.0.iter().any(ListenerSpec::has_proxy_protocol), problems)?;
         if listening.iter().all(|listener| listener.entry.redirect.is_some()) {
             let place = self.0.first().map(|listener| listener.address.span).unwrap_or_default();
             let remedy = "add a listener without `redirect`, as `{ address: 0.0.0.0:443, tls: { certificate: cert.pem, key: key.pem } }`";
@@ -236,6 +237,10 @@ fn accounts(listening: &[Listening], problems: &mut Problems) -> Option<()> {
 }
 
 impl ListenerSpec {
+    fn has_proxy_protocol(&self) -> bool {
+        self.proxy_protocol.as_ref().is_some_and(|written| written.value == ProxyProtocolSpec::On)
+    }
+
     /// The proxies that speak the PROXY protocol.
     fn relays(&self, address: &Address, trust: &Trust, problems: &mut Problems) -> Option<Vec<Network>> {
         match (&self.proxy_protocol, address) {
@@ -248,7 +253,7 @@ impl ListenerSpec {
                     "write `clients: { trust: [unix] }`",
                 )
             }
-            (Some(written), _) if written.value == ProxyProtocolSpec::On && trust.0.is_empty() => {
+            (Some(written), _) if written.value == ProxyProtocolSpec::On && trust.networks.is_empty() => {
                 let remedy = "write `clients: { trust: [10.0.0.0/8] }` with the addresses of your proxies";
                 problems.error(
                     written.span,
@@ -256,7 +261,7 @@ impl ListenerSpec {
                     remedy,
                 )
             }
-            (Some(written), _) if written.value == ProxyProtocolSpec::On => Some(trust.0.clone()),
+            (Some(written), _) if written.value == ProxyProtocolSpec::On => Some(trust.networks.clone()),
             _ => Some(Vec::new()),
         }
     }

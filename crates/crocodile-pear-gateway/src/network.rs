@@ -60,10 +60,11 @@ impl Network {
 
     /// Whether the address is in it.
     pub fn contains(&self, address: ClientAddress) -> bool {
-        match (self, address.ip()) {
-            (Network::Range { first, prefix }, Some(ip)) => bits(ip) == bits(*first) && masked(ip, *prefix) == *first,
-            (Network::Unix, None) => true,
-            _ => false,
+        match self {
+            Network::Range { first, prefix } => {
+                address.ip().is_some_and(|ip| bits(ip) == bits(*first) && masked(ip, *prefix) == *first)
+            }
+            Network::Unix => matches!(address, ClientAddress::Unix),
         }
     }
 
@@ -203,6 +204,13 @@ mod tests {
             ("10.0.0", "write `10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32` or `::1`"),
         ] {
             assert_eq!(Network::parse(text).expect_err("no network").1, remedy, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_in_no_network() {
+        for network in ["0.0.0.0/0", "::/0", "unix", "127.0.0.1"] {
+            assert!(!Network::parse(network).expect("a network").contains(ClientAddress::Unknown), "{network}");
         }
     }
 

@@ -1,7 +1,6 @@
 //! The data of an access log line.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use crocodile_pear::error::ErrorType;
@@ -69,11 +68,6 @@ impl<'a> Entry<'a> {
     /// The client.
     pub fn client(&self) -> Option<&'a ClientFacts> {
         self.scope.facts().client()
-    }
-
-    /// The client's IP address.
-    pub fn ip(&self) -> Option<IpAddr> {
-        self.client().and_then(|client| client.address.ip())
     }
 
     /// The method; `None` if the request could not be read.

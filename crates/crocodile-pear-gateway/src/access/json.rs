@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use crocodile_pear::scope::ClientAddress;
 use crocodile_pear::trace::Trace;
 use http::header::USER_AGENT;
 
@@ -105,7 +106,7 @@ impl Object<'_> {
     fn client(&mut self, entry: &Entry<'_>) {
         let Some(client) = entry.client() else { return };
         self.put(b",\"client.address\":\"");
-        address(entry.ip(), self.0);
+        address(client.address, self.0);
         self.put(b"\"");
         let version = client.protocol();
         self.plain(
@@ -116,12 +117,11 @@ impl Object<'_> {
     }
 }
 
-/// Writes an address, or the name that replaces it for a Unix socket.
-pub fn address(address: Option<IpAddr>, line: &mut Vec<u8>) {
-    match address {
+/// Writes an address, or the name that replaces it where there is none.
+pub fn address(address: ClientAddress, line: &mut Vec<u8>) {
+    match address.ip() {
         Some(IpAddr::V4(address)) => dotted(address, line),
-        Some(IpAddr::V6(address)) => line.extend_from_slice(address.to_string().as_bytes()),
-        None => line.extend_from_slice(b"unix:"),
+        _ => line.extend_from_slice(address.to_string().as_bytes()),
     }
 }
 

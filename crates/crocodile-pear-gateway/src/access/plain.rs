@@ -58,7 +58,7 @@ impl Fields<'_> {
 /// Writes the common log format: `HOST - USER [TIME] "REQUEST" STATUS BYTES`.
 pub fn common(entry: &Entry<'_>, line: &mut Vec<u8>) {
     match entry.client() {
-        Some(_) => json::address(entry.ip(), line),
+        Some(client) => json::address(client.address, line),
         None => line.push(b'-'),
     }
     line.extend_from_slice(b" - ");

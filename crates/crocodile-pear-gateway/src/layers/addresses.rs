@@ -13,7 +13,8 @@ use crate::network::Network;
 use crate::respond;
 
 spec! {
-    /// Which clients may call, by their addresses. Others get 403. `deny` takes precedence over `allow`.
+    /// Which clients may call, by their addresses. Others get 403. `deny` takes precedence over `allow`. A client behind
+    /// a trusted proxy whose address is unknown may not call.
     pub struct Addresses {
         /// Only clients from these networks may call: `10.0.0.0/8`, `2001:db8::/32`, or a single address. An IPv4
         /// client at an IPv6 socket counts as IPv4. `unix` stands for every client at a Unix socket.
@@ -72,7 +73,7 @@ pub struct AddressFilter {
 impl AddressFilter {
     fn admits(&self, address: ClientAddress) -> bool {
         let among = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
-        !among(&self.deny) && self.allow.as_deref().is_none_or(among)
+        address != ClientAddress::Unknown && !among(&self.deny) && self.allow.as_deref().is_none_or(among)
     }
 }
 

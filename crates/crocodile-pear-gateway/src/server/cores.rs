@@ -225,7 +225,7 @@ async fn relayed_client<H: Handler>(
     core: &Core<H>,
 ) -> Option<(ClientAddress, Option<ConnectionPlace>)> {
     let client = match timeout(core.settings.header, relay::read(stream)).await {
-        Ok(Ok(client)) => client.map_or(proxy, ClientAddress::from),
+        Ok(Ok(client)) => client.unwrap_or(proxy),
         Ok(Err(error)) => {
             tracing::debug!(%proxy, %error, "a connection without a header of the PROXY protocol");
             return None;

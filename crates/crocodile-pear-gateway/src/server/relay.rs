@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crocodile_pear::scope::ClientAddress;
 use crocodile_pear::socket::Socket;
 use tokio::io::AsyncReadExt;
 
@@ -15,8 +16,11 @@ const LONGEST_LINE: usize = 107;
 /// The most bytes after the addresses of version 2; no proxy sends as many.
 const LONGEST_REST: usize = 4096;
 
-/// Reads exactly the header. Returns the client's address, or `None` if the proxy connects for itself.
-pub(super) async fn read(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
+/// For whom a proxy connects; `None`: for itself.
+type Relayed = Option<ClientAddress>;
+
+/// Reads exactly the header. A client that it does not name is unknown, and not the proxy.
+pub(super) async fn read(stream: &mut Socket) -> io::Result<Relayed> {
     // Shorter than a header of either version.
     let mut begin = [0; SIGNATURE.len()];
     stream.read_exact(&mut begin).await?;
@@ -32,7 +36,7 @@ fn malformed() -> io::Error {
 }
 
 /// `PROXY TCP4 192.0.2.7 10.0.0.1 56324 443`
-async fn line(stream: &mut Socket, mut line: Vec<u8>) -> io::Result<Option<SocketAddr>> {
+async fn line(stream: &mut Socket, mut line: Vec<u8>) -> io::Result<Relayed> {
     while !line.ends_with(b"\r\n") {
         if line.len() >= LONGEST_LINE {
             return Err(malformed());
@@ -41,12 +45,12 @@ async fn line(stream: &mut Socket, mut line: Vec<u8>) -> io::Result<Option<Socke
     }
     let text = std::str::from_utf8(&line).map_err(|_| malformed())?.trim_end_matches("\r\n");
     match text.split(' ').collect::<Vec<_>>()[..] {
-        ["PROXY", "UNKNOWN", ..] => Ok(None),
+        ["PROXY", "UNKNOWN", ..] => Ok(Some(ClientAddress::Unknown)),
         ["PROXY", family @ ("TCP4" | "TCP6"), source, _, port, _] => {
             let address: IpAddr = source.parse().map_err(|_| malformed())?;
             let port: u16 = port.parse().map_err(|_| malformed())?;
             match address.is_ipv4() == (family == "TCP4") {
-                true => Ok(Some(SocketAddr::new(address, port))),
+                true => Ok(Some(SocketAddr::new(address, port).into())),
                 false => Err(malformed()),
             }
         }
@@ -54,7 +58,7 @@ async fn line(stream: &mut Socket, mut line: Vec<u8>) -> io::Result<Option<Socke
     }
 }
 
-async fn binary(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
+async fn binary(stream: &mut Socket) -> io::Result<Relayed> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).await?;
     let [version, family, ..] = head;
@@ -69,14 +73,14 @@ async fn binary(stream: &mut Socket) -> io::Result<Option<SocketAddr>> {
         (0x20, _) => Ok(None),
         (0x21, 0x11 | 0x12) if length >= 12 => {
             let address: [u8; 4] = rest[..4].try_into().map_err(|_| malformed())?;
-            Ok(Some(SocketAddr::new(Ipv4Addr::from(address).into(), u16::from_be_bytes([rest[8], rest[9]]))))
+            Ok(Some(SocketAddr::new(Ipv4Addr::from(address).into(), u16::from_be_bytes([rest[8], rest[9]])).into()))
         }
         (0x21, 0x21 | 0x22) if length >= 36 => {
             let address: [u8; 16] = rest[..16].try_into().map_err(|_| malformed())?;
-            Ok(Some(SocketAddr::new(Ipv6Addr::from(address).into(), u16::from_be_bytes([rest[32], rest[33]]))))
+            Ok(Some(SocketAddr::new(Ipv6Addr::from(address).into(), u16::from_be_bytes([rest[32], rest[33]])).into()))
         }
-        // Another address family, such as Unix sockets: the client is unknown.
-        (0x21, 0x00 | 0x31 | 0x32) => Ok(None),
+        // Another address family, such as Unix sockets.
+        (0x21, 0x00 | 0x31 | 0x32) => Ok(Some(ClientAddress::Unknown)),
         _ => Err(malformed()),
     }
 }

@@ -51,7 +51,7 @@ fn a_trusted_proxy_may_speak_the_proxy_protocol() {
     for (before, wanted) in [
         (&b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\r\n"[..], "\"192.0.2.7\""),
         (b"PROXY TCP6 2001:db8::1 ::1 56324 443\r\n", "\"2001:db8::1\""),
-        (b"PROXY UNKNOWN\r\n", "\"127.0.0.1\""),
+        (b"PROXY UNKNOWN\r\n", "\"unknown\""),
         (&binary(), "\"192.0.2.7\""),
         (b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", "\"127.0.0.1\""),
     ] {

@@ -36,6 +36,8 @@ pub enum ClientAddress {
     Network(SocketAddr),
     /// On this machine, at the other end of a Unix socket. Those have no address.
     Unix,
+    /// Behind a trusted proxy that did not say who it is, or not in a way that can be read. No network contains it.
+    Unknown,
 }
 
 impl ClientAddress {
@@ -43,14 +45,14 @@ impl ClientAddress {
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             ClientAddress::Network(address) => Some(address.ip().to_canonical()),
-            ClientAddress::Unix => None,
+            ClientAddress::Unix | ClientAddress::Unknown => None,
         }
     }
 
     fn port(&self) -> Option<u16> {
         match self {
             ClientAddress::Network(address) => Some(address.port()),
-            ClientAddress::Unix => None,
+            ClientAddress::Unix | ClientAddress::Unknown => None,
         }
     }
 }
@@ -62,11 +64,12 @@ impl From<SocketAddr> for ClientAddress {
 }
 
 impl fmt::Display for ClientAddress {
-    /// Without the port. A Unix socket is `unix:`, as nginx has it.
+    /// Without the port. A Unix socket is `unix:`, as nginx has it; one that is not known is `unknown`, as in RFC 7239.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.ip() {
-            Some(address) => address.fmt(f),
-            None => f.write_str("unix:"),
+        match self {
+            ClientAddress::Network(address) => address.ip().to_canonical().fmt(f),
+            ClientAddress::Unix => f.write_str("unix:"),
+            ClientAddress::Unknown => f.write_str("unknown"),
         }
     }
 }

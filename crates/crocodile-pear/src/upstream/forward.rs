@@ -460,7 +460,8 @@ const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// The client, its protocol and its host, in a field each.
 fn tell(scope: &Scope) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let client = scope.facts().client();
-    // A client at a Unix socket has no IP address.
+    // A client at a Unix socket has no IP address. One that is not known is named as such: without the field, the
+    // upstream would take the gateway for the client.
     let address = client.map(|client| client.address).filter(|address| !matches!(address, ClientAddress::Unix));
     let address = address.and_then(|address| HeaderValue::from_str(&address.to_string()).ok());
     let scheme = client.map(|client| HeaderValue::from_static(client.scheme()));
@@ -503,7 +504,10 @@ mod tests {
         };
         let mut scope = Scope::new(Method::GET, None, fields.iter().map(field).collect::<HeaderMap>(), Body::empty());
         if let Some(address) = address {
-            let address = address.parse().map_or(ClientAddress::Unix, ClientAddress::Network);
+            let address = match address {
+                "unknown" => ClientAddress::Unknown,
+                address => address.parse().map_or(ClientAddress::Unix, ClientAddress::Network),
+            };
             scope.facts_mut().set_client(ClientFacts {
                 address,
                 version: Version::HTTP_11,
@@ -539,6 +543,9 @@ mod tests {
         let local = scope(Some("unix:"), &[("x-forwarded-for", "192.0.2.1")]);
         assert_eq!(sent(&x, &local), ["x-forwarded-proto: https"]);
         assert_eq!(sent(&standard, &local), ["forwarded: for=unknown;proto=https"]);
+        let unknown = scope(Some("unknown"), &[("x-forwarded-for", "192.0.2.1")]);
+        assert_eq!(sent(&x, &unknown), ["x-forwarded-for: unknown", "x-forwarded-proto: https"]);
+        assert_eq!(sent(&standard, &unknown), ["forwarded: for=unknown;proto=https"]);
     }
 
     #[test]
