@@ -3,14 +3,22 @@
 use std::net::IpAddr;
 
 use crocodile_pear::jq::{self, Filter, Value, as_str};
+use crocodile_pear::json::value::{self, Shape};
 use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::scope::{ClientAddress, Scope};
 use crocodile_pear::spec::Expression;
 
 use crate::layer::Compile;
+use crate::network::Ipv6Prefix;
 
 /// What is counted by: `by` of a limit.
-pub enum By {
+pub struct By {
+    kind: Kind,
+    /// How much of an IPv6 address is a client; `None`: each address is counted for itself.
+    prefix: Option<Ipv6Prefix>,
+}
+
+enum Kind {
     /// All requests together.
     Everyone,
     /// `$client.address`, the usual one: it needs no evaluation.
@@ -28,6 +36,8 @@ pub enum Key {
     Everyone,
     /// As its client's address; those of Unix sockets have none, and are counted together.
     Address(Option<IpAddr>),
+    /// As all whose address is not known.
+    Unknown,
     /// As the value of an expression.
     Text(String),
     /// The expression failed. Such requests are counted together: a client that makes it fail gains nothing.
@@ -35,31 +45,39 @@ pub enum Key {
 }
 
 impl By {
-    /// Compiles what is written.
+    /// Compiles what is written, for a limit.
     pub fn compile(written: Option<&Expression>, cx: &mut Compile<'_>) -> Option<Self> {
-        Some(match written {
-            None => By::Everyone,
-            Some(written) if written.0.as_str().trim() == "$client.address" => By::Address,
-            Some(written) => By::Expression(Box::new(cx.filter(written, &[])?), LogLimiter::default()),
-        })
+        Self::exact(written, cx).map(|by| By { prefix: Some(cx.ipv6_prefix), ..by })
+    }
+
+    /// The same for what is only noted: each IPv6 address stands for itself.
+    pub fn exact(written: Option<&Expression>, cx: &mut Compile<'_>) -> Option<Self> {
+        let kind = match written {
+            None => Kind::Everyone,
+            Some(written) if written.0.as_str().trim() == "$client.address" => Kind::Address,
+            Some(written) => Kind::Expression(Box::new(cx.filter(written, &[])?), LogLimiter::default()),
+        };
+        Some(By { kind, prefix: None })
     }
 
     /// Whether it can only be told after the authentication.
     pub fn needs_claims(&self) -> bool {
-        matches!(self, By::Expression(filter, _) if filter.uses().iter().any(|name| name == "claims"))
+        matches!(&self.kind, Kind::Expression(filter, _) if filter.uses().iter().any(|name| name == "claims"))
     }
 
     /// As what this request is counted.
     pub fn key(&self, scope: &Scope) -> Key {
-        let (filter, failures) = match self {
-            By::Everyone => return Key::Everyone,
-            By::Address => {
-                let client = scope.facts().client();
-                return client.map_or(Key::None, |client| Key::Address(client.address.ip()));
+        let (filter, failures) = match &self.kind {
+            Kind::Everyone => return Key::Everyone,
+            Kind::Address => {
+                return scope.facts().client().map_or(Key::None, |client| match client.address {
+                    ClientAddress::Unknown => Key::Unknown,
+                    address => Key::Address(address.ip().map(|address| self.client(address))),
+                });
             }
-            By::Expression(filter, failures) => (filter, failures),
+            Kind::Expression(filter, failures) => (filter, failures),
         };
-        match filter.run_one(jq::null(), &mut |name| scope.variable(name, &None)) {
+        match filter.run_one(jq::null(), &mut |name| self.variable(scope, name)) {
             Ok(None) => Key::None,
             Ok(Some(value)) if value == jq::null() => Key::None,
             Ok(Some(value)) => Key::Text(text(&value)),
@@ -72,14 +90,65 @@ impl By {
         }
     }
 
-    /// For `explain`.
-    pub fn outline(&self) -> &'static str {
-        match self {
-            By::Everyone => "all together",
-            By::Address => "each client address",
-            By::Expression(..) => "each value of its expression",
+    fn client(&self, address: IpAddr) -> IpAddr {
+        self.prefix.map_or(address, |prefix| prefix.client(address))
+    }
+
+    /// A variable as a limit sees it. A client makes as many values as it likes by an address of its IPv6 network, or by
+    /// sending a field or a parameter several times: it has one address, and what is repeated is one value.
+    fn variable(&self, scope: &Scope, name: &str) -> Value {
+        let value = scope.variable(name, &None);
+        match (name, self.prefix) {
+            (_, None) => value,
+            ("client", Some(_)) => match scope.facts().client().and_then(|client| client.address.ip()) {
+                Some(address @ IpAddr::V6(_)) => {
+                    replaced(value, |name| (name == "address").then(|| jq::string(&self.client(address).to_string())))
+                }
+                _ => value,
+            },
+            ("headers" | "query", Some(_)) => once(value),
+            _ => value,
         }
     }
+
+    /// For `explain`.
+    pub fn outline(&self) -> &'static str {
+        match self.kind {
+            Kind::Everyone => "all together",
+            Kind::Address => "each client address",
+            Kind::Expression(..) => "each value of its expression",
+        }
+    }
+}
+
+/// What stands for a field that a request has several times.
+const REPEATED: &str = "(repeated)";
+
+/// An object whose lists, the fields that came several times, are all the same text.
+fn once(value: Value) -> Value {
+    let Shape::Object(fields) = value::shape(&value) else { return value };
+    if !fields.values().any(is_list) {
+        return value;
+    }
+    let one = |(name, value): (&Value, &Value)| {
+        let value = if is_list(value) { jq::string(REPEATED) } else { value.clone() };
+        (as_str(name).unwrap_or_default().to_owned(), value)
+    };
+    jq::object(fields.iter().map(one))
+}
+
+fn is_list(value: &Value) -> bool {
+    matches!(value::shape(value), Shape::List(_))
+}
+
+/// An object with other values of some of its fields.
+fn replaced(value: Value, other: impl Fn(&str) -> Option<Value>) -> Value {
+    let Shape::Object(fields) = value::shape(&value) else { return value };
+    let one = |(name, value): (&Value, &Value)| {
+        let name = as_str(name).unwrap_or_default();
+        (name.to_owned(), other(name).unwrap_or_else(|| value.clone()))
+    };
+    jq::object(fields.iter().map(one))
 }
 
 fn text(value: &Value) -> String {

@@ -19,7 +19,7 @@ use crate::events::EventSourceSpec;
 use crate::forwarded::ForwardedFieldSpec;
 use crate::layers::{AtDocument, Layers};
 use crate::listen::ListenSpec;
-use crate::network::Network;
+use crate::network::{Ipv6Prefix, Network};
 use crate::operators::AdminSpec;
 use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
@@ -182,7 +182,7 @@ spec! {
         /// The maximum length of a request's target. A longer one gets 414.
         pub max_target: Size = Size(8 << 10),
         /// The maximum number of connections per client address. Further connections are reset. An IPv6 address
-        /// counts as its /64 network. Behind a proxy, all connections have the address of the proxy, unless
+        /// counts as its network (`ipv6_prefix`). Behind a proxy, all connections have the address of the proxy, unless
         /// `proxy_protocol` tells the client's. Connections at a Unix socket are not counted. No limit by default.
         pub connections_per_address: Option<NonZeroU32>,
         /// The trusted proxies: networks, addresses, or `unix` for proxies at Unix sockets. The gateway believes what
@@ -195,6 +195,10 @@ spec! {
         /// without this one has an `unknown` client. Without this setting, the gateway reads both kinds of fields, and
         /// a request that has none comes from the trusted machine itself.
         pub field: Option<Located<ForwardedFieldSpec>>,
+        /// How many bits of an IPv6 address make one client, where clients are counted by their addresses:
+        /// `connections_per_address`, and `by: $client.address` of `rate_limit` and `in_flight`. A provider gives each
+        /// of its customers a network, mostly a /64, and a client may use any address in it.
+        pub ipv6_prefix: Ipv6Prefix = Ipv6Prefix::default(),
         /// How long clients may still connect after the signal to stop, while `/ready` of `admin` already answers
         /// 503. A load balancer needs this time to send clients elsewhere. Default: 5 s with an `admin`; 0 without
         /// one, or in a terminal.

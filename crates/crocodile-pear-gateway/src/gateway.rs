@@ -31,6 +31,7 @@ use crate::layer::{self, Around, PathParams, Paths, Rest, Verdict};
 use crate::layers::Shared;
 use crate::listen::{Listening, check_folder};
 use crate::metrics::Metrics;
+use crate::network::Ipv6Prefix;
 use crate::respond;
 use crate::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
@@ -48,6 +49,8 @@ pub struct Gateway {
     unserved: Arc<Stack>,
     listening: Vec<Listening>,
     trust: Trust,
+    /// How many bits of an IPv6 address count as one client.
+    ipv6_prefix: Ipv6Prefix,
     /// Whether any layer, log or page needs a record of each request.
     records: bool,
     traces: Option<Arc<Traces>>,
@@ -184,11 +187,13 @@ impl Gateway {
         let traces = traces.flatten();
         let events = events::compile(document.events.as_deref().unwrap_or_default(), given.files, problems);
         sound &= events.is_some();
+        let ipv6_prefix = document.clients.as_ref().map(|clients| clients.ipv6_prefix).unwrap_or_default();
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
         cx.cache = Some(given.lasting.cache.clone());
         cx.analytics = Some(given.lasting.analytics.clone());
         cx.journals = given.lasting.journals.clone();
+        cx.ipv6_prefix = ipv6_prefix;
         cx.history = Some(given.lasting.history.clone());
         cx.traces = traces.clone();
         cx.tasks.extend(connect);
@@ -201,6 +206,7 @@ impl Gateway {
             unserved: unserved.clone(),
             listening: listening.unwrap_or_default(),
             trust: trusted(document),
+            ipv6_prefix,
             records: document.admin.is_some() || unserved.watches(),
             traces,
             upstreams,
@@ -217,6 +223,7 @@ impl Gateway {
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
             (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.store.clone());
+            cx.ipv6_prefix = gateway.ipv6_prefix;
             (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
             cx.place = name;
             let layers = outside.layers.within(&group.layers, &mut cx);
@@ -276,6 +283,7 @@ impl Gateway {
             let own = layers.entry(placed.spec).or_insert_with(|| {
                 let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
                 (cx.resolver, cx.store) = (self.resolver.clone(), self.store.clone());
+                cx.ipv6_prefix = self.ipv6_prefix;
                 (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
                 cx.place = &name;

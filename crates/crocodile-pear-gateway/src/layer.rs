@@ -24,6 +24,7 @@ use crate::background::Task;
 use crate::history::History;
 use crate::journal::Journals;
 use crate::metrics::Metrics;
+use crate::network::Ipv6Prefix;
 use crate::server::{End, Ending};
 use crate::store::Store;
 use crate::traces::Traces;
@@ -210,6 +211,8 @@ pub struct Compile<'a> {
     pub analytics: Option<Arc<Analytics>>,
     /// Where the layer is written: the name of the endpoint or the group; empty at the document.
     pub place: &'a str,
+    /// How many bits of an IPv6 address count as one client.
+    pub ipv6_prefix: Ipv6Prefix,
     /// Whether an expression uses `$route`.
     pub names_route: bool,
     /// Whether operators can look at requests: `admin` is configured.
@@ -251,6 +254,7 @@ impl<'a> Compile<'a> {
             analytics,
             history,
             place,
+            ipv6_prefix: Ipv6Prefix::default(),
             names_route,
             observed,
             journals,

@@ -1,6 +1,7 @@
 //! Networks as written, `10.0.0.0/8`, and whether an address is in one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::ClientAddress;
@@ -99,7 +100,7 @@ fn bits(address: IpAddr) -> u32 {
 }
 
 /// The first address of the network of this size that an address is in.
-pub fn masked(address: IpAddr, prefix: u32) -> IpAddr {
+fn masked(address: IpAddr, prefix: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
             let mask = u32::MAX.checked_shl(32 - prefix.min(32)).unwrap_or(0);
@@ -142,6 +143,46 @@ impl Decode for Network {
 
     fn schema(_: &mut Definitions) -> Json {
         serde_json::json!({"type": "string", "examples": ["10.0.0.0/8", "2001:db8::/32", "192.0.2.7", "unix"]})
+    }
+}
+
+/// How many bits of an IPv6 address make one client, where clients are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Prefix(u8);
+
+impl Default for Ipv6Prefix {
+    /// What a provider gives to a customer at the least (RFC 6177).
+    fn default() -> Self {
+        Ipv6Prefix(64)
+    }
+}
+
+impl Ipv6Prefix {
+    /// The client that an address belongs to: an IPv4 address stands for itself, an IPv6 address for its network.
+    pub fn client(self, address: IpAddr) -> IpAddr {
+        match address.to_canonical() {
+            IpAddr::V6(address) => masked(address.into(), self.0.into()),
+            address => address,
+        }
+    }
+}
+
+impl Decode for Ipv6Prefix {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let bits = NonZeroU32::decode(node, problems)?.get();
+        let fits = u8::try_from(bits).ok().filter(|bits| (16..=128).contains(bits));
+        fits.map(Ipv6Prefix).or_else(|| {
+            let remedy = "write a number from 16 to 128; 64 is usual, 128 counts each address for itself";
+            problems.error(node.span, format!("{bits} bits of an IPv6 address are not a client"), remedy)
+        })
+    }
+
+    fn schema(_: &mut Definitions) -> Json {
+        serde_json::json!({"type": "integer", "minimum": 16, "maximum": 128})
+    }
+
+    fn written(&self) -> Option<Json> {
+        Some(self.0.into())
     }
 }
 
@@ -212,6 +253,16 @@ mod tests {
         for network in ["0.0.0.0/0", "::/0", "unix", "127.0.0.1"] {
             assert!(!Network::parse(network).expect("a network").contains(ClientAddress::Unknown), "{network}");
         }
+    }
+
+    #[test]
+    fn an_ipv6_client_is_its_network() {
+        let client = |bits, address: &str| Ipv6Prefix(bits).client(address.parse().expect("an address")).to_string();
+        assert_eq!(client(64, "2001:db8::ffff:1"), "2001:db8::");
+        assert_eq!(client(56, "2001:db8:0:ff::1"), "2001:db8::");
+        assert_eq!(client(128, "2001:db8::1"), "2001:db8::1");
+        assert_eq!(client(64, "::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(client(64, "192.0.2.1"), "192.0.2.1");
     }
 
     #[test]

@@ -148,6 +148,7 @@ fn settings(clients: &Clients) -> Settings {
         max_head,
         max_target: clients.max_target.bytes(),
         per_address: clients.connections_per_address,
+        ipv6_prefix: clients.ipv6_prefix,
         ..Settings::default()
     }
 }

@@ -57,7 +57,7 @@ impl Spec for Analytics {
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Counting>> {
         let by = match &self.by {
             None => Some(None),
-            written => By::compile(written.as_ref(), cx).map(|by| Some(Arc::new(by))),
+            written => By::exact(written.as_ref(), cx).map(|by| Some(Arc::new(by))),
         };
         if self.size.value.0 < LEAST {
             let remedy = "write at least `1 MiB`; `64 MiB` is the default";
@@ -104,6 +104,7 @@ impl Layer for Counting {
             None | Some(Key::None | Key::Everyone | Key::Address(None)) => Subject::route(self.route),
             Some(Key::Address(Some(address))) => Subject::consumer(self.route, address.to_string()),
             Some(Key::Text(name)) => Subject::consumer(self.route, name),
+            Some(Key::Unknown) => Subject::consumer(self.route, "unknown".to_owned()),
             Some(Key::Failed) => Subject::consumer(self.route, OTHER.to_owned()),
         };
         self.analytics.count(threads::index(), subject, &finished);

@@ -45,7 +45,7 @@ pub fn serve<H: Handler>(
     make: impl Fn(usize) -> H + Sync,
 ) -> io::Result<()> {
     let make = &make;
-    let occupancy = settings.per_address.map(Occupancy::new);
+    let occupancy = settings.per_address.map(|most| Occupancy::new(most, settings.ipv6_prefix));
     thread::scope(|scope| {
         let mut cores = Vec::new();
         for (index, sockets) in listeners.by_core().into_iter().enumerate() {

@@ -6,17 +6,15 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::network::masked;
+use crate::network::Ipv6Prefix;
 
 /// Many, so that cores that accept at the same time rarely need the same lock.
 const SHARDS: usize = 64;
 
-/// An IPv6 client usually has a network of this size and could use any address in it.
-const IPV6_CLIENT: u32 = 64;
-
 /// Counts the connections of each address. Addresses without a connection are not kept.
 pub struct Occupancy {
     most: NonZeroU32,
+    prefix: Ipv6Prefix,
     key: RandomState,
     shards: Vec<Mutex<HashMap<IpAddr, u32>>>,
 }
@@ -28,18 +26,15 @@ pub struct ConnectionPlace {
 }
 
 impl Occupancy {
-    /// At most `most` connections per address.
-    pub fn new(most: NonZeroU32) -> Arc<Self> {
+    /// At most `most` connections per address; an IPv6 address stands for its network.
+    pub fn new(most: NonZeroU32, prefix: Ipv6Prefix) -> Arc<Self> {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Arc::new(Occupancy { most, key: RandomState::new(), shards })
+        Arc::new(Occupancy { most, prefix, key: RandomState::new(), shards })
     }
 
     /// Takes a place for a connection of this address; `None` if all are taken.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
-        let address = match address.to_canonical() {
-            IpAddr::V6(address) => masked(address.into(), IPV6_CLIENT),
-            address => address,
-        };
+        let address = self.prefix.client(address);
         let mut shard = self.shard(address);
         let open = shard.entry(address).or_default();
         if *open >= self.most.get() {
@@ -72,7 +67,7 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_places_and_gets_them_back() {
-        let occupancy = Occupancy::new(NonZeroU32::new(2).expect("two"));
+        let occupancy = Occupancy::new(NonZeroU32::new(2).expect("two"), Ipv6Prefix::default());
         let admit = |address: &str| occupancy.admit(address.parse().expect("an address"));
         let first = admit("192.0.2.1").expect("a place");
         let _mapped = admit("::ffff:192.0.2.1").expect("a place");
@@ -83,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_client_is_its_network() {
-        let occupancy = Occupancy::new(NonZeroU32::MIN);
+        let occupancy = Occupancy::new(NonZeroU32::MIN, Ipv6Prefix::default());
         let admit = |address: &str| occupancy.admit(address.parse().expect("an address"));
         let _one = admit("2001:db8::1").expect("a place");
         assert!(admit("2001:db8::ffff:1").is_none() && admit("2001:db8:0:1::1").is_some());
@@ -91,7 +86,7 @@ mod tests {
 
     #[test]
     fn addresses_that_left_are_forgotten() {
-        let occupancy = Occupancy::new(NonZeroU32::MIN);
+        let occupancy = Occupancy::new(NonZeroU32::MIN, Ipv6Prefix::default());
         let places: Vec<_> =
             (0..1000u32).map(|at| occupancy.admit(std::net::Ipv4Addr::from(at).into()).expect("a place")).collect();
         drop(places);

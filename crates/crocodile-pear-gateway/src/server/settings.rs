@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::pace::MinRate;
+use crate::network::Ipv6Prefix;
 
 /// Limits and timeouts for clients.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Settings {
     pub max_connections: u32,
     /// Connections per client address, over all cores; further ones are reset.
     pub per_address: Option<NonZeroU32>,
+    /// How many bits of an IPv6 address count as one client.
+    pub ipv6_prefix: Ipv6Prefix,
     /// The stack of a core's thread. It is virtual memory, used only as deep as expressions recurse.
     pub stack: usize,
 }
@@ -48,6 +51,7 @@ impl Default for Settings {
             max_headers: 100,
             max_connections: 64 * 1024,
             per_address: None,
+            ipv6_prefix: Ipv6Prefix::default(),
             stack: 256 * 1024 * 1024,
         }
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod forwarded;
+mod limits;
 
 use crocodile_pear_stage as stage;
 
