@@ -35,6 +35,16 @@ pub fn may_send(name: &HeaderName) -> bool {
     !rebuilt(name)
 }
 
+/// Whether a name has one reading: letters, digits and `-` alone. Servers that hand fields on as variables (CGI, WSGI, PHP)
+/// read `x_role` as `x-role`, some of them `x.role` too.
+pub fn plain(name: &HeaderName) -> bool {
+    name.as_str().bytes().all(is_plain)
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
 /// Names that decide where a message ends or where it goes, or that belong to one connection only.
 const FRAMING: [&str; 11] = [
     "content-length",
@@ -53,8 +63,7 @@ const FRAMING: [&str; 11] = [
 /// Whether a name differs from one that frames messages by punctuation alone. CGI-like servers read `content_length` as
 /// `content-length`, others drop what they do not know: such a name has two readings.
 pub fn imitates(name: &[u8]) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
-    if name.iter().all(plain) {
+    if name.iter().copied().all(is_plain) {
         return false;
     }
     let letters = |name: &'static str| name.bytes().filter(|byte| *byte != b'-');

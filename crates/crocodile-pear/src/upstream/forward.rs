@@ -10,7 +10,7 @@ use serde_json::json;
 use super::fields::CallFields;
 use super::keeping::Keeping;
 use crate::error::{Error, Kind};
-use crate::http1::fields::may_send;
+use crate::http1::fields::{may_send, plain};
 use crate::jq::{self, Data, Filter, Read};
 use crate::problem::Problems;
 use crate::scope::{ClientAddress, ClientFacts, Scope, VARIABLES};
@@ -428,11 +428,17 @@ fn all(client: &HeaderMap, likeness: Likeness) -> HeaderMap {
             headers.remove(name);
         }
     }
-    let told: Vec<HeaderName> = headers.keys().filter(|name| tells(name, likeness)).cloned().collect();
-    for name in told {
+    let kept: Vec<HeaderName> = headers.keys().filter(|name| !travels(name, likeness)).cloned().collect();
+    for name in kept {
         headers.remove(name);
     }
     headers
+}
+
+/// Whether `forward: all` names this field. A name with two readings, as `x_role`, would be a field that the gateway or the
+/// configuration sets (`x-role`) to servers that read it so.
+fn travels(name: &HeaderName, likeness: Likeness) -> bool {
+    plain(name) && !tells(name, likeness)
 }
 
 /// Whether only a gateway may send this field, or it describes a body that is not sent.
@@ -546,6 +552,24 @@ mod tests {
         let unknown = scope(Some("unknown"), &[("x-forwarded-for", "192.0.2.1")]);
         assert_eq!(sent(&x, &unknown), ["x-forwarded-for: unknown", "x-forwarded-proto: https"]);
         assert_eq!(sent(&standard, &unknown), ["forwarded: for=unknown;proto=https"]);
+    }
+
+    #[test]
+    fn a_name_with_two_readings_is_forwarded_only_if_it_is_named() {
+        let fields = [
+            ("x_role", "admin"),
+            ("x_forwarded_for", "10.0.0.1"),
+            ("x-real_ip", "10.0.0.1"),
+            ("x.role", "admin"),
+            ("x~role", "admin"),
+            ("_x-role", "admin"),
+            ("forwarded_", "for=10.0.0.1"),
+            ("x-b", "2"),
+        ];
+        let all = Forward { fields: Fields::All, ..Forward::default() };
+        assert_eq!(sent(&all, &scope(None, &fields)), ["x-b: 2"]);
+        let named = Forward::named(vec![HeaderName::from_static("x_role"), HeaderName::from_static("x-role")]);
+        assert_eq!(sent(&named, &scope(None, &fields)), ["x_role: admin"]);
     }
 
     #[test]
