@@ -71,7 +71,7 @@ pub use self::counters::CounterSnapshot;
 pub use self::credentials::{ClientCredentials, CredentialsSpec, Oauth2Spec, SendSpec, client_basic, form};
 pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::CallFields;
-pub use self::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness};
+pub use self::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness, Trailing};
 pub(crate) use self::forward::{NEVER_FOUND, TRACED, is_new};
 pub use self::given::{Files, Given};
 pub use self::health::HealthSpec;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body};
 use crocodile_pear::spec::Timeout;
-use crocodile_pear::upstream::{Call, Settings, Timeouts, Upstream};
+use crocodile_pear::upstream::{Call, Settings, Timeouts, Trailing, Upstream};
 use crocodile_pear::via;
 use crocodile_pear_peers::absent::full;
 use http::{HeaderMap, HeaderValue, Method, Version};
@@ -157,7 +157,7 @@ fn post(body: Body) -> Call {
 }
 
 fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    Call { method, body, ..Call::get(target.into()) }
+    Call { method, body, trailing: Trailing::own(), ..Call::get(target.into()) }
 }
 
 fn text(text: &'static str) -> Body {

@@ -38,7 +38,7 @@ async fn answer(listener: std::net::TcpListener) -> Option<()> {
 async fn hints_and_trailers_pass_from_one_version_of_http_to_the_other() {
     let Scene { gateway, listener, .. } = Scene::with(|upstream| {
         format!(
-            "listen: 127.0.0.1:0\nthreads: 1\nupstreams: {{ shop: {{ url: 'http://{upstream}', protocol: http2 }} }}\n\
+            "listen: 127.0.0.1:0\nthreads: 1\nupstreams: {{ shop: {{ url: 'http://{upstream}', protocol: http2, forward: [x-sum] }} }}\n\
              endpoints: {{ POST /: shop / }}\n"
         )
     });

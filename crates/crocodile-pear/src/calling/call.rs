@@ -21,7 +21,7 @@ use crate::step::ask_whole;
 use crate::step::status::Rules;
 use crate::step::view::View;
 use crate::template::{Source, Template};
-use crate::upstream::{Call, CallFields, Events, Likeness, Root, Timeouts, Upstream};
+use crate::upstream::{Call, CallFields, Events, Likeness, Root, Timeouts, Trailing, Upstream};
 
 use super::fields::{shake_hands, takes_body};
 use super::rewrite::Rewrite;
@@ -243,6 +243,10 @@ impl Calling {
             fields.write(name, view.field(name, template)?);
         }
         let body = self.body(&view, &mut fields)?;
+        let trailing = match &body {
+            Some(Body::Pulled(_)) => self.upstream.trailing(scope, self.headers.iter().map(|(name, _)| name)),
+            _ => Trailing::default(),
+        };
         let passage = match self.own && method == *scope.call_method() {
             true => scope.passage().clone(),
             false => Passage::default(),
@@ -261,6 +265,7 @@ impl Calling {
             target,
             headers,
             body,
+            trailing,
             timeouts,
             deadline,
             root,

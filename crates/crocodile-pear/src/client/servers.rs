@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::step::{ByName, Known, KnownRoute};
-use crate::upstream::{Call, Settings, Upstream};
+use crate::upstream::{Call, Settings, Trailing, Upstream};
 
 /// What the clones of a client share.
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl Servers {
 /// Makes the call.
 pub async fn call((upstream, target): Aim, request: Request) -> Result<Answer, Error> {
     let (method, headers, body) = (request.method, request.headers, request.body);
-    upstream.call(Call { method, headers, body, ..Call::get(target) }).await
+    upstream.call(Call { method, headers, body, trailing: Trailing::own(), ..Call::get(target) }).await
 }
 
 fn unfit() -> Error {

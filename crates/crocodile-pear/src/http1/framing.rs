@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::broken::Broken;
 use super::chunk::{self, Chunked};
-use super::fields::{hop_by_hop, imitates};
+use super::trailers::may_trail;
 
 /// Trailers that one body may have.
 const MAX_TRAILER_FIELDS: usize = 64;
@@ -138,7 +137,7 @@ fn fields(raw: &[u8]) -> Result<Option<Box<HeaderMap>>, Broken> {
     for field in parsed {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| invalid)?;
         let value = HeaderValue::from_bytes(field.value).map_err(|_| invalid)?;
-        if !hop_by_hop(&name) && name != CONTENT_LENGTH && name != HOST && !imitates(field.name.as_bytes()) {
+        if may_trail(&name) {
             trailers.append(name, value);
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Version};
 use tokio::time::Instant;
 
+use super::forward::Trailing;
 use super::keeping::Keeping;
 use super::timeouts::Timeouts;
 use crate::flow::{Body, Passage};
@@ -20,6 +21,8 @@ pub struct Call {
     pub headers: http::HeaderMap,
     /// The body, if one is sent.
     pub body: Option<Body>,
+    /// Which trailers follow the body.
+    pub trailing: Trailing,
     /// Instead of the upstream's own.
     pub timeouts: Option<Arc<Timeouts>>,
     /// When the client's whole request is over.
@@ -69,6 +72,7 @@ impl Call {
             target,
             headers: http::HeaderMap::new(),
             body: None,
+            trailing: Trailing::default(),
             timeouts: None,
             deadline: None,
             root: Root::Upstream,
@@ -95,6 +99,7 @@ impl Call {
             target: self.target.clone(),
             headers: self.headers.clone(),
             body,
+            trailing: self.trailing.clone(),
             timeouts: self.timeouts.clone(),
             deadline: self.deadline,
             root: self.root,

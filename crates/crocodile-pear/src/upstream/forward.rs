@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::header::{CONNECTION, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Authority;
@@ -11,6 +12,7 @@ use super::fields::CallFields;
 use super::keeping::Keeping;
 use crate::error::{Error, Kind};
 use crate::http1::fields::{may_send, plain};
+use crate::http1::trailers;
 use crate::jq::{self, Data, Filter, Read};
 use crate::problem::Problems;
 use crate::scope::{ClientAddress, ClientFacts, Scope, VARIABLES};
@@ -358,6 +360,64 @@ impl Forward {
     }
 }
 
+/// Which trailers follow a body to the upstream.
+///
+/// Boxed: thousands of calls wait at the same time, and few of them have trailers.
+#[derive(Clone, Debug, Default)]
+pub struct Trailing(Option<Box<TrailingRule>>);
+
+/// The trailers of a body that follow it.
+#[derive(Clone, Debug)]
+enum TrailingRule {
+    /// All that may be trailers: the body is the program's own.
+    Own,
+    /// Those whose names `forward` lets through as header fields: the body is the client's.
+    Client {
+        forward: Arc<Forward>,
+        /// Fields that the gateway set, that end at this hop, or that hold the client's credentials.
+        never: Vec<HeaderName>,
+    },
+}
+
+impl Trailing {
+    /// All that may be trailers, for a body of the program itself.
+    pub fn own() -> Self {
+        Trailing(Some(Box::new(TrailingRule::Own)))
+    }
+
+    pub(super) fn of<'a>(forward: &Arc<Forward>, scope: &Scope, set: impl Iterator<Item = &'a HeaderName>) -> Self {
+        if matches!(&forward.fields, Fields::Named(names) if names.is_empty()) {
+            return Trailing::default();
+        }
+        let mut never: Vec<HeaderName> = set.cloned().collect();
+        never.extend(forward.headers.iter().map(|(name, _)| name.clone()));
+        never.extend(options(scope.headers()).filter_map(|option| HeaderName::from_bytes(option).ok()));
+        if let Some(credentials) = scope.facts().credentials() {
+            never.extend(credentials.headers.iter().cloned());
+        }
+        Trailing(Some(Box::new(TrailingRule::Client { forward: forward.clone(), never })))
+    }
+
+    /// The trailers that follow; `None` if there are none.
+    pub(super) fn pass(&self, trailers: HeaderMap) -> Option<HeaderMap> {
+        let rule = self.0.as_ref()?;
+        trailers::pass(trailers, |name| rule.passes(name))
+    }
+}
+
+impl TrailingRule {
+    fn passes(&self, name: &HeaderName) -> bool {
+        match self {
+            TrailingRule::Own => true,
+            TrailingRule::Client { never, .. } if never.contains(name) => false,
+            TrailingRule::Client { forward, .. } => match &forward.fields {
+                Fields::Named(names) => names.contains(name),
+                Fields::All => travels(name, Likeness::Same),
+            },
+        }
+    }
+}
+
 impl Forward {
     /// The variables that its own fields use.
     pub(super) fn uses(&self) -> impl Iterator<Item = &String> {
@@ -570,6 +630,24 @@ mod tests {
         assert_eq!(sent(&all, &scope(None, &fields)), ["x-b: 2"]);
         let named = Forward::named(vec![HeaderName::from_static("x_role"), HeaderName::from_static("x-role")]);
         assert_eq!(sent(&named, &scope(None, &fields)), ["x_role: admin"]);
+    }
+
+    #[test]
+    fn trailers_follow_by_the_rule_of_the_header_fields() {
+        let names = ["x-sum", "x-role", "x_role", "x-forwarded-for", "cookie", "x-end", "x-set", "content-length"];
+        let trailers = || names.map(|name| (HeaderName::from_static(name), HeaderValue::from_static("1")));
+        let set = [HeaderName::from_static("x-set")];
+        let followed = |forward: Forward| {
+            let scope = scope(None, &[("connection", "x-end")]);
+            let passed = Trailing::of(&Arc::new(forward), &scope, set.iter()).pass(trailers().into_iter().collect());
+            passed
+                .map(|passed| passed.keys().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+                .unwrap_or_default()
+        };
+        assert_eq!(followed(Forward::default()), "");
+        assert_eq!(followed(Forward { fields: Fields::All, ..Forward::default() }), "x-sum x-role");
+        let named = ["x-role", "cookie", "x-end", "x-set"].map(HeaderName::from_static);
+        assert_eq!(followed(Forward::named(named.to_vec())), "x-role");
     }
 
     #[test]

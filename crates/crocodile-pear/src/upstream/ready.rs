@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::cached::{self, Cached};
 use super::call::Call;
@@ -13,7 +13,7 @@ use super::check;
 use super::counters::CounterSnapshot;
 use super::credentials::ClientCredentials;
 use super::fields::CallFields;
-use super::forward::{Forward, Likeness};
+use super::forward::{Forward, Likeness, Trailing};
 use super::health::HealthSpec;
 use super::keeping::Keeping;
 use super::moments::CallEnd;
@@ -101,6 +101,11 @@ impl Upstream {
     pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<CallFields, Error> {
         let keeping = cached::keeping(self.cached.as_deref(), self.forward.asked_fields(), scope);
         self.forward.fields(scope, likeness, keeping)
+    }
+
+    /// Which trailers follow the client's body. The configuration sets the fields in `set`, so no trailer has their names.
+    pub fn trailing<'a>(&self, scope: &Scope, set: impl Iterator<Item = &'a HeaderName>) -> Trailing {
+        Trailing::of(&self.forward, scope, set)
     }
 
     /// Whether header fields of its answers that point into it point to the gateway instead, unless a call says otherwise.

@@ -12,6 +12,7 @@ use http::{HeaderValue, Method, Uri, Version};
 use http_body::Frame;
 
 use super::call::{Call, Events, Root};
+use super::forward::Trailing;
 use super::io::Io;
 use super::server::Server;
 use crate::error::{Error, Kind};
@@ -101,6 +102,7 @@ enum Repeatable {
 struct Stream {
     body: Pulled,
     length: Length,
+    trailing: Trailing,
 }
 
 enum Length {
@@ -144,7 +146,7 @@ impl Request {
             Some(Body::Bytes(bytes)) => (bytes, None, false),
             Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
             Some(Body::Json(raw)) => (raw.bytes().clone(), None, true),
-            Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body), false),
+            Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body, std::mem::take(&mut call.trailing)), false),
             Some(Body::Tunnel(_)) => return Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
         };
         let length = match &stream {
@@ -453,12 +455,12 @@ enum More {
 
 impl Stream {
     /// Nothing, if the body is known to be empty.
-    fn new(body: Pulled) -> Option<Self> {
+    fn new(body: Pulled, trailing: Trailing) -> Option<Self> {
         if body.is_end_stream() {
             return None;
         }
         let length = body.size_hint().exact().map_or(Length::Chunked, Length::Left);
-        Some(Stream { body, length })
+        Some(Stream { body, length, trailing })
     }
 
     fn poll_fill(&mut self, out: &mut Out, cx: &mut Context<'_>) -> Poll<Result<More, Error>> {
@@ -475,7 +477,10 @@ impl Stream {
         let last = || Piece::Last(Bytes::new());
         let piece = match ready!(self.body.as_mut().poll_frame(cx)).transpose()?.map(Frame::into_data) {
             None => last(),
-            Some(Err(frame)) => frame.into_trailers().map_or_else(|_| last(), Piece::Trailers),
+            Some(Err(frame)) => {
+                let trailers = frame.into_trailers().ok().and_then(|trailers| self.trailing.pass(trailers));
+                trailers.map_or_else(last, Piece::Trailers)
+            }
             Some(Ok(data)) => Piece::Data(data),
         };
         Poll::Ready(self.length.check(piece))
@@ -486,7 +491,10 @@ impl Stream {
             // An empty chunk would end the body.
             Ok(data) if data.is_empty() => return Ok(More::Yes),
             Ok(data) => data,
-            Err(frame) => return self.end(frame.trailers_ref(), out),
+            Err(frame) => {
+                let trailers = frame.into_trailers().ok().and_then(|trailers| self.trailing.pass(trailers));
+                return self.end(trailers.as_ref(), out);
+            }
         };
         match &mut self.length {
             Length::Left(left) => take(left, &data)?,

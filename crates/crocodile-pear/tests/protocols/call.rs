@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::upstream::{Call, Location, Settings, Upstream};
+use crocodile_pear::upstream::{Call, Location, Settings, Trailing, Upstream};
 use http::Method;
 use http_body_util::BodyExt;
 
@@ -14,7 +14,7 @@ pub fn get(target: &str) -> Call {
 }
 
 pub fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    Call { method, body, ..Call::get(target.into()) }
+    Call { method, body, trailing: Trailing::own(), ..Call::get(target.into()) }
 }
 
 /// The upstream at `url`, called "books".
