@@ -159,6 +159,16 @@ impl Decode for Included {
     }
 }
 
+crocodile_pear::choice! {
+    /// Which clients of HTTP/1.1 get trailers.
+    pub enum TrailersSpec {
+        /// Clients that send `te: trailers`, as RFC 9110 wants it.
+        Te = "te",
+        /// All. A client that does not know trailers ignores them.
+        Always = "always",
+    }
+}
+
 spec! {
     /// Limits and timeouts for clients and their connections.
     pub struct Clients {
@@ -177,6 +187,9 @@ spec! {
         /// The minimum does not apply to server-sent events, to requests and answers of endpoints with `stream: on`,
         /// and behind `upgrade`.
         pub min_rate: MinRateSpec = MinRateSpec::default(),
+        /// Which clients of HTTP/1.1 get the trailers of an answer: those that ask for them with `te: trailers`, or all. Over
+        /// HTTP/2 all clients get them.
+        pub trailers: TrailersSpec = TrailersSpec::Te,
         /// The maximum size of a request's head. A larger one gets 431.
         pub max_head: Size = Size(16 << 10),
         /// The maximum length of a request's target. A longer one gets 414.

@@ -20,7 +20,7 @@ use crate::acme::Renewals;
 use crate::address::{self, Address};
 use crate::admin;
 use crate::certificates::{self, Certificates};
-use crate::document::{Clients, Document};
+use crate::document::{Clients, Document, TrailersSpec};
 use crate::gateway::Gateway;
 use crate::layers::Setting;
 use crate::listen::Listening;
@@ -147,6 +147,7 @@ fn settings(clients: &Clients) -> Settings {
         drain: clients.drain,
         max_head,
         max_target: clients.max_target.bytes(),
+        trailers: clients.trailers == TrailersSpec::Always,
         per_address: clients.connections_per_address,
         ipv6_prefix: clients.ipv6_prefix,
         ..Settings::default()

@@ -64,7 +64,10 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
     loop {
         let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await;
         let Opened { request, asked, mut upload } = match next {
-            Next::Request(head) => open(&mut wire, head, &connection),
+            Next::Request(mut head) => {
+                head.trailers |= core.settings.trailers && head.version == Version::HTTP_11;
+                open(&mut wire, head, &connection)
+            }
             Next::Refused(refusal) => Opened { request: Err(refusal), asked: Asked::unread(), upload: None },
             Next::Nothing => return close(wire, false).await,
             // Boxed: HTTP/2 without TLS is rare, and its size would be added to every connection's future.

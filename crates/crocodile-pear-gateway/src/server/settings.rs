@@ -19,6 +19,8 @@ pub struct Settings {
     pub body: Duration,
     /// The minimum rate of bodies and answers while the server waits for the client; `None` for no minimum.
     pub min_rate: Option<MinRate>,
+    /// Whether clients of HTTP/1.1 get trailers that they do not ask for with `te`.
+    pub trailers: bool,
     /// How long requests in flight may continue once the shutdown has begun.
     pub drain: Duration,
     /// The largest head in bytes; then 431.
@@ -45,6 +47,7 @@ impl Default for Settings {
             write: Duration::from_secs(30),
             body: Duration::from_secs(30),
             min_rate: Some(MinRate::default()),
+            trailers: false,
             drain: Duration::from_secs(30),
             max_head: 16 * 1024,
             max_target: 8 * 1024,
