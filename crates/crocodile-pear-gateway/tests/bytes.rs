@@ -203,7 +203,7 @@ fn what_is_sent_arrives_byte_for_byte() {
     }
 }
 
-const ATTACKS: [&str; 44] = [
+const ATTACKS: [&str; 56] = [
     "/..",
     "/../",
     "/.",
@@ -248,6 +248,18 @@ const ATTACKS: [&str; 44] = [
     "/..%00/x",
     "/%zz",
     "/%u002e%u002e/x",
+    "/%e0%80%ae%e0%80%ae/x",
+    "/..%e0%80%afx",
+    "/%f0%80%80%ae%f0%80%80%ae/x",
+    "/%f8%80%80%80%ae./x",
+    "/..%e0%81%9cx",
+    "/%25e0%2580%25ae./x",
+    "/..%20",
+    "/..%20/x",
+    "/.%20./x",
+    "/..%ff/x",
+    "/%ef%bc%8e%ef%bc%8e/x",
+    "/..%e2%80%8b/x",
 ];
 
 #[test]
