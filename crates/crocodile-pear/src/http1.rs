@@ -12,6 +12,7 @@ mod line;
 pub mod name;
 pub mod request;
 pub mod scratch;
+pub mod target;
 pub mod trailers;
 mod unread;
 pub mod write;

@@ -158,7 +158,7 @@ const REFUSED_HEADS: &[&str] = &[
     "GET /#f HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET /?q#f HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET /a\\b HTTP/1.1\r\nhost: h\r\n\r\n",
-    "GET /\u{e9} HTTP/1.1\r\nhost: h\r\n\r\n",
+    "GET /\u{e9}\\ HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET /a b HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET /a\tb HTTP/1.1\r\nhost: h\r\n\r\n",
     "GET /a\0b HTTP/1.1\r\nhost: h\r\n\r\n",

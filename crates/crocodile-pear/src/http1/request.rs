@@ -1,5 +1,7 @@
 //! The head of a request: only one that every HTTP implementation reads in one way gets in (RFC 9112; RFC 9110, 7).
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode, Version, header};
@@ -7,6 +9,7 @@ use http::{HeaderValue, Method, StatusCode, Version, header};
 use super::fields::imitates;
 use super::headers::Seen;
 use super::line::{self, FieldLine, LineEnd, LineFault, is_token};
+use super::target;
 use super::{Framing, Headers, Reuse};
 
 /// More header fields than this no client sends.
@@ -20,7 +23,7 @@ const LONGEST_BODY: u64 = (i64::MAX / 2) as u64;
 pub struct RequestHead {
     /// The method; neither CONNECT nor TRACE.
     pub method: Method,
-    /// Path and query as they came, or `*`.
+    /// Path and query in their one form, or `*`.
     pub target: PathAndQuery,
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
@@ -59,7 +62,13 @@ pub struct Bounds {
 }
 
 const fn refuse<T>(detail: &'static str) -> Result<T, Refusal> {
-    Err(Refusal { status: StatusCode::BAD_REQUEST, detail })
+    Err(Refusal::bad(detail))
+}
+
+impl Refusal {
+    const fn bad(detail: &'static str) -> Self {
+        Refusal { status: StatusCode::BAD_REQUEST, detail }
+    }
 }
 
 /// The fields are too many or too large.
@@ -126,7 +135,7 @@ fn oversized(bytes: &[u8], bounds: Bounds) -> Refusal {
 /// Method, target and version, as in the first line.
 struct RequestLine<'a> {
     method: &'a [u8],
-    target: &'a str,
+    target: Cow<'a, str>,
     /// The minor version.
     version: u8,
     /// Where the next line begins.
@@ -150,11 +159,17 @@ fn request_line(bytes: &[u8]) -> Result<RequestLine<'_>, HeadFault> {
         None => return Err(HeadFault::Partial),
     };
     let at = method.len() + 1;
-    let length = line[at..].iter().position(|byte| !(b'!'..=b'~').contains(byte)).ok_or(HeadFault::Partial)?;
-    if length == 0 || line[at + length] != b' ' {
-        return Err(MALFORMED.into());
+    let (length, clean) = target::scan(&line[at..]);
+    match line.get(at + length) {
+        None => return Err(HeadFault::Partial),
+        Some(b' ') if length > 0 => {}
+        Some(_) => return Err(MALFORMED.into()),
     }
-    let target = std::str::from_utf8(&line[at..at + length]).map_err(|_| MALFORMED)?;
+    let target = &line[at..at + length];
+    let target = match clean {
+        true => Cow::Borrowed(std::str::from_utf8(target).map_err(|_| MALFORMED)?),
+        false => target::canonical(target).map_err(Refusal::bad)?,
+    };
     let after = &line[at + length + 1..];
     let version = match after {
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', version @ (b'0' | b'1'), b'\r', b'\n', ..] => version - b'0',
@@ -202,7 +217,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), HeadFault>
     if target.len() > bounds.target {
         return Err(TARGET.into());
     }
-    let (target, authority) = place(method, target)?;
+    let (target, authority) = place(method, &target)?;
     let framing = fields.framing(version)?;
     let method = Method::from_bytes(method);
     let method = method.map_err(|_| Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is malformed" })?;
@@ -364,54 +379,26 @@ fn place<'a>(method: &[u8], target: &'a str) -> Result<(PathAndQuery, Option<&'a
     Ok((target, Some(named)))
 }
 
-/// Bytes of a path that mean the same to everyone. A fragment never travels; a backslash is a slash to some, and
-/// bytes beyond ASCII are whatever one takes them for.
-const PATH: [bool; 256] = permitted(b"");
-const QUERY: [bool; 256] = permitted(b"?\\^");
-
-const fn permitted(more: &[u8]) -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let at = byte as u8;
-        table[byte] = matches!(at, b'!' | b'$'..=b';' | b'=' | b'@'..=b'[' | b']' | b'_' | b'a'..=b'~' );
-        byte += 1;
-    }
-    let mut at = 0;
-    while at < more.len() {
-        table[more[at] as usize] = true;
-        at += 1;
-    }
-    table
-}
-
-/// Whether a path with its query holds only bytes that mean the same to everyone.
-fn plain(target: &str) -> bool {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let fits = |text: &str, table: &[bool; 256]| text.bytes().all(|byte| table[usize::from(byte)]);
-    fits(path, &PATH) && fits(query, &QUERY)
-}
-
+/// A target in its one form.
 fn path(target: &str) -> Result<PathAndQuery, Refusal> {
-    if plain(target)
-        && let Ok(target) = PathAndQuery::from_maybe_shared(Bytes::copy_from_slice(target.as_bytes()))
-    {
-        return Ok(target);
-    }
-    refuse("the request's target holds a byte that must be percent-encoded")
+    PathAndQuery::from_maybe_shared(Bytes::copy_from_slice(target.as_bytes()))
+        .map_err(|_| Refusal::bad("the request's target is malformed"))
 }
 
-/// Checks a target that comes without scheme and authority, as in HTTP/2.
+/// A target that comes without scheme and authority, as in HTTP/2, in its one form.
 ///
 /// # Errors
 /// Those of HTTP/1.1.
-pub fn check_target(method: &Method, target: &str) -> Result<(), Refusal> {
-    match target {
-        "*" if *method == Method::OPTIONS => Ok(()),
-        "*" => refuse("only OPTIONS may have the target *"),
-        path if !path.starts_with('/') => refuse("the request's target is not a path"),
-        path if plain(path) => Ok(()),
-        _ => refuse("the request's target holds a byte that must be percent-encoded"),
+pub fn admit_target(method: &Method, target: PathAndQuery) -> Result<PathAndQuery, Refusal> {
+    match target.as_str() {
+        "*" if *method == Method::OPTIONS => return Ok(target),
+        "*" => return refuse("only OPTIONS may have the target *"),
+        path if !path.starts_with('/') => return refuse("the request's target is not a path"),
+        _ => {}
+    }
+    match target::canonical(target.as_str().as_bytes()).map_err(Refusal::bad)? {
+        Cow::Borrowed(_) => Ok(target),
+        Cow::Owned(encoded) => path(&encoded),
     }
 }
 
@@ -426,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_handed_on_as_it_came_or_refused() {
+    fn a_target_is_handed_on_in_one_form_or_refused() {
         for byte in 0..=u8::MAX {
             for prefix in ["/a", "/a?q=", "http://h/a", "http://h/a?", "http://h?"] {
                 let mut target = prefix.as_bytes().to_vec();
@@ -435,8 +422,10 @@ mod tests {
                 head.extend_from_slice(&target);
                 head.extend_from_slice(b" HTTP/1.1\r\nhost: h\r\n\r\n");
                 if let Ok(Some((head, _))) = read(&head) {
-                    assert!(head.target.as_str().as_bytes().ends_with(&[byte]), "{} hides {byte:?}", head.target);
-                    assert!(head.target.as_str().starts_with('/'), "{}", head.target);
+                    let path = head.target.as_str();
+                    let kept = path.as_bytes().ends_with(&[byte]) || path.ends_with(&format!("%{byte:02X}"));
+                    assert!(kept, "{path} hides {byte:?}");
+                    assert!(path.starts_with('/'), "{path}");
                 }
             }
         }

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use crocodile_pear::http1::answer::is_grpc;
 use crocodile_pear::http1::fields::imitates;
 use crocodile_pear::http1::request::{
-    Bounds, CONNECT, FIELDS, MOST_FIELDS, Refusal, TARGET, TRACE, authority, check_target, digits,
+    Bounds, CONNECT, FIELDS, MOST_FIELDS, Refusal, TARGET, TRACE, admit_target, authority, digits,
 };
 use h2::ext::Protocol;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderName, SEC_WEBSOCKET_KEY, TE};
@@ -57,10 +57,10 @@ pub fn admit(head: Parts, bounds: Bounds) -> Result<Head, Refusal> {
     }
     let uri = uri.into_parts();
     let Some(target) = uri.path_and_query else { return refuse("the request's target is not a path") };
+    let target = admit_target(&method, target)?;
     if target.as_str().len() > bounds.target {
         return Err(TARGET);
     }
-    check_target(&method, target.as_str())?;
     let asked = uri.authority.as_ref().map(Authority::as_str);
     let line = method.as_str().len() + target.as_str().len() + asked.map_or(0, str::len);
     let found = look(&headers, line, bounds)?;
