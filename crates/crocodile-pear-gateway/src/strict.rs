@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crocodile_pear::offload;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -18,6 +19,23 @@ pub fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
     match read(bytes) {
         Ok(Value::Object(fields)) => Some(fields),
         _ => None,
+    }
+}
+
+/// Values whose memory is counted at a time, while a long list is read.
+const COUNTED: usize = 256;
+
+/// The room of one value in a list, which grows by doubling.
+const ITEM: usize = 2 * size_of::<Value>();
+
+/// The room of a field, with its name and its place in the index, and of an object without one.
+const FIELD: usize = 2 * (size_of::<Value>() + size_of::<String>() + 32);
+const OBJECT: usize = 256;
+
+/// Counts the memory of what is read, where somebody bounds it.
+fn count(items: usize, each: usize) {
+    if items > 0 && items.is_multiple_of(COUNTED) {
+        offload::hold(COUNTED * each);
     }
 }
 
@@ -66,7 +84,9 @@ impl<'de> Visitor<'de> for Reader {
         let mut list = Vec::new();
         while let Some(Strict(item)) = items.next_element()? {
             list.push(item);
+            count(list.len(), ITEM);
         }
+        offload::hold(list.len() % COUNTED * ITEM);
         Ok(list.into())
     }
 
@@ -77,7 +97,9 @@ impl<'de> Visitor<'de> for Reader {
             if map.insert(name, value).is_some() {
                 return Err(A::Error::custom("a name comes twice in one object"));
             }
+            count(map.len(), FIELD);
         }
+        offload::hold(OBJECT + map.len() % COUNTED * FIELD);
         Ok(map.into())
     }
 }

@@ -1,22 +1,27 @@
 //! `validate`: refuses requests that do not match a JSON Schema, and lists all violations.
 
+mod compile;
+mod rules;
 mod schema;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::Body;
+use crocodile_pear::offload;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Field, Json};
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
-use jsonschema::Validator;
 
 use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{Metrics, RefusedBy};
 use crate::{respond, strict};
+use rules::Rules;
 use schema::Schema;
 
 spec! {
@@ -53,13 +58,13 @@ impl Spec for Validate {
         let mut parts = Vec::new();
         for (name, schema) in PARTS.into_iter().zip([&self.query, &self.path, &self.headers]) {
             if let Some(schema) = schema {
-                parts.extend(schema.compile(cx).map(|validator| Part { name, types: types(schema), validator }));
+                parts.extend(schema.compile(cx).map(|rules| Part { name, types: types(schema), rules }));
             }
         }
-        let body = self.body.as_ref().and_then(|schema| schema.compile(cx)).map(Arc::new);
+        let body = self.body.as_ref().and_then(|schema| schema.compile(cx));
         let nothing = parts.is_empty() && body.is_none();
-        let (parts, metrics) = (Arc::new(parts), cx.metrics.clone());
-        (!nothing).then(|| Arc::new(Validation { parts, body, max_body: 0, metrics }))
+        let (schemas, metrics) = (Arc::new(Schemas { parts, body }), cx.metrics.clone());
+        (!nothing).then(|| Arc::new(Validation { schemas, max_body: 0, metrics }))
     }
 
     fn around(ready: &Arc<Validation>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -78,31 +83,54 @@ fn types(schema: &Schema) -> Json {
 /// Refuses requests that do not match.
 #[derive(Clone)]
 pub struct Validation {
-    parts: Arc<Vec<Part>>,
-    body: Option<Arc<Validator>>,
+    schemas: Arc<Schemas>,
     max_body: usize,
     metrics: Arc<Metrics>,
+}
+
+struct Schemas {
+    parts: Vec<Part>,
+    body: Option<Rules>,
 }
 
 /// A part of the request that maps names to texts.
 struct Part {
     name: &'static str,
     types: Json,
-    validator: Validator,
+    rules: Rules,
+}
+
+/// What a request is checked for, read as far as that needs no work.
+struct Candidate {
+    /// In the order of the schemas.
+    parts: Vec<Json>,
+    body: Option<Bytes>,
 }
 
 /// The most violations reported for one request.
 const TOLD: usize = 100;
 
-/// The longest text of a violation.
-const LONGEST: usize = 300;
+impl Schemas {
+    /// All violations of a request, up to a bound.
+    ///
+    /// # Errors
+    /// `BadRequest` if the body is not JSON; `Expression` if the request takes too much work.
+    fn check(&self, candidate: &Candidate) -> Result<Vec<Json>, Error> {
+        let mut told = Vec::new();
+        for (part, value) in self.parts.iter().zip(&candidate.parts) {
+            list(part.rules.check(value)?, part.name, &mut told);
+        }
+        if let (Some(rules), Some(body)) = (&self.body, &candidate.body) {
+            let wrong = |error| Error::new(Kind::BadRequest, format!("the body is not good JSON: {error}"));
+            let value = strict::read(body).map_err(wrong)?;
+            list(rules.check(&value)?, "body", &mut told);
+        }
+        Ok(told)
+    }
+}
 
-/// Collects all violations of a value.
-fn violations(validator: &Validator, value: &Json, part: &'static str, told: &mut Vec<Json>) {
-    for error in validator.iter_errors(value).take(TOLD - told.len().min(TOLD)) {
-        // Leaves out the value: it may be long or secret.
-        let detail: String = error.masked().to_string().chars().take(LONGEST).collect();
-        let pointer = format!("#{}", error.instance_path().as_str());
+fn list(violations: Vec<rules::Violation>, part: &'static str, told: &mut Vec<Json>) {
+    for rules::Violation { pointer, detail } in violations.into_iter().take(TOLD - told.len().min(TOLD)) {
         told.push(serde_json::json!({ "in": part, "pointer": pointer, "detail": detail }));
     }
 }
@@ -129,22 +157,30 @@ impl Part {
 
 impl Validation {
     async fn check(&self, scope: &mut Scope) -> Option<Response<Body>> {
-        let mut told = Vec::new();
-        for part in self.parts.iter() {
-            violations(&part.validator, &part.typed(scope), part.name, &mut told);
-        }
-        if let Some(validator) = &self.body {
-            match self.read(scope).await {
-                Ok(Some(value)) => violations(validator, &value, "body", &mut told),
-                Ok(None) => {}
+        let parts = self.schemas.parts.iter().map(|part| part.typed(scope)).collect();
+        let body = match &self.schemas.body {
+            None => None,
+            Some(_) => match self.read(scope).await {
+                Ok(body) => body,
                 Err(refused) => return Some(*refused),
+            },
+        };
+        let weight = body.as_ref().map_or(0, Bytes::len);
+        let (schemas, candidate) = (self.schemas.clone(), Candidate { parts, body });
+        match offload::run(weight, move || schemas.check(&candidate)).await {
+            Ok(told) => (!told.is_empty()).then(|| respond::invalid(&told)),
+            Err(error) if error.kind() == Kind::Expression => {
+                Some(respond::refuse(StatusCode::UNPROCESSABLE_ENTITY, "the request takes too much work to validate"))
             }
+            Err(error) if error.kind() == Kind::BadRequest => {
+                Some(respond::refuse(StatusCode::BAD_REQUEST, error.detail()))
+            }
+            Err(error) => Some(respond::fail(&error)),
         }
-        (!told.is_empty()).then(|| respond::invalid(&told))
     }
 
-    /// Reads the body as a value; `None` if the request has none and needs none.
-    async fn read(&self, scope: &mut Scope) -> Result<Option<Json>, Box<Response<Body>>> {
+    /// Reads the body; `None` if the request has none and needs none.
+    async fn read(&self, scope: &mut Scope) -> Result<Option<Bytes>, Box<Response<Body>>> {
         let bytes = collect(scope, self.max_body).await.map_err(|error| Box::new(respond::fail(&error)))?;
         scope.put_body(Body::Bytes(bytes.clone()));
         if bytes.is_empty() {
@@ -157,10 +193,7 @@ impl Validation {
             response.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
             return Err(Box::new(response));
         }
-        let wrong = |error: serde_json::Error| {
-            Box::new(respond::refuse(StatusCode::BAD_REQUEST, &format!("the body is not good JSON: {error}")))
-        };
-        strict::read(&bytes).map(Some).map_err(wrong)
+        Ok(Some(bytes))
     }
 }
 
@@ -203,8 +236,8 @@ impl Layer for Validation {
     }
 
     fn outline(&self) -> Option<String> {
-        let body = self.body.is_some().then_some("body");
-        let parts: Vec<&str> = body.into_iter().chain(self.parts.iter().map(|part| part.name)).collect();
+        let body = self.schemas.body.is_some().then_some("body");
+        let parts: Vec<&str> = body.into_iter().chain(self.schemas.parts.iter().map(|part| part.name)).collect();
         Some(format!("checks {} against JSON Schema", parts.join(", ")))
     }
 }

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec::{Decode, Definitions, Json, Located, Node, NodeKind};
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
+use jsonschema::{Draft, Retrieve, Uri};
 
+use super::compile::{self, Fault};
+use super::rules::Rules;
 use crate::layer::Compile;
 
 /// A schema, or the name of its file.
@@ -46,7 +48,7 @@ const SCHEME: &str = "file:///";
 
 impl Schema {
     /// Compiles the schema with the files that it refers to.
-    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Validator> {
+    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Rules> {
         let mut files = LocalFiles::default();
         let (schema, path, span) = match self {
             Schema::Inline(schema) => (schema.value.clone(), String::new(), schema.span),
@@ -54,33 +56,50 @@ impl Schema {
         };
         files.gather(&schema, &path, span, cx)?;
         let base = format!("{SCHEME}{}", if path.is_empty() { "inline" } else { path.trim_start_matches('/') });
-        let options = jsonschema::draft202012::options()
-            .with_base_uri(base)
-            .with_retriever(files)
-            .should_validate_formats(true)
-            // This engine takes linear time in the length of the text, so no pattern can be an attack.
-            .with_pattern_options(PatternOptions::regex());
-        match options.build(&schema) {
-            Ok(validator) => Some(validator),
-            Err(error) if matches!(error.kind(), ValidationErrorKind::Referencing(_)) => {
-                let message = format!("a `$ref` of the schema leads nowhere: {error}");
-                let remedy = "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched";
-                cx.problems.error(span, message, remedy)
+        // The library knows what a schema may say, and says what is wrong in it.
+        let options = compile::options(Draft::Draft202012).with_base_uri(base.clone()).with_retriever(files.clone());
+        if let Err(error) = options.build(&schema) {
+            if matches!(error.kind(), ValidationErrorKind::Referencing(_)) {
+                return nowhere(&error.to_string(), span, cx);
             }
-            Err(error) => {
-                let message = format!("this is not a JSON Schema: {error}");
-                let remedy = match error.instance_path().as_str() {
-                    "" => "write it as JSON Schema 2020-12 has it".to_owned(),
-                    pointer => format!("correct `{pointer}` in it"),
-                };
-                cx.problems.error(span, message, remedy)
+            let message = format!("this is not a JSON Schema: {error}");
+            let remedy = match error.instance_path().as_str() {
+                "" => "write it as JSON Schema 2020-12 has it".to_owned(),
+                pointer => format!("correct `{pointer}` in it"),
+            };
+            return cx.problems.error(span, message, remedy);
+        }
+        match compile::compile(&schema, &base, files) {
+            Ok(rules) => Some(rules),
+            Err(Fault::Reference(error)) => nowhere(&error, span, cx),
+            Err(Fault::Keyword(error)) => {
+                let remedy = "write it as JSON Schema 2020-12 has it";
+                cx.problems.error(span, format!("this is not a JSON Schema: {error}"), remedy)
+            }
+            Err(Fault::Endless) => {
+                let message = "a schema applies itself to the same value without end";
+                cx.problems.error(
+                    span,
+                    message,
+                    "refer to it from `properties` or `items`, so that each use is for a smaller value",
+                )
+            }
+            Err(Fault::Large) => {
+                let message = "the schema is too large: it has more than 100,000 subschemas";
+                cx.problems.error(span, message, "write a smaller one")
             }
         }
     }
 }
 
+fn nowhere(error: &str, span: Span, cx: &mut Compile<'_>) -> Option<Rules> {
+    let message = format!("a `$ref` of the schema leads nowhere: {error}");
+    let remedy = "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched";
+    cx.problems.error(span, message, remedy)
+}
+
 /// The files that a schema refers to, by path without a leading slash. Nothing else is loaded.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct LocalFiles(HashMap<String, Json>);
 
 impl Retrieve for LocalFiles {

@@ -1,0 +1,282 @@
+//! The official suite, and bodies that were made to cost more than they weigh.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crocodile_pear::offload;
+use crocodile_pear::spec::Json;
+use jsonschema::{Draft, Retrieve, Uri};
+use serde_json::json;
+
+use super::compile::{Fault, compile, options};
+use super::rules::Rules;
+
+/// The suite's own server of schemas, as files.
+#[derive(Clone, Default)]
+struct Remotes(HashMap<String, Json>);
+
+impl Retrieve for Remotes {
+    fn retrieve(&self, uri: &Uri<String>) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
+        let known = uri.as_str().strip_prefix("http://localhost:1234/").and_then(|path| self.0.get(path));
+        known.cloned().ok_or_else(|| format!("no {uri}").into())
+    }
+}
+
+fn vectors(name: &str) -> Json {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/json-schema").join(name);
+    serde_json::from_slice(&std::fs::read(path).expect("the suite")).expect("JSON")
+}
+
+fn rules(schema: &Json) -> Rules {
+    compile(schema, "file:///inline", Remotes::default()).expect("a schema")
+}
+
+/// Each case: the library's judgement stands wherever it is right.
+#[test]
+fn the_official_suite_passes_as_far_as_the_library_passes_it() {
+    let remotes: HashMap<String, Json> = serde_json::from_value(vectors("remotes.json")).expect("a map");
+    let remotes = Remotes(remotes);
+    let (mut right, mut library, mut wrong) = (0, 0, Vec::new());
+    let suite: serde_json::Map<String, Json> = serde_json::from_value(vectors("draft2020-12.json")).expect("a map");
+    for (file, groups) in suite {
+        for group in groups.as_array().expect("groups") {
+            let schema = &group["schema"];
+            let known = options(Draft::Draft202012)
+                .with_retriever(remotes.clone())
+                .with_base_uri("file:///inline")
+                .build(schema);
+            let own = compile(schema, "file:///inline", remotes.clone());
+            for test in group["tests"].as_array().expect("tests") {
+                let (data, wanted) = (&test["data"], test["valid"] == true);
+                let known = known.as_ref().is_ok_and(|known| known.is_valid(data) == wanted);
+                let own = own.as_ref().is_ok_and(|own| own.is_valid(data) == wanted);
+                right += usize::from(own);
+                library += usize::from(known);
+                if known && !own {
+                    wrong.push(format!("{file}: {}: {}", group["description"], test["description"]));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(right >= library && right > 1_850, "{right} of the cases, {library} by the library");
+    println!("right: {right}, the library: {library}");
+}
+
+/// Documents that nest, and say it in each of the ways in which schemas choose.
+#[test]
+fn alternatives_of_a_recursive_schema_cost_no_more_for_each_level() {
+    let deep = (0..100).fold(json!({ "x": 1 }), |inner, _| json!({ "and": [inner] }));
+    let reference = json!({ "$ref": "#/$defs/filter" });
+    let nested = json!({ "type": "object", "required": ["and"], "properties": { "and": { "type": "array", "items": reference } } });
+    let number = json!({ "type": "object", "required": ["x"], "properties": { "x": { "type": "number" } } });
+    let text = json!({ "type": "object", "required": ["x"], "properties": { "x": { "type": "string" } } });
+    for (word, branches, valid) in [
+        ("oneOf", json!([nested, number]), true),
+        ("anyOf", json!([nested, number]), true),
+        ("anyOf", json!([nested, nested, number]), true),
+        ("oneOf", json!([nested, nested, number]), false),
+        ("oneOf", json!([nested, nested, text]), false),
+        ("anyOf", json!([nested, nested, text]), false),
+        ("allOf", json!([{ "anyOf": [nested, number] }, { "anyOf": [number, nested] }]), true),
+        (
+            "oneOf",
+            json!([{ "not": nested }, { "not": { "not": nested } }, { "not": { "not": { "not": number } } }]),
+            false,
+        ),
+    ] {
+        let schema = json!({ "$defs": { "filter": { word: branches } }, "$ref": "#/$defs/filter" });
+        // On a core the budget is small: doubling would spend it at once.
+        let told = rules(&schema).check(&deep).expect("within the budget of a core");
+        assert_eq!(told.is_empty(), valid, "{word} {branches}: {told:?}");
+        assert!(told.len() <= 100);
+    }
+}
+
+#[test]
+fn unevaluated_parts_cost_no_more_for_each_level() {
+    let deep = (0..100).fold(json!({ "x": 1 }), |inner, _| json!({ "and": [inner] }));
+    let schema = json!({
+        "$defs": { "filter": {
+            "anyOf": [
+                { "properties": { "and": { "items": { "$ref": "#/$defs/filter" }, "unevaluatedItems": false } }, "required": ["and"] },
+                { "properties": { "and": { "contains": { "$ref": "#/$defs/filter" }, "unevaluatedItems": false } }, "required": ["and"] },
+                { "properties": { "x": true }, "required": ["x"] }
+            ],
+            "unevaluatedProperties": false
+        } },
+        "$ref": "#/$defs/filter"
+    });
+    assert!(rules(&schema).is_valid(&deep));
+    let wrong = (0..100).fold(json!({ "x": 1, "y": 2 }), |inner, _| json!({ "and": [inner] }));
+    assert!(!rules(&schema).is_valid(&wrong));
+}
+
+#[test]
+fn a_schema_that_applies_itself_to_the_same_value_is_refused() {
+    for schema in [
+        json!({ "$ref": "#" }),
+        json!({ "anyOf": [{ "type": "null" }, { "$ref": "#" }] }),
+        json!({ "$defs": { "a": { "not": { "$ref": "#/$defs/b" } }, "b": { "if": { "$ref": "#/$defs/a" } } }, "$ref": "#/$defs/a" }),
+    ] {
+        let fault = compile(&schema, "file:///inline", Remotes::default());
+        assert!(matches!(fault, Err(Fault::Endless)), "{schema}");
+    }
+    // Each use is for a smaller value.
+    assert!(
+        rules(&json!({ "items": { "$ref": "#" }, "properties": { "a": { "$ref": "#" } } }))
+            .is_valid(&json!([[{ "a": [] }]]))
+    );
+}
+
+#[test]
+fn violations_say_where_and_what() {
+    let schema = json!({
+        "properties": {
+            "a/b": { "type": "integer" },
+            "list": { "items": { "minimum": 2 }, "contains": { "const": 9 } },
+            "one": { "oneOf": [{ "type": "string" }, { "minLength": 1 }] },
+            "no": false
+        },
+        "required": ["name"],
+        "additionalProperties": false
+    });
+    let told = rules(&schema)
+        .check(&json!({ "a/b": "x", "list": [3, 1], "one": "x", "no": 1, "more": 1, "~": 2 }))
+        .expect("a judgement");
+    let told: Vec<(&str, &str)> = told.iter().map(|it| (&*it.pointer, &*it.detail)).collect();
+    assert_eq!(
+        told,
+        [
+            ("#", "\"name\" is a required property"),
+            ("#/a~1b", "value is not of type \"integer\""),
+            ("#/list/1", "value is less than the minimum of 2"),
+            ("#/list", "None of value are valid under the given schema"),
+            ("#/one", "value is valid under more than one of the schemas listed in the 'oneOf' keyword"),
+            ("#/no", "False schema does not allow value"),
+            ("#", "Additional properties are not allowed ('more', '~' were unexpected)"),
+        ]
+    );
+}
+
+/// Schemas and bodies by chance.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % most
+    }
+
+    fn name(&mut self) -> String {
+        ["a", "b", "c", "items"][usize::try_from(self.below(4)).expect("small")].to_owned()
+    }
+
+    /// A schema that refers to itself wherever a smaller value is meant.
+    fn schema(&mut self, depth: u64) -> Json {
+        let child = |dice: &mut Dice| match dice.below(3) {
+            0 if depth > 0 => dice.schema(depth - 1),
+            _ => json!({ "$ref": format!("#/$defs/{}", ["a", "b"][usize::try_from(dice.below(2)).expect("small")]) }),
+        };
+        let several = |dice: &mut Dice| -> Vec<Json> {
+            (0..1 + dice.below(3))
+                .map(|_| if depth > 0 { dice.schema(depth - 1) } else { json!({ "type": "integer" }) })
+                .collect()
+        };
+        match self.below(14) {
+            0 => json!({ "properties": { self.name(): child(self), self.name(): child(self) } }),
+            1 => json!({ "items": child(self) }),
+            2 => json!({ "anyOf": several(self) }),
+            3 => json!({ "oneOf": several(self) }),
+            4 => json!({ "allOf": several(self) }),
+            5 => json!({ "not": { "items": child(self), "type": "array" } }),
+            6 => json!({ "if": { "items": child(self) }, "then": { "uniqueItems": true }, "else": { "minItems": 1 } }),
+            7 => json!({ "contains": child(self), "minContains": self.below(3) }),
+            8 => json!({ "patternProperties": { "^[a-c]+$": child(self) }, "additionalProperties": child(self) }),
+            9 => json!({ "anyOf": several(self), "unevaluatedProperties": child(self) }),
+            10 => json!({ "anyOf": several(self), "unevaluatedItems": child(self) }),
+            11 => match self.below(6) {
+                0 => json!({ "type": ["array", "object", "integer"] }),
+                1 => json!({ "type": "string" }),
+                2 => json!({ "maxItems": self.below(4), "maxProperties": self.below(4) }),
+                3 => json!({ "required": [self.name()] }),
+                4 => json!({ "enum": [1, 2, [], "x", { "a": [1] }] }),
+                _ => json!({ "maximum": 5, "pattern": "^x{1,100}$" }),
+            },
+            12 => json!({ "propertyNames": { "pattern": "(a|b|c)*items?" }, "additionalProperties": child(self) }),
+            _ => json!({ "prefixItems": [child(self), child(self)], "items": child(self), "uniqueItems": true }),
+        }
+    }
+
+    /// A body of about so many bytes, which nests and is wide by chance.
+    fn body(&mut self, bytes: u64, depth: u64) -> Json {
+        if bytes < 8 || depth == 0 {
+            return match self.below(3) {
+                0 => json!(self.below(10)),
+                1 => json!("x".repeat(usize::try_from(bytes.min(1 << 20)).expect("small"))),
+                _ => json!([]),
+            };
+        }
+        let parts = match self.below(3) {
+            0 => 1,
+            1 => 2,
+            _ => 1 + self.below(bytes / 8),
+        };
+        match self.below(2) {
+            0 => (0..parts).map(|_| self.body((bytes / parts).saturating_sub(2), depth - 1)).collect(),
+            _ => {
+                let fields = (0..parts.min(1000)).map(|at| {
+                    (
+                        if at < 3 { self.name() } else { format!("a{at}") },
+                        self.body((bytes / parts).saturating_sub(6), depth - 1),
+                    )
+                });
+                Json::Object(fields.collect())
+            }
+        }
+    }
+}
+
+/// The most that this process has held, in KiB.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// `SCHEMAS` says how many, with bodies of 1 MiB; usually there are few, and small ones.
+#[test]
+fn no_schema_and_no_body_cost_more_than_a_validation_may() {
+    let count: Option<u64> = std::env::var("SCHEMAS").ok().and_then(|count| count.parse().ok());
+    let bytes = if count.is_some() { 1 << 20 } else { 16 << 10 };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let (mut slowest, mut refused, mut compiled) = (Duration::ZERO, 0, 0);
+    for seed in 0..count.unwrap_or(300) {
+        let mut dice = Dice(seed);
+        let schema = json!({
+            "$defs": { "a": dice.schema(3), "b": dice.schema(3) },
+            "anyOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/b" }],
+            "oneOf": [{ "$ref": "#/$defs/b" }, { "items": { "$ref": "#/$defs/a" } }]
+        });
+        let Ok(rules) = compile(&schema, "file:///inline", Remotes::default()) else { continue };
+        compiled += 1;
+        let text = serde_json::to_vec(&dice.body(bytes, 60)).expect("JSON");
+        let (length, began, before) = (text.len(), Instant::now(), peak());
+        let work = offload::run(length.max(offload::SMALL + 1), move || {
+            rules.check(&crate::strict::read(&text).expect("JSON"))
+        });
+        let judged = runtime.block_on(work);
+        refused += usize::from(judged.is_err());
+        if began.elapsed() > slowest || peak() > before + 1024 {
+            slowest = slowest.max(began.elapsed());
+            let judged = judged.map(|told| told.len());
+            println!("seed {seed}: {:?}, {length} bytes, peak {} KiB, {judged:?}", began.elapsed(), peak());
+        }
+        // A second of an unoptimised program on a busy machine is not what is bounded; the work is.
+        assert!(began.elapsed() < Duration::from_secs(60), "seed {seed}");
+    }
+    println!("{compiled} schemas: slowest {slowest:?}, {refused} refused, peak {} KiB", peak());
+}
