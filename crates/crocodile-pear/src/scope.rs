@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, Method, Version};
 
@@ -28,7 +28,8 @@ use memo::Memo;
 use tokio::time::Instant;
 
 /// The variables that every expression may use, without `$`. The facts of a request use these names too.
-pub const VARIABLES: [&str; 9] = ["path", "query", "headers", "body", "client", "claims", "version", "route", "id"];
+pub const VARIABLES: [&str; 10] =
+    ["path", "query", "headers", "cookies", "body", "client", "claims", "version", "route", "id"];
 
 /// The parameters of a request's path, by name.
 #[derive(Clone, Debug, Default)]
@@ -332,6 +333,7 @@ impl Scope {
             "path" => self.values.path.get_or_init(|| self.path_value()).clone(),
             "query" => self.values.query.get_or_init(|| self.query_value()).clone(),
             "headers" => self.values.headers.get_or_init(|| header_value(&self.headers)).clone(),
+            "cookies" => self.cookie_value(),
             "body" => self.body_data().into_value(),
             "client" | "route" | "id" => self.facts.variable(name),
             name => self.named(names, name).into_value(),
@@ -369,6 +371,25 @@ impl Scope {
 
     fn path_value(&self) -> Value {
         jq::object(self.params().map(|(name, value)| (name, jq::string(value))))
+    }
+
+    fn cookie_value(&self) -> Value {
+        let pairs = self.cookies().map(|(name, value)| {
+            (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned())
+        });
+        form::gather(pairs)
+    }
+
+    /// The client's cookies, each with its value as it came (RFC 6265, 5.4), without quotation marks around it.
+    pub fn cookies(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let fields = self.headers().get_all(COOKIE).iter().map(HeaderValue::as_bytes);
+        let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
+        pairs.filter_map(|pair| {
+            let at = pair.iter().position(|byte| *byte == b'=')?;
+            let (name, value) = (pair[..at].trim_ascii(), pair[at + 1..].trim_ascii());
+            let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+            Some((name, bare.unwrap_or(value)))
+        })
     }
 
     fn query_value(&self) -> Value {
