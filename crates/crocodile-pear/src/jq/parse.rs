@@ -48,6 +48,16 @@ struct Parser<'s, 't> {
     half: bool,
 }
 
+/// The name of a header field in lower case, as `$headers` has them (RFC 9110, 5.1: names have no case).
+fn caseless(part: Part<'_>) -> Part<'_> {
+    let name = match &part {
+        Part::Index(index) => index.text().filter(|name| name.bytes().any(|byte| byte.is_ascii_uppercase())),
+        _ => None,
+    };
+    let Some(name) = name else { return part };
+    Part::Index(Term::Text(None, name.to_ascii_lowercase().chars().map(Piece::Escaped).collect()))
+}
+
 /// The associativity of operators with the same precedence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -189,6 +199,11 @@ impl<'s, 't> Parser<'s, 't> {
         Ok(left)
     }
 
+    /// Whether a variable has the client's header fields: the expression has not bound the name itself.
+    fn is_headers(&self, name: &str) -> bool {
+        name.trim_start_matches('$') == "headers" && !self.source.contains("as $headers")
+    }
+
     fn term(&mut self) -> Parsed<Term<'s>> {
         let brackets = self.at("(");
         let mut term = self.atom()?;
@@ -232,6 +247,10 @@ impl<'s, 't> Parser<'s, 't> {
                     self.bracket()?
                 }
                 _ => break,
+            };
+            let found = match &term {
+                Term::Variable(name) if self.is_headers(name) => caseless(found),
+                _ => found,
             };
             term = match term {
                 Term::Path(head, mut parts) => {
