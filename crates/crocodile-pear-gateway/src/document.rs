@@ -25,7 +25,7 @@ use crate::pool::ThreadPool;
 use crate::rate::MinRateSpec;
 use crate::store::StoreSpec;
 use crate::traces::TracesSpec;
-pub use endpoint::EndpointSpec;
+pub use endpoint::{EndpointSpec, UnreadBodySpec};
 pub use group::GroupSpec;
 pub use partial::Unread;
 use partial::{entries, read};

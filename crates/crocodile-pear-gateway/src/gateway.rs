@@ -9,7 +9,7 @@ use crocodile_pear::cache;
 use crocodile_pear::database::Database;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Passage};
-use crocodile_pear::plan::Plan;
+use crocodile_pear::plan::{Plan, often_has_body};
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::Timeout;
@@ -22,7 +22,7 @@ use indexmap::IndexMap;
 
 use crate::address::{self, Address};
 use crate::background::Task;
-use crate::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, plain};
+use crate::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, UnreadBodySpec, plain};
 use crate::events::{self, EventSource};
 use crate::forwarded::Trust;
 use crate::itself;
@@ -114,6 +114,8 @@ pub struct Endpoint {
     stream: StreamSpec,
     /// The newer version that serves this endpoint in the same way.
     pub same_as: Option<Arc<str>>,
+    /// Whether clients usually send a body with its method.
+    takes_bodies: bool,
     /// The name again, if an expression uses `$route`.
     named: Option<Arc<str>>,
 }
@@ -340,9 +342,17 @@ impl Gateway {
         let (route, plan, upgrade, _) = (route.ok()?, plan?, upgrade?, adapting.zip(stands)?);
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
         let same_as = versioned.as_ref().filter(|_| placed.same).and_then(|own| own.newer());
-        let stream = spec.stream;
-        let endpoint =
-            Arc::new(Endpoint { name, rest: Rest { plan, max_body }, layers, upgrade, stream, same_as, named });
+        let (stream, takes_bodies) = (spec.stream, route.method.as_ref().is_none_or(often_has_body));
+        let endpoint = Arc::new(Endpoint {
+            name,
+            rest: Rest { plan, max_body },
+            layers,
+            upgrade,
+            stream,
+            same_as,
+            takes_bodies,
+            named,
+        });
         for pattern in scenery.patterns() {
             let version = versioned.clone().filter(|versioned| !versioned.by_path);
             let slot = Slot { endpoint: endpoint.clone(), version };
@@ -396,6 +406,7 @@ impl Gateway {
                 unread: !route.readable,
                 method: route.method.as_ref(),
                 stream: spec.stream,
+                ignores_body: spec.body == UnreadBodySpec::Ignore || spec.pipeline.is_empty(),
             },
         };
         // From the newest version to the oldest.
@@ -754,8 +765,40 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// Where a client's body goes, for `explain`; `None` if clients do not send one with its method, or if there is no call.
+    pub fn client_body(&self) -> Option<String> {
+        let plan = &self.rest.plan;
+        if !self.takes_bodies || plan.calls() == 0 {
+            return None;
+        }
+        let taken = plan.taken();
+        let whole = format!("read whole, up to {} bytes", self.rest.max_body);
+        let streams = taken.streams.iter().map(|name| format!("a stream to `{name}`"));
+        let copies = taken.copies.iter().map(|name| format!("a copy to `{name}`"));
+        let places: Vec<String> =
+            streams.chain(copies).chain(plan.reads_body().then(|| "`$body`".to_owned())).collect();
+        Some(match (places.is_empty(), plan.reads_body() || !taken.copies.is_empty()) {
+            (true, _) if plan.refuses_body() => "refused with 413, because no call takes it".to_owned(),
+            (true, _) => "ignored".to_owned(),
+            (false, true) => format!("{whole}: {}", places.join(", ")),
+            (false, false) => places.join(", "),
+        })
+    }
+
     /// Runs the pipeline, or the layer that runs it.
     async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
+        let plan = &self.rest.plan;
+        if !plan.serves(scope.method()) {
+            return respond::other_method(scope.method(), &[&Method::GET]);
+        }
+        // Before the caches: a copy would answer a request whose body nobody has seen.
+        if plan.refuses_body()
+            && scope.has_body()
+            // Boxed: other requests would carry the room.
+            && let Err(error) = Box::pin(scope.refuse_body()).await
+        {
+            return respond::fail(&error);
+        }
         let answer = match self.layers.surround(scope, &self.rest) {
             Verdict::Pass => None,
             Verdict::Answer(response) => Some(response),

@@ -7,14 +7,17 @@ mod sequence;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use http::Method;
 
 pub use self::change::AnswerChange;
+use self::check::LostParts;
+pub use self::check::often_has_body;
 use crate::flow::{Flow, Order, Outcome};
 use crate::jq::Read;
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
 use crate::spec::Located;
-use crate::step::{About, Ahead, Compile, Known, Outline, Shape, Step, StreamSpec};
+use crate::step::{About, Ahead, Compile, Known, Outline, Shape, Step, StreamSpec, TakenParts};
 use crate::steps::Written;
 
 /// A pipeline, ready.
@@ -22,6 +25,10 @@ pub struct Plan {
     steps: Vec<Box<dyn Step>>,
     shape: Shape,
     reads_body: bool,
+    /// The parts of the client's request that its calls take.
+    taken: TakenParts,
+    /// The parts of the client's request that nothing takes.
+    lost: LostParts,
     timed: bool,
     /// Whether it asks a database.
     asks: bool,
@@ -68,6 +75,7 @@ impl Plan {
         let steps = steps.map(|(steps, changes)| steps.into_iter().chain(changes).collect())?;
         check::end(cx);
         check::waste(any(|about| about.merges), cx);
+        let lost = check::lost(place, cx);
         Some(Plan {
             steps,
             shape: cx.flow.shape,
@@ -77,6 +85,8 @@ impl Plan {
             uses: std::mem::take(&mut cx.found.used),
             reads: std::mem::take(&mut cx.found.reads).into(),
             reads_body: cx.found.reads_body,
+            taken: std::mem::take(&mut cx.found.taken_parts),
+            lost,
             outline: std::mem::take(&mut cx.found.outline).into(),
         })
     }
@@ -111,6 +121,21 @@ impl Plan {
         self.reads_body
     }
 
+    /// The parts of the client's request that its calls take.
+    pub fn taken(&self) -> &TakenParts {
+        &self.taken
+    }
+
+    /// Whether a client's body has nowhere to go: such requests are refused.
+    pub fn refuses_body(&self) -> bool {
+        self.lost.body
+    }
+
+    /// Whether it serves requests with this method. A call that is a GET by default does not stand for a client's DELETE.
+    pub fn serves(&self, method: &Method) -> bool {
+        !self.lost.method || matches!(*method, Method::GET | Method::HEAD)
+    }
+
     /// Whether its result is a stream of events, or another one that the configuration declares endless.
     pub fn is_endless(&self) -> bool {
         self.endless
@@ -127,6 +152,12 @@ impl Plan {
     /// What fails before the first part of an answer is there.
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
         // Boxed, here and below: otherwise every call carries the room for both.
+        if !self.taken.copies.is_empty() {
+            match Box::pin(scope.keep_body(bound)).await {
+                Ok(()) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
         if self.reads_body
             && let Err(error) = Box::pin(scope.read_body(bound)).await
         {

@@ -67,6 +67,8 @@ struct Values {
     query: OnceLock<Value>,
     headers: OnceLock<Value>,
     body: OnceLock<Data>,
+    /// The client's body, read whole for calls that send a copy of it.
+    copy: OnceLock<Bytes>,
 }
 
 impl Scope {
@@ -275,6 +277,12 @@ impl Scope {
     /// Takes the client's body. There is only one.
     pub fn take_body(&self) -> Option<Body> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether the client may have sent a body that is not empty.
+    pub fn has_body(&self) -> bool {
+        let body = self.body.lock().unwrap_or_else(PoisonError::into_inner);
+        body.as_ref().is_some_and(|body| !body.is_empty())
     }
 
     /// The client's body, if it was not taken.

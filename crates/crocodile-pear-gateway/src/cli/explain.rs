@@ -74,6 +74,9 @@ fn outline(endpoint: &Endpoint) -> String {
         }
     }
     let _ = writeln!(text, "  calls: {}", total(outline));
+    if let Some(body) = endpoint.client_body() {
+        let _ = writeln!(text, "  client's body: {body}");
+    }
     text
 }
 

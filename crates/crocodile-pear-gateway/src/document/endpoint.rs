@@ -27,10 +27,29 @@ spec! {
         /// Whether the answer may pause for a long time and never end, like the log of a build. Server-sent events
         /// always may.
         pub stream: StreamSpec = StreamSpec::Off,
+        /// What happens to a client's body that no call takes and no expression reads.
+        pub body: UnreadBodySpec = UnreadBodySpec::Refuse,
     }
     group(layers: Layers<AtEndpoint>)
     list(pipeline)
     short(proxy)
+}
+
+crocodile_pear::choice! {
+    /// What happens to a client's body that no call takes and no expression reads.
+    pub enum UnreadBodySpec {
+        /// Such a request gets 413.
+        Refuse = "refuse",
+        /// The body is dropped.
+        Ignore = "ignore",
+    }
+}
+
+#[allow(clippy::derivable_impls, reason = "`choice!` derives what all words have")]
+impl Default for UnreadBodySpec {
+    fn default() -> Self {
+        UnreadBodySpec::Refuse
+    }
 }
 
 fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec> {
@@ -41,6 +60,7 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
         max_body: Located::new(MAX_BODY, Default::default()),
         upgrade: None,
         stream: StreamSpec::Off,
+        body: UnreadBodySpec::Refuse,
         layers: Layers::default(),
     })
 }

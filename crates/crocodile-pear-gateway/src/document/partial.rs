@@ -47,6 +47,7 @@ pub fn endpoint(node: &Node) -> Option<EndpointSpec> {
         max_body: node.field("max_body").and_then(read).unwrap_or(Located::new(MAX_BODY, Default::default())),
         upgrade: node.field("upgrade").and_then(read),
         stream: node.field("stream").and_then(read).unwrap_or_default(),
+        body: node.field("body").and_then(read).unwrap_or_default(),
         layers: Layers::partial(node),
     })
 }

@@ -84,6 +84,8 @@ pub(super) enum Sent {
     Nothing,
     /// The client's own body, streamed.
     Clients,
+    /// A copy of the client's body, which was read whole.
+    Copy,
     Json(Box<Filter>),
 }
 
@@ -234,7 +236,7 @@ impl Calling {
             Verb::Clients => scope.call_method().clone(),
             Verb::Fixed(method) => method.clone(),
         };
-        let likeness = if let Sent::Clients = self.body { Likeness::Same } else { Likeness::Other };
+        let likeness = if matches!(self.body, Sent::Clients | Sent::Copy) { Likeness::Same } else { Likeness::Other };
         let mut fields = self.upstream.fields(scope, likeness)?;
         if self.is_read {
             ask_whole(&mut fields, &method);
@@ -287,8 +289,12 @@ impl Calling {
                 }
                 Ok(Some(Body::Value(view.evaluate(filter)?.into_value())))
             }
-            Sent::Clients => {
-                let Some(body) = view.scope.take_body() else { return Ok(None) };
+            Sent::Clients | Sent::Copy => {
+                let body = match self.body {
+                    Sent::Copy => view.scope.copy_body(),
+                    _ => view.scope.take_body(),
+                };
+                let Some(body) = body else { return Ok(None) };
                 if matches!(&body, Body::Bytes(bytes) if bytes.is_empty()) && !takes_body(view.scope.method()) {
                     return Ok(None);
                 }

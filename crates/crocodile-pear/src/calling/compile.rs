@@ -9,7 +9,7 @@ use http::header::HeaderName;
 use super::call::{Calling, Sent, Verb};
 use super::rewrite::Rewrite;
 use super::terms::{Terms, Written};
-use super::written::{Request, is_written};
+use super::written::{CLIENT, Request, is_written};
 use crate::jq::Filter;
 use crate::spec::{Entries, Located, Timeout};
 use crate::step::status::Rules;
@@ -39,6 +39,7 @@ impl Request {
         let target = cx.template(&path, TemplateKind::Target);
         let own = cx.flow.first && !each;
         let method = method(&self, own, cx);
+        self.note_taken(own, cx);
         let keeps = upstream.as_ref().is_some_and(|upstream| upstream.keeps());
         let headers = headers(self.headers.as_ref(), keeps, cx);
         let body = body(&self, own, cx);
@@ -77,6 +78,25 @@ impl Request {
         .filter(|_| starts_right)
     }
 
+    /// Notes which parts of the client's request this call takes.
+    fn note_taken(&self, own: bool, cx: &mut Compile<'_>) {
+        let method = self.method.as_ref().map(Located::as_str);
+        let same = method.is_none() || method == Some(CLIENT) || method == cx.known.route.method.map(Method::as_str);
+        let taken = &mut cx.found.taken_parts;
+        let streams = own && (self.sends_clients() || (self.body.is_none() && same));
+        if streams {
+            taken.streams.push(self.to.value.clone());
+        } else if self.sends_clients() {
+            taken.copies.push(self.to.value.clone());
+        }
+        taken.method |= same && (own && self.body.is_none() || self.sends_clients() || method == Some(CLIENT));
+        taken.turns_to_get |= method.is_none() && self.body.is_none() && !own;
+        let usually_has_one = matches!(method, Some("POST" | "PUT" | "PATCH"));
+        if usually_has_one && self.body.is_none() && !streams {
+            taken.bodiless = taken.bodiless.or(self.method.as_ref().map(|method| method.span));
+        }
+    }
+
     /// Whether fields of its answers that point into the upstream point to the gateway instead.
     fn rewritten(&self, handed_on: bool, upstream: Option<&Upstream>, cx: &mut Compile<'_>) -> bool {
         match &self.rewrite {
@@ -104,11 +124,15 @@ fn timeouts(written: Option<&TimeoutSpec>, upstream: &Timeouts, streams: bool) -
 fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
     let Some(written) = &spec.method else {
         return Some(match &spec.body {
+            Some(_) if spec.sends_clients() => Verb::Clients,
             Some(_) => Verb::Fixed(Method::POST),
             None if own => Verb::Clients,
             None => Verb::Fixed(Method::GET),
         });
     };
+    if written.value == CLIENT {
+        return Some(Verb::Clients);
+    }
     match Method::from_bytes(written.value.as_bytes()) {
         Ok(method) if written.value.bytes().all(|byte| byte.is_ascii_uppercase()) && method != Method::CONNECT => {
             Some(Verb::Fixed(method))
@@ -116,7 +140,7 @@ fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
         _ => cx.problems.error(
             written.span,
             format!("`{written}` is not a method for a call"),
-            "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals",
+            "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals, or `client` for the client's own",
         ),
     }
 }
@@ -149,6 +173,9 @@ fn headers(
 }
 
 fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
+    if spec.sends_clients() {
+        return Some(if own { Sent::Clients } else { Sent::Copy });
+    }
     if let Some(expression) = &spec.body {
         return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
     }
@@ -162,6 +189,6 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
 fn body_filter(body: &Sent) -> Option<&Filter> {
     match body {
         Sent::Json(filter) => Some(filter),
-        Sent::Nothing | Sent::Clients => None,
+        Sent::Nothing | Sent::Clients | Sent::Copy => None,
     }
 }

@@ -20,13 +20,16 @@ spec! {
         /// inserts several segments. `?*` at the end sends the client's query as it came. A query parameter whose value
         /// is null or empty is left out, with its name.
         pub path: Located<String>,
-        /// The method. By default, the first step of a pipeline uses the client's method and streams the client's body,
-        /// if it makes one call. All other calls use GET, or POST if they have a `body`.
+        /// The method; `client` for the client's own. By default, the first step of a pipeline uses the client's method
+        /// and streams the client's body, if it makes one call. A call with `body: client` uses the client's method,
+        /// too. All other calls use GET, or POST if they have a `body`.
         pub method: Option<Located<String>>,
         /// Header fields to send; each value is a text with `{}`, as in `path`. They replace forwarded fields of the
         /// same name. A field whose value is null or empty is left out.
         pub headers: Option<Entries<Located<String>>>,
-        /// An expression. Its value is sent as a JSON body.
+        /// An expression. Its value is sent as a JSON body. `client` sends the client's body: the first step
+        /// streams it if it makes one call. Every other call sends a copy, which is sent again with each retry; for that
+        /// the gateway reads the client's body whole, within `max_body` of the endpoint.
         pub body: Option<Expression>,
         /// An expression that gives values. One call is made for each of them; in `path`, `headers` and `body`, `.` is
         /// the value. All calls start at once, unless `concurrency` is set.
@@ -57,7 +60,28 @@ spec! {
     short(short)
 }
 
+/// The word for the client's own method or body.
+pub(super) const CLIENT: &str = "client";
+
 impl Request {
+    /// Whether it sends the client's body because that is written.
+    pub(crate) fn sends_clients(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.1.is_none() && body.0.value.trim() == CLIENT)
+    }
+
+    /// ", POST", or how else a call with this method and body differs from a GET; for `explain`.
+    pub(crate) fn manner(&self) -> String {
+        let method = match self.method.as_ref().map(Located::as_str) {
+            Some(CLIENT) => ", with the client's method".to_owned(),
+            None if self.sends_clients() => ", with the client's method".to_owned(),
+            None if self.body.is_some() => ", POST".to_owned(),
+            None | Some("GET") => String::new(),
+            Some(method) => format!(", {method}"),
+        };
+        let body = if self.sends_clients() { ", with the client's body" } else { "" };
+        method + body
+    }
+
     /// Reads the short form, `UPSTREAM /path`.
     pub fn short(text: Located<String>, problems: &mut Problems) -> Option<Self> {
         short(text, problems)
@@ -152,7 +176,7 @@ impl Request {
         };
         let batches = self.batch.as_ref().map(Batch::describe).unwrap_or_default();
         let at_once = self.concurrency.as_ref().map(|most| format!(", at most {most} at once")).unwrap_or_default();
-        format!("request {} {}{each}{batches}{at_once}", self.to, self.path)
+        format!("request {} {}{}{each}{batches}{at_once}", self.to, self.path, self.manner())
     }
 }
 

@@ -1,5 +1,8 @@
 //! Pipelines that cannot work, and those that probably do not do what was intended: found when they are compiled.
 
+use http::Method;
+
+use crate::problem::Span;
 use crate::spec::Located;
 use crate::step::{About, Compile, Outline, Shape};
 use crate::steps::Written;
@@ -45,6 +48,58 @@ pub fn end(cx: &mut Compile<'_>) {
         let message = "several answers follow one another: `{…}{…}` is not JSON";
         cx.problems.warning_here(message, "add `- concatenate: { body_only: true }` after it");
     }
+}
+
+/// The parts of a client's request that no step takes. The gateway refuses requests that have them.
+#[derive(Clone, Copy, Default)]
+pub struct LostParts {
+    /// Its body.
+    pub body: bool,
+    /// Its method, if that is not GET or HEAD.
+    pub method: bool,
+}
+
+/// Finds what no call takes of the client's request, and warns of it where clients probably send it. `place` is where the
+/// endpoint is written. A pipeline that no endpoint serves has no client.
+pub fn lost(place: Span, cx: &mut Compile<'_>) -> LostParts {
+    let (route, taken) = (cx.known.route, &cx.found.taken_parts);
+    if route.path.is_empty() || cx.found.reads_body || Outline::calls_of(&cx.found.outline) == 0 {
+        return LostParts::default();
+    }
+    let unread = taken.streams.is_empty() && taken.copies.is_empty();
+    let lost = LostParts {
+        body: unread && !route.ignores_body,
+        method: unread && !taken.method && taken.turns_to_get && route.method.is_none(),
+    };
+    if let (Some(place), [upstream]) = (taken.bodiless, taken.streams.as_slice())
+        && taken.copies.is_empty()
+    {
+        let message = format!("this call has no body: the client's goes to `{upstream}`");
+        let remedy = "write `body: client` here, and `method: GET` at the call that needs no body";
+        cx.problems.warning(place, message, remedy);
+    }
+    let sent = route.method.is_none_or(often_has_body);
+    if lost.method && lost.body {
+        let message = "no call takes the client's method and body: other methods than GET get 405, and bodies 413";
+        let remedy = "write `GET` before the path, or `body: client` at the call that is to have both";
+        cx.problems.warning(place, message, remedy);
+    } else if lost.method {
+        let message = "no call takes the client's method: other methods than GET get 405";
+        cx.problems.warning(place, message, "write `GET` before the path, or `method: client` at a call");
+    } else if lost.body && sent {
+        let message = "no call takes the client's body: requests with one get 413";
+        let remedy = "write `body: client` at the call that is to have it, or `body: ignore` at the endpoint";
+        cx.problems.warning(place, message, remedy);
+    }
+    lost
+}
+
+/// The methods whose requests rarely have a body.
+const RARELY: [Method; 5] = [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS, Method::TRACE];
+
+/// Whether clients usually send a body with this method.
+pub fn often_has_body(method: &Method) -> bool {
+    !RARELY.contains(method)
 }
 
 /// Warns of calls and results that are not used.

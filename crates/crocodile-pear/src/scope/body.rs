@@ -21,21 +21,67 @@ impl Scope {
             return Ok(());
         }
         let Some(body) = self.take_body() else { return Ok(()) };
+        let bytes = self.collect(body, bound).await?;
+        if !bytes.is_empty() {
+            self.set_body_value(parse(self.headers(), bytes.clone(), bound).await?);
+        }
+        self.put_body(Body::Bytes(bytes));
+        Ok(())
+    }
+
+    /// Reads the client's body whole, at most `bound` bytes, for calls that send a copy of it. Its trailers are dropped.
+    ///
+    /// # Errors
+    /// `BodyTooLarge` past the bound, and whatever ends the body before its end.
+    pub async fn keep_body(&self, bound: usize) -> Result<(), Error> {
+        if self.values.copy.get().is_some() {
+            return Ok(());
+        }
+        let Some(body) = self.take_body() else { return Ok(()) };
+        let bytes = self.collect(body, bound).await?;
+        self.put_body(Body::Bytes(bytes.clone()));
+        // A second value would be an error in the plan; the first one stays.
+        let _ = self.values.copy.set(bytes);
+        Ok(())
+    }
+
+    /// A copy of the client's body, if it was read for that.
+    pub fn copy_body(&self) -> Option<Body> {
+        self.values.copy.get().cloned().map(Body::Bytes)
+    }
+
+    /// Refuses a body that is not empty, where no call would take it.
+    ///
+    /// # Errors
+    /// `BodyTooLarge` for a body, and whatever ends it before its first byte.
+    pub async fn refuse_body(&self) -> Result<(), Error> {
+        let Some(body) = self.take_body() else { return Ok(()) };
+        if body.is_empty() || body.length() == Some(0) {
+            self.put_body(body);
+            return Ok(());
+        }
+        let refused = || Error::new(Kind::BodyTooLarge, "this endpoint takes no body");
+        if body.length().is_some() {
+            return Err(refused());
+        }
+        // Only the first byte tells a chunked body from an empty one.
+        self.collect(body, 0).await.map(drop).map_err(|error| match error.kind() {
+            Kind::BodyTooLarge => refused(),
+            _ => error,
+        })
+    }
+
+    async fn collect(&self, body: Body, bound: usize) -> Result<Bytes, Error> {
         let whole = async {
             match self.deadline() {
                 None => body.collect(bound).await,
                 Some(end) => tokio::time::timeout_at(end, body.collect(bound)).await.unwrap_or_else(|_| Err(late())),
             }
         };
-        let bytes = whole.await.map_err(|error| match error.kind() {
+        whole.await.map_err(|error| match error.kind() {
             Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
             _ => error,
-        })?;
-        if !bytes.is_empty() {
-            self.set_body_value(parse(self.headers(), bytes.clone(), bound).await?);
-        }
-        self.put_body(Body::Bytes(bytes));
-        Ok(())
+        })
     }
 }
 

@@ -101,6 +101,21 @@ impl Default for Ahead {
     }
 }
 
+/// The parts of the client's request that the calls of a pipeline take.
+#[derive(Clone, Debug, Default)]
+pub struct TakenParts {
+    /// The upstream that gets the client's body as a stream: one at most.
+    pub streams: Vec<String>,
+    /// The upstreams that get a copy of it.
+    pub copies: Vec<String>,
+    /// Whether a call has the client's method.
+    pub method: bool,
+    /// Whether a call is a GET only because no method is written.
+    pub turns_to_get: bool,
+    /// Where a call with a method that usually has a body has none.
+    pub bodiless: Option<Span>,
+}
+
 /// What was found in the pipeline so far.
 #[derive(Default)]
 pub struct Findings {
@@ -118,6 +133,8 @@ pub struct Findings {
     pub endless: bool,
     /// Whether an expression uses `$body`.
     pub reads_body: bool,
+    /// The parts of the client's request that calls take.
+    pub taken_parts: TakenParts,
     /// The lines of `explain`.
     pub outline: Vec<Outline>,
 }

@@ -36,6 +36,8 @@ pub struct KnownRoute<'a> {
     pub method: Option<&'a Method>,
     /// Whether it serves a stream.
     pub stream: StreamSpec,
+    /// Whether the operator lets it ignore the client's body.
+    pub ignores_body: bool,
 }
 
 crate::choice! {

@@ -24,7 +24,8 @@ const MOST_AT_ONCE: usize = 1024;
 impl Spec for Request {
     fn about(&self) -> About {
         let method = self.method.as_ref().map(|written| written.value.clone());
-        let method = method.or_else(|| self.body.is_some().then(|| "POST".to_owned()));
+        let own_body = self.body.is_some() && !self.sends_clients();
+        let method = method.filter(|method| method != "client").or_else(|| own_body.then(|| "POST".to_owned()));
         let proxied = Proxied { to: self.to.value.clone(), method };
         About { replaces: true, proxies: self.for_each.is_none().then_some(proxied), ..About::default() }
     }

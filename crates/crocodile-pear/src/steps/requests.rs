@@ -113,7 +113,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
     let (source, text) = match call {
         NamedCall::Request(request) => {
             sound &= check_request(&request, cx);
-            let text = format!("{name} = {} {}", request.to, request.path);
+            let text = format!("{name} = {} {}{}", request.to, request.path, request.manner());
             let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
             (AnswerSource::Upstream(Arc::new(calling)), text)
         }
