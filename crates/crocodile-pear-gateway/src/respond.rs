@@ -69,6 +69,9 @@ pub fn fail(error: &Error) -> Response<Body> {
         .then(|| error.retry_after().map_or(1, seconds));
     let mut response = problem(error.status(), error.document().into(), retry);
     response.headers_mut().extend(error.fields().clone());
+    if error.has_body() {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
     if let Some(status) = proxy_status(error) {
         response.headers_mut().insert(PROXY_STATUS, status);
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
@@ -39,6 +40,8 @@ struct Inner {
     answered: Option<StatusCode>,
     /// Header fields that belong to the status.
     fields: HeaderMap,
+    /// The document that the operator has written for it, JSON.
+    body: Option<Bytes>,
 }
 
 /// What went wrong. Each kind has a status for the client, and says whose fault it was.
@@ -72,6 +75,8 @@ pub enum Kind {
     Oversized,
     /// The upstream answered with a status of 4xx that is the client's fault; the client gets the same status.
     Refused(StatusCode),
+    /// The configuration says that this fails with this status: by `reject`, or by `error` of an expression.
+    Rejected(StatusCode),
     /// The upstream answered with a status that the pipeline cannot use, or with a link that may not be followed.
     Unusable,
     /// The upstream's answer to a batch has no item for this value.
@@ -128,7 +133,8 @@ impl Kind {
             Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody | Kind::Refused(_) => {
                 Fault::Client
             }
-            Kind::Loop | Kind::Internal | Kind::Overloaded => Fault::Gateway,
+            Kind::Rejected(status) if status.is_client_error() => Fault::Client,
+            Kind::Loop | Kind::Internal | Kind::Overloaded | Kind::Rejected(_) => Fault::Gateway,
             _ => Fault::Upstream,
         }
     }
@@ -152,7 +158,7 @@ impl Kind {
             Kind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Kind::SlowBody => StatusCode::REQUEST_TIMEOUT,
-            Kind::Refused(status) => status,
+            Kind::Refused(status) | Kind::Rejected(status) => status,
             Kind::Missing => StatusCode::NOT_FOUND,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::Busy | Kind::Unavailable | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
@@ -175,7 +181,9 @@ impl Kind {
             Kind::Busy => "connection_limit_reached",
             Kind::Loop => "proxy_loop_detected",
             Kind::Overloaded | Kind::Internal => "proxy_internal_error",
-            Kind::Unusable | Kind::Expression | Kind::Missing | Kind::Refused(_) => return None,
+            Kind::Unusable | Kind::Expression | Kind::Missing | Kind::Refused(_) | Kind::Rejected(_) => {
+                return None;
+            }
             Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody => return None,
         })
     }
@@ -193,6 +201,7 @@ impl Kind {
             Kind::Cut => "cut",
             Kind::Oversized => "oversized",
             Kind::Refused(_) => "refused",
+            Kind::Rejected(_) => "rejected",
             Kind::Unusable => "unusable",
             Kind::Missing => "missing",
             Kind::Timeout => "timeout",
@@ -217,6 +226,7 @@ impl Error {
             after: None,
             answered: None,
             fields: HeaderMap::new(),
+            body: None,
         }))
     }
 
@@ -232,6 +242,18 @@ impl Error {
     pub fn with_field(mut self, name: HeaderName, value: HeaderValue) -> Self {
         Arc::make_mut(&mut self.0).fields.append(name, value);
         self
+    }
+
+    /// Gives it a document of its own, JSON, instead of a problem document.
+    #[must_use]
+    pub fn with_body(mut self, json: Bytes) -> Self {
+        Arc::make_mut(&mut self.0).body = Some(json);
+        self
+    }
+
+    /// Whether its document is not a problem document.
+    pub fn has_body(&self) -> bool {
+        self.0.body.is_some()
     }
 
     /// The header fields that belong to the status.
@@ -293,6 +315,9 @@ impl Error {
 
     /// The problem document (RFC 9457, `application/problem+json`).
     pub fn document(&self) -> Vec<u8> {
+        if let Some(body) = &self.0.body {
+            return body.to_vec();
+        }
         let status = self.status();
         let mut fields = serde_json::Map::new();
         fields.insert("title".into(), status.canonical_reason().unwrap_or("Error").into());

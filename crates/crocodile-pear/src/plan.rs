@@ -22,6 +22,8 @@ use crate::steps::Written;
 
 /// A pipeline, ready.
 pub struct Plan {
+    /// The steps that may refuse a request before any other runs.
+    guards: Vec<Box<dyn Step>>,
     steps: Vec<Box<dyn Step>>,
     shape: Shape,
     reads_body: bool,
@@ -72,11 +74,13 @@ impl Plan {
         let steps = compile_steps(written, &about, changes.len(), cx);
         let changes = compile_changes(changes, endless, cx);
         let steps = last.and(steps).zip(changes);
-        let steps = steps.map(|(steps, changes)| steps.into_iter().chain(changes).collect())?;
+        let (guards, steps) =
+            steps.map(|((guards, steps), changes)| (guards, steps.into_iter().chain(changes).collect()))?;
         check::end(cx);
         check::waste(any(|about| about.merges), cx);
         let lost = check::lost(place, cx);
         Some(Plan {
+            guards,
             steps,
             shape: cx.flow.shape,
             timed: any(|about| about.looks_on),
@@ -163,6 +167,12 @@ impl Plan {
         {
             return Some(Err(error));
         }
+        for guard in &self.guards {
+            match guard.admit(scope).await {
+                Ok(()) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
         let flow = self.start(scope)?;
         match self.shape {
             Shape::One => match flow.only() {
@@ -181,15 +191,18 @@ impl Plan {
     }
 }
 
-/// Makes all steps ready. A step with a problem does not hide the problems of the others.
+/// Steps that are compiled, in order.
+type ReadySteps = Vec<Box<dyn Step>>;
+
+/// Makes all steps ready: those that guard the pipeline, and the others. A step with a problem does not hide the problems of the others.
 fn compile_steps(
     written: Vec<Located<Written>>,
     about: &[About],
     changes: usize,
     cx: &mut Compile<'_>,
-) -> Option<Vec<Box<dyn Step>>> {
+) -> Option<(ReadySteps, ReadySteps)> {
     cx.flow.item = false;
-    let mut steps = Vec::new();
+    let (mut guards, mut steps) = (Vec::new(), Vec::new());
     for (index, Located { value: step, span, .. }) in written.into_iter().enumerate() {
         let own = &about[index];
         cx.problems.move_to(span);
@@ -197,14 +210,21 @@ fn compile_steps(
         cx.ahead = ahead(&about[index..], changes);
         let gives = cx.flow.item || !own.looks_on;
         let fed = check::source(own, cx);
-        steps.push(step.compile(cx).filter(|_| fed.is_some()));
+        let guards_all = own.guards && cx.flow.first;
+        let ready = step.compile(cx).filter(|_| fed.is_some());
+        if guards_all {
+            guards.push(ready);
+        } else {
+            steps.push(ready);
+        }
         if own.replaces {
             check::forget(cx);
         }
-        cx.flow.first = false;
+        cx.flow.first = guards_all;
         cx.flow.item = gives;
     }
-    steps.into_iter().collect()
+    let (guards, steps): (Option<Vec<_>>, Option<Vec<_>>) = (guards.into_iter().collect(), steps.into_iter().collect());
+    guards.zip(steps)
 }
 
 /// What the first of these steps must know of the others, and of this number of changes after them.

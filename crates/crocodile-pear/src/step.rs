@@ -22,6 +22,9 @@ pub use self::flowing::{Ahead, Findings, Flowing, Outline, Shape, TakenParts};
 pub use self::known::{ByName, Known, KnownRoute, StreamSpec};
 pub use self::sink::Sink;
 pub use self::whole::ask_whole;
+use futures_util::future::BoxFuture;
+
+use crate::error::Error;
 use crate::flow::{Answer, Flow};
 use crate::scope::Scope;
 use crate::spec::{Decode, Size};
@@ -50,5 +53,13 @@ pub trait Step: Send + Sync + 'static {
     fn begin(&self, scope: &Arc<Scope>) -> Flow {
         let unit = Answer::of_value(crate::jq::null());
         self.run(Flow::one(scope.next_producer(), std::future::ready(Some(Ok(unit)))), scope)
+    }
+
+    /// The same for a step that guards the others and stands before the first that gives anything.
+    ///
+    /// # Errors
+    /// Why no other step runs.
+    fn admit<'a>(&'a self, _: &'a Arc<Scope>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -35,6 +35,8 @@ pub mod merge;
 #[cfg_attr(doc, doc(hidden))]
 pub mod own;
 #[cfg_attr(doc, doc(hidden))]
+pub mod reject;
+#[cfg_attr(doc, doc(hidden))]
 pub mod request;
 #[cfg_attr(doc, doc(hidden))]
 pub mod requests;
@@ -144,6 +146,7 @@ steps! {
     concatenate: Concatenate,
     merge: Merge,
     convert: Convert,
+    reject: Reject,
     respond: Respond,
 }
 

@@ -75,7 +75,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Upgrade", "Upgrade"),
 ];
 
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 20] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -86,6 +86,7 @@ const KINDS: [Kind; 19] = [
     Kind::Cut,
     Kind::Oversized,
     Kind::Refused(StatusCode::NOT_FOUND),
+    Kind::Rejected(StatusCode::NOT_FOUND),
     Kind::Unusable,
     Kind::Missing,
     Kind::Timeout,
@@ -305,7 +306,7 @@ fn kinds() -> String {
         let name = variant.split(['(', ',']).next();
         assert_eq!(format!("{kind:?}").split('(').next(), name);
         let status = match kind {
-            Kind::Refused(_) => "its own".to_owned(),
+            Kind::Refused(_) | Kind::Rejected(_) => "its own".to_owned(),
             kind => kind.status().as_u16().to_string(),
         };
         let fault = format!("{:?}", kind.fault()).to_lowercase();

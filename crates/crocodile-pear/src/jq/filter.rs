@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
+
 use super::budget;
 use super::closure::Closure;
 use super::code::{Code, Function, Node};
@@ -12,10 +14,13 @@ use super::native::Native;
 use super::read::Read;
 use crate::error::{Error, Kind};
 use crate::json::Data;
-use crate::json::value::{Value, as_str};
+use crate::json::value::{self, Shape, Value, as_str};
 
 /// Largest number of outputs of one evaluation.
 const OUTPUTS: usize = 1_000_000;
+
+/// Characters of the `detail` that an expression chose for its error.
+const DETAIL: usize = 1000;
 
 /// Bytes that an error quotes of the expression's own message.
 const QUOTE: usize = 300;
@@ -174,9 +179,26 @@ fn refuse(reason: &'static str) -> Error {
     Error::new(Kind::Expression, reason)
 }
 
+/// The error of `error({status: 404, detail: "no such order"})`, with the status and the text that the expression chose.
+fn rejected(value: &Value) -> Option<Error> {
+    let fields = value::as_object(value)?;
+    let field = |name: &str| fields.iter().find(|(key, _)| as_str(key) == Some(name)).map(|(_, value)| value);
+    let status = match value::shape(field("status")?) {
+        Shape::Integer(number) => u16::try_from(number).ok().filter(|number| (400..600).contains(number))?,
+        _ => return None,
+    };
+    let status = StatusCode::from_u16(status).ok()?;
+    let usual = || status.canonical_reason().unwrap_or("rejected").to_owned();
+    let detail = field("detail").and_then(as_str).map_or_else(usual, |text| text.chars().take(DETAIL).collect());
+    Some(Error::new(Kind::Rejected(status), detail))
+}
+
 /// The error with its message: without data, or the value that the expression passed to `error`.
 pub(super) fn explain(stop: Stop) -> Error {
     let Stop::Fault(fault) = stop else { return refuse("the expression broke off") };
+    if let (None, Some(error)) = (&fault.shown, rejected(&fault.value.value)) {
+        return error;
+    }
     let given = fault.shown.unwrap_or_else(|| match &fault.value.value {
         value if as_str(value).is_some() => as_str(value).unwrap_or_default().to_owned(),
         value => as_str(&item::written(value).value).unwrap_or_default().to_owned(),

@@ -8,6 +8,8 @@ use crate::flow::Order;
 pub struct About {
     /// It only looks on: what arrives leaves as it was, and nothing is given where nothing arrives.
     pub looks_on: bool,
+    /// It may refuse a request before any call is made.
+    pub guards: bool,
     /// It hands on the answers that arrive without reading them.
     pub hands_on: bool,
     /// It works on what arrives, so there must be something.
