@@ -10,6 +10,7 @@ pub mod msgpack;
 pub mod ndjson;
 pub mod sse;
 mod text;
+pub mod typed;
 pub mod xml;
 pub mod yaml;
 

@@ -86,7 +86,8 @@ pub(super) enum Sent {
     Clients,
     /// A copy of the client's body, which was read whole.
     Copy,
-    Json(Box<Filter>),
+    /// The value of an expression, in the format of the call's content type.
+    Made(Box<Filter>),
 }
 
 /// The names, with where the answer comes from.
@@ -283,11 +284,17 @@ impl Calling {
     pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<Body>, Error> {
         match &self.body {
             Sent::Nothing => Ok(None),
-            Sent::Json(filter) => {
-                if !fields.contains_key(CONTENT_TYPE) {
+            Sent::Made(filter) => {
+                let value = view.evaluate(filter)?.into_value();
+                let Some(written) = fields.get(CONTENT_TYPE) else {
                     fields.write(&CONTENT_TYPE, Some(HeaderValue::from_static("application/json")));
+                    return Ok(Some(Body::Value(value)));
+                };
+                let made = format::typed::write(&value, Some(written.as_bytes()))?;
+                if let Some(content_type) = made.content_type {
+                    fields.write(&CONTENT_TYPE, Some(content_type));
                 }
-                Ok(Some(Body::Value(view.evaluate(filter)?.into_value())))
+                Ok(Some(Body::Bytes(made.bytes)))
             }
             Sent::Clients | Sent::Copy => {
                 let body = match self.body {

@@ -177,7 +177,7 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
         return Some(if own { Sent::Clients } else { Sent::Copy });
     }
     if let Some(expression) = &spec.body {
-        return cx.filter(expression).map(|filter| Sent::Json(Box::new(filter)));
+        return cx.filter(expression).map(|filter| Sent::Made(Box::new(filter)));
     }
     let method = spec.method.as_ref().map(Located::as_str);
     if own && (method.is_none() || method == cx.known.route.method.map(Method::as_str)) {
@@ -188,7 +188,7 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
 
 fn body_filter(body: &Sent) -> Option<&Filter> {
     match body {
-        Sent::Json(filter) => Some(filter),
+        Sent::Made(filter) => Some(filter),
         Sent::Nothing | Sent::Clients | Sent::Copy => None,
     }
 }

@@ -27,9 +27,12 @@ spec! {
         /// Header fields to send; each value is a text with `{}`, as in `path`. They replace forwarded fields of the
         /// same name. A field whose value is null or empty is left out.
         pub headers: Option<Entries<Located<String>>>,
-        /// An expression. Its value is sent as a JSON body. `client` sends the client's body: the first step
-        /// streams it if it makes one call. Every other call sends a copy, which is sent again with each retry; for that
-        /// the gateway reads the client's body whole, within `max_body` of the endpoint.
+        /// An expression. Its value is sent in the format of the call's `content-type` in `headers`: JSON by default; a text
+        /// as it is; an object as a form (`application/x-www-form-urlencoded`), as XML, or as the parts of
+        /// `multipart/form-data`, where a file is `{filename, content_type, text}` or, with `base64` instead of `text`,
+        /// bytes. `client` sends the client's body: the first step streams it
+        /// if it makes one call. Every other call sends a copy, which is sent again with each retry; for that the gateway
+        /// reads the client's body whole, within `max_body` of the endpoint.
         pub body: Option<Expression>,
         /// An expression that gives values. One call is made for each of them; in `path`, `headers` and `body`, `.` is
         /// the value. All calls start at once, unless `concurrency` is set.

@@ -3,7 +3,6 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
@@ -13,7 +12,7 @@ use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body, Flow, Names, Outcome, undescribe};
 use crate::format;
 use crate::http1::fields::hop_by_hop;
-use crate::jq::{self, Data, Filter, Value};
+use crate::jq::{self, Data, Filter};
 use crate::json;
 use crate::json::value::{self, Shape as Kinds};
 use crate::offload;
@@ -377,22 +376,12 @@ fn body(mut outputs: Vec<Data>) -> Result<Body, Error> {
 async fn typed(body: Body, headers: &HeaderMap) -> Result<Body, Error> {
     match body {
         Body::Value(value) if format::is_json_type(headers) => json::to_bytes(&value).map(Body::Bytes),
-        Body::Value(value) => text(&value).map(Body::Bytes),
+        Body::Value(value) => format::typed::text(&value).map(Body::Bytes),
         Body::Json(raw) if format::is_json_type(headers) => Ok(Body::Bytes(raw.bytes().clone())),
-        Body::Json(raw) => offload::run(raw.bytes().len(), move || text(&raw.value())).await.map(Body::Bytes),
-        body => Ok(body),
-    }
-}
-
-fn text(value: &Value) -> Result<Bytes, Error> {
-    match value::shape(value) {
-        Kinds::Null => Ok(Bytes::new()),
-        Kinds::Text(text) | Kinds::Bytes(text) => Ok(Bytes::copy_from_slice(text)),
-        Kinds::List(_) | Kinds::Object(_) => {
-            let detail = format!("with its content type the body is a text, not {}", jq::kind(value));
-            Err(Error::new(Kind::Expression, detail))
+        Body::Json(raw) => {
+            offload::run(raw.bytes().len(), move || format::typed::text(&raw.value())).await.map(Body::Bytes)
         }
-        _ => json::to_bytes(value),
+        body => Ok(body),
     }
 }
 
