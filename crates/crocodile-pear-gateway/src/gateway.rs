@@ -192,6 +192,7 @@ impl Gateway {
         let ipv6_prefix = document.clients.as_ref().map(|clients| clients.ipv6_prefix).unwrap_or_default();
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
+        cx.upstreams = ByName::new(&upstreams, broken.upstreams);
         cx.cache = Some(given.lasting.cache.clone());
         cx.analytics = Some(given.lasting.analytics.clone());
         cx.journals = given.lasting.journals.clone();
@@ -201,6 +202,7 @@ impl Gateway {
         cx.tasks.extend(connect);
         cx.observed = document.admin.is_some();
         let layers = document.layers.compile(&mut cx);
+        let tasks = cx.tasks;
         let unserved = Arc::new(layers.around(&Around::nothing()));
         let mut gateway = Gateway {
             hosts: Hosts::default(),
@@ -214,7 +216,7 @@ impl Gateway {
             upstreams,
             databases,
             lasting: given.lasting.clone(),
-            tasks: Mutex::new(cx.tasks),
+            tasks: Mutex::new(tasks),
             events: Mutex::new(events.unwrap_or_default()),
             resolver,
             store,
@@ -225,6 +227,7 @@ impl Gateway {
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
             (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.store.clone());
+            cx.upstreams = ByName::new(&gateway.upstreams, broken.upstreams);
             cx.ipv6_prefix = gateway.ipv6_prefix;
             (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
             cx.place = name;
@@ -285,6 +288,7 @@ impl Gateway {
             let own = layers.entry(placed.spec).or_insert_with(|| {
                 let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
                 (cx.resolver, cx.store) = (self.resolver.clone(), self.store.clone());
+                cx.upstreams = ByName::new(&self.upstreams, broken.upstreams);
                 cx.ipv6_prefix = self.ipv6_prefix;
                 (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });

@@ -13,9 +13,9 @@ use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Expression, Field, Located};
-use crocodile_pear::step::{self, Known, KnownRoute};
+use crocodile_pear::step::{self, ByName, Known, KnownRoute};
 use crocodile_pear::template::{self, Piece, Template, TemplateKind};
-use crocodile_pear::upstream::{Files, Resolver};
+use crocodile_pear::upstream::{Files, Resolver, Upstream};
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 
@@ -203,6 +203,8 @@ pub struct Compile<'a> {
     pub resolver: Option<Resolver>,
     /// Background tasks to run while the gateway serves.
     pub tasks: Vec<Task>,
+    /// The upstreams that a layer may call.
+    pub upstreams: ByName<'a, Upstream>,
     /// The store that several gateways share.
     pub store: Option<Arc<Store>>,
     /// The store of the caches.
@@ -248,6 +250,7 @@ impl<'a> Compile<'a> {
             paths,
             metrics,
             resolver,
+            upstreams: ByName::default(),
             tasks,
             store,
             cache,
@@ -307,6 +310,22 @@ impl Compile<'_> {
     /// Compiles an expression; `names` as above.
     pub fn filter(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
         self.expressions(written.0.span, names, |cx| cx.filter(written))
+    }
+
+    /// The upstream of this name.
+    pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
+        let known = Known { upstreams: self.upstreams, ..Known::default() };
+        step::Compile::new(known, name.span, self.problems).upstream(name)
+    }
+
+    /// Compiles an expression over the answer of a service: `.` is its body.
+    pub fn of_answer(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
+        self.expressions(written.0.span, names, |cx| cx.of_values(|cx| cx.filter(written)))
+    }
+
+    /// Compiles a path with expressions in braces.
+    pub fn target(&mut self, written: &Located<String>) -> Option<Template> {
+        self.expressions(written.span, &[], |cx| cx.template(written, TemplateKind::Target))
     }
 
     fn expressions<T>(

@@ -23,7 +23,7 @@ use crate::spec::Timeout;
 use crate::timeline::Timeline;
 use crate::trace::Trace;
 pub use credentials::Credentials;
-pub use facts::{ClientAddress, ClientCertificate, ClientFacts, Facts};
+pub use facts::{ClientAddress, ClientCertificate, ClientFacts, Facts, GrantedField};
 use memo::Memo;
 use tokio::time::Instant;
 

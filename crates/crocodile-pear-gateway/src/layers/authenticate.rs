@@ -3,6 +3,7 @@
 mod api_key;
 mod basic;
 mod certificate;
+mod forward;
 mod introspection;
 mod jwt;
 mod method;
@@ -20,11 +21,11 @@ use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, NodeKind};
 use futures_util::future::BoxFuture;
 use http::header::WWW_AUTHENTICATE;
-use http::{Response, StatusCode};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use self::method::{Judgement, Method, Outcome};
+use self::method::{Judgement, Method, Outcome, Passed};
 use self::methods::MethodSpec;
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
+use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
 use crate::metrics::{Authenticated, AuthenticationCounters};
 use crate::respond;
 
@@ -98,6 +99,10 @@ pub struct Gate {
     credentials: Arc<Credentials>,
 }
 
+/// The header fields that a service has for the client of a request that it let pass.
+#[derive(Clone)]
+struct Back(Arc<[(HeaderName, HeaderValue)]>);
+
 /// The results of the methods tried so far.
 #[derive(Default)]
 struct Tried {
@@ -105,6 +110,8 @@ struct Tried {
     refused: Option<(usize, &'static str)>,
     /// Why a credential could not be checked.
     unavailable: Option<Error>,
+    /// The first answer that a service gave in place of the gateway's.
+    answered: Option<Box<Response<Body>>>,
 }
 
 impl Layer for Gate {
@@ -116,11 +123,24 @@ impl Layer for Gate {
                     self.admit(scope, at, claims);
                     return Verdict::Pass;
                 }
+                Judgement::Now(Outcome::Passed(passed)) => {
+                    self.let_pass(scope, at, passed);
+                    return Verdict::Pass;
+                }
                 Judgement::Now(outcome) => self.note(&mut tried, at, outcome),
                 Judgement::Wait(first) => return Verdict::Wait(Box::pin(self.wait(scope, at, first, tried))),
             }
         }
         Verdict::Answer(self.refuse(tried))
+    }
+
+    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+        if let Some(Back(fields)) = scope.extensions().get() {
+            for (name, value) in fields.iter() {
+                response.headers_mut().append(name, value.clone());
+            }
+        }
+        Passage::Done
     }
 
     fn outline(&self) -> Option<String> {
@@ -140,11 +160,17 @@ impl Gate {
     ) -> Option<Response<Body>> {
         let mut outcome = first.await;
         loop {
-            if let Outcome::Granted(claims) = outcome {
-                self.admit(scope, at, claims);
-                return None;
+            match outcome {
+                Outcome::Granted(claims) => {
+                    self.admit(scope, at, claims);
+                    return None;
+                }
+                Outcome::Passed(passed) => {
+                    self.let_pass(scope, at, passed);
+                    return None;
+                }
+                other => self.note(&mut tried, at, other),
             }
-            self.note(&mut tried, at, outcome);
             at += 1;
             let Some(method) = self.methods.get(at) else { return Some(self.refuse(tried)) };
             outcome = match method.judge(scope) {
@@ -161,16 +187,29 @@ impl Gate {
         facts.set_credentials(self.credentials.clone());
     }
 
+    /// Admits a request that a service has let pass.
+    fn let_pass(&self, scope: &mut Scope, at: usize, Passed { claims, fields, back }: Passed) {
+        self.admit(scope, at, claims);
+        scope.facts_mut().grant(fields);
+        if !back.is_empty() {
+            scope.extensions_mut().insert(Back(back));
+        }
+    }
+
     fn note(&self, tried: &mut Tried, at: usize, outcome: Outcome) {
         match &outcome {
+            Outcome::Answered(_) => self.counters[at].count(Authenticated::Refused),
             Outcome::Refused(reason) => self.counters[at].refuse(reason),
             Outcome::Unavailable(_) => self.counters[at].count(Authenticated::Unavailable),
-            Outcome::Absent | Outcome::Granted(_) => {}
+            Outcome::Absent | Outcome::Granted(_) | Outcome::Passed(_) => {}
         }
         tried.note(at, outcome);
     }
 
     fn refuse(&self, tried: Tried) -> Response<Body> {
+        if let Some(response) = tried.answered {
+            return *response;
+        }
         if tried.refused.is_none() && tried.unavailable.is_none() {
             self.missing.count(Authenticated::Missing);
         }
@@ -202,7 +241,8 @@ impl Tried {
         match outcome {
             Outcome::Refused(reason) => drop(self.refused.get_or_insert((at, reason))),
             Outcome::Unavailable(error) => drop(self.unavailable.get_or_insert(error)),
-            Outcome::Absent | Outcome::Granted(_) => {}
+            Outcome::Answered(response) => drop(self.answered.get_or_insert(response)),
+            Outcome::Absent | Outcome::Granted(_) | Outcome::Passed(_) => {}
         }
     }
 }

@@ -319,6 +319,10 @@ impl Keeper {
             identity.add(Distinction::Body, [methods::digest(scope.call_method(), scope.headers(), body)]);
         }
         self.reads.iter().for_each(|read| add_read(read, scope, &mut identity));
+        for (name, value) in scope.facts().granted() {
+            let value = value.as_ref().map(HeaderValue::as_bytes);
+            identity.add(Distinction::Field, iter::once(name.as_str().as_bytes()).chain(value));
+        }
         let audience = self.caches.front.identify(&mut identity, &mut |name| scope.variable(name, &None))?;
         let client = scope.facts().client();
         let told = client.and_then(|client| client.host.as_ref()).map(HeaderValue::as_bytes);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod asked;
+mod deciding;
 mod forged;
 mod issuer;
 mod keys;

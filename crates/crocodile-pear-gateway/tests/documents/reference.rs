@@ -60,6 +60,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Introspection", "Method introspection"),
     ("Basic", "Method basic"),
     ("ShownCertificate", "Method certificate"),
+    ("ForwardAuth", "Method forward"),
+    ("DecisionCache", "Decisions that are used again"),
     ("Validate", "Validation"),
     ("StoreSpec", "Store"),
     ("Log", "Log"),

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-use http::{HeaderValue, Version};
+use http::{HeaderName, HeaderValue, Version};
 
 use super::credentials::Credentials;
 use crate::jq::{self, Value};
@@ -139,7 +139,11 @@ pub struct Facts {
     id: OnceLock<Digits>,
     found: Vec<(&'static str, Value)>,
     credentials: Option<Arc<Credentials>>,
+    granted: Option<Arc<[GrantedField]>>,
 }
+
+/// A header field that a service answered for a request that it let pass; without a value, the client's own is left out.
+pub type GrantedField = (HeaderName, Option<HeaderValue>);
 
 impl Facts {
     /// Those of a request that came from this client.
@@ -197,6 +201,16 @@ impl Facts {
     /// Says so.
     pub fn set_credentials(&mut self, credentials: Arc<Credentials>) {
         self.credentials = Some(credentials);
+    }
+
+    /// The header fields that every call for this request has, in place of the client's.
+    pub fn granted(&self) -> &[GrantedField] {
+        self.granted.as_deref().unwrap_or_default()
+    }
+
+    /// Sets them.
+    pub fn grant(&mut self, fields: Arc<[GrantedField]>) {
+        self.granted = Some(fields).filter(|fields| !fields.is_empty());
     }
 
     /// `$client`, `$route` or `$id`; null for what is not known.

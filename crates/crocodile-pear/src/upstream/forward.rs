@@ -340,6 +340,9 @@ impl Forward {
             Facts::X => fields.name_client(tell(scope), place()),
             Facts::Rfc7239 => fields.name_client(tell_standard(scope), place()),
         }
+        for (name, value) in scope.facts().granted() {
+            fields.write(name, value.clone());
+        }
         for (name, template) in &self.headers {
             let unfit = |_| Error::new(Kind::BadRequest, format!("the value for `{name}` is not allowed in a header"));
             let text = template.field(&Asked(scope))?;

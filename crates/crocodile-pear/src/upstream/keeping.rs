@@ -48,7 +48,7 @@ impl Keeping {
         }
         let own = |name: &HeaderName| headers.contains_key(name) && !written.contains(name);
         let checked = scope.facts().credentials().is_some_and(|checked| checked.headers.iter().any(own));
-        self.personal.authorization = own(&AUTHORIZATION) || checked;
+        self.personal.authorization = own(&AUTHORIZATION) || checked || !scope.facts().granted().is_empty();
         self.personal.cookie = own(&COOKIE);
     }
 

@@ -1,10 +1,13 @@
 //! The contract of an authentication method.
 
+use std::sync::Arc;
+
 use crocodile_pear::error::Error;
+use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Value;
-use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::scope::{Credentials, GrantedField, Scope};
 use futures_util::future::BoxFuture;
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue, Response};
 
 /// A compiled authentication method.
 pub trait Method: Send + Sync {
@@ -40,6 +43,21 @@ pub enum Outcome {
     Granted(Value),
     /// It cannot be checked now.
     Unavailable(Error),
+    /// A service has let the request pass.
+    Passed(Passed),
+    /// A service has answered in its stead, as with a redirect to a login page.
+    Answered(Box<Response<Body>>),
+}
+
+/// The answer of a service that let a request pass.
+#[derive(Clone)]
+pub struct Passed {
+    /// `$claims`
+    pub claims: Value,
+    /// Header fields for the calls of the pipeline.
+    pub fields: Arc<[GrantedField]>,
+    /// Header fields for the client.
+    pub back: Arc<[(HeaderName, HeaderValue)]>,
 }
 
 /// Writes a challenge: the scheme and its parameters, as pairs of name and text.

@@ -6,6 +6,7 @@ use crocodile_pear::spec::{Decode, Definitions, Json, Node, OneKey, one_key};
 use super::api_key::ApiKey;
 use super::basic::Basic;
 use super::certificate::ShownCertificate;
+use super::forward::ForwardAuth;
 use super::introspection::Introspection;
 use super::jwt::Jwt;
 use super::method::Method;
@@ -57,6 +58,7 @@ methods! {
     introspection: Introspection,
     basic: Basic,
     certificate: ShownCertificate,
+    forward: ForwardAuth,
 }
 
 const METHOD: OneKey = OneKey { what: "method", names: NAMES };
