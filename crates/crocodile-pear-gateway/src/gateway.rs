@@ -22,6 +22,7 @@ use indexmap::IndexMap;
 
 use crate::address::{self, Address};
 use crate::background::Task;
+use crate::choices;
 use crate::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, UnreadBodySpec, plain};
 use crate::events::{self, EventSource};
 use crate::forwarded::Trust;
@@ -54,7 +55,10 @@ pub struct Gateway {
     /// Whether any layer, log or page needs a record of each request.
     records: bool,
     traces: Option<Arc<Traces>>,
+    /// By name, also those that lead to others.
     upstreams: IndexMap<String, Arc<Upstream>>,
+    /// Those that have servers.
+    called: IndexMap<String, Arc<Upstream>>,
     databases: IndexMap<String, Arc<Database>>,
     lasting: Lasting,
     /// How many bytes the caches may hold.
@@ -140,6 +144,12 @@ struct Broken<'a> {
     databases: &'a [&'a str],
 }
 
+/// The upstreams that have servers.
+fn called(all: &IndexMap<String, Arc<Upstream>>) -> IndexMap<String, Arc<Upstream>> {
+    let own = all.iter().filter(|(_, upstream)| !upstream.is_choice());
+    own.map(|(name, upstream)| (name.clone(), upstream.clone())).collect()
+}
+
 /// Compiles the databases. Fails if one of them cannot be used.
 fn databases(
     document: &Document,
@@ -164,12 +174,13 @@ impl Gateway {
         let mut sound = listening.is_some() && itself::check(document, problems).is_some();
         let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
         let beside = Given { files: given.files, resolver: resolver.clone(), cache: Some(given.lasting.cache.clone()) };
-        for (name, (span, spec)) in document.upstreams.iter().flatten() {
+        for (name, (span, spec)) in document.upstreams.iter().flatten().filter(|(_, (_, spec))| spec.choose.is_none()) {
             match spec.compile(name, *span, &beside, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
                 None => sound = false,
             }
         }
+        sound &= choices::add(document, &given.unread.upstreams, &mut upstreams, problems).is_some();
         let (databases, usable) = databases(document, given.files, problems);
         sound &= usable;
         let named = document.databases.iter().flatten().map(|(name, _)| name.as_str());
@@ -213,6 +224,7 @@ impl Gateway {
             ipv6_prefix,
             records: document.admin.is_some() || unserved.watches(),
             traces,
+            called: called(&upstreams),
             upstreams,
             databases,
             lasting: given.lasting.clone(),
@@ -438,8 +450,14 @@ impl Gateway {
         self.resolver.as_ref()
     }
 
-    /// The upstreams, by name.
+    /// The upstreams that have servers, by name.
+    #[allow(clippy::misnamed_getters, reason = "operators see those that have servers")]
     pub fn upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
+        &self.called
+    }
+
+    /// All upstreams by name, also those that lead to others.
+    pub fn named_upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
         &self.upstreams
     }
 

@@ -7,6 +7,7 @@ mod admin;
 mod analytics;
 mod background;
 mod certificates;
+mod choices;
 pub mod cli;
 pub mod compress;
 pub mod config;

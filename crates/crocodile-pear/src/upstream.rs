@@ -1,6 +1,7 @@
 //! An upstream: the servers of one API, what may be sent to them, and the steps of a call to them.
 
 mod admission;
+mod affinity;
 mod attempt;
 mod backoff;
 mod balance;
@@ -9,14 +10,17 @@ mod burst;
 mod cached;
 mod call;
 mod caller;
+
 mod change;
 mod check;
+mod choice;
 mod clock;
 mod connect;
 mod connections;
 mod counters;
 mod credentials;
 mod dial;
+mod directed;
 mod dispatch;
 mod eject;
 mod exchange;
@@ -65,10 +69,12 @@ pub(crate) use self::breaker::Breaker;
 pub use self::breaker::BreakerSpec;
 pub use self::call::{Call, Events, Root};
 pub(crate) use self::change::Change;
+pub use self::choice::{ChoiceRuleSpec, Choices};
 pub use self::connect::PhaseTotal;
 pub use self::connections::{Connections, ConnectionsSpec};
 pub use self::counters::CounterSnapshot;
 pub use self::credentials::{ClientCredentials, CredentialsSpec, Oauth2Spec, SendSpec, client_basic, form};
+pub(crate) use self::directed::Directed;
 pub use self::eject::{EjectSpec, Ejection};
 pub use self::fields::CallFields;
 pub use self::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness, Trailing};

@@ -80,6 +80,7 @@ const GATEWAY: &[&str] = &[
     "layers",
     "upgrade",
     "document",
+    "choices",
     "itself",
     "demo",
     "gateway",

@@ -27,7 +27,7 @@ impl Explain {
         let print = |text: &str| print(&sources.mask.hide(text));
         let Some(wanted) = &self.endpoint else {
             let endpoints = gateway.endpoints().iter().map(|endpoint| brief(endpoint));
-            let upstreams = gateway.upstreams().values().filter_map(|one| upstream(one));
+            let upstreams = gateway.named_upstreams().values().filter_map(|one| upstream(one));
             let all: Vec<String> = endpoints.chain(unserved(gateway.unserved())).chain(upstreams).collect();
             return print(&all.join("\n"));
         };

@@ -6,6 +6,7 @@ use std::thread;
 use crocodile_pear::problem::{Problem, Problems, Severity};
 use crocodile_pear::spec::Decode;
 
+use crate::choices;
 use crate::config::{self, Colour, Format, Sources};
 use crate::document::{self, Document, Unread};
 use crate::gateway::{Gateway, Surroundings};
@@ -65,6 +66,7 @@ pub(super) fn compile(
     if let Some(node) = node {
         document::check_served(node, &mut problems);
         document::check_trust(node, &mut problems);
+        choices::check(node, &mut problems);
     }
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);

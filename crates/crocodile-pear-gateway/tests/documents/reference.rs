@@ -30,6 +30,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("DatabaseSpec", "Database"),
     ("StatementSpec", "Transaction statement"),
     ("UpstreamSpec", "Upstream"),
+    ("ChoiceRuleSpec", "Rule of a choice"),
     ("ServerSpec", "Server"),
     ("TlsSpec", "TLS to an upstream"),
     ("ConnectionsSpec", "Connection pool"),

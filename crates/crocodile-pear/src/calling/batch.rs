@@ -18,7 +18,7 @@ use crate::scope::Scope;
 use crate::scope::memo::{Document, Fetched};
 use crate::step::{Blame, Compile, evaluate};
 use crate::template;
-use crate::upstream::Call;
+use crate::upstream::{Call, Directed};
 
 /// All but the unreserved characters (RFC 3986, 2.3) and brackets, as in `ids[]`.
 const RESERVED: &AsciiSet =
@@ -120,7 +120,9 @@ impl Asking {
             let (asking, asked, known, request) = (self.clone(), values.clone(), names.clone(), scope.clone());
             let call = offload::run(weight, move || asking.prepare(&asked, &known, &request)).await;
             let found = match call {
-                Ok(call) if values.len() > 1 && self.is_long(&call) => return self.halves(values, names, scope).await,
+                Ok(call) if values.len() > 1 && self.is_long(&call.call) => {
+                    return self.halves(values, names, scope).await;
+                }
                 Ok(call) => self.fetch(call, &names, &scope).await,
                 Err(error) => Err(error),
             };
@@ -137,14 +139,15 @@ impl Asking {
         table
     }
 
-    fn prepare(&self, values: &[(Key, Value)], names: &Names, scope: &Scope) -> Result<Box<Call>, Error> {
+    fn prepare(&self, values: &[(Key, Value)], names: &Names, scope: &Scope) -> Result<Directed, Error> {
         let list = || jq::list(values.iter().map(|(_, value)| value.clone()).collect());
         let item = match (&self.batching, values) {
             (None, [(_, value)]) => value.clone(),
             _ => list(),
         };
         let call = self.calling.prepare(&item.into(), names, scope);
-        let mut call = call.map_err(|error| self.name(self.calling.terms.blame.lay(error)))?;
+        let mut directed = call.map_err(|error| self.name(self.calling.terms.blame.lay(error)))?;
+        let call = &mut directed.call;
         if let Some(name) = self.batching.as_ref().and_then(|batching| batching.repeat.as_ref()) {
             for (key, _) in values {
                 let before = if call.target.contains('?') { '&' } else { '?' };
@@ -154,7 +157,7 @@ impl Asking {
                 call.target.extend(utf8_percent_encode(key, RESERVED));
             }
         }
-        Ok(call)
+        Ok(directed)
     }
 
     fn is_long(&self, call: &Call) -> bool {
@@ -162,10 +165,10 @@ impl Asking {
     }
 
     /// Makes the call, and finds what each item of the answer belongs to.
-    async fn fetch(self: &Arc<Self>, call: Box<Call>, names: &Names, scope: &Arc<Scope>) -> Result<FoundItems, Error> {
-        let upstream = &self.calling.upstream;
-        let base = Base::At(upstream.name().clone(), upstream.url(&call.target).into());
-        let answer = upstream.make(call).await?;
+    async fn fetch(self: &Arc<Self>, call: Directed, names: &Names, scope: &Arc<Scope>) -> Result<FoundItems, Error> {
+        let upstream = call.upstream(&self.calling.upstream);
+        let base = Base::At(upstream.name().clone(), upstream.url(&call.call.target).into());
+        let answer = call.make(&self.calling.upstream).await?;
         let (status, used) = (answer.status, self.calling.on_status.uses(answer.status));
         let mut headers = answer.headers.clone();
         // They describe the body of all, not what is taken out of it.

@@ -21,7 +21,7 @@ use crate::step::ask_whole;
 use crate::step::status::Rules;
 use crate::step::view::View;
 use crate::template::{Source, Template};
-use crate::upstream::{Call, CallFields, Events, Likeness, Root, Timeouts, Trailing, Upstream};
+use crate::upstream::{Call, CallFields, Directed, Events, Likeness, Root, Timeouts, Trailing, Upstream};
 
 use super::fields::{shake_hands, takes_body};
 use super::rewrite::Rewrite;
@@ -53,7 +53,7 @@ pub(crate) struct Calling {
 }
 
 /// A call, or why it cannot be made.
-pub(super) type Prepared = Result<Box<Call>, Error>;
+pub(super) type Prepared = Result<Directed, Error>;
 
 /// How far a call is when it is begun.
 pub(super) enum Begun<C> {
@@ -136,7 +136,7 @@ impl Calling {
         match prepared {
             Ok(Some(Ok(call))) => {
                 self.note(&call, &mut names);
-                Begun::Calling(self.upstream.make(call), names)
+                Begun::Calling(call.make(&self.upstream), names)
             }
             Ok(Some(Err(error))) => Begun::Failed(error, names),
             Ok(None) => Begun::Over(Some(Ok(self.unmade(names)))),
@@ -220,13 +220,14 @@ impl Calling {
     }
 
     /// Notes where the answer comes from.
-    pub(super) fn note(&self, call: &Call, names: &mut Names) {
+    pub(super) fn note(&self, directed: &Directed, names: &mut Names) {
         if self.notes_base {
-            *names = rebased(names, Base::At(self.upstream.name().clone(), self.upstream.url(&call.target).into()));
+            let upstream = directed.upstream(&self.upstream);
+            *names = rebased(names, Base::At(upstream.name().clone(), upstream.url(&directed.call.target).into()));
         }
     }
 
-    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Box<Call>, Error> {
+    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Prepared {
         let view = View { item, names, scope, blame: self.terms.blame };
         let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
@@ -238,7 +239,8 @@ impl Calling {
             Verb::Fixed(method) => method.clone(),
         };
         let likeness = if matches!(self.body, Sent::Clients | Sent::Copy) { Likeness::Same } else { Likeness::Other };
-        let mut fields = self.upstream.fields(scope, likeness)?;
+        let upstream = self.upstream.chosen(scope)?;
+        let mut fields = upstream.fields(scope, likeness)?;
         if self.is_read {
             ask_whole(&mut fields, &method);
         }
@@ -247,7 +249,7 @@ impl Calling {
         }
         let body = self.body(&view, &mut fields)?;
         let trailing = match &body {
-            Some(Body::Pulled(_)) => self.upstream.trailing(scope, self.headers.iter().map(|(name, _)| name)),
+            Some(Body::Pulled(_)) => upstream.trailing(scope, self.headers.iter().map(|(name, _)| name)),
             _ => Trailing::default(),
         };
         let passage = match self.own && method == *scope.call_method() {
@@ -257,15 +259,14 @@ impl Calling {
         if passage.upgrade.is_some() {
             shake_hands(scope, &mut fields);
         }
-        let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), self.upstream.host(scope));
+        let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), upstream.host(scope));
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
         let (root, received) = (Root::Upstream, scope.version());
-        let (headers, keeping) = self.upstream.keep(scope, fields)?;
+        let (headers, keeping) = upstream.keep(scope, fields)?;
         let note = scope.record().map(|record| CallNote::new(record, &self.terms.noted));
         // Boxed: it goes through many hands.
-        Ok(Box::new(Call {
+        let call = Box::new(Call {
             method,
-            target,
             headers,
             body,
             trailing,
@@ -278,7 +279,9 @@ impl Calling {
             received,
             keeping,
             note,
-        }))
+            ..Call::get(target)
+        });
+        Directed::new(&self.upstream, upstream, call, scope)
     }
 
     pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<Body>, Error> {

@@ -201,7 +201,7 @@ impl Compile<'_> {
 
     /// All upstreams: links may lead to any of them.
     pub fn any_upstream(&mut self) -> Vec<Arc<Upstream>> {
-        let own = self.known.upstreams.values();
+        let own = self.known.upstreams.values().filter(|upstream| !upstream.is_choice());
         let all: Vec<Arc<Upstream>> = own.cloned().collect();
         all.iter().for_each(|upstream| self.found.note_reads(upstream.reads()));
         all

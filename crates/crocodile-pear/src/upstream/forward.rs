@@ -258,6 +258,17 @@ fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template>
 }
 
 pub(super) fn filter(written: &Located<String>, problems: &mut Problems) -> Option<Filter> {
+    let message = "`.` and `$body` are not known in the fields of an upstream";
+    of_request(written, message, "set the field at the call, under its `headers`", problems)
+}
+
+/// An expression that knows the client's request but for its body. `message` and `remedy` are for one that uses more.
+pub(super) fn of_request(
+    written: &Located<String>,
+    message: &str,
+    remedy: &str,
+    problems: &mut Problems,
+) -> Option<Filter> {
     let filter = match Filter::compile(&written.value, &VARIABLES) {
         Ok(filter) => filter,
         Err(faults) => {
@@ -271,8 +282,7 @@ pub(super) fn filter(written: &Located<String>, problems: &mut Problems) -> Opti
     if !body && !filter.reads_item() {
         return Some(filter);
     }
-    let message = "`.` and `$body` are not known in the fields of an upstream";
-    problems.error(written.span, message, "set the field at the call, under its `headers`")
+    problems.error(written.span, message, remedy)
 }
 
 /// What an upstream's templates can refer to.

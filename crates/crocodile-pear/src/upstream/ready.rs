@@ -10,6 +10,7 @@ use super::cached::{self, Cached};
 use super::call::Call;
 use super::caller::Caller;
 use super::check;
+use super::choice::Choice;
 use super::counters::CounterSnapshot;
 use super::credentials::ClientCredentials;
 use super::fields::CallFields;
@@ -39,6 +40,7 @@ pub struct Upstream {
     cached: Option<Arc<Cached>>,
     protocol: Protocol,
     outline: Vec<String>,
+    choice: Option<Box<Choice<Arc<Upstream>>>>,
 }
 
 /// The wrappers around the calls of an upstream.
@@ -73,11 +75,51 @@ impl Upstream {
             health: settings.health.map(Arc::new),
             cached,
             outline,
+            choice: None,
         }))
     }
 
+    /// An upstream that leads to others.
+    pub(super) fn of_choice(choice: Choice<Arc<Upstream>>, outline: Vec<String>) -> Option<Arc<Self>> {
+        let first = choice.targets().next()?.clone();
+        Some(Arc::new(Upstream {
+            caller: first.caller.clone(),
+            protocol: first.protocol,
+            forward: first.forward.clone(),
+            rewrite: first.rewrite,
+            health: None,
+            cached: None,
+            outline,
+            choice: Some(Box::new(choice)),
+        }))
+    }
+
+    /// Whether it has no servers of its own, but leads to other upstreams.
+    pub fn is_choice(&self) -> bool {
+        self.choice.is_some()
+    }
+
+    /// The upstream that a request goes to: itself, unless it is a choice.
+    ///
+    /// # Errors
+    /// `Missing` if no rule fits, `BadRequest` if an expression fails.
+    pub fn chosen<'a>(self: &'a Arc<Self>, scope: &Scope) -> Result<&'a Arc<Self>, Error> {
+        let mut upstream = self;
+        while let Some(choice) = &upstream.choice {
+            upstream = choice.choose(scope)?;
+        }
+        Ok(upstream)
+    }
+
     /// The URLs of its servers, and that of their service.
-    pub(super) fn find_face<T>(&self, found: impl FnMut(&Face) -> Option<T>) -> Option<T> {
+    pub(super) fn find_face<T>(&self, mut found: impl FnMut(&Face) -> Option<T>) -> Option<T> {
+        self.find_any_face(&mut found)
+    }
+
+    fn find_any_face<T>(&self, found: &mut dyn FnMut(&Face) -> Option<T>) -> Option<T> {
+        if let Some(choice) = &self.choice {
+            return choice.targets().find_map(|upstream| upstream.find_any_face(found));
+        }
         let own = self.caller.service().map(|service| &service.face);
         let now = self.caller.now();
         let list = now.iter().flat_map(|servers| servers.list.iter()).map(|server| &server.face);
@@ -91,7 +133,7 @@ impl Upstream {
 
     /// Its name in the configuration.
     pub fn name(&self) -> &Arc<str> {
-        &self.caller.shared.name
+        self.choice.as_ref().map_or(&self.caller.shared.name, |choice| &choice.name)
     }
 
     /// The client's header fields that a call sends, and those that every call has.
@@ -131,7 +173,10 @@ impl Upstream {
 
     /// Whether its connections may change their protocol: HTTP/2 has no `Upgrade`.
     pub fn takes_upgrades(&self) -> bool {
-        self.protocol != Protocol::Http2
+        match &self.choice {
+            Some(choice) => choice.targets().all(|upstream| upstream.takes_upgrades()),
+            None => self.protocol != Protocol::Http2,
+        }
     }
 
     /// The counters, summed over all threads.
@@ -187,18 +232,27 @@ impl Upstream {
     }
 
     /// The variables that the header fields of its calls use.
-    pub fn uses(&self) -> impl Iterator<Item = &String> {
-        self.forward.uses()
+    pub fn uses(&self) -> Box<dyn Iterator<Item = &String> + '_> {
+        match &self.choice {
+            Some(choice) => Box::new(choice.uses().chain(choice.targets().flat_map(|upstream| upstream.uses()))),
+            None => Box::new(self.forward.uses()),
+        }
     }
 
     /// Whether its answers are kept.
     pub fn keeps(&self) -> bool {
-        self.cached.is_some()
+        match &self.choice {
+            Some(choice) => choice.targets().any(|upstream| upstream.keeps()),
+            None => self.cached.is_some(),
+        }
     }
 
     /// The parts of variables that they read.
-    pub fn reads(&self) -> impl Iterator<Item = &Read> {
-        self.forward.reads()
+    pub fn reads(&self) -> Box<dyn Iterator<Item = &Read> + '_> {
+        match &self.choice {
+            Some(choice) => Box::new(choice.reads().chain(choice.targets().flat_map(|upstream| upstream.reads()))),
+            None => Box::new(self.forward.reads()),
+        }
     }
 
     /// Makes the call; the answer's body is pulled from the connection.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::balance::BalanceSpec;
 use super::breaker::BreakerSpec;
 use super::cached::Cached;
+use super::choice::{Choice, ChoiceRuleSpec, Choices, outline};
 use super::connections::{Connections, ConnectionsSpec};
 use super::credentials::CredentialsSpec;
 use super::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSpec};
@@ -38,6 +39,9 @@ spec! {
         /// The Unix socket of the server in `url`: `/run/app.sock`. The gateway connects to it instead of the host
         /// and port of the URL. These then only give the `host` of calls and the name in the certificate.
         pub socket: Option<Located<String>>,
+        /// Instead of `url`: rules that choose another upstream for each request. Whatever names this upstream, goes to the
+        /// chosen one, with its settings. Only `mirror` may stand beside it. If no rule fits, the client gets 404.
+        pub choose: Option<Vec<ChoiceRuleSpec>>,
         /// Instead of `url`: several servers of the same API, each a URL or a URL with a weight.
         #[was = "endpoints"]
         pub servers: Option<Vec<ServerSpec>>,
@@ -102,6 +106,22 @@ fn short(url: Located<String>, problems: &mut Problems) -> Option<UpstreamSpec> 
 }
 
 impl UpstreamSpec {
+    /// Makes a choice ready: an upstream with `choose`.
+    pub fn compile_choice(
+        &self,
+        name: &str,
+        span: Span,
+        choices: &Choices<'_, Arc<Upstream>>,
+        problems: &mut Problems,
+    ) -> Option<Arc<Upstream>> {
+        let rules = self.choose.as_deref().unwrap_or_default();
+        if rules.is_empty() {
+            return problems.error(span, format!("`{name}` has no rules to choose by"), "add `- { to: UPSTREAM }`");
+        }
+        let choice = Choice::compile(name, rules, choices, problems)?;
+        Upstream::of_choice(choice, outline(rules))
+    }
+
     /// Makes it ready; every problem is reported. `span` is the place of its name.
     pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
         let written = self.locations(name, span, problems);

@@ -1,0 +1,130 @@
+//! Upstreams that lead to others: rules, canaries, clients that keep their server, copies.
+
+// A test may stop at what it does not expect.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crocodile_pear_stage as stage;
+use stage::gateway::Gateway;
+use stage::shop::{Shop, answer};
+
+fn file(name: &str, config: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("choices");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(format!("{name}.yaml"));
+    std::fs::write(&file, format!("listen: 127.0.0.1:0\n{config}")).unwrap();
+    file
+}
+
+fn gateway(name: &str, config: &str) -> Gateway {
+    Gateway::start(["run".as_ref(), file(name, config).as_os_str()], []).unwrap()
+}
+
+/// A server that says its name, the method, the path and the length of the body.
+fn named(name: &'static str) -> Shop {
+    Shop::open(move |asked, stream| {
+        let said = format!("{name} {} {} {}", asked.method, asked.target, asked.body.len());
+        stream.write_all(&answer(if asked.target.contains("teapot") { 418 } else { 200 }, "", said))
+    })
+}
+
+/// A client that keeps its connection.
+struct Client(BufReader<TcpStream>);
+
+struct Said {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Client {
+    fn new(address: SocketAddr) -> Self {
+        Client(BufReader::new(TcpStream::connect(address).unwrap()))
+    }
+
+    fn send(&mut self, call: &str, fields: &str, body: &str) -> Said {
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        let request = format!("{call} HTTP/1.1\r\nhost: h\r\n{fields}{length}\r\n{body}");
+        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head}");
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+        let mut body = vec![0; length.parse().unwrap()];
+        self.0.read_exact(&mut body).unwrap();
+        Said { status: head[9..12].parse().unwrap(), body: String::from_utf8(body).unwrap(), head }
+    }
+}
+
+#[test]
+fn a_rule_sends_the_whole_request_to_another_upstream() {
+    let (old, new) = (named("old"), named("new"));
+    let gateway = gateway(
+        "rules",
+        &format!(
+            "
+upstreams:
+  old: 'http://{}'
+  new: 'http://{}'
+  shop:
+    choose:
+      - {{ when: '$headers[\"x-beta\"] == \"1\"', to: new }}
+      - {{ when: '$query.side == \"none\"', to: lost }}
+      - {{ when: '$cookies.side != \"none\"', to: old }}
+  lost: {{ choose: [ {{ when: 'false', to: old }} ] }}
+endpoints:
+  /shop/{{*path}}: shop /{{*path}}?*
+  GET /both:
+    pipeline:
+      - requests: {{ one: shop /one, two: shop /two }}
+      - merge: '{{one: $one, two: $two}}'
+",
+            old.address, new.address
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    let said = client.send("POST /shop/a?b=c", "x-beta: 1\r\n", "12345");
+    assert_eq!((said.status, &*said.body), (200, "new POST /a?b=c 5"));
+    assert_eq!(client.send("DELETE /shop/a", "", "").body, "old DELETE /a 0");
+    assert_eq!(client.send("GET /shop/teapot", "x-beta: 1\r\n", "").status, 418);
+    assert_eq!(client.send("GET /shop/a?side=none", "", "").status, 404);
+    assert_eq!(client.send("GET /shop/a", "cookie: a=b; side=none\r\n", "").status, 404);
+    let both = client.send("GET /both", "x-beta: 1\r\n", "");
+    assert_eq!(both.body, r#"{"one":"new GET /one 0","two":"new GET /two 0"}"#, "{}", both.head);
+}
+
+#[test]
+fn a_client_has_the_same_side_at_every_gateway_and_after_a_reload() {
+    let (old, new) = (named("old"), named("new"));
+    let config = |share: &str| {
+        format!(
+            "
+upstreams:
+  old: 'http://{}'
+  new: 'http://{}'
+  shop: {{ choose: [ {{ share: {share}, by: '$headers[\"x-user\"]', to: new }}, {{ to: old }} ] }}
+endpoints: {{ GET /shop: shop / }}
+",
+            old.address, new.address
+        )
+    };
+    let sides = |gateway: &Gateway| -> Vec<bool> {
+        let mut client = Client::new(gateway.address);
+        let side = |user| client.send("GET /shop", &format!("x-user: {user}\r\n"), "").body.starts_with("new");
+        (0..1_000).map(side).collect()
+    };
+    let gateways = ["one", "two", "three"].map(|name| gateway(&format!("canary-{name}"), &config("5%")));
+    let first = sides(&gateways[0]);
+    let number = first.iter().filter(|new| **new).count();
+    assert!((25..80).contains(&number), "{number}");
+    assert!(gateways.iter().all(|gateway| sides(gateway) == first));
+    // With a larger share, those who were in it stay.
+    let more = sides(&gateway("canary-more", &config("20%")));
+    assert!(first.iter().zip(&more).all(|(before, now)| !before || *now));
+}
