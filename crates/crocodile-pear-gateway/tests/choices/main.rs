@@ -128,3 +128,60 @@ endpoints: {{ GET /shop: shop / }}
     let more = sides(&gateway("canary-more", &config("20%")));
     assert!(first.iter().zip(&more).all(|(before, now)| !before || *now));
 }
+
+/// Which server each of these clients has.
+fn servers(gateway: &Gateway, clients: usize) -> HashMap<usize, String> {
+    let mut client = Client::new(gateway.address);
+    let mut of = |user: usize| client.send("GET /shop", &format!("cookie: cart={user}\r\n"), "").body;
+    (0..clients).map(|user| (user, of(user))).collect()
+}
+
+#[test]
+fn only_the_clients_of_a_server_that_leaves_move() {
+    let shops = [named("a"), named("b"), named("c"), named("d")];
+    let config = |shops: &[Shop]| {
+        let urls: Vec<String> = shops.iter().map(|shop| format!("'http://{}'", shop.address)).collect();
+        let urls = urls.join(", ");
+        format!(
+            "
+upstreams: {{ shop: {{ servers: [{urls}], balance: {{ by: hash, key: $cookies.cart }} }} }}
+endpoints: {{ GET /shop: shop / }}
+"
+        )
+    };
+    let all = servers(&gateway("hash", &config(&shops)), 1_000);
+    assert_eq!(all, servers(&gateway("hash-again", &config(&shops)), 1_000));
+    let left = servers(&gateway("hash-left", &config(&shops[1..])), 1_000);
+    let moved = all.iter().filter(|(user, server)| left[user] != **server).count();
+    let own = all.values().filter(|server| server.starts_with('a')).count();
+    assert_eq!(moved, own);
+    assert!((150..350).contains(&own), "{own}");
+}
+
+#[test]
+fn a_cookie_keeps_a_client_at_its_server() {
+    let shops = [named("a"), named("b"), named("c")];
+    let urls: Vec<String> = shops.iter().map(|shop| format!("'http://{}'", shop.address)).collect();
+    let gateway = gateway(
+        "cookie",
+        &format!(
+            "
+upstreams: {{ shop: {{ servers: [{}], balance: {{ by: cookie, cookie: side }} }} }}
+endpoints: {{ GET /shop: shop / }}
+",
+            urls.join(", ")
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    for _ in 0..20 {
+        let first = client.send("GET /shop", "", "");
+        let cookie = first.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        assert!(cookie.starts_with("side=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{cookie}");
+        let cookie = cookie.split(';').next().unwrap();
+        for _ in 0..5 {
+            let said = client.send("GET /shop", &format!("cookie: a=b; {cookie}\r\n"), "");
+            assert_eq!(said.body, first.body);
+            assert!(!said.head.contains("set-cookie"), "{}", said.head);
+        }
+    }
+}

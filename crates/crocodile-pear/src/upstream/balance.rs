@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::affinity::{Affinity, Bound, score};
 use super::eject::Ejection;
 use super::outage::Turn;
 use super::random::below;
 use super::server::{Server, StateFilter};
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
-use crate::spec::{Located, Timeout, defaults, only};
+use crate::spec::{Expression, Located, Timeout, defaults, only};
 use crate::{choice, spec};
 
 spec! {
@@ -19,6 +20,15 @@ spec! {
     pub struct BalanceSpec {
         /// The method.
         pub by: Way = Way::LeastLoaded,
+        /// With `by: hash`: an expression over the client's request, such as `$cookies.cart`. Calls with the same value go
+        /// to the same server, from every gateway and after every reload. When a server is added or leaves, only its
+        /// share of the values moves. If the value is null, the call goes to the less loaded server.
+        pub key: Option<Expression>,
+        /// With `by: hash`: how many calls in flight a server may have, as a share of the average: `125%`. A further
+        /// call goes to the next server for its value. No bound by default.
+        pub bound: Option<Bound>,
+        /// With `by: cookie`: the name of the cookie that the gateway sets.
+        pub cookie: Located<String> = Located::new("upstream".to_owned(), Default::default()),
         /// When a server whose calls fail gets no calls for a while.
         pub eject: Ejection = Ejection::After(defaults()),
         /// If a server answers no call for this long while other servers answer, it has failed. The calls that wait
@@ -38,6 +48,11 @@ choice! {
         RoundRobin = "round_robin",
         /// A server at random.
         Random = "random",
+        /// The server that belongs to the value of `key`.
+        Hash = "hash",
+        /// The server in a cookie that the gateway sets, as long as it takes calls. Only the answer of a proxy
+        /// carries the cookie to the client.
+        Cookie = "cookie",
     }
 }
 
@@ -93,7 +108,12 @@ impl Balance {
     ///
     /// # Errors
     /// `Busy`, if all breakers are open; `Unreachable`, if there is no server.
-    pub(super) fn choose(&self, servers: &[Arc<Server>], tried: Tried) -> Result<(usize, Turn), Error> {
+    pub(super) fn choose(
+        &self,
+        servers: &[Arc<Server>],
+        tried: Tried,
+        affinity: Option<Affinity>,
+    ) -> Result<(usize, Turn), Error> {
         if let [only] = servers {
             return only
                 .admit(StateFilter::All)
@@ -101,10 +121,41 @@ impl Balance {
                 .map(|turn| (0, turn))
                 .ok_or_else(|| open(servers));
         }
-        let chosen = self.find(servers, |at| !tried.has(at), StateFilter::All);
+        let owned = affinity.and_then(|affinity| self.owner(servers, tried, affinity));
+        let chosen = owned.or_else(|| self.find(servers, |at| !tried.has(at), StateFilter::All));
         let chosen = chosen.or_else(|| self.find(servers, |_| true, StateFilter::All));
         // All are down or ejected: call one nevertheless.
         chosen.or_else(|| self.find(servers, |_| true, StateFilter::Breaker)).ok_or_else(|| open(servers))
+    }
+
+    /// The server that belongs to a value or a cookie, if it takes the call.
+    fn owner(&self, servers: &[Arc<Server>], tried: Tried, affinity: Affinity) -> Option<(usize, Turn)> {
+        let admit = |at: usize| servers[at].admit(StateFilter::All).map(|turn| (at, turn));
+        if self.way == Way::Cookie {
+            let at = servers.iter().position(|server| server.mark == affinity.value)?;
+            return Some(at).filter(|at| !tried.has(*at)).and_then(admit);
+        }
+        self.tiers.iter().find_map(|tier| {
+            let own = &servers[tier.servers.clone()];
+            let mut order: Vec<(f64, usize)> = own
+                .iter()
+                .zip(tier.servers.clone())
+                .map(|(server, at)| (score(affinity.value, server.mark, server.weight()), at))
+                .collect();
+            order.sort_by(|one, other| other.0.total_cmp(&one.0));
+            let load = |server: &Server| server.load.load(Ordering::Relaxed).max(0).unsigned_abs();
+            let all = || {
+                let sum = |(loads, weights), server: &Arc<Server>| {
+                    (loads + load(server), weights + u64::from(server.weight()))
+                };
+                own.iter().fold((0, 0), sum)
+            };
+            let one = |at: usize| (load(&servers[at]), servers[at].weight());
+            let room = |at: usize| affinity.bound.is_none_or(|bound| bound.has_room(one(at), all()));
+            let free = |at: &usize| !tried.has(*at);
+            let places = || order.iter().map(|(_, at)| *at).filter(free);
+            places().filter(|at| room(*at)).find_map(admit).or_else(|| places().find_map(admit))
+        })
     }
 
     /// The first server that is wanted and takes the call, by priority.
@@ -145,7 +196,7 @@ impl Tier {
                 (turn, turn)
             }
             Way::Random => (chance(), chance()),
-            Way::LeastLoaded => {
+            Way::LeastLoaded | Way::Hash | Way::Cookie => {
                 let (start, number) = (self.servers.start, self.servers.len());
                 let first = chance();
                 // Another one, all with the same chance: the weight counts below, in the load.
@@ -215,7 +266,7 @@ mod tests {
     fn spread(balance: &Balance, servers: &[Arc<Server>], calls: usize) -> Vec<usize> {
         let mut seen = vec![0; servers.len()];
         for _ in 0..calls {
-            seen[balance.choose(servers, Tried::default()).expect("one").0] += 1;
+            seen[balance.choose(servers, Tried::default(), None).expect("one").0] += 1;
         }
         seen
     }
@@ -261,9 +312,9 @@ mod tests {
         let mut tried = Tried::default();
         tried.add(0);
         tried.add(2);
-        assert!((0..100).all(|_| balance.choose(&servers, tried).is_ok_and(|(at, _)| at == 1)));
+        assert!((0..100).all(|_| balance.choose(&servers, tried, None).is_ok_and(|(at, _)| at == 1)));
         tried.add(1);
-        assert!(balance.choose(&servers, tried).is_ok());
+        assert!(balance.choose(&servers, tried, None).is_ok());
     }
 
     #[test]
@@ -274,9 +325,9 @@ mod tests {
         assert!(seen[0] > 150 && seen[1] > 60 && seen[2] == 0, "{seen:?}");
         let mut tried = Tried::default();
         tried.add(0);
-        assert_eq!(balance.choose(&servers, tried).expect("one").0, 1);
+        assert_eq!(balance.choose(&servers, tried, None).expect("one").0, 1);
         tried.add(1);
-        assert_eq!(balance.choose(&servers, tried).expect("one").0, 2);
+        assert_eq!(balance.choose(&servers, tried, None).expect("one").0, 2);
         for _ in 0..5 {
             servers[0].note(Went::Badly, Turn::PLAIN, || false);
             servers[1].note(Went::Badly, Turn::PLAIN, || false);
@@ -307,6 +358,6 @@ mod tests {
                 server.note(Went::Badly, Turn::PLAIN, || false);
             }
         }
-        assert!(balance.choose(&servers, Tried::default()).is_ok());
+        assert!(balance.choose(&servers, Tried::default(), None).is_ok());
     }
 }

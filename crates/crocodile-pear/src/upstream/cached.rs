@@ -293,6 +293,7 @@ impl Fetcher {
             root: call.root,
             host: call.host.clone(),
             received: call.received,
+            affinity: call.affinity,
             // A body that is a part of the key is in memory.
             body: match &call.body {
                 Some(Body::Bytes(body)) => Some(Body::Bytes(body.clone())),

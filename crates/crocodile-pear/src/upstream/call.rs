@@ -41,6 +41,8 @@ pub struct Call {
     pub keeping: Option<Box<Keeping>>,
     /// Where it is noted, if it is.
     pub note: Option<CallNote>,
+    /// The hash of what its server is chosen by, where that is the client.
+    pub affinity: Option<u64>,
 }
 
 /// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
@@ -82,6 +84,7 @@ impl Call {
             received: Version::HTTP_11,
             keeping: None,
             note: None,
+            affinity: None,
         }
     }
 
@@ -109,6 +112,7 @@ impl Call {
             received: self.received,
             keeping: self.keeping.clone(),
             note: self.note.clone(),
+            affinity: self.affinity,
         })
     }
 }

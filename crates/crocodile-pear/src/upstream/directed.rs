@@ -1,4 +1,4 @@
-//! A call and where it leads: to the upstream that a choice made.
+//! A call and where it leads: to the upstream that a choice made, and to the server of its client.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,9 +24,10 @@ impl Directed {
     pub(crate) fn new(
         named: &Arc<Upstream>,
         chosen: &Arc<Upstream>,
-        call: Box<Call>,
-        _: &Scope,
+        mut call: Box<Call>,
+        scope: &Scope,
     ) -> Result<Self, Error> {
+        call.affinity = chosen.affinity(scope)?;
         let to = (!Arc::ptr_eq(named, chosen)).then(|| chosen.clone());
         Ok(Directed { call, to })
     }

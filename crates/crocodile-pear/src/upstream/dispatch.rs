@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::affinity;
 use super::attempt::{Attempt, head};
 use super::balance::Tried;
 use super::call::Call;
@@ -24,6 +25,7 @@ pub(super) struct ReadyCall {
     replay: Option<Box<Replay>>,
     /// Instead of the upstream's own.
     timeouts: Option<Arc<Timeouts>>,
+    affinity: Option<u64>,
 }
 
 /// Chooses the server of the first attempt, and prepares that.
@@ -36,7 +38,8 @@ pub(super) fn prepare(servers: &Arc<Servers>, call: Box<Call>) -> Result<ReadyCa
 
 fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<ReadyCall, Error> {
     servers.counters.count(Event::Call);
-    let chosen = servers.choose(Tried::default()).inspect_err(|_| servers.counters.count(Event::Refused))?;
+    let chosen =
+        servers.choose(Tried::default(), call.affinity).inspect_err(|_| servers.counters.count(Event::Refused))?;
     let (own, deadline) = (call.timeouts.clone(), call.deadline);
     let timeouts = own.as_deref().unwrap_or(&servers.timeouts);
     let replay = servers.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
@@ -44,8 +47,9 @@ fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<ReadyCall, Error
     if let Some(silence) = servers.silence {
         clock.hurry(hedge::step(silence, &clock));
     }
+    let affinity = call.affinity;
     let attempt = Attempt::start(servers, chosen, &mut call, clock)?;
-    Ok(ReadyCall { attempt, replay, timeouts: own })
+    Ok(ReadyCall { attempt, replay, timeouts: own, affinity })
 }
 
 /// What happens to a call, in order: retry → hedge → attempt → pool → connect → exchange.
@@ -54,7 +58,7 @@ fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<ReadyCall, Error
 /// As [`Upstream::call`](super::ready::Upstream::call).
 pub(super) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
     // Breaker and balance have chosen the server of the first attempt.
-    let ReadyCall { mut attempt, mut replay, timeouts } = ready;
+    let ReadyCall { mut attempt, mut replay, timeouts, affinity } = ready;
     // Before a connection is taken, so that a waiting call holds none.
     let connect = timeouts.as_deref().unwrap_or(&attempt.exchange.servers.timeouts).connect;
     if let Err(error) = attempt.exchange.admit(connect).await {
@@ -79,16 +83,22 @@ pub(super) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
             // Boxed, so that the futures of calls without a retry stay small.
             Some(wait) => match Box::pin(again(&mut attempt, replay.as_deref_mut(), wait, connect)).await {
                 Some(next) => next,
-                None => return settle(attempt, outcome),
+                None => return settle(attempt, outcome, affinity),
             },
-            None => return settle(attempt, outcome),
+            None => return settle(attempt, outcome, affinity),
         };
     }
 }
 
-fn settle(attempt: Attempt, outcome: Outcome) -> Result<Answer, Error> {
+fn settle(attempt: Attempt, outcome: Outcome, affinity: Option<u64>) -> Result<Answer, Error> {
     match outcome {
-        Ok(parts) => Ok(attempt.exchange.into_answer(parts)),
+        Ok(mut parts) => {
+            let exchange = &attempt.exchange;
+            if let Some(cookie) = &exchange.servers.cookie {
+                affinity::set_cookie(cookie, exchange.server().mark, affinity, &mut parts.1);
+            }
+            Ok(attempt.exchange.into_answer(parts))
+        }
         Err(lost) => Err(attempt.exchange.servers.turn_away(lost.error)),
     }
 }
@@ -109,7 +119,7 @@ async fn again(
 ) -> Option<Attempt> {
     let (servers, replay) = (attempt.exchange.servers.clone(), replay?);
     tokio::time::sleep(wait).await;
-    let (at, turn) = servers.choose(replay.tried).ok()?;
+    let (at, turn) = servers.choose(replay.tried, replay.affinity()).ok()?;
     let (mut call, clock) = replay.next(&servers.timeouts);
     let mut next = Attempt::start(&servers, (at, turn), &mut call, clock).ok()?;
     match attempt.exchange.admission.take() {

@@ -116,7 +116,7 @@ async fn resume(exchange: &mut Exchange) -> Outcome {
 async fn rival(servers: &Arc<Servers>, waiting: usize, replay: Option<&mut Replay>) -> Option<Attempt> {
     let (retry, replay) = (servers.retry.as_ref()?, replay?);
     replay.tried.add(waiting);
-    let (at, turn) = servers.choose(replay.tried).ok()?;
+    let (at, turn) = servers.choose(replay.tried, replay.affinity()).ok()?;
     if at == waiting || !retry.hedges(replay) {
         return None;
     }

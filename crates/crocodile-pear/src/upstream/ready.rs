@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::affinity;
 use super::cached::{self, Cached};
 use super::call::Call;
 use super::caller::Caller;
 use super::check;
-use super::choice::Choice;
+use super::choice::{self, Choice};
 use super::counters::CounterSnapshot;
 use super::credentials::ClientCredentials;
 use super::fields::CallFields;
@@ -28,7 +29,7 @@ use super::timeouts::Timeouts;
 use crate::error::Error;
 use crate::flow::Answer;
 use crate::histogram::Snapshot;
-use crate::jq::Read;
+use crate::jq::{Filter, Read};
 use crate::scope::Scope;
 
 /// A configured upstream, ready to be called from any core.
@@ -41,6 +42,13 @@ pub struct Upstream {
     protocol: Protocol,
     outline: Vec<String>,
     choice: Option<Box<Choice<Arc<Upstream>>>>,
+    affinity: Option<AffinityRule>,
+}
+
+/// What the server of a call is chosen by, if by its client.
+pub(super) enum AffinityRule {
+    Key(Filter),
+    Cookie(Box<[u8]>),
 }
 
 /// The wrappers around the calls of an upstream.
@@ -50,6 +58,8 @@ pub(super) struct Around {
     pub(super) credentials: Option<Arc<ClientCredentials>>,
     /// Where their answers are kept.
     pub(super) cached: Option<Arc<Cached>>,
+    /// What their servers are chosen by.
+    pub(super) affinity: Option<AffinityRule>,
 }
 
 impl Upstream {
@@ -62,7 +72,7 @@ impl Upstream {
     /// # Errors
     /// As [`Upstream::new`].
     pub(super) fn within(settings: Settings, around: Around) -> Result<Arc<Self>, Error> {
-        let Around { credentials, cached } = around;
+        let Around { credentials, cached, affinity } = around;
         let mut outline = settings.outline();
         outline.extend(cached.as_ref().map(|cached| cached.outline().to_owned()));
         let token = || "calls carry an access token (OAuth 2.0 client credentials)".to_owned();
@@ -76,6 +86,7 @@ impl Upstream {
             cached,
             outline,
             choice: None,
+            affinity,
         }))
     }
 
@@ -91,6 +102,7 @@ impl Upstream {
             cached: None,
             outline,
             choice: Some(Box::new(choice)),
+            affinity: None,
         }))
     }
 
@@ -109,6 +121,21 @@ impl Upstream {
             upstream = choice.choose(scope)?;
         }
         Ok(upstream)
+    }
+
+    /// What the server of a call is chosen by, if it is the client.
+    ///
+    /// # Errors
+    /// `BadRequest` if the expression fails.
+    pub(super) fn affinity(&self, scope: &Scope) -> Result<Option<u64>, Error> {
+        match &self.affinity {
+            None => Ok(None),
+            Some(AffinityRule::Key(filter)) => Ok(choice::hash_of(&choice::value(filter, scope)?)),
+            Some(AffinityRule::Cookie(name)) => {
+                let mut own = scope.cookies().filter(|(known, _)| **known == **name);
+                Ok(own.find_map(|(_, value)| affinity::read_mark(value)))
+            }
+        }
     }
 
     /// The URLs of its servers, and that of their service.

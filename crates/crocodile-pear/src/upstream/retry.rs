@@ -137,6 +137,13 @@ pub(super) struct Replay {
     end: Option<Instant>,
 }
 
+impl Replay {
+    /// What the servers of its call are chosen by.
+    pub(super) fn affinity(&self) -> Option<u64> {
+        self.call.affinity
+    }
+}
+
 impl Retry {
     pub(super) fn new(rules: RetrySpec) -> Option<Self> {
         if rules.attempts.get() < 2 || rules.on.is_empty() {

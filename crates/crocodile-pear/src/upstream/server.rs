@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 
+use super::affinity::hash;
 use super::breaker::Breaker;
 use super::change::Change;
 use super::connect::Connector;
@@ -31,6 +32,8 @@ pub(super) struct Server {
     pub(super) place: Box<str>,
     /// The same with the base path: what it is called in metrics and records.
     pub(super) address: Arc<str>,
+    /// What it is known by to all gateways: a hash of its address.
+    pub(super) mark: u64,
     /// The `host` of calls that bring none of their own.
     pub(super) host: Box<str>,
     pub(super) pool: Arc<Pool>,
@@ -113,9 +116,11 @@ impl Server {
         };
         let place = socket.as_deref().map_or_else(|| authority.as_str().into(), place_of);
         let face = Face::of(url).ok_or_else(nowhere)?;
+        let address: Arc<str> = format!("{place}{}", face.base).into();
         Ok(Server {
+            mark: hash(address.as_bytes()),
             pool: Arc::new(Pool::new(connector, common.protocol, common.bounds.clone(), common.counters.clone())),
-            address: format!("{place}{}", face.base).into(),
+            address,
             place,
             host: common.host.unwrap_or(authority.as_str()).into(),
             face,

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::affinity::{Affinity, Bound};
 use super::balance::{Balance, Tried, Way};
 use super::counters::{Counters, Event};
 use super::gate::Gate;
@@ -33,6 +34,10 @@ pub(super) struct Shared {
     /// The elements that are lists, in answers that are XML.
     pub(super) lists: Lists,
     pub(super) counters: Counters,
+    /// The share of the average load that a server may have, where values have their servers.
+    pub(super) bound: Option<Bound>,
+    /// The cookie that names a client's server.
+    pub(super) cookie: Option<Arc<str>>,
     /// How long calls waited for their turn and for a connection.
     pub(super) waits: Histogram,
     log_limiter: LogLimiter,
@@ -75,6 +80,9 @@ impl Shared {
             max_head: settings.max_head,
             lists: settings.lists.clone(),
             counters: Counters::new(),
+            bound: settings.balance.bound,
+            cookie: (settings.balance.by == Way::Cookie && settings.has_several())
+                .then(|| settings.balance.cookie.as_str().into()),
             waits: Histogram::new(histogram::HTTP),
             log_limiter: LogLimiter::default(),
         })
@@ -133,7 +141,8 @@ impl Servers {
     ///
     /// # Errors
     /// `Busy`, if all breakers are open; `Unreachable`, if there is no server.
-    pub(super) fn choose(&self, tried: Tried) -> Result<(usize, Turn), Error> {
-        self.balance.choose(&self.list, tried)
+    pub(super) fn choose(&self, tried: Tried, affinity: Option<u64>) -> Result<(usize, Turn), Error> {
+        let affinity = affinity.map(|value| Affinity { value, bound: self.bound });
+        self.balance.choose(&self.list, tried, affinity)
     }
 }

@@ -4,10 +4,10 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::balance::BalanceSpec;
+use super::balance::{BalanceSpec, Way};
 use super::breaker::BreakerSpec;
 use super::cached::Cached;
-use super::choice::{Choice, ChoiceRuleSpec, Choices, outline};
+use super::choice::{Choice, ChoiceRuleSpec, Choices, outline, request};
 use super::connections::{Connections, ConnectionsSpec};
 use super::credentials::CredentialsSpec;
 use super::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSpec};
@@ -15,7 +15,7 @@ use super::given::{Files, Given};
 use super::health::HealthSpec;
 use super::location::{Location, ServerSpec, Service, servers};
 use super::protocol::Protocol;
-use super::ready::{Around, Upstream};
+use super::ready::{AffinityRule, Around, Upstream};
 use super::retry::RetrySpec;
 use super::rewrite::RewriteSpec;
 use super::settings::Settings;
@@ -122,6 +122,44 @@ impl UpstreamSpec {
         Upstream::of_choice(choice, outline(rules))
     }
 
+    /// What servers are chosen by, where it is the client.
+    fn affinity(&self, problems: &mut Problems) -> Option<Option<AffinityRule>> {
+        let BalanceSpec { by, key, bound, cookie, .. } = &self.balance;
+        let unused =
+            |what: &str| (format!("`{what}` without `by: hash`"), "write `by: hash` beside it, or leave it out");
+        match (by, key) {
+            (Way::Hash, Some(key)) => request(key, problems).map(AffinityRule::Key).map(Some),
+            (Way::Hash, None) => {
+                let place = self.servers.iter().flatten().map(|server| server.url.span).next();
+                let place = place.or_else(|| self.urls.iter().flatten().map(|url| url.span).next());
+                let message = "`balance: { by: hash }` needs a `key`";
+                problems.error(place.unwrap_or_default(), message, "add `key: $client.address` beside `by`")
+            }
+            (_, Some(key)) => {
+                let (message, remedy) = unused("key");
+                problems.error(key.0.span, message, remedy)
+            }
+            (Way::Cookie, None) => {
+                let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                if cookie.value.is_empty() || !cookie.value.bytes().all(fits) {
+                    let message = format!("`{cookie}` is not the name of a cookie");
+                    return problems.error(cookie.span, message, "use letters, digits, `-`, `_` and `.`");
+                }
+                if self.cache.on().is_some() {
+                    let message =
+                        "`by: cookie` beside `cache`: a kept answer would carry one client's cookie to others";
+                    return problems.error(cookie.span, message, "leave out `cache` here, or write `by: hash`");
+                }
+                Some(Some(AffinityRule::Cookie(cookie.value.as_bytes().into())))
+            }
+            (_, None) if bound.is_some() => {
+                let (message, remedy) = unused("bound");
+                problems.error(cookie.span, message, remedy)
+            }
+            _ => Some(None),
+        }
+    }
+
     /// Makes it ready; every problem is reported. `span` is the place of its name.
     pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
         let written = self.locations(name, span, problems);
@@ -147,6 +185,7 @@ impl UpstreamSpec {
             Some(credentials) => credentials.compile(given, problems).map(Some),
         };
         let cached = Cached::compile(&self.cache, name, given, problems);
+        let affinity = self.affinity(problems);
         let (servers, tls, forward, credentials) = (servers?, tls?, forward?, credentials?);
         health?;
         let standard = || Connections { keep: self.keep, ..Connections::default() };
@@ -168,7 +207,10 @@ impl UpstreamSpec {
             service: service.and_then(|_| Some(Service(servers.first()?.url.host()?.into()))),
             ..Settings::new(name, servers.first()?.url.clone())
         };
-        match Upstream::within(Settings { servers, ..settings }, Around { credentials, cached: cached? }) {
+        match Upstream::within(
+            Settings { servers, ..settings },
+            Around { credentials, cached: cached?, affinity: affinity? },
+        ) {
             Ok(upstream) => Some(upstream),
             Err(error) => problems.error(span, error.detail().to_owned(), ""),
         }
