@@ -1,4 +1,4 @@
-//! Upstreams that lead to others.
+//! Upstreams that lead to others: choices, and mirrors.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn check(node: &Node, problems: &mut Problems) {
     }
 }
 
-/// Adds the choices to the upstreams that are ready.
+/// Adds the choices to the upstreams that are ready, and the mirrors to both.
 pub fn add(
     document: &Document,
     unread: &[String],
@@ -54,6 +54,18 @@ pub fn add(
             }
         }
         waiting = later;
+    }
+    for (name, _, spec) in &written {
+        let Some(mirror) = &spec.mirror else { continue };
+        match find(&mirror.to, &written, unread, upstreams, problems) {
+            Some(to) if mirror.to.value == **name => {
+                drop(to);
+                let message = "an upstream cannot be its own mirror";
+                sound = problems.error(mirror.to.span, message, "name another upstream");
+            }
+            Some(to) => upstreams.get(*name).into_iter().for_each(|upstream| upstream.set_mirror(mirror, &to)),
+            None => sound = None,
+        }
     }
     sound
 }

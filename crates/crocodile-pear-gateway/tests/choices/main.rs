@@ -185,3 +185,60 @@ endpoints: {{ GET /shop: shop / }}
         }
     }
 }
+
+#[test]
+fn a_mirror_gets_a_copy_with_the_body() {
+    let (shop, seen) = (named("shop"), Arc::new(Mutex::new(Vec::new())));
+    let kept = seen.clone();
+    let mirror = Shop::open(move |asked, stream| {
+        let body = String::from_utf8_lossy(&asked.body).into_owned();
+        kept.lock().unwrap().push(format!("{} {} {body}", asked.method, asked.target));
+        stream.write_all(&answer(500, "", "an answer that nobody reads"))
+    });
+    let gateway = gateway(
+        "mirror",
+        &format!(
+            "
+upstreams:
+  copy: 'http://{}'
+  shop: {{ url: 'http://{}', mirror: {{ to: copy, max_body: 10B }} }}
+endpoints: {{ '/shop/{{*path}}': 'shop /{{*path}}' }}
+",
+            mirror.address, shop.address
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    assert_eq!(client.send("POST /shop/a", "", "12345").body, "shop POST /a 5");
+    assert_eq!(client.send("POST /shop/large", "", "1234567890a").body, "shop POST /large 11");
+    assert_eq!(client.send("GET /shop/b", "", "").body, "shop GET /b 0");
+    stage::until("the copies do not come", || seen.lock().unwrap().len() == 2);
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort();
+    assert_eq!(seen, ["GET /b ", "POST /a 12345"]);
+}
+
+#[test]
+fn a_mirror_that_hangs_holds_nobody_up() {
+    let shop = named("shop");
+    // Accepts and never answers.
+    let hangs = Shop::open(|_, stream| stream.read(&mut [0; 1]).map(drop));
+    let gateway = gateway(
+        "hangs",
+        &format!(
+            "
+admin: 127.0.0.1:0
+upstreams:
+  copy: 'http://{}'
+  shop: {{ url: 'http://{}', mirror: {{ to: copy, in_flight: 3 }} }}
+endpoints: {{ GET /shop: shop / }}
+",
+            hangs.address, shop.address
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    for _ in 0..50 {
+        assert_eq!(client.send("GET /shop", "", "").body, "shop GET / 0");
+    }
+    stage::until("the copies do not come", || hangs.calls() == 3);
+    assert_eq!(shop.calls(), 50);
+}

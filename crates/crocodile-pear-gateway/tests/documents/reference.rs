@@ -31,6 +31,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("StatementSpec", "Transaction statement"),
     ("UpstreamSpec", "Upstream"),
     ("ChoiceRuleSpec", "Rule of a choice"),
+    ("MirrorSpec", "Mirror"),
     ("ServerSpec", "Server"),
     ("TlsSpec", "TLS to an upstream"),
     ("ConnectionsSpec", "Connection pool"),

@@ -281,7 +281,12 @@ impl Calling {
             note,
             ..Call::get(target)
         });
-        Directed::new(&self.upstream, upstream, call, scope)
+        let set = || {
+            let value =
+                |(name, template): &(HeaderName, Template)| Some((name.clone(), view.field(name, template).ok()?));
+            self.headers.iter().filter_map(value).collect()
+        };
+        Directed::new(&self.upstream, upstream, call, (scope, likeness), set)
     }
 
     pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<Body>, Error> {

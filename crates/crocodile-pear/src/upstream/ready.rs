@@ -1,8 +1,8 @@
 //! An upstream, ready: what steps call, and what operators see of it.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -12,12 +12,13 @@ use super::call::Call;
 use super::caller::Caller;
 use super::check;
 use super::choice::{self, Choice};
-use super::counters::CounterSnapshot;
+use super::counters::{CounterSnapshot, Event};
 use super::credentials::ClientCredentials;
 use super::fields::CallFields;
 use super::forward::{Forward, Likeness, Trailing};
 use super::health::HealthSpec;
 use super::keeping::Keeping;
+use super::mirror::{Mirror, MirrorSpec};
 use super::moments::CallEnd;
 use super::protocol::Protocol;
 use super::rewrite::RewriteSpec;
@@ -43,6 +44,7 @@ pub struct Upstream {
     outline: Vec<String>,
     choice: Option<Box<Choice<Arc<Upstream>>>>,
     affinity: Option<AffinityRule>,
+    mirror: OnceLock<Mirror<Upstream>>,
 }
 
 /// What the server of a call is chosen by, if by its client.
@@ -87,6 +89,7 @@ impl Upstream {
             outline,
             choice: None,
             affinity,
+            mirror: OnceLock::new(),
         }))
     }
 
@@ -103,7 +106,13 @@ impl Upstream {
             outline,
             choice: Some(Box::new(choice)),
             affinity: None,
+            mirror: OnceLock::new(),
         }))
+    }
+
+    /// Copies its calls from now on, too.
+    pub fn set_mirror(&self, spec: &MirrorSpec, to: &Arc<Upstream>) {
+        let _ = self.mirror.set(Mirror::new(spec, to, to.timeouts()));
     }
 
     /// Whether it has no servers of its own, but leads to other upstreams.
@@ -121,6 +130,16 @@ impl Upstream {
             upstream = choice.choose(scope)?;
         }
         Ok(upstream)
+    }
+
+    /// Which calls are copied, and where to.
+    pub(super) fn mirror(&self) -> Option<&Mirror<Upstream>> {
+        self.mirror.get()
+    }
+
+    /// Counts what did not become a call.
+    pub(super) fn count(&self, event: Event) {
+        self.caller.shared.counters.count(event);
     }
 
     /// What the server of a call is chosen by, if it is the client.
@@ -242,8 +261,8 @@ impl Upstream {
     }
 
     /// What `explain` prints about its calls; empty for an upstream without options.
-    pub fn outline(&self) -> &[String] {
-        &self.outline
+    pub fn outline(&self) -> Vec<String> {
+        self.outline.iter().cloned().chain(self.mirror.get().map(Mirror::outline)).collect()
     }
 
     /// The header fields of a call, and for which client it is made; `None` if its answer is not kept.

@@ -14,6 +14,7 @@ use super::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSp
 use super::given::{Files, Given};
 use super::health::HealthSpec;
 use super::location::{Location, ServerSpec, Service, servers};
+use super::mirror::MirrorSpec;
 use super::protocol::Protocol;
 use super::ready::{AffinityRule, Around, Upstream};
 use super::retry::RetrySpec;
@@ -42,6 +43,8 @@ spec! {
         /// Instead of `url`: rules that choose another upstream for each request. Whatever names this upstream, goes to the
         /// chosen one, with its settings. Only `mirror` may stand beside it. If no rule fits, the client gets 404.
         pub choose: Option<Vec<ChoiceRuleSpec>>,
+        /// Copies of its calls for another upstream, whose answers are dropped. Nobody waits for them. Off by default.
+        pub mirror: Option<MirrorSpec>,
         /// Instead of `url`: several servers of the same API, each a URL or a URL with a weight.
         #[was = "endpoints"]
         pub servers: Option<Vec<ServerSpec>>,
