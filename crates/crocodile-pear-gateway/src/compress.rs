@@ -25,14 +25,13 @@ use bytes::Bytes;
 use coded::Coded;
 use encoder::Encoder;
 use held::Held;
-use negotiate::Choice;
 use recorded::Recorded;
 
 use crate::respond::untold;
 
 pub use levels::{LARGE, Levels, SMALL};
 pub use media::{Media, usual};
-pub use negotiate::Coding;
+pub use negotiate::{Choice, Coding, choose};
 
 /// The coding that a client would have.
 #[derive(Clone, Copy)]

@@ -12,8 +12,9 @@ use crocodile_pear::flow::{Body, Passage};
 use crocodile_pear::plan::{Plan, often_has_body};
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::Timeout;
+use crocodile_pear::spec::{Decode, Located, Node, Timeout};
 use crocodile_pear::step::{ByName, Compile, Known, KnownRoute, StreamSpec};
+use crocodile_pear::steps::Written;
 use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
@@ -142,6 +143,15 @@ pub struct Surroundings<'a> {
 struct Broken<'a> {
     upstreams: &'a [&'a str],
     databases: &'a [&'a str],
+}
+
+/// The steps of an endpoint. One that only serves files has a pipeline that is never run.
+fn pipeline(spec: &EndpointSpec) -> Vec<Located<Written>> {
+    if !spec.pipeline.is_empty() {
+        return spec.pipeline.clone();
+    }
+    let nothing = Node::from_json(&serde_json::json!({ "respond": { "status": 404 } }));
+    Located::decode(&nothing, &mut Problems::default()).into_iter().collect()
 }
 
 /// The upstreams that have servers.
@@ -341,6 +351,7 @@ impl Gateway {
             adapting: adapting.as_ref().and_then(Option::as_ref),
             max_body,
             written_max_body,
+            piped: !spec.pipeline.is_empty(),
             ..Around::default()
         };
         let layers = Arc::new(layers.around(&around));
@@ -405,7 +416,7 @@ impl Gateway {
 
     fn plan(&self, placed: &Placed<'_>, route: &Route, broken: Broken<'_>, problems: &mut Problems) -> Option<Plan> {
         let Placed { written, spec, .. } = placed;
-        if spec.pipeline.is_empty() {
+        if spec.pipeline.is_empty() && spec.layers.files.is_none() {
             return problems.error(
                 written.span,
                 "the pipeline has no steps",
@@ -427,7 +438,7 @@ impl Gateway {
         };
         // From the newest version to the oldest.
         let changes = placed.adapts.iter().rev().filter_map(|adapt| adapt.answer.clone()).collect();
-        Plan::compile_with(spec.pipeline.clone(), changes, known, written.span, problems)
+        Plan::compile_with(pipeline(spec), changes, known, written.span, problems)
     }
 
     /// The endpoints in document order.

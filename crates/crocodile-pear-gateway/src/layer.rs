@@ -368,6 +368,8 @@ pub struct Around<'a> {
     pub max_body: usize,
     /// The bound written at the endpoint itself. It also applies to bodies that are passed on without being read whole.
     pub written_max_body: Option<usize>,
+    /// Whether a pipeline is written. Without one, a layer must answer.
+    pub piped: bool,
     /// A second layer from the same field that belongs further in, where the consumer is known.
     pub for_consumers: RefCell<Option<Arc<dyn Layer>>>,
     /// Why a layer cannot be used here: where it is written, what is wrong, and what to write.

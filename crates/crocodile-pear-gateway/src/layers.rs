@@ -11,6 +11,7 @@ pub mod compress;
 pub mod consumer_limit;
 pub mod cors;
 pub mod deadline;
+pub mod files;
 pub mod headers;
 pub mod in_flight;
 pub mod observe;
@@ -145,6 +146,8 @@ layers! {
     compress: Compress,
     // Reports the timers of the pipeline only.
     timing: Timing,
+    // Stands for the pipeline where there is a file. Further out, its answers are compressed.
+    files: Files,
     // Last, right before the work that it saves.
     cache: Caching,
 }

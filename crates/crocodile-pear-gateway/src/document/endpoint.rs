@@ -16,8 +16,8 @@ spec! {
     /// One endpoint. Short form: `UPSTREAM /path`, a proxy, which makes one call with the client's method and body
     /// and streams the answer to the client.
     pub struct EndpointSpec {
-        /// The steps, in order.
-        pub pipeline: Vec<Located<Written>>,
+        /// The steps, in order. An endpoint with `files` may do without.
+        pub pipeline: Vec<Located<Written>> = Vec::new(),
         /// The maximum size of a client's body. A larger one gets 413. If an expression uses `$body`, the gateway
         /// reads the body whole, and the default is 1 MiB. If the body is streamed to an upstream, the limit is the
         /// one written here or at the top level.

@@ -64,6 +64,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("ShownCertificate", "Method certificate"),
     ("ForwardAuth", "Method forward"),
     ("DecisionCache", "Decisions that are used again"),
+    ("Files", "Files"),
     ("Validate", "Validation"),
     ("StoreSpec", "Store"),
     ("Log", "Log"),
