@@ -12,6 +12,7 @@ pub mod consumer_limit;
 pub mod cors;
 pub mod deadline;
 pub mod files;
+pub mod grpc_web;
 pub mod headers;
 pub mod in_flight;
 pub mod observe;
@@ -120,6 +121,8 @@ layers! {
     // A preflight has no credentials, so it must come before they are checked. Pages must be able to read the refusals
     // of layers further in.
     cors: Cors,
+    // Browsers read the refusals of layers further in as statuses of gRPC. Layers further in see plain gRPC.
+    grpc_web: GrpcWeb,
     // The cheapest refusal.
     addresses: Addresses,
     // Checks no credentials but the address.

@@ -7,6 +7,7 @@
 
 mod floods;
 mod grpc;
+mod grpc_web;
 mod h2spec;
 mod injections;
 mod scene;
