@@ -33,6 +33,8 @@ pub struct RequestHead {
     pub framing: Framing,
     /// Whether the connection may serve another request.
     pub reuse: Reuse,
+    /// Whether the client asks for a connection that is kept, in words.
+    pub asks_to_keep: bool,
     /// Whether the client waits for a word before it sends the body.
     pub expects: bool,
     /// Whether the client asks to speak another protocol from here on.
@@ -234,6 +236,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), HeadFault>
         version: if version == 0 { Version::HTTP_10 } else { Version::HTTP_11 },
         framing,
         reuse: if keeps { Reuse::Keep } else { Reuse::Close },
+        asks_to_keep: fields.keeps,
         // RFC 9110, 10.1.1: one in HTTP/1.0 is ignored.
         expects: fields.expects && version == 1,
         upgrades: fields.names_upgrade && fields.upgrades && version == 1,

@@ -17,6 +17,8 @@ pub struct Asked {
     pub head_only: bool,
     pub version: Version,
     pub reuse: Reuse,
+    /// Whether the client asks for a connection that is kept, in words.
+    pub asks_to_keep: bool,
     /// Whether the client takes trailers (RFC 9110, 6.5.1).
     pub trailers: bool,
     /// Whether the request was refused before it was read whole.
@@ -26,12 +28,20 @@ pub struct Asked {
 impl Asked {
     pub fn of(head: &RequestHead) -> Self {
         let head_only = head.method == Method::HEAD;
-        Asked { head_only, version: head.version, reuse: head.reuse, trailers: head.trailers, unread: false }
+        let RequestHead { version, reuse, asks_to_keep, trailers, .. } = *head;
+        Asked { head_only, version, reuse, asks_to_keep, trailers, unread: false }
     }
 
     /// For a request that could not be read.
     pub fn unread() -> Self {
-        Asked { head_only: false, version: Version::HTTP_11, reuse: Reuse::Close, trailers: false, unread: true }
+        Asked {
+            head_only: false,
+            version: Version::HTTP_11,
+            reuse: Reuse::Close,
+            asks_to_keep: false,
+            trailers: false,
+            unread: true,
+        }
     }
 }
 
@@ -78,8 +88,8 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
 pub enum Link {
     /// It stays open, the default of HTTP/1.1.
     Kept,
-    /// It stays open; an HTTP/1.0 client must be told.
-    KeptForOld,
+    /// It stays open, and so long while it is idle, in seconds: for clients that ask, and for those of HTTP/1.0.
+    KeptFor(u64),
     /// It closes after this answer.
     Closing,
     /// It changes to another protocol.
@@ -116,7 +126,14 @@ pub fn write_head(
             });
         }
         Link::Kept => {}
-        Link::KeptForOld => out.extend_from_slice(b"connection: keep-alive\r\n"),
+        Link::KeptFor(seconds) => {
+            out.extend_from_slice(b"connection: keep-alive\r\n");
+            if seconds > 0 {
+                out.extend_from_slice(b"keep-alive: timeout=");
+                out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
         Link::Closing => out.extend_from_slice(b"connection: close\r\n"),
         Link::Switching => out.extend_from_slice(b"connection: upgrade\r\n"),
     }
@@ -177,7 +194,14 @@ mod tests {
     use super::*;
 
     fn asked(method: Method, version: Version) -> Asked {
-        Asked { head_only: method == Method::HEAD, version, reuse: Reuse::Keep, trailers: false, unread: false }
+        Asked {
+            head_only: method == Method::HEAD,
+            version,
+            reuse: Reuse::Keep,
+            asks_to_keep: false,
+            trailers: false,
+            unread: false,
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crocodile_pear::flow::{Body, Pulled, Tunnel};
 use crocodile_pear::http1::answer::is_events;
 use crocodile_pear::http1::{Reuse, write};
 use crocodile_pear::json;
+use http::Response;
 use http::header::{CONTENT_TYPE, HeaderMap};
-use http::{Response, Version};
 use http_body::Body as _;
 use tokio::time::Instant;
 
@@ -170,7 +170,8 @@ impl Sending {
             && wire.ended.is_none()
             && !core.draining.load(Relaxed);
         let link = match keeps {
-            true if asked.version == Version::HTTP_10 => Link::KeptForOld,
+            // A second less than the truth: a client that sends at the last moment would find the connection closed.
+            true if asked.asks_to_keep => Link::KeptFor(core.settings.keep_alive.as_secs().saturating_sub(1)),
             true => Link::Kept,
             false => Link::Closing,
         };
