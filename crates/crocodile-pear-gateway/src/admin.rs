@@ -125,7 +125,7 @@ impl Handler for Admin {
         response.into()
     }
 
-    fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
+    fn refuse(&self, refusal: Refusal, _: Option<HeaderValue>, _: &Arc<Connection>) -> Reply {
         respond::refusal(&refusal).into()
     }
 }

@@ -18,7 +18,7 @@ use crocodile_pear::steps::Written;
 use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
 use crocodile_pear::via::{self, Forwards};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
-use http::{HeaderMap, Method, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use indexmap::IndexMap;
 
 use crate::address::{self, Address};
@@ -617,8 +617,9 @@ impl Gateway {
     }
 
     /// Answers a request that could not be read.
-    pub fn refuse(&self, refusal: Refusal, connection: &Connection) -> Reply {
-        let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+    pub fn refuse(&self, refusal: Refusal, origin: Option<HeaderValue>, connection: &Connection) -> Reply {
+        let headers: HeaderMap = origin.map(|origin| (ORIGIN, origin)).into_iter().collect();
+        let mut scope = Scope::new(Method::GET, None, headers, Body::empty());
         scope.facts_mut().set_client(connection.client(connection.version));
         Visit::new(&self.unserved, Arc::new(scope)).refuse(|| respond::refusal(&refusal))
     }

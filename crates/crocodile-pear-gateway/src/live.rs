@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::HeaderValue;
 use tokio::sync::watch;
 
 use crate::background::Background;
@@ -111,8 +112,8 @@ impl Handler for Core {
         Gateway::handle(self.gateway(), request)
     }
 
-    fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply {
-        self.gateway().refuse(refusal, connection)
+    fn refuse(&self, refusal: Refusal, origin: Option<HeaderValue>, connection: &Arc<Connection>) -> Reply {
+        self.gateway().refuse(refusal, origin, connection)
     }
 
     fn connection_refused(&self) {

@@ -71,6 +71,18 @@ impl Socket {
         }
     }
 
+    /// Waits for the first byte and leaves it where it is; `None` if there is none, or if the socket cannot look.
+    ///
+    /// # Errors
+    /// Those of the system call.
+    pub async fn peek(&self) -> io::Result<Option<u8>> {
+        let mut first = [0];
+        match self {
+            Socket::Tcp(stream) => Ok((stream.peek(&mut first).await? > 0).then_some(first[0])),
+            Socket::Unix(_) => Ok(None),
+        }
+    }
+
     /// Waits until it is ready for this.
     ///
     /// # Errors

@@ -180,6 +180,13 @@ impl<H: Handler> Gate<H> {
             }
             let opened = match entry.tls {
                 None => Some(Opened::clear(stream)),
+                Some(_) if Box::pin(is_plain(&stream, core.settings.header)).await => {
+                    if let Some(tls) = &entry.tls {
+                        tls.count_plain();
+                    }
+                    let connection = Arc::new(Connection::new(peer, entry));
+                    return Box::pin(http1::refuse_plain(Io::clear(stream), connection, core)).await;
+                }
                 // Boxed: the handshake is short, and its size would be added to the connection's future.
                 Some(_) => Box::pin(handshake(stream, &entry, core.settings.header)).await,
             };
@@ -249,6 +256,12 @@ impl Opened {
     fn clear(stream: Socket) -> Self {
         Opened { io: Io::clear(stream), protocol: Protocol::Http1, secured: None }
     }
+}
+
+/// Whether the first byte is that of a method and not of a handshake (22).
+async fn is_plain(stream: &Socket, limit: Duration) -> bool {
+    let first = timeout(limit, stream.peek()).await;
+    matches!(first, Ok(Ok(Some(first))) if first.is_ascii_uppercase())
 }
 
 /// Does the TLS handshake, within `limit`.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crocodile_pear::http1::request::Refusal;
+use http::HeaderValue;
 
 use super::reply::Reply;
 use super::request::{ClientRequest, Connection};
@@ -13,8 +14,8 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(&self, request: ClientRequest) -> impl Future<Output = Reply> + Send;
 
     /// Makes the answer to a request that could not be read (400, 408, 414, 431 …), so that it is logged, counted and
-    /// gets its headers like any other.
-    fn refuse(&self, refusal: Refusal, connection: &Arc<Connection>) -> Reply;
+    /// gets its headers like any other. `origin` is that of the page that sent it, as far as it could be read.
+    fn refuse(&self, refusal: Refusal, origin: Option<HeaderValue>, connection: &Arc<Connection>) -> Reply;
 
     /// A connection was refused because its address has too many.
     fn connection_refused(&self) {}

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use crocodile_pear::flow::{Body, Interim};
 use crocodile_pear::http1::request::{self, Bounds, Refusal, RequestHead};
 use crocodile_pear::http1::{Decoder, Framing, head_end};
+use http::header::{HeaderValue, ORIGIN};
 use http::{StatusCode, Version};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
@@ -46,6 +47,10 @@ const LATE_HEAD: Refusal =
     Refusal { status: StatusCode::REQUEST_TIMEOUT, detail: "the request's header took too long to arrive" };
 
 const INTERIM: Refusal = Refusal { status: StatusCode::BAD_GATEWAY, detail: "the answer was an interim one" };
+const PLAIN: Refusal = Refusal {
+    status: StatusCode::BAD_REQUEST,
+    detail: "this port speaks HTTPS, and the request came without TLS: use https://",
+};
 const UNFINISHED: Refusal =
     Refusal { status: StatusCode::BAD_GATEWAY, detail: "the protocol was changed before the request was whole" };
 
@@ -60,31 +65,33 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         Poll::Ready(())
     })
     .await;
-    // Request data leaves this future as early as possible: its size is the cost of an idle connection.
-    loop {
+    // Request data leaves this future as early as possible: its size is the cost of an idle connection. The loop waits for nothing behind
+    // its end, for which what it holds would be kept.
+    let leaving = loop {
         let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await;
         let Opened { request, asked, mut upload } = match next {
             Next::Request(mut head) => {
                 head.trailers |= core.settings.trailers && head.version == Version::HTTP_11;
                 open(&mut wire, head, &connection)
             }
-            Next::Refused(refusal) => Opened { request: Err(refusal), asked: Asked::unread(), upload: None },
-            Next::Nothing => return close(wire, false).await,
-            // Boxed: HTTP/2 without TLS is rare, and its size would be added to every connection's future.
-            Next::Preface => return Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone())).await,
+            Next::Refused(refusal) => {
+                Opened { request: Err(Box::new((refusal, origin(&wire.held)))), asked: Asked::unread(), upload: None }
+            }
+            Next::Nothing => break Leaving::Closed { more: false },
+            Next::Preface => break Leaving::Http2,
         };
         let handled = match request {
             Ok(request) => {
                 let mut handling = pin!(core.handler.handle(request));
                 poll_fn(|cx| poll_handler(handling.as_mut(), &mut wire, &mut upload, &connection, &core, cx)).await
             }
-            Err(refusal) => Handled::Refused(refusal),
+            Err(refused) => Handled::Refused(refused),
         };
         wire.look = None;
         let (reply, asked) = match handled {
             Handled::Reply(reply) => (final_answer(reply, upload.as_ref(), &connection, &core), asked),
             // The client may still be sending: the answer tells it that the connection closes.
-            Handled::Refused(refusal) => (core.handler.refuse(refusal, &connection), Asked::unread()),
+            Handled::Refused(refused) => (core.handler.refuse(refused.0, refused.1, &connection), Asked::unread()),
             Handled::Gone => return,
         };
         let sent = match Sending::new(reply, &asked, &mut wire, upload.as_mut(), &core) {
@@ -97,14 +104,51 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         match sent {
             Sent::Broken => return,
             Sent::Whole(since) if !unread => stage = Stage::Idle(since),
-            Sent::Whole(_) => return close(wire, true).await,
-            Sent::Last => {
-                let more = unread || !wire.held.is_empty();
-                return close(wire, more).await;
-            }
-            Sent::Switched => return close(wire, false).await,
+            Sent::Whole(_) => break Leaving::Closed { more: true },
+            Sent::Last => break Leaving::Closed { more: unread || !wire.held.is_empty() },
+            Sent::Switched => break Leaving::Closed { more: false },
         }
+    };
+    match leaving {
+        Leaving::Closed { more } => close(wire, more).await,
+        // Boxed: HTTP/2 without TLS is rare, and its size would be added to every connection's future.
+        Leaving::Http2 => Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone())).await,
     }
+}
+
+/// The end of HTTP/1.1 on a connection.
+enum Leaving {
+    /// It is closed; the client may have sent more.
+    Closed { more: bool },
+    /// The client speaks HTTP/2.
+    Http2,
+}
+
+/// Answers a client that speaks HTTP without TLS where TLS is spoken, in words that a person can read.
+pub async fn refuse_plain<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>) {
+    let (mut wire, mut stage) = (Wire::new(io), Stage::Fresh(Instant::now()));
+    let origin = match poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await {
+        Next::Request(head) => head.headers.map().get(ORIGIN).cloned(),
+        Next::Refused(_) | Next::Preface => None,
+        Next::Nothing => return close(wire, false).await,
+    };
+    let reply = core.handler.refuse(PLAIN, origin, &connection);
+    if let Ok(mut sending) = Sending::new(reply, &Asked::unread(), &mut wire, None, &core) {
+        poll_fn(|cx| sending.poll(&mut wire, &mut None, &core, cx)).await;
+    }
+    close(wire, true).await;
+}
+
+/// The origin in the fields of a head that was refused, so that its page can read why.
+fn origin(held: &[u8]) -> Option<HeaderValue> {
+    let lines = held.split(|byte| *byte == b'\n').skip(1).map(<[u8]>::trim_ascii);
+    let fields = lines.take_while(|line| !line.is_empty());
+    let mut origins = fields.filter_map(|line| {
+        let (name, value) = line.split_at_checked(7)?;
+        name.eq_ignore_ascii_case(b"origin:").then(|| value.trim_ascii())
+    });
+    let origin = origins.next().filter(|_| origins.next().is_none())?;
+    HeaderValue::from_bytes(origin).ok()
 }
 
 /// What a connection is waiting for between two answers, and since when.
@@ -239,9 +283,13 @@ fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut
     wire.alarm.poll(due, cx).map(|()| late)
 }
 
+/// The reason for a refusal, and the origin of the page that may read it. Boxed: refusals are rare, and the size would be added to every
+/// connection's future.
+type Refused = Box<(Refusal, Option<HeaderValue>)>;
+
 /// A request that is ready for the handler.
 struct Opened {
-    request: Result<ClientRequest, Refusal>,
+    request: Result<ClientRequest, Refused>,
     asked: Asked,
     /// The part of its body that is still to come.
     upload: Option<Upload>,
@@ -251,7 +299,10 @@ fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Ope
     let asked = Asked::of(&head);
     let (body, upload) = match take_body(wire, &head) {
         Ok(taken) => taken,
-        Err(refusal) => return Opened { request: Err(refusal), asked, upload: None },
+        Err(refusal) => {
+            let origin = head.headers.map().get(ORIGIN).cloned();
+            return Opened { request: Err(Box::new((refusal, origin))), asked, upload: None };
+        }
     };
     let RequestHead { method, target, version, headers, upgrades: upgrade, trailers, .. } = head;
     let interim = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
@@ -265,7 +316,7 @@ fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Ope
 /// The result of handling a request.
 enum Handled {
     Reply(Reply),
-    Refused(Refusal),
+    Refused(Refused),
     /// The client left.
     Gone,
 }
@@ -306,8 +357,10 @@ fn final_answer<H: Handler>(
 ) -> Reply {
     let interim = reply.response.status().is_informational();
     match matches!(reply.response.body(), Body::Tunnel(_)) {
-        true if !upload.is_none_or(Upload::whole) => core.handler.refuse(UNFINISHED, connection),
-        tunnel if tunnel != interim => core.handler.refuse(INTERIM, connection),
+        true if !upload.is_none_or(Upload::whole) => {
+            core.handler.refuse(UNFINISHED, None, connection).readable_as(&reply)
+        }
+        tunnel if tunnel != interim => core.handler.refuse(INTERIM, None, connection).readable_as(&reply),
         _ => reply,
     }
 }

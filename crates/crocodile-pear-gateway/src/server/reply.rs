@@ -4,6 +4,9 @@ use crocodile_pear::error::Error;
 use crocodile_pear::flow::Body;
 use h2::Reason;
 use http::Response;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, HeaderName, VARY,
+};
 use tokio::time::Instant;
 
 /// The answer to a request.
@@ -45,6 +48,22 @@ pub enum Ending {
     ClientReset(Reason),
     /// The client did not read its answer or send its body in time.
     ClientSlow,
+}
+
+/// The fields that let a page of another origin read an answer.
+const READABLE: [HeaderName; 4] =
+    [ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_EXPOSE_HEADERS, VARY];
+
+impl Reply {
+    /// The same for the page that could read the reply which this one replaces.
+    pub(super) fn readable_as(mut self, replaced: &Reply) -> Self {
+        for name in READABLE {
+            if let Some(value) = replaced.response.headers().get(&name) {
+                self.response.headers_mut().insert(name, value.clone());
+            }
+        }
+        self
+    }
 }
 
 impl From<Response<Body>> for Reply {

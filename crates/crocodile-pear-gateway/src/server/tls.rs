@@ -158,6 +158,11 @@ impl Tls {
         Some((Stream(stream), protocol, secured))
     }
 
+    /// Counts a client that speaks HTTP without TLS.
+    pub(super) fn count_plain(&self) {
+        self.counters.fail(Reason::NotTls);
+    }
+
     fn fail<T>(&self, reason: Reason, error: &io::Error) -> Option<T> {
         self.counters.fail(reason);
         tracing::debug!(reason = reason.name(), %error, "a TLS handshake with a client failed");

@@ -148,7 +148,7 @@ impl Handler for Play {
         Reply { response, observer: Some(Box::new(Watch(self.ends.clone()))), ready: None }
     }
 
-    fn refuse(&self, refusal: Refusal, _: &Arc<Connection>) -> Reply {
+    fn refuse(&self, refusal: Refusal, _: Option<HeaderValue>, _: &Arc<Connection>) -> Reply {
         respond::refusal(&refusal).into()
     }
 }

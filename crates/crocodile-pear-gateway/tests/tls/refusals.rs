@@ -108,9 +108,20 @@ fn renegotiation_is_refused() {
 }
 
 #[test]
-fn what_is_no_tls_gets_no_answer_of_http() {
+fn a_request_without_tls_gets_a_400_in_words() {
     let scene = start("plain");
     let mut client = dial(scene.gateway.address);
     client.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();
+    let answer = rest(&mut client);
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("use https://"), "{answer}");
+    // The body that nobody reads does not hide the answer.
+    let mut client = dial(scene.gateway.address);
+    client
+        .write_all(&[&b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 60000\r\n\r\n"[..], &[b'x'; 60_000]].concat())
+        .unwrap();
+    assert!(rest(&mut client).contains("use https://"));
+    // Other protocols get none.
+    let mut client = dial(scene.gateway.address);
+    client.write_all(b"\0\x01garbage that is no handshake").unwrap();
     assert!(!rest(&mut client).contains("HTTP/1.1"));
 }

@@ -11,7 +11,9 @@ use crocodile_pear::http1::request::{
     Bounds, CONNECT, FIELDS, MOST_FIELDS, Refusal, TARGET, TRACE, admit_target, authority, digits,
 };
 use h2::ext::Protocol;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderName, SEC_WEBSOCKET_KEY, TE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderName, ORIGIN, SEC_WEBSOCKET_KEY, TE,
+};
 use http::header::{HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
@@ -42,11 +44,15 @@ const fn refuse<T>(detail: &'static str) -> Result<T, Refusal> {
 /// Checks a head.
 ///
 /// # Errors
-/// Why the request is refused.
-pub fn admit(head: Parts, bounds: Bounds) -> Result<Head, Refusal> {
-    let Parts { method, uri, mut headers, mut extensions, .. } = head;
+/// Why the request is refused, and the origin of its page.
+pub fn admit(mut head: Parts, bounds: Bounds) -> Result<Head, (Refusal, Option<HeaderValue>)> {
+    examine(&mut head, bounds).map_err(|refusal| (refusal, head.headers.get(ORIGIN).cloned()))
+}
+
+fn examine(head: &mut Parts, bounds: Bounds) -> Result<Head, Refusal> {
+    let Parts { method, uri, headers, extensions, .. } = head;
     let protocol = extensions.remove::<Protocol>();
-    match method {
+    match *method {
         Method::TRACE => return Err(TRACE),
         Method::CONNECT if protocol.is_none() => return Err(CONNECT),
         _ => {}
@@ -55,23 +61,23 @@ pub fn admit(head: Parts, bounds: Bounds) -> Result<Head, Refusal> {
     if scheme.is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
         return refuse("the request's target has a scheme other than http and https");
     }
-    let uri = uri.into_parts();
+    let uri = std::mem::take(uri).into_parts();
     let Some(target) = uri.path_and_query else { return refuse("the request's target is not a path") };
-    let target = admit_target(&method, target)?;
+    let target = admit_target(method, target)?;
     if target.as_str().len() > bounds.target {
         return Err(TARGET);
     }
     let asked = uri.authority.as_ref().map(Authority::as_str);
     let line = method.as_str().len() + target.as_str().len() + asked.map_or(0, str::len);
-    let found = look(&headers, line, bounds)?;
-    name_host(&mut headers, asked, found.hosts)?;
+    let found = look(headers, line, bounds)?;
+    name_host(headers, asked, found.hosts)?;
     if found.crumbs > 1 {
-        join_cookies(&mut headers);
+        join_cookies(headers);
     }
     let mut head = Head {
-        method,
+        method: method.clone(),
         target,
-        headers,
+        headers: std::mem::take(headers),
         length: found.length,
         expects: found.expects,
         trailers: found.trailers,
@@ -209,7 +215,7 @@ mod tests {
         for (name, value) in fields {
             request = request.header(*name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
         }
-        admit(request.body(()).expect("a request").into_parts().0, BOUNDS)
+        admit(request.body(()).expect("a request").into_parts().0, BOUNDS).map_err(|(refusal, _)| refusal)
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crocodile_pear::flow::Body;
 use crocodile_pear::http1::request::Refusal;
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::{Method, Request, StatusCode, Version};
+use http::{HeaderValue, Method, Request, StatusCode, Version};
 use tokio::time::{Instant, timeout};
 
 use super::super::handler::Handler;
@@ -38,7 +38,8 @@ const NO_TUNNEL: Refusal =
 
 /// A request that is ready for the handler.
 struct Opened {
-    request: Result<ClientRequest, Refusal>,
+    /// If it is refused: why, and for a page of which origin.
+    request: Result<ClientRequest, (Refusal, Option<HeaderValue>)>,
     asked: Asked,
     aside: Arc<Aside>,
     /// The client's side of a tunnel.
@@ -68,7 +69,7 @@ pub async fn serve<H: Handler>(
                 None => return Done::GivenUp(began),
             }
         }
-        Err(refusal) => core.handler.refuse(refusal, &connection),
+        Err((refusal, origin)) => core.handler.refuse(refusal, origin, &connection),
     };
     let id = respond.stream_id().as_u32();
     let at_hand = !matches!(reply.response.body(), Body::Pulled(_) | Body::Tunnel(_));
@@ -169,8 +170,8 @@ fn final_answer<H: Handler>(reply: Reply, tunnel: bool, connection: &Arc<Connect
     let status = reply.response.status();
     match matches!(reply.response.body(), Body::Tunnel(_)) {
         true if tunnel && status == StatusCode::SWITCHING_PROTOCOLS => reply,
-        false if tunnel && status.is_success() => core.handler.refuse(NO_TUNNEL, connection),
+        false if tunnel && status.is_success() => core.handler.refuse(NO_TUNNEL, None, connection).readable_as(&reply),
         false if !status.is_informational() => reply,
-        _ => core.handler.refuse(INTERIM, connection),
+        _ => core.handler.refuse(INTERIM, None, connection).readable_as(&reply),
     }
 }
