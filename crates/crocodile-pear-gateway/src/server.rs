@@ -14,8 +14,12 @@ mod http2;
 mod interim;
 mod io;
 mod listen;
+#[cfg(test)]
+mod model;
 mod occupancy;
 mod pace;
+#[cfg(test)]
+mod played;
 mod provider;
 mod relay;
 mod reply;

@@ -270,8 +270,11 @@ fn lines(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let tests = file.ends_with("tests.rs") || file.ends_with("trial.rs");
-    let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//") && !tests);
-    lines.map(str::to_owned).collect()
+    let lines: Vec<&str> = code.lines().map(str::trim).filter(|line| !line.starts_with("//") && !tests).collect();
+    // A line that only tests need says `#[cfg(test)]` above it.
+    let for_tests = |at: usize| at > 0 && lines[at - 1] == "#[cfg(test)]" && lines[at].starts_with("use ");
+    let kept = lines.iter().enumerate().filter(|(at, _)| !for_tests(*at));
+    kept.map(|(_, line)| (*line).to_owned()).collect()
 }
 
 /// The modules that a line names behind `crate::`, as deep as they are written.

@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout};
 
 use self::done::{Done, Leaving};
 pub use self::frames::PREFACE;
-use self::turn::Turn;
+use self::turn::{Part, Turn};
 use self::wire::SharedWire;
 use super::handler::Handler;
 use super::io::Io;
@@ -164,13 +164,14 @@ struct Session {
     calmed: Option<Instant>,
     alarm: Alarm,
     turn: Arc<Turn>,
-    waker: Waker,
+    /// The wakers of the two parts of its work: the streams, and the frames.
+    wakers: [Waker; 2],
 }
 
 impl Session {
     fn new(mut h2: server::Connection<SharedWire, Bytes>, wire: SharedWire) -> Self {
         let (rests, pings, turn) = (Instant::now(), h2.ping_pong(), Turn::new());
-        let waker = Waker::from(turn.clone());
+        let wakers = [turn.waker(Part::Streams), turn.waker(Part::Frames)];
         let (asked, ending, calmed) = (None, None, None);
         Session {
             h2,
@@ -183,7 +184,7 @@ impl Session {
             calmed,
             alarm: Alarm::default(),
             turn,
-            waker,
+            wakers,
         }
     }
 
@@ -201,8 +202,7 @@ impl Session {
         if core.draining.load(Relaxed) {
             self.end(now);
         }
-        let waker = self.waker.clone();
-        let over = self.rounds(streams, open, core, now, &mut Context::from_waker(&waker));
+        let over = self.rounds(streams, open, core, now);
         self.turn.end();
         if self.wire.lock().tired() {
             cx.waker().wake_by_ref();
@@ -223,44 +223,66 @@ impl Session {
         open: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
         core: &Core<H>,
         now: Instant,
+    ) -> Option<Over> {
+        let wakers = self.wakers.clone();
+        let [mut of_streams, mut of_frames] = wakers.each_ref().map(Context::from_waker);
+        for round in 0..ROUNDS {
+            let first = round == 0;
+            if !first && !self.turn.woken() {
+                break;
+            }
+            if self.turn.take(Part::Streams) || first {
+                while let Poll::Ready(Some(done)) = streams.poll_next_unpin(&mut of_streams) {
+                    self.finish(done, now);
+                }
+            }
+            // A long turn keeps its wakes and continues after the other connections.
+            if !first && self.turn.is_long() {
+                break;
+            }
+            if !self.turn.take(Part::Frames) && !first {
+                continue;
+            }
+            let over = self.poll_frames(streams, &open, core, now, &mut of_frames);
+            if over.is_some() {
+                return over;
+            }
+        }
+        None
+    }
+
+    /// Accepts requests, and sends what `h2` has.
+    fn poll_frames<H: Handler, F: Future<Output = Done>>(
+        &mut self,
+        streams: &mut FuturesUnordered<F>,
+        open: &impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
+        core: &Core<H>,
+        now: Instant,
         cx: &mut Context<'_>,
     ) -> Option<Over> {
-        let mut ended = None;
-        for round in 0..ROUNDS {
-            while let Poll::Ready(Some(done)) = streams.poll_next_unpin(cx) {
-                self.finish(done, now);
-            }
-            // A long turn keeps its wake and continues after the other connections.
-            if round > 0 && self.turn.is_long() {
-                break;
-            }
-            // Wakes for `h2` that came from streams are handled below.
-            if !self.turn.woken() && round > 0 {
-                break;
-            }
-            ended = loop {
-                match self.h2.poll_accept(cx) {
-                    Poll::Ready(Some(Ok((request, respond)))) => streams.push(open(request, respond)),
-                    Poll::Ready(Some(Err(error))) => {
-                        break Some(if error.is_io() { Over::Broken } else { Over::Clean });
-                    }
-                    Poll::Ready(None) => break Some(Over::Clean),
-                    Poll::Pending => break None,
+        let ended = loop {
+            match self.h2.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    streams.push(open(request, respond));
+                    // A new future is not woken when it is added.
+                    self.turn.wake(Part::Streams);
                 }
-            };
-            if let Poll::Ready(Err(_)) = self.wire.lock().poll_drain(cx) {
-                return Some(Over::Broken);
+                Poll::Ready(Some(Err(error))) => {
+                    break Some(if error.is_io() { Over::Broken } else { Over::Clean });
+                }
+                Poll::Ready(None) => break Some(Over::Clean),
+                Poll::Pending => break None,
             }
-            self.settle(core.settings.write, now, cx);
-            if ended.is_some() {
-                return ended;
-            }
-            if self.calmed.is_none() && self.wire.lock().budget.spent(now) {
-                self.calmed = Some(now);
-                tracing::debug!("closing an HTTP/2 connection with ENHANCE_YOUR_CALM");
-                self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                cx.waker().wake_by_ref();
-            }
+        };
+        if let Poll::Ready(Err(_)) = self.wire.lock().poll_drain(cx) {
+            return Some(Over::Broken);
+        }
+        self.settle(core.settings.write, now, cx);
+        if ended.is_none() && self.calmed.is_none() && self.wire.lock().budget.spent(now) {
+            self.calmed = Some(now);
+            tracing::debug!("closing an HTTP/2 connection with ENHANCE_YOUR_CALM");
+            self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            self.turn.wake(Part::Frames);
         }
         ended
     }
@@ -281,7 +303,11 @@ impl Session {
                 self.wire.lock().budget.given_up();
             }
             Done::GivenUp(_) => {}
-            Done::Leaving(leaving) => self.leaving.push(leaving),
+            Done::Leaving(leaving) => {
+                self.leaving.push(leaving);
+                // All of it may have left already: then no frame follows that would end it.
+                self.turn.wake(Part::Frames);
+            }
         }
     }
 
@@ -340,9 +366,8 @@ impl Session {
                     let Some(pings) = &mut self.pings else { return Poll::Pending };
                     // If the previous PING was answered, this clears it so that another can be sent.
                     let _ = pings.poll_pong(cx);
-                    if pings.send_ping(Ping::opaque()).is_err() {
-                        return Poll::Pending;
-                    }
+                    // It fails while an earlier one is not answered, which the client then has to do.
+                    let _ = pings.send_ping(Ping::opaque());
                     self.asked = Some(now);
                 }
                 Due::Stalled => {

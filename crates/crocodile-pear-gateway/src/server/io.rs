@@ -8,6 +8,8 @@ use crocodile_pear::http1::scratch;
 use crocodile_pear::socket::Socket;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
+#[cfg(test)]
+use super::played::Played;
 use super::tls;
 
 /// A client's connection. If it is dropped before it was [closed](Io::close), it is reset, so that no client takes a
@@ -23,6 +25,9 @@ enum Carrier {
     Clear(Socket),
     /// Boxed: its size would be added to connections without TLS.
     Tls(Box<tls::Stream>),
+    /// A socket that is only played.
+    #[cfg(test)]
+    Played(Box<Played>),
 }
 
 impl Io {
@@ -36,10 +41,19 @@ impl Io {
         Io { carrier: Carrier::Tls(Box::new(stream)), closed: false }
     }
 
-    fn socket(&self) -> &Socket {
+    /// A connection over a socket that is only played.
+    #[cfg(test)]
+    pub fn played(stream: Played) -> Self {
+        Io { carrier: Carrier::Played(Box::new(stream)), closed: false }
+    }
+
+    /// The socket, unless it is only played.
+    fn socket(&self) -> Option<&Socket> {
         match &self.carrier {
-            Carrier::Clear(stream) => stream,
-            Carrier::Tls(stream) => stream.socket(),
+            Carrier::Clear(stream) => Some(stream),
+            Carrier::Tls(stream) => Some(stream.socket()),
+            #[cfg(test)]
+            Carrier::Played(_) => None,
         }
     }
 
@@ -54,6 +68,8 @@ impl Io {
             (Carrier::Clear(stream), [part]) => Pin::new(stream).poll_write(cx, part),
             (Carrier::Clear(stream), parts) => Pin::new(stream).poll_write_vectored(cx, parts),
             (Carrier::Tls(stream), parts) => stream.poll_send(cx, parts),
+            #[cfg(test)]
+            (Carrier::Played(stream), parts) => Pin::new(&mut **stream).poll_write_vectored(cx, parts),
         }
     }
 
@@ -62,13 +78,16 @@ impl Io {
         match &self.carrier {
             Carrier::Clear(_) => false,
             Carrier::Tls(stream) => stream.holds(),
+            #[cfg(test)]
+            Carrier::Played(_) => false,
         }
     }
 
     /// Whether the client has closed its side, even if some of its bytes are unread. Costs a system call, so it is
     /// called rarely.
     pub fn looks_closed(&self, cx: &mut Context<'_>) -> bool {
-        let ready = std::pin::pin!(self.socket().ready(Interest::READABLE)).poll(cx);
+        let Some(socket) = self.socket() else { return false };
+        let ready = std::pin::pin!(socket.ready(Interest::READABLE)).poll(cx);
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
@@ -83,6 +102,8 @@ impl AsyncRead for Io {
         match &mut self.carrier {
             Carrier::Clear(stream) => Pin::new(stream).poll_read(cx, buf),
             Carrier::Tls(stream) => stream.poll_read(cx, buf),
+            #[cfg(test)]
+            Carrier::Played(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
         }
     }
 }
@@ -96,6 +117,8 @@ impl AsyncWrite for Io {
         match &mut self.carrier {
             Carrier::Clear(stream) => Pin::new(stream).poll_flush(cx),
             Carrier::Tls(stream) => stream.poll_flush(cx),
+            #[cfg(test)]
+            Carrier::Played(stream) => Pin::new(&mut **stream).poll_flush(cx),
         }
     }
 
@@ -103,6 +126,8 @@ impl AsyncWrite for Io {
         match &mut self.carrier {
             Carrier::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
             Carrier::Tls(stream) => stream.poll_shutdown(cx),
+            #[cfg(test)]
+            Carrier::Played(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
         }
     }
 }
@@ -110,7 +135,7 @@ impl AsyncWrite for Io {
 impl Drop for Io {
     fn drop(&mut self) {
         if !self.closed {
-            self.socket().reset_on_drop();
+            self.socket().into_iter().for_each(Socket::reset_on_drop);
         }
     }
 }

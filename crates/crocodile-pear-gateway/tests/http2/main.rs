@@ -5,6 +5,7 @@
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
+mod downloads;
 mod floods;
 mod grpc;
 mod grpc_web;

@@ -1,0 +1,83 @@
+//! A socket that is only played, for tests: it takes and gives as many bytes as chance has it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+/// Numbers by chance, the same for the same seed.
+#[derive(Clone, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, most: usize) -> usize {
+        usize::try_from(self.next() % most as u64).expect("below a usize")
+    }
+
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
+
+/// The server's side of a socket: it has no room now and then, and takes and gives parts.
+#[derive(Debug)]
+pub struct Played {
+    pub stream: DuplexStream,
+    pub dice: Dice,
+    /// One in so many operations has to wait, and is woken.
+    pub waits: usize,
+    /// The most bytes of one operation.
+    pub most: usize,
+}
+
+impl Played {
+    fn waits(&mut self, cx: &mut Context<'_>) -> bool {
+        let waits = self.dice.below(self.waits) == 0;
+        if waits {
+            cx.waker().wake_by_ref();
+        }
+        waits
+    }
+}
+
+impl AsyncRead for Played {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.waits(cx) {
+            return Poll::Pending;
+        }
+        let most = self.most.min(buf.remaining());
+        let room = 1 + self.dice.below(most.max(1));
+        let mut few = vec![0; room.min(most)];
+        let mut few = ReadBuf::new(&mut few);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut few))?;
+        buf.put_slice(few.filled());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Played {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.waits(cx) {
+            return Poll::Pending;
+        }
+        let most = self.most.min(bytes.len());
+        let few = (1 + self.dice.below(most.max(1))).min(most);
+        Pin::new(&mut self.stream).poll_write(cx, &bytes[..few])
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
