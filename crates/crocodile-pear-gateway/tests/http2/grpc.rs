@@ -37,6 +37,15 @@ async fn answer((request, mut respond): Asked) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             send.send_reset(Reason::INTERNAL_ERROR);
         }
+        // A server that takes the end of a call from an empty frame, as grpc-go's does.
+        "/s.S/apart" => {
+            let mut reply = reply;
+            let ends = if body.is_end_stream() { "with its head" } else { "apart" };
+            reply.headers_mut().insert("x-ends", ends.parse().unwrap());
+            let mut send = respond.send_response(reply, false).unwrap();
+            while let Some(Ok(_)) = body.data().await {}
+            let _ = send.send_trailers(status("0", "fine"));
+        }
         "/s.S/measured" => {
             let mut reply = reply;
             reply.headers_mut().insert("content-length", "6".parse().unwrap());
@@ -134,6 +143,28 @@ fn a_call_and_its_status_pass_through() {
         );
         let (_, body, trailers) = stage.unary("/s.S/measured", None).await;
         assert_eq!((body, trailers), (message("x"), status("0", "fine")));
+    });
+}
+
+/// A stream without a message (`empty_stream` of gRPC's own cases).
+#[test]
+fn a_call_that_ends_apart_from_its_head_ends_so_at_the_server() {
+    run(async {
+        let mut stage = stage("grpc_apart").await;
+        for together in [true, false] {
+            let (answer, mut send) = stage.client.send_request(call("/s.S/apart", None), false).unwrap();
+            if !together {
+                // The head has left before its end.
+                stage.unary("/s.S/echo", None).await;
+            }
+            send.send_data(Bytes::new(), true).unwrap();
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.headers()["x-ends"], "apart", "together: {together}");
+            let trailers = answer.into_body().trailers().await.unwrap();
+            assert_eq!(trailers, Some(status("0", "fine")));
+        }
+        let (answer, _) = stage.client.send_request(call("/s.S/apart", None), true).unwrap();
+        assert_eq!(answer.await.unwrap().headers()["x-ends"], "with its head");
     });
 }
 

@@ -42,6 +42,8 @@ pub(super) struct Request {
     /// How a stream of events is used.
     pub(super) events: Events,
     stream: Option<Stream>,
+    /// The client ended its body apart from the head, which HTTP/2 does with an empty frame.
+    ends_apart: bool,
     out: Out,
     begun: bool,
     written: u64,
@@ -141,6 +143,7 @@ impl Request {
     /// Takes what it needs out of the call. If the call is noted, its method and its target stay there.
     pub(super) fn new(server: &Server, call: &mut Call, noted: Noted<'_>) -> Result<Self, Error> {
         check(call)?;
+        let ends_apart = matches!(&call.body, Some(Body::Pulled(body)) if body.is_end_stream());
         let (body, stream, json) = match call.body.take() {
             None => (Bytes::new(), None, false),
             Some(Body::Bytes(bytes)) => (bytes, None, false),
@@ -186,6 +189,7 @@ impl Request {
             passage,
             events,
             stream,
+            ends_apart,
             out,
             begun: false,
             written: 0,
@@ -234,7 +238,7 @@ impl Request {
 
     /// Whether the head is all there is.
     pub(super) fn bodiless(&self) -> bool {
-        self.stream.is_none() && self.out.data.is_empty()
+        self.stream.is_none() && self.out.data.is_empty() && !self.ends_apart
     }
 
     /// The head has left.
@@ -338,6 +342,7 @@ impl Request {
     /// Gives up what has not been sent.
     pub(super) fn stop(&mut self) {
         self.stream = None;
+        self.ends_apart = false;
         self.out = Out::default();
         self.drop_head();
     }
