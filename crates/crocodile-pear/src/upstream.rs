@@ -6,6 +6,7 @@ mod attempt;
 mod backoff;
 mod balance;
 mod breaker;
+mod buffer;
 mod burst;
 mod cached;
 mod call;

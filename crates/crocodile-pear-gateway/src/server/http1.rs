@@ -378,11 +378,9 @@ fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload
     let data = Bytes::copy_from_slice(&held[decoded.data]);
     held.drain(..decoded.used);
     wire.held = held;
-    // A chunked body stays chunked, even if all of it is in memory.
+    // A body in chunks that is here as a whole has a length now: some servers read nothing without one.
     let length = match head.framing {
-        Framing::Length(length) if decoder.done() && data.len() as u64 == length => {
-            return Ok((Body::Bytes(data), None));
-        }
+        _ if decoder.done() && decoder.trailers.is_none() => return Ok((Body::Bytes(data), None)),
         Framing::Length(length) => Some(length),
         _ => None,
     };

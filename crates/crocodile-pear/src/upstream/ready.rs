@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::affinity;
+use super::buffer;
 use super::cached::{self, Cached};
 use super::call::Call;
-use super::caller::Caller;
+use super::caller::{Begun, Caller};
 use super::check;
 use super::choice::{self, Choice};
 use super::counters::{CounterSnapshot, Event};
@@ -33,12 +34,21 @@ use crate::histogram::Snapshot;
 use crate::jq::{Filter, Read};
 use crate::scope::Scope;
 
+/// Begins a call, whose body is as it will be sent.
+fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, call: Box<Call>) -> Begun {
+    match &call.keeping {
+        None => caller.begin(call),
+        Some(_) => cached::begin(cached.cloned(), caller.clone(), *call),
+    }
+}
+
 /// A configured upstream, ready to be called from any core.
 pub struct Upstream {
     pub(super) caller: Caller,
     pub(super) forward: Arc<Forward>,
     rewrite: RewriteSpec,
     health: Option<Arc<HealthSpec>>,
+    buffer: Option<usize>,
     cached: Option<Arc<Cached>>,
     protocol: Protocol,
     outline: Vec<String>,
@@ -85,6 +95,7 @@ impl Upstream {
             forward: settings.forward,
             rewrite: settings.rewrite,
             health: settings.health.map(Arc::new),
+            buffer: settings.buffer,
             cached,
             outline,
             choice: None,
@@ -102,6 +113,7 @@ impl Upstream {
             forward: first.forward.clone(),
             rewrite: first.rewrite,
             health: None,
+            buffer: first.buffer,
             cached: None,
             outline,
             choice: Some(Box::new(choice)),
@@ -316,9 +328,16 @@ impl Upstream {
         call: Box<Call>,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
-        let begun = match &call.keeping {
-            None => self.caller.begin(call),
-            Some(_) => cached::begin(self.cached.clone(), self.caller.clone(), *call),
+        let begun = match self.buffer.filter(|_| buffer::applies(&call)) {
+            None => begin(&self.caller, self.cached.as_ref(), call),
+            Some(bound) => {
+                let (caller, cached) = (self.caller.clone(), self.cached.clone());
+                Begun::Boxed(Box::pin(async move {
+                    let call =
+                        buffer::measure(call, bound).await.map_err(|error| error.of_upstream(&caller.shared.name))?;
+                    begin(&caller, cached.as_ref(), call).finish().await
+                }))
+            }
         };
         begun.finish()
     }

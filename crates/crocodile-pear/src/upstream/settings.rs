@@ -44,6 +44,8 @@ pub struct Settings {
     pub rewrite: RewriteSpec,
     /// The elements that are lists, in answers that are XML.
     pub lists: Lists,
+    /// The largest body of unknown length that is read before a call, to send its length, in bytes.
+    pub buffer: Option<usize>,
     /// The most calls in flight, over all cores.
     pub in_flight: Option<usize>,
     /// Limits of the connection pool.
@@ -75,6 +77,7 @@ impl Settings {
             forward: Arc::default(),
             rewrite: RewriteSpec::On,
             lists: Lists::default(),
+            buffer: None,
             in_flight: None,
             connections: Connections::default(),
             max_head: 64 * 1024,
@@ -120,6 +123,7 @@ impl Settings {
             self.service.as_ref().map(service),
             Some(self.servers.len()).filter(|count| *count > 1).map(several),
             self.balance.silence.duration().filter(|_| !alone).map(silence),
+            self.buffer.map(|most| format!("bodies of unknown length are read first, up to {most} bytes")),
             self.in_flight.map(|most| format!("at most {most} calls in flight")),
             self.connections.open.map(|most| format!("at most {most} connections to a server from each core")),
             self.retries().as_ref().map(RetrySpec::explain),

@@ -27,7 +27,7 @@ use crate::cache::CacheSpec;
 use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
 use crate::spec;
-use crate::spec::{Entries, Located, defaults, only};
+use crate::spec::{Entries, Located, Size, defaults, only};
 
 spec! {
     /// An API: its servers, and how to call them. Short form: the URL.
@@ -72,6 +72,11 @@ spec! {
         /// they point to the upstream, so that they point to the gateway. Only in an answer that is passed through to
         /// the client.
         pub rewrite: RewriteSpec = RewriteSpec::On,
+        /// The largest body of unknown length that is read before the call: `1MiB`. It is sent with a length, for servers that
+        /// read nothing without one, as most under WSGI and CGI do. A larger one gets 413. Bodies of known length and small
+        /// ones that arrive with their head are sent with a length anyway. Off by default: a body of unknown length is
+        /// streamed in chunks. Trailers behind a body that is read so are left out.
+        pub buffer: Option<Size>,
         /// The maximum number of calls in flight, over all cores. A further call waits up to `timeout.connect`, then
         /// it fails with 503. If calls wait, a call whose body comes with less than 500 bytes per second, from the
         /// client or from the upstream, gives up its place. As many calls again may go on so slowly; further ones are
@@ -201,6 +206,7 @@ impl UpstreamSpec {
             rewrite: self.rewrite,
             lists: lists?,
             in_flight: self.in_flight.map(NonZeroUsize::get),
+            buffer: self.buffer.map(Size::bytes),
             protocol: self.protocol,
             connections,
             retry: self.retry.clone(),

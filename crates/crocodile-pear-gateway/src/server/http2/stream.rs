@@ -115,13 +115,13 @@ fn open<H: Handler>(
         Err(refusal) => return Opened { request: Err(refusal), asked, aside, tunnel: None },
     };
     asked.grpc = head.grpc;
-    let Head { method, target, headers, length, expects, trailers, tunnel, .. } = head;
+    let Head { method, target, headers, length, expects, trailers, tunnel, grpc } = head;
     let (body, tunnel) = if tunnel {
         (Body::empty(), Some(recv))
     } else if recv.is_end_stream() {
         (Body::empty(), None)
     } else {
-        let body = match upload::take(&mut recv, length) {
+        let body = match upload::take(&mut recv, grpc) {
             Came::Whole(bytes) => Body::Bytes(bytes),
             Came::Part(first) => {
                 let (aside, wire) = (aside.clone(), wire.clone());

@@ -29,8 +29,9 @@ pub enum Came {
     Part(Bytes),
 }
 
-/// Takes the part of a body that has arrived. A body without a length stays without one, even if all of it is here.
-pub fn take(recv: &mut RecvStream, length: Option<u64>) -> Came {
+/// Takes the part of a body that has arrived. If all of it is here, it has a length now, also for servers that would read
+/// nothing without one. A call of gRPC stays as it was sent: its end may stand apart from its head.
+pub fn take(recv: &mut RecvStream, grpc: bool) -> Came {
     let mut nobody = Context::from_waker(Waker::noop());
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
     let mut whole = false;
@@ -46,7 +47,7 @@ pub fn take(recv: &mut RecvStream, length: Option<u64>) -> Came {
         whole = recv.is_end_stream();
     }
     let came = if more.is_empty() { first } else { [first.as_ref(), more.as_ref()].concat().into() };
-    if whole && length.is_some() { Came::Whole(came) } else { Came::Part(came) }
+    if whole && !grpc { Came::Whole(came) } else { Came::Part(came) }
 }
 
 /// Larger bodies are read on demand.
