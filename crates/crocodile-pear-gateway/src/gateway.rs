@@ -545,8 +545,8 @@ impl Gateway {
         }
         // Kept in the extensions, because few requests have a body that is still to come.
         request.patience.map(|patience| scope.extensions_mut().insert(patience));
-        let ClientRequest { interim, upgrade, trailers, .. } = request;
-        scope.set_passage(Passage { interim, upgrade: None, trailers });
+        let ClientRequest { interim, upgrade, trailers, expects, .. } = request;
+        scope.set_passage(Passage { interim, upgrade: None, trailers, expects });
         let mut scope = Arc::new(scope);
         async move {
             // Before any check that could refuse the request: a certificate authority has no credentials, and may use

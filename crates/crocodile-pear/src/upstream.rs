@@ -25,6 +25,7 @@ mod directed;
 mod dispatch;
 mod eject;
 mod exchange;
+mod expecting;
 mod fault;
 mod fields;
 mod forward;

@@ -304,12 +304,24 @@ fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Ope
             return Opened { request: Err(Box::new((refusal, origin))), asked, upload: None };
         }
     };
+    let expects = head.expects && upload.as_ref().is_some_and(Upload::untouched);
     let RequestHead { method, target, version, headers, upgrades: upgrade, trailers, .. } = head;
     let interim = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
     let connection = connection.clone();
     let patience = upload.as_ref().map(Upload::patience);
-    let request =
-        ClientRequest { method, target, version, headers, body, connection, interim, upgrade, trailers, patience };
+    let request = ClientRequest {
+        method,
+        target,
+        version,
+        headers,
+        body,
+        connection,
+        interim,
+        upgrade,
+        trailers,
+        expects,
+        patience,
+    };
     Opened { request: Ok(request), asked, upload }
 }
 

@@ -106,6 +106,8 @@ pub struct ClientRequest {
     pub upgrade: bool,
     /// Whether the client accepts trailers.
     pub trailers: bool,
+    /// Whether the client waits for `100 Continue`, and has sent nothing of its body.
+    pub expects: bool,
     /// Controls how long the body may take, if it is still to come.
     pub patience: Option<Arc<dyn Patience>>,
 }

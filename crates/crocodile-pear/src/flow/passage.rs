@@ -19,6 +19,9 @@ pub struct Passage {
     pub upgrade: Option<Arc<Upgrade>>,
     /// Whether the client accepts trailers. The upstream learns it from the field `te`.
     pub trailers: bool,
+    /// Whether the client waits for `100 Continue` before it sends its body. The upstream learns it from the field
+    /// `expect`, and its answer spares the upload if it needs none.
+    pub expects: bool,
 }
 
 /// A change of protocol (RFC 9110, 7.8).

@@ -2,6 +2,7 @@
 //!
 //! It has no task and no buffer: while it waits, it is a socket, the head of its request and one timer.
 
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -165,6 +166,7 @@ impl Exchange {
                 passage: &self.request.passage,
                 sent: self.sending == Sending::Done,
                 most: self.servers.max_head,
+                asked_on: Cell::new(false),
             };
             let Reading::Head { partial, seen, interim } = &mut self.reading else {
                 return Poll::Ready(Err(gone().into()));
@@ -188,6 +190,9 @@ impl Exchange {
                     Ok(came)
                 }
             });
+            if wanted.asked_on.get() {
+                self.request.go_on();
+            }
             match read {
                 Poll::Pending => return self.wait(Phase::FirstByte, starved, cx).map(|error| Err(error.into())),
                 // A head that trickles is not there sooner.
@@ -306,6 +311,7 @@ impl Exchange {
         let Opened { decoder, ready, surplus } = opened;
         // A server that declines an upgrade may be in doubt about the connection.
         let last = surplus || self.request.upgrades();
+        self.request.go_on();
         self.reuse = if last { Reuse::Close } else { head.reuse };
         // A refusal is final: the rest of the request is not sent.
         if self.sending == Sending::Busy && head.status.as_u16() >= 300 {
@@ -404,7 +410,13 @@ impl Exchange {
     fn poll_shared_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
         let starved = self.poll_shared_send(cx)?;
         let Reading::Shared(stream) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
-        match stream.poll_head(self.request.method.asked, self.request.passage.interim.as_deref(), cx) {
+        let before = self.request.expects();
+        let polled = stream.poll_head(&mut self.request, cx);
+        if before && !self.request.expects() && polled.is_pending() {
+            // The body may leave now.
+            return self.poll_shared_head(cx);
+        }
+        match polled {
             Poll::Pending => self.wait(Phase::FirstByte, starved, cx).map(|error| Err(error.into())),
             Poll::Ready(Err(broken)) => Poll::Ready(Err(self.broken(broken))),
             Poll::Ready(Ok((status, headers))) => {
@@ -591,6 +603,8 @@ struct Wanted<'a> {
     sent: bool,
     /// Bytes that a head may have.
     most: usize,
+    /// Set by `100 Continue`.
+    asked_on: Cell<bool>,
 }
 
 impl Wanted<'_> {
@@ -609,8 +623,11 @@ impl Wanted<'_> {
         Ok(headers)
     }
 
-    /// Hands on an interim answer, except 100: the gateway did not ask for it.
+    /// Hands on an interim answer, except 100: the client gets its own when its body is read.
     fn hand_on(&self, head: &AnswerHead) {
+        if head.status == StatusCode::CONTINUE {
+            self.asked_on.set(true);
+        }
         if let (Some(interim), true) = (&self.passage.interim, head.status != StatusCode::CONTINUE) {
             interim.interim(head.status, &head.headers);
         }
@@ -670,6 +687,6 @@ mod tests {
     fn a_call_that_waits_is_small() {
         // Beside it there are a socket and a timer; thousands wait at the same time.
         let size = size_of::<Exchange>();
-        assert!(size <= 800, "{size} bytes");
+        assert!(size <= 808, "{size} bytes");
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TE, VIA};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderMap, TE, VIA};
 use http::uri::Authority;
 use http::{HeaderValue, Method, Uri, Version};
 use http_body::Frame;
 
 use super::call::{Call, Events, Root};
+use super::expecting::Expecting;
 use super::forward::Trailing;
 use super::io::Io;
 use super::server::Server;
@@ -42,6 +43,8 @@ pub(super) struct Request {
     /// How a stream of events is used.
     pub(super) events: Events,
     stream: Option<Stream>,
+    /// The body stays back until the server asks for it.
+    expecting: Option<Box<Expecting>>,
     /// The client ended its body apart from the head, which HTTP/2 does with an empty frame.
     ends_apart: bool,
     out: Out,
@@ -68,6 +71,8 @@ struct Link {
     upgrade: Option<Arc<Upgrade>>,
     /// Whether trailers are taken.
     trailers: bool,
+    /// Whether the body waits for `100 Continue`.
+    expects: bool,
 }
 
 /// What the record needs of a request.
@@ -167,7 +172,8 @@ impl Request {
         let (passage, events) = (std::mem::take(&mut call.passage), call.events);
         let once = stream.is_some() || passage.upgrade.is_some();
         let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
-        let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers };
+        let expecting = stream.as_ref().filter(|_| passage.expects).map(|_| Box::<Expecting>::default());
+        let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers, expects: expecting.is_some() };
         let mut parts = Parts {
             method: call.method.clone(),
             target: std::mem::take(&mut call.target),
@@ -189,6 +195,7 @@ impl Request {
             passage,
             events,
             stream,
+            expecting,
             ends_apart,
             out,
             begun: false,
@@ -241,6 +248,25 @@ impl Request {
         self.stream.is_none() && self.out.data.is_empty() && !self.ends_apart
     }
 
+    /// Whether the body stays back.
+    pub(super) fn expects(&self) -> bool {
+        self.expecting.is_some()
+    }
+
+    /// The server asks for the body, or has answered.
+    pub(super) fn go_on(&mut self) {
+        self.expecting = None;
+    }
+
+    /// Whether the body stays back for now. The server may never ask for it: not every one knows `Expect`.
+    fn waits(&mut self, cx: &mut Context<'_>) -> bool {
+        let waits = self.expecting.as_mut().is_some_and(|expecting| expecting.poll_over(cx).is_pending());
+        if !waits {
+            self.expecting = None;
+        }
+        waits
+    }
+
     /// The head has left.
     pub(super) fn sent(&mut self) {
         self.written += 1;
@@ -248,6 +274,9 @@ impl Request {
 
     /// The next piece of the body, without framing.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Error>> {
+        if self.waits(cx) {
+            return Poll::Pending;
+        }
         self.written += 1;
         let Some(stream) = &mut self.stream else {
             return Poll::Ready(Ok(Piece::Last(std::mem::take(&mut self.out.data))));
@@ -264,8 +293,13 @@ impl Request {
     /// Writes and pulls until one of the two must wait.
     pub(super) fn poll_send(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Sent {
         loop {
+            let waits = self.expecting.is_some() && self.waits(cx);
+            if waits && self.is_out() {
+                return flush(io, cx, Sent::Starved);
+            }
             // If a first piece is ready, it leaves together with the head.
             if (self.is_out() || !self.begun)
+                && !waits
                 && let Some(stream) = &mut self.stream
             {
                 self.begun = true;
@@ -342,6 +376,7 @@ impl Request {
     /// Gives up what has not been sent.
     pub(super) fn stop(&mut self) {
         self.stream = None;
+        self.expecting = None;
         self.ends_apart = false;
         self.out = Out::default();
         self.drop_head();
@@ -402,13 +437,19 @@ impl Parts {
         if let Some(Some(length)) = self.length {
             headers.insert(CONTENT_LENGTH, length.into());
         }
+        if self.link.expects {
+            headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+        }
         Some(shared_head(self.method.clone(), uri.build().ok()?, headers))
     }
 }
 
 impl Link {
-    /// Both fields are for this connection only, and must be named in `connection` (RFC 9110, 7.8 and 10.1.4).
+    /// `upgrade` and `te` are for this connection only, and must be named in `connection` (RFC 9110, 7.8 and 10.1.4).
     fn write(&self, out: &mut Vec<u8>) {
+        if self.expects {
+            out.extend_from_slice(b"expect: 100-continue\r\n");
+        }
         match (&self.upgrade, self.trailers) {
             (None, false) => return,
             (None, true) => out.extend_from_slice(b"connection: te\r\n"),

@@ -142,16 +142,21 @@ impl Stream {
     /// The head of the answer; the interim ones before it go to `interim`.
     pub(super) fn poll_head(
         &mut self,
-        asked: Asked,
-        interim: Option<&dyn Interim>,
+        request: &mut Request,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(StatusCode, HeaderMap), Broken>> {
+        let asked = request.method.asked;
         let Receiving::Head(response) = &mut self.receiving else { return Poll::Pending };
-        if let Some(interim) = interim {
+        if request.passage.interim.is_some() || request.expects() {
             // The answer reports what went wrong.
             while let Poll::Ready(Some(Ok(head))) = response.poll_informational(cx) {
                 let (head, ()) = head.into_parts();
-                hand_on(head.status, head.headers, interim);
+                if head.status == StatusCode::CONTINUE {
+                    request.go_on();
+                }
+                if let Some(interim) = request.passage.interim.as_deref() {
+                    hand_on(head.status, head.headers, interim);
+                }
             }
         }
         let (head, body) = ready!(Pin::new(response).poll(cx)).map_err(|error| explain(&error))?.into_parts();
@@ -169,6 +174,7 @@ impl Stream {
         if head.status.as_u16() >= 300 && matches!(self.sending, Sending::Body(_)) {
             self.sending = Sending::Broken;
         }
+        request.go_on();
         Poll::Ready(Ok((head.status, headers)))
     }
 

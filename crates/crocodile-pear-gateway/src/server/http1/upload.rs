@@ -92,6 +92,11 @@ impl Upload {
         self.decoder.done()
     }
 
+    /// Whether nothing of the body has arrived.
+    pub fn untouched(&self) -> bool {
+        self.desk.lock().ready.is_none()
+    }
+
     /// Whether the handler has dropped the body, so that the rest will not be read.
     pub fn given_up(&self) -> bool {
         !self.whole() && !matches!(self.desk.lock().state, State::Open)

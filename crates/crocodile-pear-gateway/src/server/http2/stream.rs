@@ -144,6 +144,7 @@ fn open<H: Handler>(
         interim: Some(aside.clone()),
         upgrade: tunnel.is_some(),
         trailers,
+        expects: expects && pulled,
         patience: pulled.then(|| aside.clone() as Arc<dyn Patience>),
     };
     Opened { request: Ok(request), asked, aside, tunnel }
