@@ -1,5 +1,6 @@
 //! Header fields of an answer that point into the upstream point to the gateway instead: the way of the call, back.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use http::header::{CONTENT_LOCATION, HOST, HeaderValue, LINK, LOCATION, SET_COOKIE};
@@ -63,9 +64,12 @@ impl Rewrite {
         }
         let rewriting = Rewriting { rules: self, upstream, scope };
         for (name, value) in headers.iter_mut() {
-            let Ok(text) = value.to_str() else { continue };
+            // Some servers write URLs in raw UTF-8.
+            let Ok(text) = std::str::from_utf8(value.as_bytes()) else { continue };
             let made = match *name {
-                LOCATION | CONTENT_LOCATION => rewriting.url(text),
+                LOCATION | CONTENT_LOCATION => {
+                    rewriting.url(text).map(|url| utf8_percent_encode(&url, CONTROLS).to_string())
+                }
                 LINK => rewriting.links(text),
                 SET_COOKIE => rewriting.cookie(text),
                 _ => None,
@@ -134,6 +138,7 @@ impl Rewriting<'_> {
         if authority.is_none() && !path.starts_with('/') {
             return None;
         }
+        let path = &*resolve_dots(path);
         let below = |base: &str| self.path(path.strip_prefix(base)?);
         let path = self.upstream.find_base(scheme, authority, self.client_host(), below)?;
         Some(path + tail)
@@ -270,6 +275,34 @@ fn pattern(pieces: &[PathPiece]) -> String {
     pattern
 }
 
+/// A path without dot segments, as a client resolves it (RFC 3986, 5.2.4, and the URL standard for those that are
+/// encoded). More `..` than there are segments lead to the root.
+fn resolve_dots(path: &str) -> Cow<'_, str> {
+    let dots = |segment: &str| match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
+        "." => 1,
+        ".." => 2,
+        _ => 0,
+    };
+    if !path.starts_with('/') || path.split('/').all(|segment| dots(segment) == 0) {
+        return path.into();
+    }
+    let mut made: Vec<&str> = Vec::new();
+    let mut segments = path[1..].split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let kind = dots(segment);
+        match kind {
+            0 => made.push(segment),
+            1 => {}
+            _ => drop(made.pop()),
+        }
+        // A dot segment at the end leaves its slash.
+        if kind > 0 && segments.peek().is_none() {
+            made.push("");
+        }
+    }
+    format!("/{}", made.join("/")).into()
+}
+
 /// Scheme, authority, and what follows; nothing for a URL of another kind.
 fn split(url: &str) -> Option<(Option<&str>, Option<&str>, &str)> {
     let (scheme, rest) = match url.find([':', '/', '?', '#']) {
@@ -328,7 +361,10 @@ mod tests {
         let path = PathAndQuery::from_static("/t/a%20b/x");
         let mut scope = Scope::new(Method::GET, Some(path), HeaderMap::new(), Body::empty());
         scope.set_params(Params { values: vec![("tenant".into(), "a b".to_owned())], rest: None });
-        let mut headers = Fields::from(HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]));
+        let mut headers = Fields::from(HeaderMap::from_iter([(
+            LOCATION,
+            HeaderValue::from_bytes(location.as_bytes()).expect("a value"),
+        )]));
         let rewrite = rewrite(target, route).expect("no expressions");
         rewrite.apply(&mut headers, &upstream, &scope);
         headers[LOCATION].to_str().expect("a text").to_owned()
@@ -349,6 +385,9 @@ mod tests {
             ("/items/", "/caf\u{e9}/", "/base/items/7", "/caf%C3%A9/7"),
             ("/", "/api", "/base/", "/api"),
             ("/items?a={q}", "/api/items", "/base/items?b", "/api/items?b"),
+            ("/{*p}", "/api/{*p}", "/base/a/%2e%2e/b", "/api/b"),
+            ("/{*p}", "/api/{*p}", "/../../base/./a/../../base/b/.", "/api/b/"),
+            ("/{*p}", "/api/{*p}", "/base/caf\u{e9}?\u{e9}", "/api/caf%C3%A9?%C3%A9"),
         ] {
             assert_eq!(location(target, route, from), to, "{target} {route}");
         }
@@ -360,8 +399,10 @@ mod tests {
             // Without a host of its own, this would name one.
             ("/{*p}", "/{*p}", "/base//evil.test/x"),
             ("/{*p}", "/{*p}", "/base/\\evil.test/x"),
-            ("/{*p}", "/{*p}", "/base/a/%2e%2e/b"),
             ("/{*p}", "/{*p}", "/basement"),
+            ("/{*p}", "/{*p}", "/base/../b"),
+            ("/{*p}", "/{*p}", "/base/../../b"),
+            ("/{*p}", "/{*p}", "/base/..%2f../b"),
             ("/{*p}", "/{*p}", "http://user@shop.test/base/x"),
             ("/{*p}", "/{*p}", "http://shop.test:8080/base/x"),
             ("/{*p}", "/{*p}", "http://shop.test.evil.test/base/x"),
