@@ -40,6 +40,8 @@ struct Inner {
     answered: Option<StatusCode>,
     /// Header fields that belong to the status.
     fields: HeaderMap,
+    /// Whether it ends a list of which items have been handed on.
+    ends_list: bool,
     /// The document that the operator has written for it, JSON.
     body: Option<Bytes>,
 }
@@ -226,6 +228,7 @@ impl Error {
             after: None,
             answered: None,
             fields: HeaderMap::new(),
+            ends_list: false,
             body: None,
         }))
     }
@@ -259,6 +262,18 @@ impl Error {
     /// The header fields that belong to the status.
     pub fn fields(&self) -> &HeaderMap {
         &self.0.fields
+    }
+
+    /// Says that it ends a list of which items have been handed on: the others are missing, and nobody knows how many.
+    #[must_use]
+    pub(crate) fn at_end_of_list(mut self) -> Self {
+        Arc::make_mut(&mut self.0).ends_list = true;
+        self
+    }
+
+    /// Whether it ends a list of which items have been handed on.
+    pub(crate) fn ends_list(&self) -> bool {
+        self.0.ends_list
     }
 
     /// Names the step in which it happened, if an inner one has not been named.

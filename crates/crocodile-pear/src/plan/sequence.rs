@@ -10,12 +10,15 @@ use http_body::Frame;
 
 use crate::error::Error;
 use crate::flow::{Answer, Body, Flow, Order, Outcome, Pulled};
+use crate::jq;
+use crate::step::status::{failure, refuse};
 
 /// Several answers as one: whichever comes first goes first, and goes whole before the next.
 pub(super) async fn first_come(flow: Flow) -> Outcome {
     let mut answers = Box::pin(flow.drive(Order::Arrival, |producer| producer.outcome)).filter_map(std::future::ready);
     let first = match answers.next().await? {
-        Ok(first) => first,
+        Ok(first) if first.is_usable() => first,
+        Ok(refused) => return Some(Err(refuse(refused).await)),
         Err(error) => return Some(Err(error)),
     };
     let body = match first.body.into_pulled() {
@@ -50,11 +53,20 @@ impl<S: futures_util::Stream<Item = Result<Answer, Error>> + Unpin> http_body::B
             }
             match std::task::ready!(self.rest.poll_next_unpin(cx)) {
                 None => return Poll::Ready(None),
-                Some(next) => match next.and_then(|answer| answer.body.into_pulled()) {
+                Some(next) => match next.and_then(usable).and_then(|answer| answer.body.into_pulled()) {
                     Ok(body) => self.current = Some(body),
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 },
             }
         }
     }
+}
+
+/// The answer, unless its status is that of a failure: that is no part of a whole.
+fn usable(answer: Answer) -> Result<Answer, Error> {
+    if answer.is_usable() {
+        return Ok(answer);
+    }
+    let error = failure(answer.status, &answer.headers, &jq::null().into());
+    Err(answer.upstream.iter().fold(error, Error::of_upstream))
 }

@@ -22,14 +22,14 @@ use crate::offload::{self, Work};
 use crate::scope::Scope;
 use crate::spec;
 use crate::spec::Size;
-use crate::step::status::failure;
+use crate::step::status::{failure, refuse};
 use crate::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
 
 spec! {
     /// Makes one answer of all items. Each item is sent as soon as it is complete. The status of the answer is sent
     /// with the first item that did not fail, or after 64 KiB of failed items. If all items fail, the answer has the
-    /// status of the first of them in the order of the calls. An answer with a status other than 2xx counts as
-    /// failed, and becomes an item unchanged. An item is read whole, within `max_body`, before it is sent, so that no
+    /// status of the first of them in the order of the calls. An answer with a status other than 2xx has failed, unless
+    /// `on_status` of its call passes it. An item is read whole, within `max_body`, before it is sent, so that no
     /// upstream can write into another's item.
     pub struct Concatenate {
         /// The format of the answer.
@@ -39,7 +39,9 @@ spec! {
         pub body_only: bool = false,
         /// The order of the items.
         pub order: ItemOrder = ItemOrder::Arrival,
-        /// What happens to an item whose call failed.
+        /// What happens to an item that failed: its call got no answer, or a status other than 2xx, or a step failed on
+        /// it. A list that ends early is not an item that failed: `skip` and `null` end it with a problem document, too.
+        /// It ends early if it has more pages than `pages` or more items than `limit`, or if its upstream breaks off.
         pub on_error: OnError = OnError::Keep,
         /// The most bytes of one item's body.
         pub max_body: Size = MAX_BODY,
@@ -80,9 +82,10 @@ impl From<ItemOrder> for Order {
 }
 
 choice! {
-    /// What happens to an item whose call failed.
+    /// What happens to an item that failed.
     pub enum OnError {
-        /// The item is a problem document (RFC 9457) that says what went wrong.
+        /// The item says what went wrong. With `body_only` it is a problem document (RFC 9457); without, an answer with
+        /// a status other than 2xx keeps its status, its fields and its body.
         Keep = "keep",
         /// The item is left out.
         Skip = "skip",
@@ -90,6 +93,16 @@ choice! {
         Null = "null",
         /// The whole answer fails: with an error status before its first item, broken off after it.
         Fail = "fail",
+        /// The whole answer fails, with an error status if it is at most 1 MiB: nothing is sent before all items are
+        /// there. Of a larger one, the first 1 MiB waits, and a later failure breaks the answer off.
+        Strict = "strict",
+    }
+}
+
+impl OnError {
+    /// Whether an item that failed ends the whole answer.
+    fn ends_all(self) -> bool {
+        matches!(self, OnError::Fail | OnError::Strict)
     }
 }
 
@@ -131,6 +144,9 @@ const SIZE: usize = 64 << 10;
 /// The most bytes of failed items that wait for one that did not fail.
 const HELD: usize = 64 << 10;
 
+/// The most bytes of items that wait until all are there, with `strict`: so much of an answer can still become an error.
+const STRICT: usize = 1 << 20;
+
 /// Starts the flow and answers when its first item is there.
 pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let order = spec.order.into();
@@ -138,16 +154,18 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let take: Take = Box::new(move |producer| take(producer, &form));
     let mut items = flow.drive_at_once(order, take);
     let (mut held, mut size, mut failed) = (Vec::new(), 0, None);
+    let strict = spec.on_error == OnError::Strict;
+    let most = if strict { STRICT } else { HELD };
     let failure = loop {
         match items.next().await {
             None => break failed.map(|(_, error)| error),
-            Some(Item { failure: Some(error), .. }) if spec.on_error == OnError::Fail => return Some(Err(error)),
+            Some(Item { failure: Some(error), .. }) if spec.on_error.ends_all() => return Some(Err(error)),
             Some(item) => {
-                let good = item.text.is_some() && item.failed().is_none();
-                failed = first(failed, item.id, item.failed());
+                let good = !strict && item.text.is_some() && item.failure.is_none();
+                failed = first(failed, item.id, item.failure.as_ref());
                 size += item.text.as_ref().map_or(0, Vec::len);
                 held.extend(item.text);
-                if good || size > HELD {
+                if good || size > most {
                     break None;
                 }
             }
@@ -239,17 +257,14 @@ fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Item,
         return ControlFlow::Continue(outcome);
     }
     let answer = match outcome {
-        Some(Ok(answer)) => answer,
+        Some(Ok(answer)) if answer.is_usable() => answer,
         other => return ControlFlow::Continue(other),
     };
     let length = answer.body.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(64);
     let mut text = Vec::with_capacity(length.min(SIZE) + 1);
     text.extend_from_slice(spec.opening());
     match format::splice_here(&answer, spec.max_body.bytes(), spec.lines(), &mut text) {
-        Some(Ok(())) => {
-            let refused = refusal(&answer);
-            ControlFlow::Break(Item { id, text: Some(spec.close(text)), refused, failure: None })
-        }
+        Some(Ok(())) => ControlFlow::Break(Item { id, text: Some(spec.close(text)), failure: None }),
         Some(Err(_)) | None => ControlFlow::Continue(Some(Ok(answer))),
     }
 }
@@ -259,50 +274,48 @@ struct Item {
     /// Those that were asked for first have the smaller ones.
     id: u32,
     text: Option<Vec<u8>>,
-    /// What an answer that cannot be used would fail with.
-    refused: Option<Error>,
-    failure: Option<Error>,
-}
-
-impl Item {
     /// Why it failed, if it did.
-    fn failed(&self) -> Option<&Error> {
-        self.failure.as_ref().or(self.refused.as_ref())
-    }
+    failure: Option<Error>,
 }
 
 /// Reads one answer to its end.
 async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> Item {
-    let (mut text, mut refused) = (spec.opening().to_vec(), None);
-    let written = match outcome {
-        None => return Item { id, text: None, refused, failure: None },
-        Some(Ok(answer)) => {
-            refused = refusal(&answer);
-            write(answer, &spec, &mut text).await
+    let mut text = spec.opening().to_vec();
+    let (written, mut failure) = match outcome {
+        None => return Item { id, text: None, failure: None },
+        Some(Ok(answer)) if answer.is_usable() => (write(answer, &spec, &mut text).await, None),
+        // It says itself what it is.
+        Some(Ok(answer)) if spec.on_error == OnError::Keep && !spec.body_only => {
+            let refused = refusal(&answer);
+            (write(answer, &spec, &mut text).await, Some(refused))
         }
-        Some(Err(error)) => Err(error),
+        Some(Ok(answer)) => (Err(refuse(answer).await), None),
+        Some(Err(error)) => (Err(error), None),
     };
-    let Err(error) = written.map_err(|error| error.at_step("concatenate")) else {
-        let closed = close(spec, text).await;
-        let (text, failure) = closed.map_or_else(|error| (None, Some(error)), |text| (Some(text), None));
-        return Item { id, text, refused, failure };
-    };
-    tracing::debug!(%error, "an item failed");
-    text.truncate(spec.opening().len());
-    match spec.on_error {
-        OnError::Keep => problem(&error, &spec, &mut text),
-        OnError::Null => text.extend_from_slice(b"null"),
-        OnError::Skip | OnError::Fail => return Item { id, text: None, refused, failure: Some(error) },
+    if let Err(error) = written {
+        let error = error.at_step("concatenate");
+        tracing::debug!(%error, "an item failed");
+        text.truncate(spec.opening().len());
+        match spec.on_error {
+            OnError::Null if !error.ends_list() => text.extend_from_slice(b"null"),
+            OnError::Skip if !error.ends_list() => return Item { id, text: None, failure: Some(error) },
+            OnError::Fail | OnError::Strict => return Item { id, text: None, failure: Some(error) },
+            OnError::Keep | OnError::Skip | OnError::Null => problem(&error, &spec, &mut text),
+        }
+        return Item { id, text: Some(spec.close(text)), failure: Some(error) };
     }
-    Item { id, text: Some(spec.close(text)), refused, failure: Some(error) }
+    match close(spec, text).await {
+        Ok(text) => Item { id, text: Some(text), failure },
+        Err(error) => {
+            failure.get_or_insert(error);
+            Item { id, text: None, failure }
+        }
+    }
 }
 
-fn refusal(answer: &Answer) -> Option<Error> {
-    if answer.is_usable() {
-        return None;
-    }
+fn refusal(answer: &Answer) -> Error {
     let error = failure(answer.status, &answer.headers, &jq::null().into()).at_step("concatenate");
-    Some(answer.upstream.iter().fold(error, Error::of_upstream))
+    answer.upstream.iter().fold(error, Error::of_upstream)
 }
 
 /// The text of an item that is whole.
@@ -394,7 +407,7 @@ impl<S: Stream<Item = Item> + Unpin> http_body::Body for Concatenation<S> {
         loop {
             match ready!(this.items.poll_next_unpin(cx)) {
                 None => return Poll::Ready(this.close().map(Ok)),
-                Some(Item { failure: Some(error), .. }) if this.spec.on_error == OnError::Fail => {
+                Some(Item { failure: Some(error), .. }) if this.spec.on_error.ends_all() => {
                     return Poll::Ready(Some(Err(error)));
                 }
                 Some(Item { text: Some(text), .. }) => return Poll::Ready(Some(Ok(this.chunk(text)))),

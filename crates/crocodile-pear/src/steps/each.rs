@@ -248,7 +248,7 @@ impl Ready {
         };
         let limit = self.limit.unwrap_or(LIMIT).most();
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let over = (items.len() > most).then(|| Err(too_many(limit)));
+        let over = (items.len() > most).then(|| Err(too_many(limit).at_end_of_list()));
         let items = items.into_iter().take(most).map(|item| Ok(item.into())).chain(over);
         stream::iter(items).map(move |item| source.producer(item)).boxed()
     }
@@ -356,9 +356,11 @@ impl Bound {
         Bound { left: limit.most(), limit: limit.most() }
     }
 
+    /// The item, or why the list ends here.
     fn admit(&mut self, item: Result<Body, Error>) -> Result<Body, Error> {
         let item = match item {
-            Ok(_) if self.left == 0 => Err(too_many(self.limit)),
+            Ok(_) if self.left == 0 => Err(too_many(self.limit).at_end_of_list()),
+            Err(error) if self.left < self.limit => Err(error.at_end_of_list()),
             item => item,
         };
         self.left = self.left.saturating_sub(1);

@@ -739,7 +739,8 @@ impl Pages {
         self.next = match next {
             Ok(Some(_)) if self.left == 0 => {
                 let pages = self.ready.pages.unwrap_or(PAGES);
-                Next::Failed(Error::new(Kind::Oversized, format!("there are more than {pages} pages")))
+                let error = Error::new(Kind::Oversized, format!("there are more than {pages} pages"));
+                Next::Failed(error.at_end_of_list())
             }
             Ok(Some(place)) => Next::Page(place, answer.names.clone()),
             Ok(None) => Next::None,
