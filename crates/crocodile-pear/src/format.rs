@@ -212,7 +212,7 @@ pub async fn check(bytes: Bytes) -> Result<Raw, Error> {
 
 fn parse(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
     match declared {
-        Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(value::null().into()),
+        Declared::Json | Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(value::null().into()),
         Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
         Declared::Nothing => match Raw::check(&json::unmarked(bytes.clone())) {
             Ok(raw) => Ok(raw.into()),
@@ -306,7 +306,7 @@ fn append_bytes(
     lines: Lines,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
-    if bytes.is_empty() && declared != Declared::Json {
+    if bytes.is_empty() {
         out.extend_from_slice(b"null");
         return Ok(());
     }
