@@ -11,8 +11,9 @@ use crate::choice;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Order, Outcome, Producer};
 use crate::format;
-use crate::jq::{self, Data, Filter};
+use crate::jq::{self, Data, Filter, Value};
 use crate::json;
+use crate::json::value::{self, Shape};
 use crate::offload;
 use crate::problem::Problems;
 use crate::scope::Scope;
@@ -22,7 +23,7 @@ use crate::step::{About, Blame, Compile, MAX_BODY, Spec, Step, evaluate, weigh};
 
 spec! {
     /// Keeps one of the items with the same key and drops the others. Short form: the expression that gives the key.
-    /// Keys are compared as JSON. An item's body is read whole, within `max_body`. A failed item, or an answer with a
+    /// Keys are compared as in jq: `1` and `1.0` are the same, and so are objects with the same fields. An item's body is read whole, within `max_body`. A failed item, or an answer with a
     /// status other than 2xx, passes unchanged.
     pub struct Dedupe {
         /// An expression that gives the key; `.` is the item. All items with the key null are kept.
@@ -150,12 +151,35 @@ impl ReadyDedupe {
         if !keys.is_empty() {
             return Err(Error::new(Kind::Expression, "the expression gives several keys; put them in [ ]"));
         }
-        let key = key.map(|key| json::to_bytes(&key)).transpose()?;
+        let key = key.map(|key| json::to_bytes(&alike(&key))).transpose()?;
         if key.as_ref().is_some_and(|key| key.len() > KEY) {
             return Err(Error::new(Kind::Oversized, format!("a key is longer than {KEY} bytes")));
         }
         Ok(key)
     }
+}
+
+/// The value in a form that is the same for all values that jq calls equal. Large integers keep all their digits.
+fn alike(key: &Value) -> Value {
+    match value::shape(key) {
+        Shape::Literal(literal) if literal.contains(['.', 'e', 'E']) || literal == "-0" => {
+            literal.parse().map_or_else(|_| key.clone(), positive)
+        }
+        Shape::Float(number) => positive(number),
+        Shape::List(items) => jq::list(items.iter().map(alike).collect()),
+        Shape::Object(fields) => {
+            let mut fields: Vec<(Value, Value)> =
+                fields.iter().map(|(name, value)| (name.clone(), alike(value))).collect();
+            fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+            value::fields_of(fields.into_iter().collect())
+        }
+        _ => key.clone(),
+    }
+}
+
+/// Zero has a sign that makes no difference.
+fn positive(number: f64) -> Value {
+    if number == 0.0 { 0.0.into() } else { number.into() }
 }
 
 /// The keys of one request of a client so far.
@@ -180,5 +204,37 @@ impl Seen {
         }
         seen.insert(key);
         Some(Ok(answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_one_key() {
+        let form = |text: &str| json::to_bytes(&alike(&json::read(&text.to_owned().into()).expect("JSON")));
+        for (one, other) in [
+            ("1", "1.0"),
+            ("1", "1e0"),
+            ("100", "1E+2"),
+            ("0", "-0"),
+            ("0", "-0.0"),
+            ("0.5", "5e-1"),
+            ("[1,{\"a\":2.0}]", "[1.0, {\"a\": 2}]"),
+            ("{\"a\":1,\"b\":2}", "{\"b\":2,\"a\":1}"),
+            ("\"\\u0041\"", "\"A\""),
+        ] {
+            assert_eq!(form(one).expect("written"), form(other).expect("written"), "{one} {other}");
+        }
+        for (one, other) in [
+            ("12345678901234567890", "12345678901234567891"),
+            ("9007199254740993", "9007199254740992"),
+            ("1", "\"1\""),
+            ("[1]", "1"),
+            ("{\"a\":1}", "{\"a\":2}"),
+        ] {
+            assert_ne!(form(one).expect("written"), form(other).expect("written"), "{one} {other}");
+        }
     }
 }
