@@ -131,7 +131,8 @@ impl Reader<'_> {
     }
 }
 
-/// Resolves the escapes of a checked string; a lone surrogate becomes U+FFFD.
+/// Resolves the escapes of a checked string. A lone surrogate becomes the three bytes that a character of its number would
+/// have (WTF-8), which [`write()`](super::write()) makes an escape again.
 pub fn unescape(mut text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     while let Some(slash) = memchr(b'\\', text) {
@@ -145,9 +146,7 @@ pub fn unescape(mut text: &[u8]) -> Vec<u8> {
             b'r' => out.push(b'\r'),
             b't' => out.push(b'\t'),
             b'u' => {
-                let (character, rest) = unit(text);
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                text = rest;
+                text = unit(text, &mut out);
             }
             other => out.push(other),
         }
@@ -156,16 +155,20 @@ pub fn unescape(mut text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The character of one `\u` escape, or of a pair of them, and the rest of the text.
-fn unit(text: &[u8]) -> (char, &[u8]) {
+/// Appends the character of one `\u` escape, or of a pair of them. Returns the rest of the text.
+fn unit<'t>(text: &'t [u8], out: &mut Vec<u8>) -> &'t [u8] {
     let (high, rest) = hex(text);
-    if let (0xd800..=0xdbff, Some(second)) = (high, rest.strip_prefix(b"\\u"))
-        && let (low @ 0xdc00..=0xdfff, rest) = hex(second)
-    {
-        let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), rest);
+    let (code, rest) = match (high, rest.strip_prefix(b"\\u").map(hex)) {
+        (0xd800..=0xdbff, Some((low @ 0xdc00..=0xdfff, rest))) => {
+            (0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00), rest)
+        }
+        _ => (high, rest),
+    };
+    match char::from_u32(code) {
+        Some(character) => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => out.extend_from_slice(&[0xed, 0x80 | (code >> 6 & 0x3f) as u8, 0x80 | (code & 0x3f) as u8]),
     }
-    (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
+    rest
 }
 
 fn hex(text: &[u8]) -> (u32, &[u8]) {
@@ -193,7 +196,14 @@ mod tests {
 
     #[test]
     fn escapes_are_resolved() {
-        assert_eq!(round(r#" [ "\u0041\n\u00e9\ud83d\udc0a\/" , "\ud800x" ] "#), "[\"A\\né🐊/\",\"\u{fffd}x\"]");
+        assert_eq!(round(r#" [ "\u0041\n\u00e9\ud83d\udc0a\/" , "\ud800x" ] "#), "[\"A\\né🐊/\",\"\\ud800x\"]");
+    }
+
+    #[test]
+    fn a_lone_surrogate_stays_what_it_was() {
+        for text in [r#""\ud800""#, r#""\udfffx""#, r#""a\ud83d\ud83d""#, r#"{"\udc0a":"\udbff"}"#] {
+            assert_eq!(round(text), text);
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub(crate) const SIZE: usize = 64 << 20;
 
 /// Appends a value as compact JSON.
 ///
-/// Invalid UTF-8 in text becomes U+FFFD, infinities become the largest numbers, as in jq, NaN becomes null, and byte
-/// strings become base64.
+/// A lone surrogate in text becomes an escape, other invalid UTF-8 U+FFFD; infinities become the largest numbers, as in jq, NaN becomes null, and
+/// byte strings become base64.
 ///
 /// # Errors
 /// `Kind::Expression` for a value that nests deeper than 256 levels (twice the limit for input), is larger than 64 MiB
@@ -83,9 +83,40 @@ fn text_within(text: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error
     room(text.len(), limit, out)?;
     match std::str::from_utf8(text) {
         Ok(text) => write_string(text, out),
-        Err(_) => write_string(&String::from_utf8_lossy(text), out),
+        Err(_) => write_broken(text, out),
     }
     Ok(())
+}
+
+/// Appends a string that is not UTF-8. Halves of surrogate pairs are escapes; two that have met are one character to
+/// whoever reads them.
+fn write_broken(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = memchr::memmem::find_iter(rest, b"\xed").find(|at| surrogate(&rest[*at..]).is_some());
+        let (plain, half) = rest.split_at(end.unwrap_or(rest.len()));
+        let start = out.len();
+        write_string(&String::from_utf8_lossy(plain), out);
+        // Without its quotes.
+        out.pop();
+        out.remove(start);
+        if let Some(code) = surrogate(half) {
+            out.extend_from_slice(format!("\\u{code:04x}").as_bytes());
+        }
+        rest = half.get(3..).unwrap_or_default();
+    }
+    out.push(b'"');
+}
+
+/// The surrogate that text begins with, in the bytes that a character of its number would have.
+fn surrogate(text: &[u8]) -> Option<u16> {
+    match text {
+        [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ..] => {
+            Some(0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f))
+        }
+        _ => None,
+    }
 }
 
 fn room(length: usize, limit: usize, out: &[u8]) -> Result<(), Error> {
