@@ -65,6 +65,7 @@ impl Ask {
         let values = values.into_iter().map(Data::into_value).collect();
         let found = self.found(values, &answer.names, coming).await?;
         answer.redescribe();
+        found.arrive(&mut answer);
         answer.names = self.ready.rebase(answer.names, found.base, item.is_object());
         answer.body = self.ready.put(item, found.data).await?.into();
         Ok(answer)
@@ -90,11 +91,11 @@ impl Ask {
         if matches!(value::shape(&value), Kinds::Null) {
             return Ok(Found::nothing());
         }
-        let instead = |data| Found { data, base: None };
+        let instead = Found::instead;
         let found = match self.collector.clone().ask(value, names).await {
             Ok(document) => match self.ready.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(instead),
-                ControlFlow::Continue(used) => used.map(|data| Found { data, base: Some(document.base.clone()) }),
+                ControlFlow::Continue(used) => used.map(|_| Found::document(&document)),
             },
             Err(error) => Err(error),
         };

@@ -9,6 +9,7 @@ use std::task::{self, Context, Poll};
 
 use futures_util::future::{BoxFuture, Either, FutureExt, join_all};
 use futures_util::stream::{self, BoxStream, StreamExt};
+use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode};
 use pin_project_lite::pin_project;
 
@@ -181,21 +182,38 @@ pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope
 pub(super) struct Found {
     pub(super) data: Data,
     pub(super) base: Option<Base>,
+    /// The status of an answer of this; `None` if nothing was found.
+    status: Option<StatusCode>,
 }
 
 impl Found {
     pub(super) fn nothing() -> Self {
-        Found { data: Raw::sound("null".into(), 0).into(), base: None }
+        Found { data: Raw::sound("null".into(), 0).into(), base: None, status: None }
+    }
+
+    /// A value that stands for what could not be had.
+    pub(super) fn instead(data: Data) -> Self {
+        Found { data, base: None, status: Some(StatusCode::OK) }
     }
 
     pub(super) fn document(document: &Document) -> Self {
-        Found { data: document.data.clone(), base: Some(document.base.clone()) }
+        // One that is used whatever its status counts as one whose status is 2xx.
+        let status = Some(document.status).filter(StatusCode::is_success).unwrap_or_default();
+        Found { data: document.data.clone(), base: Some(document.base.clone()), status: Some(status) }
+    }
+
+    /// Makes a redirect that was followed the answer of what it led to.
+    pub(super) fn arrive(&self, answer: &mut Answer) {
+        if let (true, Some(status)) = (answer.status.is_redirection(), self.status) {
+            answer.status = status;
+            answer.headers.remove(LOCATION);
+        }
     }
 
     /// A list of what several links led to.
     pub(super) fn list(found: Vec<Found>) -> Self {
         let list = Data::list(found.into_iter().map(|found| found.data).collect());
-        Found { data: list, base: Some(Base::Several) }
+        Found { data: list, base: Some(Base::Several), status: Some(StatusCode::OK) }
     }
 }
 
@@ -281,6 +299,7 @@ impl Ready {
             Reached::Instead(found) => found,
         };
         answer.redescribe();
+        found.arrive(&mut answer);
         answer.names = self.rebase(answer.names, found.base, item.is_object());
         Ok((answer, self.put(item, found.data)))
     }
@@ -298,6 +317,7 @@ impl Ready {
         let site = Site { names: answer.names.clone(), base, trail: Vec::new(), left: self.depth };
         let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
+        found.arrive(&mut answer);
         answer.names = self.rebase(answer.names, found.base, item.is_object());
         answer.body = self.put(item, found.data).await?.into();
         Ok(answer)
@@ -419,7 +439,7 @@ impl Ready {
             // The chain ends with this document.
             (None, true) => Ok(own),
             (None, false) => Ok(found),
-            (Some(_), _) => Ok(Found { data: self.put(own.data, found.data).await?, base: own.base }),
+            (Some(_), _) => Ok(Found { data: self.put(own.data, found.data).await?, ..own }),
         }
     }
 
@@ -434,7 +454,7 @@ impl Ready {
     }
 
     pub(super) fn judge(&self, fetched: Result<Option<Arc<Document>>, Error>) -> Result<Reached, Error> {
-        let instead = |data| Reached::Instead(Found { data, base: None });
+        let instead = |data| Reached::Instead(Found::instead(data));
         let document = match fetched {
             Ok(None) => return Ok(Reached::Instead(Found::nothing())),
             Ok(Some(document)) => match self.rule(&document) {
