@@ -3,6 +3,7 @@
 mod address;
 mod answer;
 mod cell;
+mod dial;
 mod failure;
 mod form;
 mod garbled;
@@ -23,12 +24,13 @@ mod stop;
 mod tls;
 mod transaction;
 mod verify;
+mod wire;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-pub use self::address::{Address, told};
+pub use self::address::{Address, Connected, DatabaseConnection, told};
 use self::failure::{Again, Failure, slow};
 use self::line::{Lines, ReadPlace};
 pub use self::note::StatementEnd;
@@ -41,7 +43,6 @@ pub use self::run::{Before, Run, Wanted};
 pub use self::server::ServerState;
 use self::server::{Guard, Server};
 pub use self::spec::DatabaseSpec;
-pub use self::tls::Encrypted;
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::histogram::Snapshot;

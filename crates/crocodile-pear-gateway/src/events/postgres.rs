@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use crocodile_pear::database::{Address, Encrypted, told};
+use crocodile_pear::database::{Address, Connected, DatabaseConnection, told};
 use futures_util::future::BoxFuture;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::{AsyncMessage, Client, Connection, Error, Socket};
+use tokio_postgres::{AsyncMessage, Client, Error};
 
 /// For a connection, its handshakes and `LISTEN`.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -19,25 +19,25 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 pub async fn listen(address: &Address, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
     match timeout(ATTEMPT, connect(address, channel, heartbeat)).await {
         Ok(Ok(listener)) => Ok(listener),
-        Ok(Err(error)) => Err(told(&error)),
+        Ok(Err(reason)) => Err(reason),
         Err(_) => Err(format!("it did not answer within {ATTEMPT:?}")),
     }
 }
 
-async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Result<Listener, Error> {
-    let (client, mut connection) = address.connect().await?;
+async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+    let Connected { client, mut connection, .. } = address.connect(ATTEMPT).await?;
     let mut early = VecDeque::new();
     let listen = format!("LISTEN {}", quote(channel));
     tokio::select! {
-        done = client.batch_execute(&listen) => done?,
-        ended = hold(&mut connection, &mut early) => return Err(ended),
+        done = client.batch_execute(&listen) => done.map_err(|error| told(&error))?,
+        ended = hold(&mut connection, &mut early) => return Err(told(&ended)),
     }
     Ok(Listener { connection, early, check: Box::pin(check(client, heartbeat)) })
 }
 
 /// A connection that listens.
 pub struct Listener {
-    connection: Connection<Socket, Encrypted>,
+    connection: DatabaseConnection,
     /// What came before `LISTEN` was answered.
     early: VecDeque<Vec<u8>>,
     /// Ends when the server does not answer.
@@ -74,7 +74,7 @@ async fn read_first<T>(message: impl Future<Output = T>, check: &mut BoxFuture<'
 }
 
 /// Reads until the connection ends, and keeps what it says.
-async fn hold(connection: &mut Connection<Socket, Encrypted>, early: &mut VecDeque<Vec<u8>>) -> Error {
+async fn hold(connection: &mut DatabaseConnection, early: &mut VecDeque<Vec<u8>>) -> Error {
     loop {
         match poll_fn(|cx| connection.poll_message(cx)).await {
             Some(Ok(AsyncMessage::Notification(notification))) => early.push_back(notification.payload().into()),

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-use super::address::{Address, told};
+use super::address::{Address, Connected, told};
 use super::failure::{away, busy};
 use super::query::{Access, Prepared, Query};
 use crate::error::Error;
@@ -33,7 +33,7 @@ pub(super) struct Bounds {
     pub(super) waiting: usize,
     /// How long one may wait.
     pub(super) wait: Duration,
-    /// How long connecting may take.
+    /// How long connecting to one host may take.
     pub(super) connect: Duration,
 }
 
@@ -79,11 +79,18 @@ struct Waiter {
 /// A connection.
 struct Link {
     client: Client,
-    core: usize,
+    /// The core that opened it. Small numbers: a connection is moved about by value.
+    core: u16,
+    /// Where it leads, among the hosts of the address.
+    host: u16,
     prepared: Vec<Option<Arc<Prepared>>>,
 }
 
 impl Link {
+    fn core(&self) -> usize {
+        usize::from(self.core)
+    }
+
     fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
         self.prepared.get(query.index).cloned().flatten()
     }
@@ -193,7 +200,7 @@ impl Pool {
     /// A connection of another core is opened anew here, if this core has too few.
     fn moved(&self, mut lease: Lease) -> Lease {
         let core = threads::index();
-        let Some(link) = lease.link.take_if(|link| link.core != core) else { return lease };
+        let Some(link) = lease.link.take_if(|link| link.core() != core) else { return lease };
         let mut state = self.lock();
         if state.is_needed(core, &link) {
             state.move_to(core, &link);
@@ -220,7 +227,7 @@ impl Pool {
             match state.find(core, self.bounds.most) {
                 FoundConnection::Link(link) if link.client.is_closed() => {
                     state.live -= 1;
-                    state.owned[link.core] -= 1;
+                    state.owned[link.core()] -= 1;
                     state.open -= 1;
                     dead.push(link);
                 }
@@ -229,7 +236,7 @@ impl Pool {
                     dead.push(link);
                     break Taken::Now(self.leased(core, None));
                 }
-                FoundConnection::Link(link) => break Taken::Now(self.leased(link.core, Some(link))),
+                FoundConnection::Link(link) => break Taken::Now(self.leased(link.core(), Some(link))),
                 FoundConnection::Room if state.live == 0 && state.pauses() => return Err(away()),
                 FoundConnection::Room if patience == Patience::None && state.has_part(core, self.bounds.most) => {
                     break Taken::Not;
@@ -275,18 +282,16 @@ impl Pool {
     }
 
     async fn open(self: &Arc<Self>, mut lease: Lease) -> Result<Lease, Error> {
-        let connect = tokio::time::timeout(self.bounds.connect, self.connect());
-        let reason = match connect.await {
-            Ok(Ok(client)) => {
+        let reason = match self.connect(lease.core).await {
+            Ok(link) => {
                 let mut state = self.lock();
                 state.live += 1;
                 state.pause = None;
                 drop(state);
-                lease.link = Some(Link { client, core: lease.core, prepared: Vec::new() });
+                lease.link = Some(link);
                 return Ok(lease);
             }
-            Ok(Err(error)) => told(&error),
-            Err(_) => format!("it did not answer within {:?}", self.bounds.connect),
+            Err(reason) => reason,
         };
         let mut state = self.lock();
         state.pause = Some(Instant::now() + PAUSE);
@@ -301,16 +306,17 @@ impl Pool {
         Err(away())
     }
 
-    async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
-        let (client, connection) = self.address.connect().await?;
+    async fn connect(&self, core: usize) -> Result<Link, String> {
+        let Connected { client, connection, host, .. } = self.address.connect(self.bounds.connect).await?;
         tokio::spawn(async move {
             // The statements on it get the reason.
             let _ = connection.await;
         });
         if self.access == Access::ReadOnly {
-            client.batch_execute("set session characteristics as transaction read only").await?;
+            let session = client.batch_execute("set session characteristics as transaction read only");
+            session.await.map_err(|error| told(&error))?;
         }
-        Ok(client)
+        Ok(Link { client, core: core as u16, host: host as u16, prepared: Vec::new() })
     }
 
     /// Gives a connection, or the right to open one, to a waiting statement; otherwise it becomes idle.
@@ -393,8 +399,8 @@ impl State {
 
     /// Adds an idle connection.
     fn rest(&mut self, link: Link) {
-        self.resting |= 1 << link.core;
-        self.idle[link.core].push(link);
+        self.resting |= 1 << link.core();
+        self.idle[link.core()].push(link);
     }
 
     fn wake(&mut self, core: usize) -> Option<Link> {
@@ -417,13 +423,13 @@ impl State {
 
     /// Whether a connection should move to this core: it has fewer than the one that opened it.
     fn is_needed(&self, core: usize, link: &Link) -> bool {
-        link.core != core && self.owned[link.core] > self.owned[core] + 1
+        link.core() != core && self.owned[link.core()] > self.owned[core] + 1
     }
 
     /// Another core opens a connection instead of this one.
     fn move_to(&mut self, core: usize, link: &Link) {
         self.live -= 1;
-        self.owned[link.core] -= 1;
+        self.owned[link.core()] -= 1;
         self.owned[core] += 1;
     }
 
@@ -438,7 +444,7 @@ impl State {
         }
         for link in &dead {
             self.live -= 1;
-            self.owned[link.core] -= 1;
+            self.owned[link.core()] -= 1;
             self.open -= 1;
         }
         dead
@@ -532,9 +538,14 @@ impl Lease {
         &self.link().client
     }
 
+    /// Where it leads, among the hosts of the address.
+    pub(super) fn host(&self) -> usize {
+        usize::from(self.link().host)
+    }
+
     /// Whether it was opened by this core.
     pub(super) fn is_of(&self, core: usize) -> bool {
-        self.link().core == core
+        self.link().core() == core
     }
 
     /// What it knows of a prepared statement.

@@ -16,7 +16,8 @@ spec! {
     pub struct DatabaseSpec {
         /// The URL: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. `?sslmode=` may be `disable`, `prefer`, `require`
         /// or `verify-full`, as for `psql`. Several hosts are tried in order: `HOST1:PORT1,HOST2:PORT2`. With
-        /// `?target_session_attrs=read-write`, the gateway uses the one that accepts writes.
+        /// `?target_session_attrs=read-write`, the gateway uses the one that accepts writes; the other words are
+        /// `read-only`, `primary`, `standby` and `prefer-standby`, as for `psql`.
         pub url: Located<Secret>,
         /// The replicas, each a URL like `url`, at most 16. `sql` with `read_only: true` runs on the replicas in
         /// turn, or on the server of `url` if no replica can be reached. A replica may not have the latest writes
@@ -32,7 +33,8 @@ spec! {
         pub wait: Duration = Duration::from_secs(3),
         /// The maximum number of statements that wait for a connection. Further statements fail with 503 at once.
         pub waiting: usize = 4096,
-        /// Timeout to connect, with all handshakes.
+        /// Timeout to connect to one host, with all handshakes. If there are several hosts and one does not answer
+        /// within 250 ms, the next one is tried at the same time; the one that answered last is tried first.
         pub connect: Duration = Duration::from_secs(3),
         /// Timeout of a statement until its answer begins, including the wait for a connection. Also the maximum
         /// pause of the server between two rows, while the client waits. After a timeout the gateway asks the server

@@ -20,12 +20,12 @@ async fn stop(lease: Lease, transaction: bool) {
     let token = lease.client().cancel_token();
     let address = lease.pool().address.clone();
     let stopped = async {
-        address.cancel(&token).await?;
+        address.cancel(lease.host(), &token).await.ok()?;
         // Answered when everything before it is.
-        lease.client().check_connection().await
+        lease.client().check_connection().await.ok()
     };
     match tokio::time::timeout(STOP, stopped).await {
-        Ok(Ok(())) if !transaction => drop(lease),
+        Ok(Some(())) if !transaction => drop(lease),
         _ => lease.discard(),
     }
 }

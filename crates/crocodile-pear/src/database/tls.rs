@@ -1,20 +1,16 @@
 //! TLS to a database, as its client asks for it.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures_util::future::BoxFuture;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::Socket;
-use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
-use tokio_rustls::{TlsConnector, client};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
+use crate::socket::Socket;
 use crate::upstream::{Judge, Shown, Verifier};
 
 /// Makes TLS of connections.
@@ -63,6 +59,17 @@ impl Tls {
     }
 }
 
+impl Tls {
+    /// Makes a handshake with this host.
+    ///
+    /// # Errors
+    /// Those of TLS and of the connection.
+    pub async fn connect(&self, host: &str, socket: Socket) -> io::Result<TlsStream<Socket>> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        self.0.connect(name, socket).await
+    }
+}
+
 /// Takes every certificate.
 #[derive(Debug)]
 struct Anyone;
@@ -70,64 +77,5 @@ struct Anyone;
 impl Judge for Anyone {
     fn judge(&self, _: &Shown<'_>) -> Result<(), rustls::Error> {
         Ok(())
-    }
-}
-
-impl MakeTlsConnect<Socket> for Tls {
-    type Stream = Encrypted;
-    type TlsConnect = Handshake;
-    type Error = io::Error;
-
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        // It is asked for before it is known whether there will be TLS: a Unix socket has none, and no name.
-        Ok(Handshake { connector: self.0.clone(), host: host.to_owned() })
-    }
-}
-
-/// A handshake with one server.
-pub struct Handshake {
-    connector: TlsConnector,
-    host: String,
-}
-
-impl TlsConnect<Socket> for Handshake {
-    type Stream = Encrypted;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Encrypted>>;
-
-    fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move {
-            let name = ServerName::try_from(self.host).map_err(io::Error::other)?;
-            self.connector.connect(name, socket).await.map(|stream| Encrypted(Box::new(stream)))
-        })
-    }
-}
-
-/// A connection with TLS.
-pub struct Encrypted(Box<client::TlsStream<Socket>>);
-
-impl TlsStream for Encrypted {
-    fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
-    }
-}
-
-impl AsyncRead for Encrypted {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Encrypted {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }

@@ -8,7 +8,7 @@ use tokio_postgres::error::ErrorPosition;
 use tokio_postgres::{Client, Error as Failed};
 
 use super::Database;
-use super::address::told;
+use super::address::{Connected, told};
 use super::query::{Access, Prepared, Query, Unfit};
 use super::server::Server;
 use crate::problem::Problems;
@@ -70,7 +70,7 @@ fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<
         let runtime = runtime.map_err(|error| error.to_string())?;
         runtime.block_on(async {
             let asked = async {
-                let (client, connection) = address.connect().await.map_err(|error| told(&error))?;
+                let Connected { client, connection, .. } = address.connect(PATIENCE).await?;
                 tokio::select! {
                     found = look(&client, &queries) => found,
                     _ = connection => Err("the connection was lost".to_owned()),
