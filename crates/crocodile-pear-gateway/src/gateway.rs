@@ -512,6 +512,7 @@ impl Gateway {
     pub fn begin(&self) {
         self.lasting.journals.begin();
         self.traces.iter().for_each(|traces| traces.begin());
+        self.databases.values().for_each(|database| database.begin());
         self.lasting.cache.resize(self.memory);
         self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.tier()));
     }

@@ -42,7 +42,7 @@ use self::rows::Rows;
 pub use self::run::{Before, Run, Wanted};
 pub use self::server::ServerState;
 use self::server::{Guard, Server};
-pub use self::spec::DatabaseSpec;
+pub use self::spec::{DatabaseSpec, Statements};
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::histogram::Snapshot;
@@ -74,7 +74,8 @@ impl DatabaseSpec {
     pub fn compile(&self, name: &str, files: Files<'_>, problems: &mut Problems) -> Option<Arc<Database>> {
         let address = Address::compile(&self.url, self.ca.as_ref(), files, problems)?;
         let most = self.connections.get();
-        let bounds = Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect };
+        let bounds =
+            Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect, statements: self.statements };
         let replicas = self.replicas(files, problems)?;
         let guard = || self.breaker.as_ref().map(Guard::new);
         let pool = |address: Address, access| Pool::new(name.into(), address, bounds, access);
@@ -127,8 +128,24 @@ impl Database {
 
     /// How many connections are in use, how many are not, and how many statements wait for one.
     pub fn connections(&self) -> (usize, usize, usize) {
-        let all = self.readers.all().chain([&self.primary]).map(|server| server.pool.counts());
+        let all = self.servers_and_last().map(|server| server.pool.counts());
         all.fold((0, 0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1, sum.2 + more.2))
+    }
+
+    /// Whether a connection pooler is in front of it, as far as that is known.
+    pub fn is_pooled(&self) -> bool {
+        self.primary.pool.is_pooled()
+    }
+
+    /// Called when it begins to serve: the log says what was found out at the start.
+    pub fn begin(&self) {
+        if self.is_pooled() {
+            self.primary.pool.tell_pooler();
+        }
+    }
+
+    fn servers_and_last(&self) -> impl Iterator<Item = &Server> {
+        self.readers.all().chain([&self.primary])
     }
 
     /// Its servers, as they are now.
@@ -209,6 +226,9 @@ impl Database {
                 Err(failure) => failure,
             };
             tried.ended(failure.went);
+            if failure.renamed {
+                server.pool.meet_pooler();
+            }
             let again = match failure.again {
                 Again::Never => false,
                 Again::Always | Again::Elsewhere => true,

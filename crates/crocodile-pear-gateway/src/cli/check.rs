@@ -37,6 +37,10 @@ impl Check {
             let endpoints = count(gateway.endpoints().len(), "endpoint");
             let upstreams = count(gateway.upstreams().len(), "upstream");
             print(&format!("{}: good ({endpoints}, {upstreams})\n", self.file.file.display()));
+            for database in gateway.databases().values().filter(|database| database.is_pooled()) {
+                let name = database.name();
+                print(&format!("database `{name}`: behind a connection pooler; statements are sent unnamed\n"));
+            }
         }
         if loaded.has_errors() { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }

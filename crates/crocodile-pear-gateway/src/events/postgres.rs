@@ -25,7 +25,14 @@ pub async fn listen(address: &Address, channel: &str, heartbeat: Duration) -> Re
 }
 
 async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
-    let Connected { client, mut connection, .. } = address.connect(ATTEMPT).await?;
+    let Connected { client, mut connection, pooled, .. } = address.connect(ATTEMPT).await?;
+    if pooled {
+        tracing::warn!(
+            %address,
+            channel,
+            "a connection pooler is in front of the database; in transaction mode it passes no notifications on"
+        );
+    }
     let mut early = VecDeque::new();
     let listen = format!("LISTEN {}", quote(channel));
     tokio::select! {

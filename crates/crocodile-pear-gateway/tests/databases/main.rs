@@ -9,6 +9,7 @@ use crocodile_pear_stage::database;
 mod breaker;
 mod hosts;
 mod outages;
+mod poolers;
 mod refusals;
 mod replicas;
 mod rows;

@@ -22,6 +22,9 @@ pub(super) struct Failure {
     pub(super) broken: bool,
     /// What it means for the server's health; `None` if the server did not answer.
     pub(super) went: Option<Went>,
+    /// Whether the server does not know a statement that was prepared on this connection, or knows another: a pooler
+    /// gives the connection to others.
+    pub(super) renamed: bool,
 }
 
 /// Whether a statement that failed may be run again.
@@ -70,6 +73,10 @@ pub(super) fn garbled() -> Error {
     Error::new(Kind::Malformed, "the database sent a value that cannot be read")
 }
 
+/// A connection that is another client's for the next statement.
+const POOLER: &str = "a connection pooler in transaction mode seems to be in front of the database; \
+                      write `statements: unnamed` beside its URL";
+
 fn refused(status: StatusCode, detail: &'static str) -> Error {
     Error::new(Kind::Refused(status), detail)
 }
@@ -77,7 +84,7 @@ fn refused(status: StatusCode, detail: &'static str) -> Error {
 impl Failure {
     /// It would fail again.
     pub(super) fn lasting(error: Error) -> Self {
-        Failure { error, again: Again::Never, broken: false, went: None }
+        Failure { error, again: Again::Never, broken: false, went: None, renamed: false }
     }
 
     /// The same for what the server has answered.
@@ -96,7 +103,7 @@ impl Failure {
             query.warn("the connection to the database was lost", failed);
             let detail = "the connection to the database was lost; whether the statement was done is not known";
             let error = Error::new(Kind::Unavailable, detail).after(SOON);
-            return Failure { error, again: Again::IfReading, broken: true, went: Some(Went::Badly) };
+            return Failure { error, again: Again::IfReading, broken: true, went: Some(Went::Badly), renamed: false };
         };
         let failure = match *code {
             SqlState::READ_ONLY_SQL_TRANSACTION if query.access == Access::ReadOnly => {
@@ -105,6 +112,7 @@ impl Failure {
             _ => Failure::of_code(code),
         };
         match failure.error.kind() {
+            _ if failure.renamed => query.warn(POOLER, failed),
             Kind::Internal => query.error("a statement failed", failed),
             Kind::Unavailable => query.warn("the database cannot serve", failed),
             _ => tracing::debug!(database = %query.database, query = query.line(), reason = told(failed), "refused"),
@@ -117,7 +125,7 @@ impl Failure {
         let again = |error| Failure { again: Again::Always, ..Failure::answered(error) };
         let broken = |again| {
             let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
-            Failure { error, again, broken: true, went: Some(Went::Badly) }
+            Failure { error, again, broken: true, went: Some(Went::Badly), renamed: false }
         };
         let unprocessable = |detail| lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
         match *code {
@@ -158,7 +166,11 @@ impl Failure {
         let internal = || Error::new(Kind::Internal, "a statement failed");
         match code.code() {
             // The plan, or the statement itself, differs from what was prepared.
-            "0A000" | "26000" => Failure { broken: true, ..again(internal()) },
+            "0A000" => Failure { broken: true, ..again(internal()) },
+            // There is no such statement, or there is one of this name: it has not been run.
+            "26000" | "42P05" => Failure { broken: true, renamed: true, ..again(internal()) },
+            // Other parameters than were described, or a pooler that says so in its own words.
+            "08P01" => Failure { renamed: true, ..broken(Again::IfReading) },
             code if code.starts_with("22") => bad("a value does not fit"),
             code if code.starts_with("23") => {
                 Failure::answered(refused(StatusCode::UNPROCESSABLE_ENTITY, "a value is not allowed"))

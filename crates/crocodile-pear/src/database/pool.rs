@@ -2,7 +2,7 @@
 //! next. A connection lives on the core that opened it; another core uses it when it has none of its own and may open none.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use tokio_postgres::Client;
 use super::address::{Address, Connected, told};
 use super::failure::{away, busy};
 use super::query::{Access, Prepared, Query};
+use super::spec::Statements;
+use super::wire::Naming;
 use crate::error::Error;
 use crate::limiter::LogLimiter;
 use crate::threads::{self, THREADS};
@@ -35,6 +37,8 @@ pub(super) struct Bounds {
     pub(super) wait: Duration,
     /// How long connecting to one host may take.
     pub(super) connect: Duration,
+    /// How statements are sent.
+    pub(super) statements: Statements,
 }
 
 /// The connections of one database.
@@ -49,6 +53,8 @@ pub(super) struct Pool {
     /// How many wait, and how many of these cannot share a connection: read without the lock.
     waiting: AtomicUsize,
     waiting_alone: AtomicUsize,
+    /// Whether a pooler was met: connections with names are not used again.
+    pooled: AtomicBool,
     logged: LogLimiter,
 }
 
@@ -83,6 +89,8 @@ struct Link {
     core: u16,
     /// Where it leads, among the hosts of the address.
     host: u16,
+    /// Whether its statements have names.
+    named: bool,
     prepared: Vec<Option<Arc<Prepared>>>,
 }
 
@@ -136,6 +144,7 @@ impl Pool {
             state: Mutex::new(state),
             waiting: AtomicUsize::new(0),
             waiting_alone: AtomicUsize::new(0),
+            pooled: AtomicBool::new(false),
             logged: LogLimiter::default(),
         }
     }
@@ -307,16 +316,77 @@ impl Pool {
     }
 
     async fn connect(&self, core: usize) -> Result<Link, String> {
-        let Connected { client, connection, host, .. } = self.address.connect(self.bounds.connect).await?;
+        let Connected { client, connection, pooled, naming, host } = self.address.connect(self.bounds.connect).await?;
         tokio::spawn(async move {
             // The statements on it get the reason.
             let _ = connection.await;
         });
-        if self.access == Access::ReadOnly {
+        if pooled {
+            self.meet_pooler();
+        }
+        let named = match self.bounds.statements {
+            Statements::Named => true,
+            Statements::Unnamed => false,
+            Statements::Auto => !self.pooled.load(Relaxed),
+        };
+        // What is set for a session of a pooler would be set for other clients.
+        let each = pooled && self.access == Access::ReadOnly;
+        if self.access == Access::ReadOnly && !pooled {
             let session = client.batch_execute("set session characteristics as transaction read only");
             session.await.map_err(|error| told(&error))?;
         }
-        Ok(Link { client, core: core as u16, host: host as u16, prepared: Vec::new() })
+        match (each, named) {
+            (true, _) => naming.set(Naming::UnnamedReads),
+            (false, false) => naming.set(Naming::Unnamed),
+            (false, true) => {}
+        }
+        let named = named && !each;
+        let (core, host) = (core as u16, host as u16);
+        Ok(Link { client, core, host, named, prepared: Vec::new() })
+    }
+
+    /// How statements are sent, as written.
+    pub(super) fn statements(&self) -> Statements {
+        self.bounds.statements
+    }
+
+    /// A pooler is in front of the server: from now on statements have no names, unless they must.
+    pub(super) fn meet_pooler(&self) {
+        if self.know_pooler() {
+            self.tell_pooler();
+        }
+    }
+
+    /// Does the same before anything is logged; returns whether that is new.
+    pub(super) fn know_pooler(&self) -> bool {
+        if self.bounds.statements != Statements::Auto || self.pooled.swap(true, Relaxed) {
+            return false;
+        }
+        let mut state = self.lock();
+        let named = state.take_idle(|link| link.named);
+        drop(state);
+        drop(named);
+        true
+    }
+
+    /// Logs that a pooler was met.
+    pub(super) fn tell_pooler(&self) {
+        let (database, address) = (&*self.name, &*self.shown);
+        tracing::info!(
+            database,
+            address,
+            "a connection pooler is in front of the database; statements are sent unnamed"
+        );
+    }
+
+    /// Whether a pooler was met.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.pooled.load(Relaxed)
+    }
+
+    /// Whether a connection is not used again, since its statements have names.
+    fn is_past(&self, link: &Link) -> bool {
+        link.named && self.bounds.statements == Statements::Auto && self.pooled.load(Relaxed)
     }
 
     /// Gives a connection, or the right to open one, to a waiting statement; otherwise it becomes idle.
@@ -435,9 +505,14 @@ impl State {
 
     /// Takes the idle connections that are closed.
     fn take_dead(&mut self) -> Vec<Link> {
+        self.take_idle(|link| link.client.is_closed())
+    }
+
+    /// Takes idle connections.
+    fn take_idle(&mut self, is_one: impl Fn(&Link) -> bool) -> Vec<Link> {
         let mut dead = Vec::new();
         for core in cores(self.resting) {
-            dead.extend(self.idle[core].extract_if(.., |link| link.client.is_closed()));
+            dead.extend(self.idle[core].extract_if(.., |link| is_one(link)));
             if self.idle[core].is_empty() {
                 self.resting &= !(1 << core);
             }
@@ -580,7 +655,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.link.as_ref().is_some_and(|link| link.client.is_closed()) {
+        let past = |link: &Link| link.client.is_closed() || self.pool.as_ref().is_some_and(|pool| pool.is_past(link));
+        if self.link.as_ref().is_some_and(past) {
             self.lose();
         }
         if let Some(pool) = self.pool.take() {

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use crate::choice;
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Located, Secret, Timeout, only};
@@ -33,6 +34,10 @@ spec! {
         pub wait: Duration = Duration::from_secs(3),
         /// The maximum number of statements that wait for a connection. Further statements fail with 503 at once.
         pub waiting: usize = 4096,
+        /// How statements are sent. `named`: prepared once a connection, which is fastest. `unnamed`: prepared where
+        /// they run, each time; also through a connection pooler in transaction mode, such as PgBouncer. `auto`:
+        /// `unnamed` if a pooler is in front of the database, which the gateway finds out, and `named` if not.
+        pub statements: Statements = Statements::Auto,
         /// Timeout to connect to one host, with all handshakes. If there are several hosts and one does not answer
         /// within 250 ms, the next one is tried at the same time; the one that answered last is tried first.
         pub connect: Duration = Duration::from_secs(3),
@@ -44,6 +49,18 @@ spec! {
         pub breaker: Option<BreakerSpec>,
     }
     short(short)
+}
+
+choice! {
+    /// How statements are sent.
+    pub enum Statements {
+        /// `unnamed` if a pooler is in front of the database, `named` if not.
+        Auto = "auto",
+        /// Prepared once a connection.
+        Named = "named",
+        /// Prepared where they run.
+        Unnamed = "unnamed",
+    }
 }
 
 fn short(url: Located<String>, problems: &mut Problems) -> Option<DatabaseSpec> {

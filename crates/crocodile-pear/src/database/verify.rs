@@ -11,6 +11,8 @@ use super::Database;
 use super::address::{Connected, told};
 use super::query::{Access, Prepared, Query, Unfit};
 use super::server::Server;
+use super::spec::Statements;
+use super::wire::Naming;
 use crate::problem::Problems;
 
 /// For all of it: a configuration is not kept waiting by a database that is away.
@@ -22,7 +24,14 @@ enum Finding {
     Failed(Failed),
 }
 
-type Found = Result<Vec<(Arc<Query>, Finding)>, String>;
+/// What a server says of all of them.
+struct Verdict {
+    findings: Vec<(Arc<Query>, Finding)>,
+    /// Whether a pooler is in front of the server.
+    pooled: bool,
+}
+
+type Found = Result<Verdict, String>;
 
 impl Database {
     /// Has the database look at the statements, and notes what it cannot run.
@@ -38,7 +47,12 @@ impl Database {
         let replicas: Vec<_> = replicas.iter().map(|replica| ask(replica, reads.clone())).collect();
         let mut wrong = Vec::new();
         match answer(asked) {
-            Ok(findings) => note_all("the database", &findings, &mut wrong, problems),
+            Ok(verdict) => {
+                if verdict.pooled {
+                    self.note_pooler(problems);
+                }
+                note_all("the database", &verdict.findings, &mut wrong, problems);
+            }
             Err(reason) => {
                 let message = format!("the database `{}` cannot be reached: {reason}", self.name());
                 let effect = "its statements are not checked; they fail with 503 until it is there";
@@ -47,7 +61,7 @@ impl Database {
         }
         for (asked, url) in replicas.into_iter().zip(&self.replica_urls) {
             match answer(asked) {
-                Ok(findings) => note_all("a replica of the database", &findings, &mut wrong, problems),
+                Ok(verdict) => note_all("a replica of the database", &verdict.findings, &mut wrong, problems),
                 Err(reason) => {
                     let message = format!("a replica of the database `{}` cannot be reached: {reason}", self.name());
                     problems.warning(
@@ -60,6 +74,17 @@ impl Database {
         }
         wrong.is_empty().then_some(())
     }
+
+    fn note_pooler(&self, problems: &mut Problems) {
+        if self.primary.pool.statements() == Statements::Named {
+            let message =
+                format!("the database `{}` is behind a connection pooler, and `statements` is `named`", self.name());
+            let remedy =
+                "write `statements: unnamed`, unless the pooler is in session mode or keeps prepared statements";
+            problems.warning(self.url, message, remedy);
+        }
+        self.servers_and_last().for_each(|server| _ = server.pool.know_pooler());
+    }
 }
 
 /// On a thread of its own: a configuration may be compiled on a thread that must not block.
@@ -70,9 +95,12 @@ fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<
         let runtime = runtime.map_err(|error| error.to_string())?;
         runtime.block_on(async {
             let asked = async {
-                let Connected { client, connection, .. } = address.connect(PATIENCE).await?;
+                let Connected { client, connection, pooled, naming, .. } = address.connect(PATIENCE).await?;
+                if pooled {
+                    naming.set(Naming::Unnamed);
+                }
                 tokio::select! {
-                    found = look(&client, &queries) => found,
+                    findings = look(&client, &queries) => findings.map(|findings| Verdict { findings, pooled }),
                     _ = connection => Err("the connection was lost".to_owned()),
                 }
             };
@@ -88,7 +116,7 @@ fn answer(asked: std::io::Result<JoinHandle<Found>>) -> Found {
     asked.join().unwrap_or_else(|_| Err("the check broke its thread".to_owned()))
 }
 
-async fn look(client: &Client, queries: &[Arc<Query>]) -> Found {
+async fn look(client: &Client, queries: &[Arc<Query>]) -> Result<Vec<(Arc<Query>, Finding)>, String> {
     let mut findings = Vec::new();
     for query in queries {
         let finding = match Prepared::make(client, query).await {
