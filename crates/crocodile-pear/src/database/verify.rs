@@ -72,7 +72,8 @@ impl Database {
                 }
             }
         }
-        wrong.is_empty().then_some(())
+        let stands = |(_, verdict): &(_, Standing)| *verdict == Standing::Serves;
+        wrong.iter().all(stands).then_some(())
     }
 
     fn note_pooler(&self, problems: &mut Problems) {
@@ -86,6 +87,19 @@ impl Database {
         self.servers_and_last().for_each(|server| _ = server.pool.know_pooler());
     }
 }
+
+/// Whether a configuration with such a statement serves.
+#[derive(Clone, Copy, PartialEq)]
+enum Standing {
+    /// The statement alone fails, until the database has what it names.
+    Serves,
+    /// The statement is wrong.
+    Fails,
+}
+
+/// What a statement names, and the database does not have or does not allow: a table, a column, a function, a type, a
+/// schema, a right. A migration adds it.
+const MISSING: [&str; 6] = ["42P01", "42703", "42883", "42704", "3F000", "42501"];
 
 /// On a thread of its own: a configuration may be compiled on a thread that must not block.
 fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<Found>> {
@@ -131,30 +145,42 @@ async fn look(client: &Client, queries: &[Arc<Query>]) -> Result<Vec<(Arc<Query>
 }
 
 /// Notes what was found, unless it is known already: a problem on all servers is reported once.
-fn note_all(who: &str, findings: &[(Arc<Query>, Finding)], known: &mut Vec<Arc<Query>>, problems: &mut Problems) {
+fn note_all(
+    who: &str,
+    findings: &[(Arc<Query>, Finding)],
+    known: &mut Vec<(Arc<Query>, Standing)>,
+    problems: &mut Problems,
+) {
     for (query, finding) in findings {
-        if !known.iter().any(|known| Arc::ptr_eq(known, query)) {
-            note(who, query, finding, problems);
-            known.push(query.clone());
+        if !known.iter().any(|(known, _)| Arc::ptr_eq(known, query)) {
+            known.push((query.clone(), note(who, query, finding, problems)));
         }
     }
 }
 
-fn note(who: &str, query: &Query, finding: &Finding, problems: &mut Problems) {
+fn note(who: &str, query: &Query, finding: &Finding, problems: &mut Problems) -> Standing {
     let whole = query.text.at(0, query.text.value.len());
     match finding {
         Finding::Unfit(unfit) => drop(problems.error::<()>(whole, unfit.message(), unfit.remedy())),
         Finding::Failed(failed) => {
-            let Some(error) = failed.as_db_error() else { return };
+            let Some(error) = failed.as_db_error() else { return Standing::Serves };
             let at = match error.position() {
                 Some(ErrorPosition::Original(position)) => offset(&query.text.value, *position),
                 _ => None,
             };
             let place = at.map_or(whole, |at| query.text.at(at, word(&query.text.value[at..])));
             let message = format!("{who} cannot run this: {}", error.message());
-            problems.error::<()>(place, message, error.hint().unwrap_or_default().trim_end_matches('.'));
+            let hint = error.hint().unwrap_or_default().trim_end_matches('.');
+            if MISSING.contains(&error.code().code()) {
+                let effect = "its requests fail with 500 until the database has it";
+                let hint = if hint.is_empty() { effect.to_owned() } else { format!("{hint}; {effect}") };
+                problems.warning(place, message, hint);
+                return Standing::Serves;
+            }
+            problems.error::<()>(place, message, hint);
         }
     }
+    Standing::Fails
 }
 
 /// Where the character of this number, from 1, begins.
