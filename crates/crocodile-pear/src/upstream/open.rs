@@ -59,6 +59,41 @@ impl Goal {
         self.pool.counters.count(Event::Opened);
         Ok(opened)
     }
+
+    /// A stream on a connection that turned out to speak HTTP/2. Another call may have found that out first: then its
+    /// connection serves this call too, and this one is closed.
+    async fn join(&self, io: Io) -> Result<StreamSlot, Error> {
+        let shared = {
+            let mut state = self.state();
+            state.single = None;
+            self.pool.reserve(&mut state)
+        };
+        match shared {
+            Some(slot) => Ok(slot),
+            None => self.share(io, Session::first).await?.ok_or_else(refused),
+        }
+    }
+
+    /// Starts HTTP/2 on a connection and lists it for all calls of this shard. `take` sees it before any other call.
+    async fn share<T>(&self, io: Io, take: impl FnOnce(&Arc<Session>) -> T) -> Result<T, Error> {
+        let bounds = &self.pool.bounds;
+        let peer = io.peer();
+        let span = Span { idle: bounds.connections.keep, lifetime: bounds.connections.lifetime };
+        let terms = Terms { freed: self.shard().freed.clone(), most: self.state().most };
+        let (session, driver) = Session::open(io, bounds.max_head, span, terms).await?;
+        let (pool, own) = (Arc::downgrade(&self.pool), Arc::downgrade(&session));
+        tokio::spawn(drive(driver, Listed { pool, thread: self.thread, session: own }));
+        let taken = take(&session);
+        let mut state = self.state();
+        state.single = None;
+        state.most = Some(session.most());
+        state.shared.push((session, peer));
+        Ok(taken)
+    }
+}
+
+fn refused() -> Error {
+    Error::new(Kind::Unreachable, "the upstream allows no stream on its connection")
 }
 
 /// Whether the server may be spoken to in HTTP/1.1, which an upgrade needs.
@@ -133,6 +168,13 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
         Some(opened) => opened,
         None => goal.connect(limit, Offer::All).await?,
     };
+    // HTTP/1.1 was expected, since the server chose it last time; it may choose otherwise each time.
+    if pool.shares() && speaks_h2(pool, &io)? {
+        drop(permit);
+        // Boxed: few calls see a server change its protocol, and all would carry the room.
+        let slot = Box::pin(within(rest(limit, since), goal.join(io))).await.ok_or_else(late)??;
+        return Ok((Lease::Shared(slot), Origin::Fresh));
+    }
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
     Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), Origin::Fresh))
 }
@@ -193,6 +235,8 @@ fn next(goal: &Goal) -> Next {
     if bounds.open.is_some_and(|most| state.shared.len() + state.attempts >= most) {
         return Next::Full(goal.shard().freed.clone().notified_owned());
     }
+    // The server may allow another number by now.
+    state.most = state.shared.last().map_or(state.most, |(session, _)| Some(session.most()));
     // Beside the attempts that already run: none of them has room for this call.
     let joining = Joining::new(state.most);
     let attempt = joining.attempt.clone();
@@ -221,24 +265,13 @@ impl Connecting {
 
     async fn reach(&self) -> Result<(), Error> {
         let goal = &self.goal;
-        let bounds = &goal.pool.bounds;
-        let (io, opening) = goal.connect(bounds.connect, Offer::All).await?;
+        let (io, opening) = goal.connect(goal.pool.bounds.connect, Offer::All).await?;
         if !speaks_h2(&goal.pool, &io)? {
             goal.state().single = Some(Instant::now());
             *self.attempt.single.lock().unwrap_or_else(PoisonError::into_inner) = Some((io, opening));
             return Ok(());
         }
-        let peer = io.peer();
-        let span = Span { idle: bounds.connections.keep, lifetime: bounds.connections.lifetime };
-        let terms = Terms { freed: goal.shard().freed.clone(), most: goal.state().most };
-        let (session, driver) = Session::open(io, bounds.max_head, span, terms).await?;
-        let (pool, own) = (Arc::downgrade(&goal.pool), Arc::downgrade(&session));
-        tokio::spawn(drive(driver, Listed { pool, thread: goal.thread, session: own }));
-        let mut state = goal.state();
-        state.single = None;
-        state.most = Some(session.most());
-        state.shared.push((session, peer));
-        Ok(())
+        goal.share(io, |_| ()).await
     }
 }
 

@@ -113,6 +113,11 @@ impl Session {
         Some(StreamSlot { sender, guard: StreamGuard(self.clone()) })
     }
 
+    /// Reserves the first stream of a new session, if the server allows any.
+    pub(super) fn first(self: &Arc<Self>) -> Option<StreamSlot> {
+        self.reserve(self.sender.clone())
+    }
+
     fn over(&self, span: Span) -> bool {
         let left = Duration::from_millis(self.left.load(Ordering::Relaxed).into());
         let idle = self.streams.load(Ordering::Relaxed) == 0 && self.born.elapsed().saturating_sub(left) >= span.idle;

@@ -553,6 +553,57 @@ async fn tls_chooses_the_version() {
     }
 }
 
+/// A TLS server whose connections are of HTTP/1.1 or HTTP/2 as `speaks` says for each, by its number. Connections of
+/// HTTP/1.1 end after one answer.
+fn changing(authority: &Authority, speaks: impl Fn(usize) -> &'static str + Send + Sync + 'static) -> u16 {
+    let config = authority.sign(&["127.0.0.1"]).server(&[&TLS13]);
+    let accepted = AtomicUsize::new(0);
+    let served = Served::begin(move |stream| {
+        let chosen = speaks(accepted.fetch_add(1, Ordering::Relaxed));
+        let acceptor = TlsAcceptor::from(Arc::new(offering(config.clone(), &[chosen])));
+        async move {
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            if chosen == "h2" {
+                return converse(stream, Builder::new(), path).await;
+            }
+            let mut stream = BufReader::new(stream);
+            if let Ok(Some(_)) = crate::peers::asked::Asked::receive(&mut stream).await {
+                let _ = stream.write_all(&answer(200, "connection: close\r\n", "one")).await;
+                let _ = stream.shutdown().await;
+            }
+        }
+    });
+    served.stay().port()
+}
+
+#[tokio::test]
+async fn a_server_that_changes_from_http1_to_http2_is_followed_at_once() {
+    let authority = Authority::new();
+    let port = changing(&authority, |number| if number < 3 { "http/1.1" } else { "h2" });
+    let upstream = trusting(&authority, port, Protocol::Auto);
+    for wanted in ["one", "one", "one", "/api/", "/api/", "/api/"] {
+        assert_eq!(fetch(&upstream, get("/")).await.unwrap(), wanted);
+    }
+    // The calls over HTTP/2 share one connection.
+    assert_eq!(count(&upstream)[0], 4);
+}
+
+#[tokio::test]
+async fn connections_to_two_servers_of_two_versions_behind_one_address_serve_every_call() {
+    let authority = Authority::new();
+    // A balancer in front of an old and a new server, whatever the order in which they take connections.
+    for pattern in [0b0101_0101_u64, 0b1010_1010, 0b0011_0010, 0b1100_1101] {
+        let speaks = move |number: usize| if pattern >> (number % 8) & 1 == 1 { "h2" } else { "http/1.1" };
+        let upstream = trusting(&authority, changing(&authority, speaks), Protocol::Auto);
+        for round in 0..8 {
+            for body in join_all((0..25).map(|_| fetch(&upstream, get("/")))).await {
+                let body = body.unwrap();
+                assert!(body == "one" || body == "/api/", "{pattern:b}, round {round}: {body:?}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_upstream_without_http2_is_told() {
     let authority = Authority::new();
