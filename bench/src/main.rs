@@ -6,6 +6,7 @@ mod client;
 mod compression;
 mod details;
 mod expected;
+mod faults;
 mod fifteen;
 mod hold;
 mod items;
@@ -70,6 +71,8 @@ enum Bench {
     Keepalive(keepalive::Options),
     /// Source E: a REST API on PostgreSQL under up to 1,000 clients, beside pgbench, fastify and Go, with pictures
     Items(items::Options),
+    /// What fails while requests come: what clients get, when all is well again, what the log tells
+    Faults(faults::Options),
     /// The servers of `rc10k`
     #[command(hide = true)]
     Hold(hold::Options),
@@ -112,6 +115,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Wide(options) => wide::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Items(options) => items::run(options).await,
+        Bench::Faults(options) => faults::run(options).await,
         Bench::Hold(options) => hold::run(options).await,
     }
 }

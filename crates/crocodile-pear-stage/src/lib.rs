@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod database;
+pub mod faults;
 pub mod frames;
 pub mod front;
 pub mod gates;
@@ -12,6 +13,7 @@ pub mod gateway;
 pub mod logs;
 pub mod play;
 pub mod ports;
+pub mod redis;
 pub mod scene;
 pub mod schema;
 pub mod script;

@@ -1,0 +1,266 @@
+//! Faults of what a gateway depends on, under a steady load: each answer is judged by its status, its body and its time.
+//!
+//! A fault is an item of a table, in a file for its dependency. It sets servers up, breaks them and mends them, and says
+//! what clients may get meanwhile. Everything else is here.
+
+mod figures;
+mod load;
+mod pairs;
+mod postgresql;
+mod redis;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+pub use self::figures::Figures;
+use self::figures::Phase;
+use self::load::Load;
+pub use self::pairs::pairs;
+use crate::gateway::Gateway;
+use crate::{found, pause, scratch};
+
+/// Requests a second.
+const RATE: u32 = 200;
+
+/// All faults, by what fails.
+pub fn all() -> impl Iterator<Item = &'static Fault> {
+    [postgresql::FAULTS, redis::FAULTS].into_iter().flatten()
+}
+
+/// A fault: a row of the table.
+pub struct Fault {
+    /// What fails, and how: `postgresql/killed`.
+    pub name: &'static str,
+    /// What clients may get while it lasts.
+    pub meanwhile: Meanwhile,
+    /// How long everything may take to be whole again.
+    pub whole: Duration,
+    /// Text of the log line that tells of it. Empty if there is nothing to tell.
+    pub told: &'static str,
+    /// Whether the short form of the tests runs it.
+    pub short: bool,
+    /// Starts what the gateway depends on, with names that begin with this letter. `None` if a program is not installed.
+    pub set: fn(&str) -> Option<Box<dyn Scenery>>,
+}
+
+impl Fault {
+    /// What fails.
+    pub fn dependency(&self) -> &'static str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+}
+
+/// What clients may get while a fault lasts.
+#[derive(Clone, Copy, Debug)]
+pub struct Meanwhile {
+    /// The statuses of answers that are not the right one.
+    pub statuses: &'static [u16],
+    /// How long an answer may take, on a machine that does nothing else.
+    pub within: Duration,
+    /// The least share of right answers, in percent.
+    pub right: u32,
+}
+
+/// The servers of a fault, and what is asked of the gateway in front of them.
+pub trait Scenery: Send {
+    /// What the gateway is told.
+    fn config(&self) -> Config;
+
+    /// The request with this number, and the right answer.
+    fn ask(&self, number: u64) -> Ask;
+
+    /// Changes how the gateway is started.
+    fn command(&self, _: &mut Command) {}
+
+    /// Breaks it.
+    fn strike(&mut self, gateway: &Gateway);
+
+    /// Mends it.
+    fn mend(&mut self, gateway: &Gateway);
+
+    /// Checks what must hold at the end: the numbers of the requests that were answered as they should be.
+    fn check(&mut self, _: &[u64]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Parts of a configuration. Those of two faults make one.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Lines of the document.
+    pub document: String,
+    /// Lines below `upstreams`, indented by two.
+    pub upstreams: String,
+    /// The same below `databases`.
+    pub databases: String,
+    /// The same below `endpoints`.
+    pub endpoints: String,
+}
+
+impl Config {
+    fn and(self, other: Self) -> Self {
+        Config {
+            document: self.document + &other.document,
+            upstreams: self.upstreams + &other.upstreams,
+            databases: self.databases + &other.databases,
+            endpoints: self.endpoints + &other.endpoints,
+        }
+    }
+
+    fn text(&self) -> String {
+        let part = |name: &str, lines: &str| match lines {
+            "" => String::new(),
+            lines => format!("{name}:\n{lines}"),
+        };
+        let parts = [
+            part("upstreams", &self.upstreams),
+            part("databases", &self.databases),
+            part("endpoints", &self.endpoints),
+        ];
+        format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{}{}", self.document, parts.concat())
+    }
+}
+
+/// A request, and the right answer.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// `GET /a`.
+    pub call: String,
+    /// Lines of fields, each with its end.
+    pub fields: String,
+    /// The body of the request.
+    pub body: String,
+    /// The body of the right answer.
+    pub wanted: Wanted,
+}
+
+/// The body of a right answer, whose status is 200.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// These bytes.
+    Exactly(String),
+    /// One of these.
+    OneOf(Vec<String>),
+}
+
+impl Wanted {
+    fn is(&self, body: &[u8]) -> bool {
+        match self {
+            Wanted::Exactly(text) => text.as_bytes() == body,
+            Wanted::OneOf(texts) => texts.iter().any(|text| text.as_bytes() == body),
+        }
+    }
+}
+
+impl Ask {
+    /// A plain GET.
+    pub fn get(target: impl AsRef<str>, wanted: impl Into<String>) -> Self {
+        let call = format!("GET {}", target.as_ref());
+        Ask { call, fields: String::new(), body: String::new(), wanted: Wanted::Exactly(wanted.into()) }
+    }
+
+    /// A POST without a body.
+    pub fn post(target: impl AsRef<str>, wanted: impl Into<String>) -> Self {
+        Ask { call: format!("POST {}", target.as_ref()), ..Ask::get("", wanted) }
+    }
+}
+
+/// How long each part of a run takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// While all is well.
+    pub before: Duration,
+    /// While the fault lasts.
+    pub during: Duration,
+    /// After it is whole.
+    pub after: Duration,
+    /// By how much longer than on an idle machine an answer may take.
+    pub slack: u32,
+}
+
+impl Times {
+    /// The times of the table.
+    pub const LONG: Times = Times {
+        before: Duration::from_secs(2),
+        during: Duration::from_secs(6),
+        after: Duration::from_secs(2),
+        slack: 1,
+    };
+
+    /// The times of the tests.
+    pub const SHORT: Times = Times {
+        before: Duration::from_millis(500),
+        during: Duration::from_millis(1500),
+        after: Duration::from_millis(500),
+        slack: 10,
+    };
+}
+
+/// Whether the configuration is read again while the fault lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// It is not.
+    Never,
+    /// In the middle.
+    Meanwhile,
+}
+
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs faults at the same time, and judges every answer. `None` if a program is not installed.
+pub fn run(program: &Path, faults: &[&Fault], times: Times, reload: Reload) -> Option<Figures> {
+    let name = faults.iter().map(|fault| fault.name).collect::<Vec<_>>().join(" + ");
+    let letters = ["a", "b"];
+    let sceneries: Option<Vec<_>> = faults.iter().zip(letters).map(|(fault, letter)| (fault.set)(letter)).collect();
+    let mut sceneries = sceneries?;
+    let config = sceneries.iter().map(|scenery| scenery.config()).reduce(Config::and)?;
+    let file = scratch(format!("faults_{}_{}.yaml", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed)));
+    write(&file, &config.text());
+    let mut command = Command::new(program);
+    command.arg("run").arg(&file);
+    sceneries.iter().for_each(|scenery| scenery.command(&mut command));
+    let gateway = Gateway::begin(command).unwrap_or_else(|error| panic!("{name}: {error}\n{}", config.text()));
+    let asks = sceneries.iter().map(|scenery| (0..load::KNOWN).map(|number| scenery.ask(number)).collect()).collect();
+    let load = Load::begin(gateway.address, RATE, asks);
+    pause(times.before);
+    load.enter(Phase::During);
+    sceneries.iter_mut().for_each(|scenery| scenery.strike(&gateway));
+    pause(times.during / 2);
+    if reload == Reload::Meanwhile {
+        // A changed file is another configuration; what it says of the parts is the same.
+        write(&file, &format!("{}# again\n", config.text()));
+        gateway.signal("HUP").unwrap();
+        gateway.logged("*configuration reloaded*").unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    pause(times.during / 2);
+    let mended = Instant::now();
+    sceneries.iter_mut().for_each(|scenery| scenery.mend(&gateway));
+    load.enter(Phase::Mended);
+    let whole =
+        found(|| load.whole().then(|| mended.elapsed()), || format!("{name}: all is well again\n{}", gateway.said()));
+    load.enter(Phase::After);
+    pause(times.after);
+    let replies = load.end();
+    let said = gateway.said();
+    let mut figures = Figures::of(name, &replies, faults, (whole, times.slack), &said);
+    for (at, scenery) in sceneries.iter_mut().enumerate() {
+        let right: Vec<u64> =
+            replies.iter().filter(|reply| reply.fault == at && reply.right).map(|reply| reply.number).collect();
+        if let Err(reason) = scenery.check(&right) {
+            figures.wrong.push(reason);
+        }
+    }
+    let _ = std::fs::remove_file(file);
+    Some(figures)
+}
+
+fn write(file: &Path, text: &str) {
+    std::fs::File::create(file).and_then(|mut file| file.write_all(text.as_bytes())).unwrap();
+}
+
+/// Which asks of which fault.
+type Asks = Arc<[Vec<Ask>]>;
