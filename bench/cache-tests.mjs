@@ -1,8 +1,8 @@
 // The score of http-tests/cache-tests, with its own harness, against a gateway that keeps what it hands on.
 //
 //     git clone https://github.com/http-tests/cache-tests && npm install --prefix cache-tests --omit=dev
-//     cargo build --release
-//     node bench/cache-tests.mjs cache-tests [endpoint|upstream] [target/release/crocodile-pear]
+//     cargo build --profile dist
+//     node bench/cache-tests.mjs cache-tests [endpoint|upstream] [target/dist/crocodile-pear]
 //
 // It starts the suite's server and the gateway on free ports, runs all tests, and prints the score and what failed.
 
@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-const [suite, place = 'endpoint', program = 'target/release/crocodile-pear'] = process.argv.slice(2)
+const [suite, place = 'endpoint', program = 'target/dist/crocodile-pear'] = process.argv.slice(2)
 if (!suite) {
   console.error('usage: node bench/cache-tests.mjs SUITE [endpoint|upstream] [PROGRAM]')
   process.exit(2)

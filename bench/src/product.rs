@@ -16,7 +16,7 @@ pub fn find(named: Option<PathBuf>) -> Result<PathBuf> {
     if path.is_file() {
         return Ok(path);
     }
-    let how = "build it with: cargo build --release -p crocodile-pear-gateway";
+    let how = "build it with: cargo build --profile dist -p crocodile-pear-gateway";
     Err(format!("there is no {}; {how}, or name one with --binary", path.display()).into())
 }
 
