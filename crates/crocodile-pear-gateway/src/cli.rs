@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
 mod check;
+mod completions;
 mod demo;
 mod events;
 mod explain;
 mod file;
+mod health;
 mod init;
 mod print;
 mod probe;
@@ -18,7 +20,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// An HTTP gateway: many calls out, one answer back, streamed as the parts arrive.
 #[derive(Parser)]
-#[command(name = "crocodile-pear", version, about, max_term_width = 100)]
+#[command(name = "crocodile-pear", version = env!("CROCODILE_PEAR_VERSION"), about, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -41,10 +43,16 @@ enum Command {
     Top(top::Top),
     /// Print what an event source needs to send its messages.
     Events(events::Events),
+    /// Request a URL once. Exits with 0 if the status is 2xx, and with 1 otherwise.
+    Health(health::Health),
     /// Print the JSON Schema of the configuration, for editors.
     Schema,
     /// Serve example endpoints with built-in example upstreams, and print what to try.
     Demo(demo::Demo),
+    /// Print the completions of a shell.
+    Completions(completions::Completions),
+    /// Write the manual pages to a folder.
+    Man(completions::Man),
 }
 
 /// Runs the command that the process was started with. Exit codes: 0 success, 1 problems found, 2 wrong usage.
@@ -57,7 +65,10 @@ pub fn main() -> ExitCode {
         Command::Probe(probe) => probe.execute(Cli::command()),
         Command::Top(top) => top.execute(),
         Command::Events(events) => events.execute(),
+        Command::Health(health) => health.execute(),
         Command::Schema => schema::execute(),
         Command::Demo(demo) => demo.execute(),
+        Command::Completions(completions) => completions.execute(Cli::command()),
+        Command::Man(man) => man.execute(Cli::command()),
     }
 }

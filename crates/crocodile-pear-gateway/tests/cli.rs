@@ -307,3 +307,110 @@ fn every_line_that_the_demo_prints_works() {
         assert!(answer.as_ref().is_ok_and(|body| !body.is_empty()), "{line}: {answer:?}");
     }
 }
+
+/// A server that answers one request with `head`.
+fn answering(head: &'static str) -> SocketAddr {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut request = [0; 1024];
+        let length = socket.read(&mut request).unwrap();
+        assert!(request[..length].starts_with(b"GET /up?a=b HTTP/1.1\r\nhost: "), "{}", text(&request[..length]));
+        socket.write_all(head.as_bytes()).unwrap();
+    });
+    address
+}
+
+#[test]
+fn health_is_the_status_of_an_answer() {
+    for (head, code, told) in [
+        ("HTTP/1.1 204 No Content\r\n\r\n", 0, "204 No Content\n"),
+        ("HTTP/1.1 503 Service Unavailable\r\n\r\n", 1, "error: the server answers 503 Service Unavailable\n"),
+        ("HTTP/1.1 301 Moved\r\n\r\n", 1, "error: the server answers 301 Moved\n"),
+        ("SSH-2.0-OpenSSH\r\n", 1, "the answer is not HTTP/1\n"),
+        ("", 1, "the answer is not HTTP/1\n"),
+    ] {
+        let output = run(&["health", &format!("http://{}/up?a=b", answering(head))]);
+        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{head}: {all}");
+        assert!(all.ends_with(told), "{head}: {all}");
+    }
+}
+
+#[test]
+fn health_says_what_is_not_there() {
+    // Bound, but nobody accepts: the port is nobody else's, and stays silent.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}/", silent.local_addr().unwrap());
+    for (arguments, code, told) in [
+        (&["health", "http://127.0.0.1:1/"][..], 1, "Connection refused"),
+        (&["health", "unix:nowhere.sock"], 1, "nowhere.sock: No such file"),
+        (&["health", "127.0.0.1"], 2, "write http://HOST:PORT/PATH"),
+        (&["health", "--timeout", "30ms", &silent], 1, "error: http"),
+        (&["health", "--timeout", "1ms", &silent], 2, "it is from"),
+    ] {
+        let output = run(arguments);
+        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(output.status.code() == Some(code) && all.contains(told), "{arguments:?}: {all}");
+    }
+}
+
+#[test]
+fn a_gateway_is_healthy_at_its_admin_listener() {
+    let socket = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("health.sock");
+    let served = format!("listen: 127.0.0.1:0\nadmin: unix:{}\nendpoints: {{}}\n", socket.display());
+    let _gateway = Gateway::start(["run".as_ref(), file("health.yaml", &served).as_os_str()], []).unwrap();
+    let output = run(&["health", &format!("unix:{}", socket.display())]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "200 OK\n"), "{}", text(&output.stderr));
+}
+
+/// The commands and their options, as `--help` names them.
+fn known() -> Vec<(String, Vec<String>)> {
+    let help = |arguments: &[&str]| text(&run(arguments).stdout).to_owned();
+    let all = help(&["--help"]);
+    let section = all.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = section.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    let options = |name: &str| {
+        let page = help(&[name, "--help"]);
+        page.split_whitespace()
+            .filter(|word| word.starts_with("--"))
+            .map(|word| word.trim_end_matches([',', ']', '.']).to_owned())
+            .collect()
+    };
+    names.map(|name| (name.to_owned(), options(name))).collect()
+}
+
+#[test]
+fn completions_and_manual_pages_name_what_help_names() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("man");
+    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
+    assert_eq!(run(&["man", folder]).status.code(), Some(0));
+    let shells = ["bash", "zsh", "fish"].map(|shell| text(&run(&["completions", shell]).stdout).to_owned());
+    let known = known();
+    assert!(known.len() >= 12, "{known:?}");
+    for (name, options) in known {
+        let page = std::fs::read_to_string(format!("{folder}/crocodile-pear-{name}.1")).unwrap().replace('\\', "");
+        for option in &options {
+            assert!(page.contains(option), "{option} is not on the manual page of {name}");
+            let bare = option.trim_start_matches("--");
+            assert!(shells.iter().all(|script| script.contains(bare)), "{option} of {name} is not completed");
+        }
+        assert!(shells.iter().all(|script| script.contains(&name)), "{name} is not completed");
+    }
+    let output = run(&["man", "nowhere/at/all"]);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("cannot write to `nowhere/at/all`"));
+    assert_eq!(run(&["completions", "csh"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_version_says_what_was_built() {
+    let output = run(&["--version"]);
+    let told = text(&output.stdout).trim().strip_prefix("crocodile-pear ").unwrap().to_owned();
+    let rest = told.strip_prefix(env!("CARGO_PKG_VERSION")).unwrap();
+    // A development build, or a commit and its date.
+    assert!(rest.is_empty() || rest.starts_with(" (") && rest.ends_with(')'), "{told}");
+}

@@ -13,9 +13,9 @@ mod open;
 mod progress;
 mod resume;
 mod table;
-mod target;
+pub(super) mod target;
 mod trouble;
-mod trust;
+pub(super) mod trust;
 mod way;
 
 use std::net::SocketAddr;
@@ -73,12 +73,15 @@ pub struct Probe {
     json: bool,
 }
 
-const fn minutes(minutes: u64) -> Duration {
+pub(super) const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
 }
 
 /// Reads a duration as the configuration has it.
-fn between(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+pub(super) fn between(
+    least: Duration,
+    most: Duration,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
     move |text| {
         let mut problems = Problems::default();
         let read = Duration::decode(&Node::from_json(&text.into()), &mut problems);

@@ -103,8 +103,21 @@ const KINDS: [Kind; 20] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 10] =
-    ["init", "run", "check", "explain", "probe", "top", "events postgres", "schema", "demo", "demo items"];
+const COMMANDS: [&str; 13] = [
+    "init",
+    "run",
+    "check",
+    "explain",
+    "probe",
+    "top",
+    "events postgres",
+    "health",
+    "schema",
+    "demo",
+    "demo items",
+    "completions",
+    "man",
+];
 
 /// The whole page.
 pub fn write(schema: &Json) -> String {

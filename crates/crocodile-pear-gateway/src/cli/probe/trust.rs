@@ -89,6 +89,16 @@ impl Trust {
         config.into()
     }
 
+    /// Offers both versions of TLS, and HTTP/1.1.
+    ///
+    /// # Errors
+    /// If the key is not that of the certificate.
+    pub fn any(&self) -> Result<ClientConfig, rustls::Error> {
+        let mut config = self.client(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+        config.alpn_protocols = vec![Http::One.alpn().to_vec()];
+        Ok(config)
+    }
+
     fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Result<ClientConfig, rustls::Error> {
         let builder = ClientConfig::builder_with_provider(self.provider.clone()).with_protocol_versions(versions)?;
         let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier.clone());
