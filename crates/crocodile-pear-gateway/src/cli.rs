@@ -10,6 +10,7 @@ mod health;
 mod init;
 mod print;
 mod probe;
+mod reap;
 mod run;
 mod schema;
 mod top;

@@ -39,6 +39,7 @@ pub struct Run {
 impl Run {
     pub fn execute(self) -> ExitCode {
         keep_secrets();
+        super::reap::begin();
         let loaded = self.file.load();
         let warnings = loaded.lines();
         let Some((document, gateway, sources)) = loaded.usable() else { return ExitCode::from(1) };
