@@ -13,6 +13,7 @@ mod library;
 mod page;
 mod pages;
 mod reference;
+mod security;
 mod stage;
 
 use std::path::PathBuf;

@@ -8,6 +8,7 @@
 
 use crocodile_pear_stage as stage;
 
+mod admin;
 mod files;
 mod lines;
 mod masks;
