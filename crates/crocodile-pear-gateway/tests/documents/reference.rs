@@ -122,7 +122,7 @@ const COMMANDS: [&str; 13] = [
 /// The whole page.
 pub fn write(schema: &Json) -> String {
     let reference = Reference { definitions: &schema["$defs"] };
-    FRAME
+    let page = FRAME
         .replace("<!-- sections -->", &reference.sections())
         .replace("<!-- steps -->", &reference.steps())
         .replace("<!-- batch -->", &format!("### Batch\n\n{}", reference.part(&schema["$defs"]["Batch"])))
@@ -130,7 +130,26 @@ pub fn write(schema: &Json) -> String {
         .replace("<!-- refused -->", &refused())
         .replace("<!-- kinds -->", &kinds())
         .replace("<!-- log -->", &log())
-        .replace("<!-- metrics -->", &metrics())
+        .replace("<!-- metrics -->", &metrics());
+    let contents = contents(&page);
+    page.replace("<!-- contents -->", &contents)
+}
+
+/// The headings, each as a link to its place.
+fn contents(page: &str) -> String {
+    let mut fenced = false;
+    let lines = page.lines().filter(|line| {
+        fenced ^= line.starts_with("```");
+        !fenced
+    });
+    let heading = |line: &str| {
+        let (marks, heading) = line.split_once(' ')?;
+        let depth = [("##", ""), ("###", "  ")].into_iter().find(|(own, _)| *own == marks)?.1;
+        let kept = |sign: &char| sign.is_alphanumeric() || ['-', '_', ' '].contains(sign);
+        let anchor: String = heading.to_lowercase().chars().filter(kept).collect();
+        Some(format!("{depth}- [{heading}](#{})\n", anchor.replace(' ', "-")))
+    };
+    lines.filter_map(heading).collect()
 }
 
 struct Reference<'a> {
