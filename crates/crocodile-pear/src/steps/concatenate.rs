@@ -115,7 +115,7 @@ impl Default for Concatenate {
 impl Spec for Concatenate {
     fn about(&self) -> About {
         let (order, gives_events) = (Some(self.order.into()), self.form == As::Sse);
-        About { needs_items: true, gives_events, order, ..About::default() }
+        About { needs_items: true, joins: true, gives_events, order, ..About::default() }
     }
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
@@ -156,9 +156,9 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let (mut held, mut size, mut failed) = (Vec::new(), 0, None);
     let strict = spec.on_error == OnError::Strict;
     let most = if strict { STRICT } else { HELD };
-    let failure = loop {
+    let (failure, whole) = loop {
         match items.next().await {
-            None => break failed.map(|(_, error)| error),
+            None => break (failed.map(|(_, error)| error), true),
             Some(Item { failure: Some(error), .. }) if spec.on_error.ends_all() => return Some(Err(error)),
             Some(item) => {
                 let good = !strict && item.text.is_some() && item.failure.is_none();
@@ -166,15 +166,16 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
                 size += item.text.as_ref().map_or(0, Vec::len);
                 held.extend(item.text);
                 if good || size > most {
-                    break None;
+                    break (None, false);
                 }
             }
         }
     };
     let headers = spec.headers();
     let body = Concatenation { held: held.into_iter(), items, spec, state: State::Empty };
+    let body = if whole { Body::Bytes(body.whole()) } else { Body::Pulled(Box::pin(body)) };
     let status = failure.as_ref().map_or(StatusCode::OK, Error::status);
-    Some(Ok(Answer { failure, ..Answer::new(status, headers, Body::Pulled(Box::pin(body))) }))
+    Some(Ok(Answer { failure, ..Answer::new(status, headers, body) }))
 }
 
 /// The failure of the first item, whichever arrived first: the same requests have the same status.
@@ -389,6 +390,17 @@ impl<S> Concatenation<S> {
         };
         self.state = State::Closed;
         Some(end).filter(|end| !end.is_empty()).map(|end| Frame::data(Bytes::from_static(end)))
+    }
+
+    /// All of it, if no item is still to come.
+    fn whole(mut self) -> Bytes {
+        let mut all = Vec::new();
+        let held = std::mem::take(&mut self.held);
+        let frames: Vec<_> = held.map(|text| self.chunk(text)).collect();
+        for data in frames.into_iter().chain(self.close()).filter_map(|frame| frame.into_data().ok()) {
+            all.extend_from_slice(&data);
+        }
+        all.into()
     }
 }
 
