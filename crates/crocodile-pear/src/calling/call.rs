@@ -24,7 +24,7 @@ use crate::template::{Source, Template};
 use crate::upstream::{Call, CallFields, Directed, Events, Likeness, Root, Timeouts, Trailing, Upstream};
 
 use super::fields::{shake_hands, takes_body};
-use super::rewrite::Rewrite;
+use super::rewrite::{Rewrite, withhold};
 use super::terms::Terms;
 
 /// One call, ready to be made for any item.
@@ -39,6 +39,8 @@ pub(crate) struct Calling {
     pub(super) headers: Vec<(HeaderName, Template)>,
     /// What makes fields of its answers that point into the upstream point to the gateway.
     pub(super) rewrite: Option<Rewrite>,
+    /// Whether its answers are parts of others, and do not show clients where the upstream is.
+    pub(super) inner: bool,
     pub(super) body: Sent,
     pub(super) timeouts: Option<Arc<Timeouts>>,
     pub(crate) on_status: Rules,
@@ -146,6 +148,9 @@ impl Calling {
 
     /// The answer with its fields as clients may see them.
     pub(super) fn rewritten(&self, mut answer: Answer, scope: &Scope) -> Answer {
+        if self.inner {
+            withhold(&mut answer.headers, self.rewrite.as_ref(), &self.upstream, scope);
+        }
         if let Some(rewrite) = &self.rewrite {
             rewrite.apply(&mut answer.headers, &self.upstream, scope);
         }

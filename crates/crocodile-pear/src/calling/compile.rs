@@ -67,6 +67,7 @@ impl Request {
             method,
             headers,
             rewrite,
+            inner: !own || is_read && rewritten,
             body,
             timeouts,
             on_status,

@@ -1,9 +1,11 @@
 //! Header fields of an answer that point into the upstream point to the gateway instead: the way of the call, back.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use http::header::{CONTENT_LOCATION, HOST, HeaderValue, LINK, LOCATION, SET_COOKIE};
+use http::uri::Authority;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::flow::Fields;
@@ -17,6 +19,47 @@ static FIELDS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTE
 
 /// All but the unreserved characters (RFC 3986, 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Removes targets from an answer that point into its upstream, for an answer that is not passed through as it is: to clients
+/// they would be addresses that they cannot reach, or other ones on the gateway.
+pub(super) fn withhold(headers: &mut Fields, rewrite: Option<&Rewrite>, upstream: &Upstream, scope: &Scope) {
+    static TARGETS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTENT_LOCATION]));
+    if !headers.has_any(&TARGETS) {
+        return;
+    }
+    for name in TARGETS.iter() {
+        let Some(text) = headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()) else {
+            continue;
+        };
+        let mapped = rewrite.and_then(|rules| Rewriting { rules, upstream, scope }.url(text));
+        if mapped.is_none() && points_into(upstream, text, scope.host()) {
+            headers.remove(name);
+        }
+    }
+}
+
+/// Whether a target is below the upstream: one without a host is relative to it.
+fn points_into(upstream: &Upstream, url: &str, asked: Option<&[u8]>) -> bool {
+    let Some((_, authority, _)) = split(url) else { return false };
+    let Some(authority) = authority else { return true };
+    if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(authority.as_bytes())) {
+        return false;
+    }
+    let host = authority.parse::<Authority>().map(|authority| authority.host().to_ascii_lowercase());
+    // What cannot be read is not shown.
+    host.map_or(true, |host| is_inside(&host) || upstream.has_host(|own| own.eq_ignore_ascii_case(&host)))
+}
+
+/// Whether a host is an address that only machines inside a network can reach.
+fn is_inside(host: &str) -> bool {
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        Ok(IpAddr::V6(address)) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+        Err(_) => false,
+    }
+}
 
 /// How a path of the upstream becomes one of the endpoint.
 pub(crate) struct Rewrite {
