@@ -5,7 +5,9 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::cache;
+use crocodile_pear::cache::date::Moment;
+use crocodile_pear::cache::downstream::{Made, describe};
+use crocodile_pear::cache::{self, Dependence};
 use crocodile_pear::database::Database;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Passage};
@@ -123,6 +125,8 @@ pub struct Endpoint {
     takes_bodies: bool,
     /// The name again, if an expression uses `$route`.
     named: Option<Arc<str>>,
+    /// What its answers depend on in a way that caches must know, if they do.
+    dependence: Option<Box<Dependence>>,
 }
 
 /// The inputs of a compilation besides the document.
@@ -352,6 +356,7 @@ impl Gateway {
             max_body,
             written_max_body,
             piped: !spec.pipeline.is_empty(),
+            dependence: plan.as_ref().map(|plan| plan.dependence().clone()).unwrap_or_default().into(),
             ..Around::default()
         };
         let layers = Arc::new(layers.around(&around));
@@ -366,7 +371,11 @@ impl Gateway {
             (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
             _ => Some(None),
         };
+        let mut dependence = around.dependence.take();
         let (route, plan, upgrade, _) = (route.ok()?, plan?, upgrade?, adapting.zip(stands)?);
+        if plan.composes() {
+            dependence.settle();
+        }
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
         let same_as = versioned.as_ref().filter(|_| placed.same).and_then(|own| own.newer());
         let (stream, takes_bodies) = (spec.stream, route.method.as_ref().is_none_or(often_has_body));
@@ -379,6 +388,7 @@ impl Gateway {
             same_as,
             takes_bodies,
             named,
+            dependence: (!dependence.is_nothing()).then(|| Box::new(dependence)),
         });
         for pattern in scenery.patterns() {
             let version = versioned.clone().filter(|versioned| !versioned.by_path);
@@ -788,10 +798,16 @@ impl Endpoint {
             own.call_as_get();
         }
         let mut visit = Visit::new(&self.layers, scope);
-        let mut response = match visit.enter().await {
-            Some(response) => response,
-            None => self.run(visit.scope()).await,
+        let (mut response, own) = match visit.enter().await {
+            Some(response) => (response, false),
+            None => (self.run(visit.scope()).await, true),
         };
+        // The refusal of a layer is not kept by anybody.
+        if let Some(dependence) = &self.dependence
+            && (own || !response.status().is_client_error() && !response.status().is_server_error())
+        {
+            describe(response.status(), response.headers_mut(), Made::Alone, dependence, Moment::now());
+        }
         if self.stream == StreamSpec::On {
             response.extensions_mut().insert(Unhurried);
         }

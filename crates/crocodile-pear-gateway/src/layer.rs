@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::cache;
+use crocodile_pear::cache::{self, Dependence};
 use crocodile_pear::error::{ErrorType, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Filter;
@@ -376,6 +376,8 @@ pub struct Around<'a> {
     pub refused: RefCell<Vec<(Span, String, String)>>,
     /// What is of no use here, likewise.
     pub warned: RefCell<Vec<(Span, String, String)>>,
+    /// What the answers depend on in a way that caches must know: what the pipeline reads, and what layers add to it.
+    pub dependence: RefCell<Dependence>,
 }
 
 impl Around<'_> {

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use http::Method;
+use http::header::{CACHE_CONTROL, VARY};
 
 pub use self::change::AnswerChange;
 use self::check::LostParts;
 pub use self::check::often_has_body;
-use crate::flow::{Flow, Order, Outcome};
+use crate::cache::{Dependence, Parts};
+use crate::error::Error;
+use crate::flow::{Answer, Body, Fields, Flow, Order, Outcome};
 use crate::jq::Read;
 use crate::problem::{Problems, Span};
 use crate::scope::Scope;
@@ -40,6 +43,14 @@ pub struct Plan {
     uses: Vec<String>,
     /// The parts of variables that its answer depends on.
     reads: Box<[Read]>,
+    /// What its answers depend on in a way that caches must know.
+    dependence: Dependence,
+    /// What they may depend on, wherever links lead.
+    reachable: Dependence,
+    /// Whether its answers are made of parts, so that their fields have to be put together.
+    composes: bool,
+    /// Whether parts may come after the head of an answer.
+    joins: bool,
     outline: Box<[Outline]>,
 }
 
@@ -74,17 +85,28 @@ impl Plan {
         let steps = compile_steps(written, &about, changes.len(), cx);
         let changes = compile_changes(changes, endless, cx);
         let steps = last.and(steps).zip(changes);
-        let (guards, steps) =
-            steps.map(|((guards, steps), changes)| (guards, steps.into_iter().chain(changes).collect()))?;
+        let (guards, steps) = steps
+            .map(|((guards, steps), changes)| (guards, steps.into_iter().chain(changes).collect::<ReadySteps>()))?;
         check::end(cx);
         check::waste(any(|about| about.merges), cx);
         let lost = check::lost(place, cx);
+        let asks = any(|about| about.asks_database);
+        let composes = steps.len() != 1 || cx.flow.shape != Shape::One || asks;
+        let mut dependence = std::mem::take(&mut cx.found.dependence);
+        if composes && cx.found.names_client {
+            dependence.personalise();
+        }
+        about.iter().for_each(|about| dependence.write(&about.writes));
         Some(Plan {
             guards,
             steps,
             shape: cx.flow.shape,
             timed: any(|about| about.looks_on),
-            asks: any(|about| about.asks_database),
+            asks,
+            dependence,
+            reachable: std::mem::take(&mut cx.found.reachable),
+            composes,
+            joins: any(|about| about.joins) || cx.flow.shape != Shape::One,
             endless,
             uses: std::mem::take(&mut cx.found.used),
             reads: std::mem::take(&mut cx.found.reads).into(),
@@ -118,6 +140,26 @@ impl Plan {
     /// The parts of variables that its expressions read, and those of the upstreams that it may call, each once.
     pub fn reads(&self) -> &[Read] {
         &self.reads
+    }
+
+    /// What its answers depend on in a way that caches must know.
+    pub fn dependence(&self) -> &Dependence {
+        &self.dependence
+    }
+
+    /// What its answers may depend on, wherever links lead.
+    pub fn reachable(&self) -> &Dependence {
+        &self.reachable
+    }
+
+    /// Whether its answers are made of parts.
+    pub fn composes(&self) -> bool {
+        self.composes
+    }
+
+    /// Whether parts may come after the head of an answer.
+    pub fn joins(&self) -> bool {
+        self.joins
     }
 
     /// Whether the client's body is read whole, for `$body`.
@@ -155,6 +197,33 @@ impl Plan {
     /// # Errors
     /// What fails before the first part of an answer is there.
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+        // Where a cache notes the parts, it describes the answer.
+        let parts = self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts));
+        let outcome = self.run(scope, bound).await;
+        match parts {
+            Some(parts) => Some(self.describe(outcome?, &parts)),
+            None => outcome,
+        }
+    }
+
+    /// Gives an answer that is made of parts the fields that say how it may be kept.
+    fn describe(&self, outcome: Result<Answer, Error>, parts: &Parts) -> Result<Answer, Error> {
+        match outcome {
+            Ok(mut answer) => {
+                parts.describe(&mut answer, &self.dependence);
+                Ok(answer)
+            }
+            Err(error) => {
+                let mut refusal = Answer::new(error.status(), Fields::default(), Body::empty());
+                parts.describe(&mut refusal, &self.dependence);
+                let told =
+                    [CACHE_CONTROL, VARY].into_iter().filter_map(|name| Some((refusal.headers.remove(&name)?, name)));
+                Err(told.fold(error, |error, (value, name)| error.with_field(name, value)))
+            }
+        }
+    }
+
+    async fn run(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
         // Boxed, here and below: otherwise every call carries the room for both.
         if !self.taken.copies.is_empty() {
             match Box::pin(scope.keep_body(bound)).await {

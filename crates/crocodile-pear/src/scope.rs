@@ -5,6 +5,7 @@ mod credentials;
 mod facts;
 pub mod memo;
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -58,6 +59,7 @@ pub struct Scope {
     producers: AtomicU32,
     values: Values,
     memo: OnceLock<Arc<Memo>>,
+    parts: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The variables as values, each made when an expression first asks for it.
@@ -90,6 +92,7 @@ impl Scope {
             producers: AtomicU32::new(0),
             values: Values::default(),
             memo: OnceLock::new(),
+            parts: OnceLock::new(),
         }
     }
 
@@ -328,6 +331,16 @@ impl Scope {
     /// The documents that were already fetched for this request.
     pub fn memo(&self) -> &Arc<Memo> {
         self.memo.get_or_init(Arc::default)
+    }
+
+    /// What the pipeline notes about the parts of its answer, if it does.
+    pub fn parts<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.parts.get()?.clone().downcast().ok()
+    }
+
+    /// Notes from now on what the answer is made of. Returns false if something notes it already.
+    pub fn note_parts<T: Send + Sync + 'static>(&self, parts: &Arc<T>) -> bool {
+        self.parts.set(parts.clone()).is_ok()
     }
 
     /// A number for the next producer of this request.

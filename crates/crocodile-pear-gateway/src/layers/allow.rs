@@ -51,7 +51,8 @@ impl Spec for Allow {
         Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
     }
 
-    fn around(ready: &Arc<Rule>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Rule>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        at.dependence.borrow_mut().add_reads(ready.filter.reads());
         Some(ready.clone())
     }
 }

@@ -83,7 +83,8 @@ impl Spec for Authenticate {
         Some(Arc::new(Gate { methods, counters, missing, credentials: Arc::new(credentials) }))
     }
 
-    fn around(ready: &Arc<Gate>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Gate>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+        at.dependence.borrow_mut().check();
         Some(ready.clone())
     }
 }

@@ -111,8 +111,8 @@ fn what_is_private_in_a_part_is_private_in_the_whole() {
             let target = format!("/{place}/max-age=60/{part}/max-age=90");
             for _ in 0..2 {
                 let answer = scene.get(&target, HOST);
-                let told = ["cache-control", "etag"].map(|name| answer.field(name));
-                assert_eq!(told, [said, ""], "{target}");
+                let control = answer.field("cache-control").split(',').next();
+                assert_eq!((control, answer.field("etag")), (Some(said), ""), "{target}");
                 let detail = format!("detail={}", if said == "private" { "private" } else { "no-store" });
                 assert!(answer.field("cache-status").contains(&detail), "{:?}", answer.head);
             }
@@ -129,9 +129,9 @@ fn a_part_that_says_nothing_has_the_time_that_is_written() {
     let answers = [(); 2].map(|()| scene.get("/fallback/silent/max-age=10", HOST));
     assert!(answers.iter().all(|answer| is_about(left(answer), 10)), "{:?}", answers[1].head);
     assert_eq!(shop.calls(), 4);
-    // Where nothing is written, the whole says nothing, and is not kept.
+    // Where nothing is written, the whole is not kept: the silent part may be another one in a moment.
     let answers = [(); 2].map(|()| scene.get("/plain/silent/max-age=60/max-age=60", HOST));
-    assert!(answers.iter().all(|answer| answer.field("cache-control").is_empty()), "{:?}", answers[1].head);
+    assert!(answers.iter().all(|answer| answer.field("cache-control") == "max-age=0"), "{:?}", answers[1].head);
     assert_eq!(shop.calls(), 10);
 }
 
@@ -176,7 +176,7 @@ fn what_is_not_known_yet_of_a_whole_that_streams_is_told_from_the_next_request_o
     crate::stage::front::ask(&mut client, target, HOST);
     // The second part may be for one client alone, for all that is known.
     let head = client.head().unwrap();
-    assert_eq!((head.field("cache-control"), head.field("etag")), (Some("no-cache"), None), "{head:?}");
+    assert_eq!((head.field("cache-control"), head.field("etag")), (Some("private, no-cache"), None), "{head:?}");
     gate.open();
     let miss = client.rest().unwrap();
     let hit = scene.get(target, HOST);
@@ -186,7 +186,7 @@ fn what_is_not_known_yet_of_a_whole_that_streams_is_told_from_the_next_request_o
     let target = "/stream/max-age=60/private";
     for _ in 0..2 {
         let answer = scene.get(target, HOST);
-        assert!(["no-cache", "private"].contains(&answer.field("cache-control")), "{:?}", answer.head);
+        assert_eq!(answer.field("cache-control"), "private, no-cache", "{:?}", answer.head);
     }
     assert_eq!(shop.calls(), 6);
 }

@@ -13,6 +13,24 @@ pub const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-con
 /// RFC 9111, 1.2.2: what is more counts as this.
 const MOST_SECONDS: u64 = 1 << 31;
 
+/// The directives of `cache-control` that do not have these names, as they came.
+pub fn without(headers: &HeaderMap, names: &[&str]) -> Vec<String> {
+    let mut left = Vec::new();
+    for value in headers.get_all(CACHE_CONTROL) {
+        let mut rest = value.as_bytes();
+        while !rest.is_empty() {
+            let (element, after) = split_element(rest);
+            rest = after;
+            let element = String::from_utf8_lossy(element.trim_ascii()).into_owned();
+            let name = element.split('=').next().unwrap_or_default().trim_end();
+            if !name.is_empty() && !names.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                left.push(element);
+            }
+        }
+    }
+    left
+}
+
 /// A directive without fields, with fields, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scoped {
@@ -36,6 +54,19 @@ impl Scoped {
         match self {
             Scoped::Fields(names) => names,
             _ => &[],
+        }
+    }
+
+    /// The wider one of two.
+    fn max(self, other: Scoped) -> Self {
+        match (self, other) {
+            (Scoped::Whole, _) | (_, Scoped::Whole) => Scoped::Whole,
+            (Scoped::Fields(mut names), Scoped::Fields(more)) => {
+                names.extend(more);
+                Scoped::Fields(names)
+            }
+            (Scoped::Absent, other) => other,
+            (known, Scoped::Absent) => known,
         }
     }
 
@@ -135,8 +166,22 @@ impl AnswerControl {
         }
     }
 
-    /// Those for all.
-    fn general(headers: &HeaderMap) -> Self {
+    /// Those for all caches, together with those for caches like this one: the strictest of both.
+    pub fn all(headers: &HeaderMap) -> Self {
+        let mut control = AnswerControl::general(headers);
+        let Some(own) = targeted(headers) else { return control };
+        let least = |one: Option<Duration>, other: Option<Duration>| one.into_iter().chain(other).min();
+        control.no_store |= own.no_store;
+        control.no_cache = control.no_cache.max(own.no_cache);
+        control.private = control.private.max(own.private);
+        control.must_revalidate |= own.must_revalidate;
+        control.public &= own.public;
+        control.s_maxage = least(control.s_maxage, own.s_maxage.or(own.max_age));
+        control
+    }
+
+    /// Those for all caches.
+    pub fn general(headers: &HeaderMap) -> Self {
         let mut control = AnswerControl::default();
         for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::of) {
             // RFC 9111, 4.2.1: of several the shortest counts, and one that cannot be parsed counts as absent.

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use http::HeaderName;
+
+use super::dependence::Dependence;
 use super::key::{Audience, Key};
 use super::spec::{QueryOrder, sorted};
 use crate::error::Error;
@@ -103,6 +106,17 @@ impl Front {
         identity.add_values(Distinction::Client, &values);
         let one = !values.is_empty() && values.iter().all(identifies);
         Ok(if one { Audience::One } else { Audience::All })
+    }
+
+    /// What answers depend on that are kept under its keys, and by these fields of requests.
+    pub fn dependence(&self, vary: &[HeaderName]) -> Dependence {
+        let mut dependence = Dependence::default();
+        dependence.add_fields(vary);
+        self.key.iter().chain(&self.by).for_each(|filter| dependence.add_reads(filter.reads()));
+        if self.by.is_some() {
+            dependence.personalise();
+        }
+        dependence
     }
 
     /// The key of a request.

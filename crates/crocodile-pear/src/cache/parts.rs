@@ -1,25 +1,36 @@
 //! What a composed answer is made of: it is as fresh as its least fresh part, private if a part is, and depends on what its
 //! parts depend on.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName};
 
 use super::date::Moment;
+use super::dependence::Dependence;
+use super::downstream::{self, Made};
 use super::entry::{Entry, MOST_TAGS, Tags};
 use super::policy::{self, Fetched, Lifetimes, Personal, Reason, Terms};
+use super::said::{AskedWith, Said};
 use super::tags;
 use super::vary::Vary;
-use crate::flow::Answer;
+use crate::flow::{Answer, Body};
+use crate::http1::Fields;
 
 /// The parts of one answer, noted as they come.
-#[derive(Default)]
-pub struct Parts(Mutex<Sum>);
+pub struct Parts {
+    sum: Mutex<Sum>,
+    /// Whether a cache may keep the answer.
+    kept: bool,
+    /// Whether parts may come after its head.
+    joins: bool,
+}
 
 #[derive(Clone, Default)]
 struct Sum {
+    /// What they say to clients and to the caches downstream.
+    said: Said,
     /// The terms of all parts that have some, combined.
     terms: Option<Terms>,
     /// The terms of all parts that do not declare how long they are fresh, combined, as guessed from their dates: for
@@ -53,48 +64,67 @@ const OURS: Lifetimes = Lifetimes { fallback: Some(Duration::ZERO), ..Lifetimes:
 const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::NONE };
 
 impl Parts {
-    fn sum(&self) -> MutexGuard<'_, Sum> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Those of an answer that no cache of the gateway keeps. `joins`: parts may come after its head.
+    pub fn new(joins: bool) -> Arc<Self> {
+        Arc::new(Parts { sum: Mutex::default(), kept: false, joins })
     }
 
-    /// Notes an answer, and what is kept of it.
+    /// Those of an answer that a cache may keep.
+    pub fn kept(joins: bool) -> Arc<Self> {
+        Arc::new(Parts { sum: Mutex::default(), kept: true, joins })
+    }
+
+    fn sum(&self) -> MutexGuard<'_, Sum> {
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes an answer, how it was asked for, and what is kept of it.
     pub fn note(
         &self,
         status: StatusCode,
-        headers: &HeaderMap,
-        personal: Personal,
+        headers: &Fields,
+        (personal, asked): (Personal, &AskedWith),
         kept: Option<KeptPart<'_>>,
         fetched: Fetched,
     ) {
-        let entry = kept.map(|kept| kept.entry);
         let mut sum = self.sum();
-        sum.personal.authorization |= personal.authorization;
-        sum.personal.cookie |= personal.cookie;
-        sum.personal.address |= personal.address;
-        sum.tags = sum.tags.union(&entry.map_or_else(|| tags::of(headers), |entry| entry.tags.clone()));
-        match Vary::of(headers) {
-            Vary::On(names) => sum.vary.extend(names),
-            Vary::Unknown => sum.forbid(Reason::Varies),
+        sum.said.add(headers, asked, fetched.came);
+        if self.kept {
+            sum.note(status, headers, personal, kept, fetched);
         }
-        sum.unforced |= policy::keep(status, headers, personal, &FORCED, fetched) == Err(Reason::Credentials);
-        match policy::keep(status, headers, personal, &OURS, fetched) {
-            // It may be kept for one client at its place, and the whole is for others, too.
-            Err(reason @ (Reason::Private | Reason::Credentials)) => sum.forbid(reason),
-            // With its cookie it is kept only where that is written.
-            Err(Reason::Cookie) if entry.is_none() => sum.forbid(Reason::Cookie),
-            _ => {}
-        }
-        let own = policy::keep(status, headers, personal, &FOR_ONE, fetched);
-        let own = entry.map_or(own, |entry| Ok(entry.terms));
-        let silent = policy::says_nothing(headers) && !kept.is_some_and(|kept| kept.timed);
-        match own {
-            // What is guessed, or kept only to be validated, is no time that somebody has written.
-            Ok(terms) if silent => sum.add_silent(terms),
-            Err(Reason::NoLifetime) if silent => sum.add_silent(Terms::stale(fetched.came)),
-            Ok(terms) => sum.add(terms),
-            Err(Reason::NoLifetime) => sum.add(Terms::stale(fetched.came)),
-            Err(reason) => sum.forbid(reason),
-        }
+    }
+
+    /// Notes a part that says nothing of itself: rows of a database.
+    pub fn note_silent(&self, came: Moment) {
+        let mut sum = self.sum();
+        sum.said.add_silent();
+        sum.add_silent(Terms::stale(came));
+    }
+
+    /// Gives the answer the fields that say how it may be kept.
+    pub fn describe(&self, answer: &mut Answer, dependence: &Dependence) {
+        let (sum, streaming) = (self.sum(), self.joins && matches!(answer.body, Body::Pulled(_)));
+        let made = if streaming { Made::Streaming(&sum.said) } else { Made::Whole(&sum.said) };
+        downstream::describe(answer.status, &mut answer.headers, made, dependence, Moment::now());
+    }
+
+    /// The fields of an answer with this status that is kept on these terms, in addition to its own.
+    pub fn describe_kept(&self, status: StatusCode, headers: &mut Fields, terms: &Terms, dependence: &Dependence) {
+        let made = Made::Kept(&self.sum().said, terms);
+        downstream::describe(status, headers, made, dependence, Moment::now());
+    }
+
+    /// What an answer says that is kept, while its body still arrives.
+    pub fn describe_early(&self, status: StatusCode, terms: &Terms, dependence: &Dependence) -> HeaderMap {
+        let (mut headers, sum) = (Fields::default(), self.sum());
+        let made = if self.joins { Made::Streaming(&sum.said) } else { Made::Kept(&sum.said, terms) };
+        downstream::describe(status, &mut headers, made, dependence, Moment::now());
+        headers.into_map()
+    }
+
+    /// Notes that the answer depends on what a call does.
+    pub fn note_dependence(&self, dependence: &Dependence) {
+        self.sum().said.depend(dependence);
     }
 
     /// Notes that a part depends on these fields of the client's request.
@@ -104,7 +134,9 @@ impl Parts {
 
     /// Notes a part that is missing: the whole is not what it could be.
     pub fn lack(&self) {
-        self.sum().forbid(Reason::Status);
+        let mut sum = self.sum();
+        sum.said.lack();
+        sum.forbid(Reason::Status);
     }
 
     /// Whether a client's credentials were sent for a part.
@@ -126,12 +158,19 @@ impl Parts {
     ///
     /// # Errors
     /// Why it is not kept.
-    pub fn terms(&self, answer: &Answer, lifetimes: &Lifetimes, fetched: Fetched) -> Result<Terms, Reason> {
+    pub fn terms(
+        &self,
+        answer: &Answer,
+        lifetimes: &Lifetimes,
+        dependence: &Dependence,
+        fetched: Fetched,
+    ) -> Result<Terms, Reason> {
         let mut sum = self.sum().clone();
         if policy::sets_cookie(&answer.headers) {
             sum.forbid(Reason::Cookie);
         }
-        if !policy::says_nothing(&answer.headers) {
+        // Other fields are those of a part, which has been noted.
+        if dependence.sets_lifetime() && !policy::says_nothing(&answer.headers) {
             sum.add(policy::keep(answer.status, &answer.headers, sum.personal, lifetimes, fetched)?);
         }
         sum.whole(answer.status, lifetimes, fetched.came)
@@ -141,7 +180,7 @@ impl Parts {
     ///
     /// # Errors
     /// Why it is not kept.
-    pub fn settled(&self, mut terms: Terms, lifetimes: &Lifetimes) -> Result<Terms, Reason> {
+    pub fn settled(&self, status: StatusCode, terms: Terms, lifetimes: &Lifetimes) -> Result<Terms, Reason> {
         let sum = self.sum();
         if let Some(reason) = sum.forbids(lifetimes) {
             return Err(reason);
@@ -149,18 +188,52 @@ impl Parts {
         if sum.tags.len() > MOST_TAGS {
             return Err(Reason::TooLarge);
         }
-        if lifetimes.force.is_none() {
-            let guessed = sum.silent.filter(|_| lifetimes.fallback.is_none());
-            if guessed.is_some_and(|guessed| guessed.fresh.is_zero()) {
-                return Err(Reason::NoLifetime);
-            }
-            terms = sum.terms.into_iter().chain(guessed).fold(terms, together);
+        if lifetimes.force.is_some() || sum.terms.is_none() && sum.silent.is_none() {
+            return Ok(terms);
         }
-        Ok(terms)
+        sum.whole(status, lifetimes, terms.born).map(|whole| together(terms, whole))
     }
 }
 
 impl Sum {
+    fn note(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        personal: Personal,
+        kept: Option<KeptPart<'_>>,
+        fetched: Fetched,
+    ) {
+        let entry = kept.map(|kept| kept.entry);
+        self.personal.authorization |= personal.authorization;
+        self.personal.cookie |= personal.cookie;
+        self.personal.address |= personal.address;
+        self.tags = self.tags.union(&entry.map_or_else(|| tags::of(headers), |entry| entry.tags.clone()));
+        match Vary::of(headers) {
+            Vary::On(names) => self.vary.extend(names),
+            Vary::Unknown => self.forbid(Reason::Varies),
+        }
+        self.unforced |= policy::keep(status, headers, personal, &FORCED, fetched) == Err(Reason::Credentials);
+        match policy::keep(status, headers, personal, &OURS, fetched) {
+            // It may be kept for one client at its place, and the whole is for others, too.
+            Err(reason @ (Reason::Private | Reason::Credentials)) => self.forbid(reason),
+            // With its cookie it is kept only where that is written.
+            Err(Reason::Cookie) if entry.is_none() => self.forbid(Reason::Cookie),
+            _ => {}
+        }
+        let own = policy::keep(status, headers, personal, &FOR_ONE, fetched);
+        let own = entry.map_or(own, |entry| Ok(entry.terms));
+        let silent = policy::says_nothing(headers) && !kept.is_some_and(|kept| kept.timed);
+        match own {
+            // What is guessed, or kept only to be validated, is no time that somebody has written.
+            Ok(terms) if silent => self.add_silent(terms),
+            Err(Reason::NoLifetime) if silent => self.add_silent(Terms::stale(fetched.came)),
+            Ok(terms) => self.add(terms),
+            Err(Reason::NoLifetime) => self.add(Terms::stale(fetched.came)),
+            Err(reason) => self.forbid(reason),
+        }
+    }
+
     fn add(&mut self, terms: Terms) {
         self.terms = Some(self.terms.map_or(terms, |known| together(known, terms)));
     }
@@ -244,28 +317,5 @@ fn together(one: Terms, other: Terms) -> Terms {
         stale_if_unreachable: one.stale_if_unreachable.min(other.stale_if_unreachable),
         always_validate: one.always_validate || other.always_validate,
         must_revalidate: one.must_revalidate || other.must_revalidate,
-    }
-}
-
-/// Adds the terms of a composed answer to its head, unless it has some.
-pub fn tell(headers: &mut HeaderMap, terms: Result<Terms, Reason>) {
-    if !policy::says_nothing(headers) {
-        return;
-    }
-    let value = match terms {
-        Ok(terms) if terms.must_revalidate => format!("max-age={}, must-revalidate", terms.fresh.as_secs()),
-        Ok(terms) => format!("max-age={}", terms.fresh.as_secs()),
-        Err(Reason::Private | Reason::Credentials | Reason::Cookie) => "private".to_owned(),
-        Err(Reason::NoStore) => "no-store".to_owned(),
-        Err(_) => return,
-    };
-    headers.extend(HeaderValue::from_str(&value).ok().map(|value| (CACHE_CONTROL, value)));
-}
-
-/// Says to others, in `own`, that a composed answer must not be reused unasked, unless it says something itself: its head
-/// leaves before the heads of all parts are here, and the next one may be private.
-pub fn tell_early(headers: &HeaderMap, own: &mut HeaderMap) {
-    if policy::says_nothing(headers) {
-        own.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
 }

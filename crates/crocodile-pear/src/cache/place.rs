@@ -8,6 +8,7 @@ use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, LOCATION};
 
 use super::body::SharedBody;
 use super::control::RequestControl;
+use super::dependence::Dependence;
 use super::entry::{Entry, Tags};
 use super::flight::Flights;
 use super::kept::Kept;
@@ -35,6 +36,8 @@ pub struct Rules {
     pub vary: Vec<HeaderName>,
     /// The largest body that is kept.
     pub max_size: u64,
+    /// What answers depend on, for those that are composed.
+    pub dependence: Dependence,
 }
 
 /// A place where answers are kept.

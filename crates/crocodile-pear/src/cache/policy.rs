@@ -276,9 +276,13 @@ fn lifetime(
         return Some(configured);
     }
     // A page that its server tells browsers to validate is no better for us.
-    let date = times.date.unwrap_or(fetched.came);
-    let guess = times.modified.map(|modified| (date.since(modified) / 10).min(MOST_HEURISTIC));
-    Some(guess.unwrap_or_default())
+    Some(guess(times, fetched.came))
+}
+
+/// How long an answer may be guessed to be fresh (RFC 9111, 4.2.2).
+pub(super) fn guess(times: &Times, came: Moment) -> Duration {
+    let date = times.date.unwrap_or(came);
+    times.modified.map(|modified| (date.since(modified) / 10).min(MOST_HEURISTIC)).unwrap_or_default()
 }
 
 fn terms(control: &AnswerControl, times: &Times, lifetimes: &Lifetimes, fresh: Duration, fetched: Fetched) -> Terms {

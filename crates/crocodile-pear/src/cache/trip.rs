@@ -12,10 +12,11 @@ use tokio::sync::oneshot;
 use super::body::{SharedBody, Writer};
 use super::copies::Copies;
 use super::date::Moment;
+use super::downstream;
 use super::entry::{Entry, MOST_TAGS, Tags, compact};
 use super::flight::{Landed, Landing, Leading, Origin};
 use super::key::Audience;
-use super::parts::{self, Parts};
+use super::parts::Parts;
 use super::place::{Cache, Errand, Fetch, Gained, Standing, resolve};
 use super::policy::{self, Failure, Fetched, Lifetimes, Personal, Reason, Terms, Use};
 use super::purge::Mark;
@@ -24,6 +25,7 @@ use super::vary::{self, Vary};
 use super::{range, reuse, tags};
 use crate::error::{Error, Fault};
 use crate::flow::{Answer, Body, Pulled};
+use crate::http1::Fields;
 
 /// So much of the store, as a part of it, may be on its way into all caches, besides the first piece of each body.
 const ARRIVING: usize = 16;
@@ -215,8 +217,8 @@ impl Trip {
             }
             Err(reason) => {
                 self.cache.unkept().add(&self.errand.key, fetched.came);
-                if gained.parts.is_some() {
-                    parts::tell(&mut gained.answer.headers, Err(reason));
+                if let Some(parts) = &gained.parts {
+                    parts.describe(&mut gained.answer, &self.cache.rules().dependence);
                 }
                 self.share(gained, reason, fetched, leader).await;
             }
@@ -261,7 +263,7 @@ impl Trip {
         }
         match parts {
             None => policy::keep(answer.status, &answer.headers, *personal, &self.lifetimes(), fetched),
-            Some(parts) => parts.terms(answer, &self.lifetimes(), fetched),
+            Some(parts) => parts.terms(answer, &self.lifetimes(), &rules.dependence, fetched),
         }
     }
 
@@ -290,7 +292,11 @@ impl Trip {
             selector.push((RANGE, part.map(|part| part.as_bytes().into())));
         }
         let own = policy::unkept(&answer.headers);
-        let headers = compact(&policy::kept(&answer.headers));
+        let mut headers = policy::kept(&answer.headers);
+        if parts.is_some() {
+            downstream::strip(&mut headers, &self.cache.rules().dependence);
+        }
+        let headers = compact(&headers);
         let entry = Entry {
             status: answer.status,
             tags: tags::of(&headers),
@@ -304,8 +310,9 @@ impl Trip {
             None => self.keep_whole(entry, own, parts.as_deref(), mark, leader).await,
             Some((pulled, writer)) => {
                 let mut landed = Landed { own, ..Landed::new(Arc::new(entry), Ok(()), None) };
-                if parts.is_some() {
-                    parts::tell_early(&landed.entry.headers, &mut landed.own);
+                if let Some(parts) = &parts {
+                    let (entry, dependence) = (&landed.entry, &self.cache.rules().dependence);
+                    landed.own.extend(parts.describe_early(entry.status, &entry.terms, dependence));
                 }
                 match &parts {
                     None => self.land(&landed, leader),
@@ -360,7 +367,7 @@ impl Trip {
     /// nothing.
     async fn complete(&self, entry: &Entry, parts: Option<&Parts>) -> Result<Option<Entry>, Reason> {
         let lifetimes = &self.lifetimes();
-        let terms = parts.map_or(Ok(entry.terms), |parts| parts.settled(entry.terms, lifetimes))?;
+        let terms = parts.map_or(Ok(entry.terms), |parts| parts.settled(entry.status, entry.terms, lifetimes))?;
         let more = self.fetch.tags(&entry.headers, &entry.body).await.ok_or(Reason::Tags)?;
         if more.is_empty() && parts.is_none() {
             return Ok(None);
@@ -370,8 +377,10 @@ impl Trip {
             return Err(Reason::Tags);
         }
         let mut headers = entry.headers.clone();
-        if parts.is_some() {
-            parts::tell(&mut headers, Ok(terms));
+        if let Some(parts) = parts {
+            let mut fields = Fields::from(headers);
+            parts.describe_kept(entry.status, &mut fields, &terms, &self.cache.rules().dependence);
+            headers = fields.into_map();
             reuse::describe(&mut headers, &entry.body);
         }
         let (status, selector, body) = (entry.status, entry.selector.clone(), entry.body.clone());

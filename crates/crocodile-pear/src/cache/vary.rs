@@ -43,6 +43,15 @@ impl Vary {
     }
 }
 
+/// Adds names that are not there yet.
+pub fn add_names(known: &mut Vec<HeaderName>, more: &[HeaderName]) {
+    for name in more {
+        if !known.contains(name) {
+            known.push(name.clone());
+        }
+    }
+}
+
 /// What a request says in these fields.
 pub fn select(names: &[HeaderName], request: &HeaderMap) -> Selector {
     names.iter().map(|name| (name.clone(), normal(name, request))).collect()

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use futures_util::future::Either;
 
 use super::terms::Terms;
+use crate::cache::Parts;
+use crate::cache::date::Moment;
 use crate::database::{Access, Before, Database, Query, Run, Wanted};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Names, Outcome};
@@ -106,7 +108,14 @@ impl ReadyStatement {
             note: scope.record().map(|record| CallNote::new(record, &self.terms.noted)),
             repeatable: self.is_repeatable(scope),
         };
-        self.database.run(run).await
+        let answer = self.database.run(run).await;
+        if let Some(parts) = scope.parts::<Parts>() {
+            match &answer {
+                Ok(_) => parts.note_silent(Moment::now()),
+                Err(_) => parts.lack(),
+            }
+        }
+        answer
     }
 
     /// Whether it may be run again when what became of it is not known.

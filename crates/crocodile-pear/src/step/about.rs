@@ -1,5 +1,7 @@
 //! What a step declares of itself before its pipeline is compiled.
 
+use http::HeaderName;
+
 use crate::flow::Order;
 
 /// What the plan and the other steps need to know of a step, as it says of itself. Most steps read what arrives and give
@@ -16,6 +18,8 @@ pub struct About {
     pub needs_items: bool,
     /// What leaves is other than what arrives, so only its own expressions see that.
     pub replaces: bool,
+    /// It joins answers while they come: more calls may be made after its own answer has begun.
+    pub joins: bool,
     /// It follows links: answers must carry their URL.
     pub follows: bool,
     /// It makes one value of named results.
@@ -28,6 +32,8 @@ pub struct About {
     pub order: Option<Order>,
     /// It has the last word: behind it, steps may only look on.
     pub ends: bool,
+    /// The header fields of the answer that it sets.
+    pub writes: Vec<HeaderName>,
     /// The client's own request, if it may be handed on as its one call.
     pub proxies: Option<Proxied>,
 }

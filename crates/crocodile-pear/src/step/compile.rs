@@ -111,6 +111,7 @@ impl Compile<'_> {
     fn note_filter(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
         self.found.used.extend(filter.uses().iter().cloned());
         self.found.note_reads(filter.reads());
+        self.found.dependence.add_reads(filter.reads());
         self.flow.unused.retain(|(key, _)| !filter.may_take(key));
         self.found.reads_body |= filter.uses().iter().any(|name| name == "body");
         self.check_item(written, &filter);
@@ -195,7 +196,7 @@ impl Compile<'_> {
         }
         let upstream = self.known.upstreams.find(name, "an upstream", &mut self.problems)?;
         self.found.used.extend(upstream.uses().cloned());
-        self.found.note_reads(upstream.reads());
+        self.found.note_upstream(&upstream);
         Some(upstream)
     }
 
@@ -203,7 +204,7 @@ impl Compile<'_> {
     pub fn any_upstream(&mut self) -> Vec<Arc<Upstream>> {
         let own = self.known.upstreams.values().filter(|upstream| !upstream.is_choice());
         let all: Vec<Arc<Upstream>> = own.cloned().collect();
-        all.iter().for_each(|upstream| self.found.note_reads(upstream.reads()));
+        all.iter().for_each(|upstream| self.found.note_reachable(upstream));
         all
     }
 

@@ -1,10 +1,12 @@
 //! What steps hand to each other while the pipeline is compiled.
 
 use super::answers::Asked;
+use crate::cache::Dependence;
 use crate::flow::Order;
 use crate::jq::Read;
 use crate::problem::Span;
 use crate::scope::VARIABLES;
+use crate::upstream::Upstream;
 
 /// How many producers leave a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +125,12 @@ pub struct Findings {
     pub used: Vec<String>,
     /// The parts of variables that they and the fields of all upstreams that may be called read.
     pub reads: Vec<Read>,
+    /// What answers depend on in a way that caches must know.
+    pub dependence: Dependence,
+    /// What they may depend on, wherever links lead.
+    pub reachable: Dependence,
+    /// Whether the fields of an upstream name the client. The answer of one server to such a call says itself what it depends on.
+    pub names_client: bool,
     /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
     pub taken: Vec<Option<String>>,
     /// Whether an expression asks what calls answered.
@@ -140,6 +148,22 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Notes what the calls of an upstream make answers depend on.
+    pub fn note_upstream(&mut self, upstream: &Upstream) {
+        self.note_reads(upstream.reads());
+        let (client, others): (Vec<&Read>, Vec<&Read>) = upstream.reads().partition(|read| read.variable == "client");
+        self.dependence.add_reads(others);
+        self.names_client |= !client.is_empty();
+        self.dependence.add(&upstream.kept_dependence());
+        self.reachable.add(&upstream.dependence());
+    }
+
+    /// Notes an upstream that links may lead to. What an answer depends on is known when one does.
+    pub fn note_reachable(&mut self, upstream: &Upstream) {
+        self.note_reads(upstream.reads());
+        self.reachable.add(&upstream.dependence());
+    }
+
     /// Notes what is read of the request, each part once.
     pub fn note_reads<'a>(&mut self, reads: impl IntoIterator<Item = &'a Read>) {
         for read in reads {

@@ -105,7 +105,9 @@ impl Respond {
 impl Spec for Respond {
     fn about(&self) -> About {
         let (replaces, hands_on) = (self.replaces(), !self.reads());
-        About { replaces, hands_on, ends: true, ..About::default() }
+        let names = self.0.headers.iter().flat_map(|headers| headers.keys());
+        let writes = names.filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok()).collect();
+        About { replaces, hands_on, ends: true, writes, ..About::default() }
     }
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {

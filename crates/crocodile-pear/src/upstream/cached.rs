@@ -17,8 +17,8 @@ use super::server::Face;
 use super::servers::Shared;
 use crate::cache::policy::Personal;
 use crate::cache::{
-    Cache, CacheSpec, Distinction, Entry, Errand, Fetch, Front, Gained, Identity, KeptPart, Key, KeyUrl, Parts,
-    Question, Reply, Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, reuse, status, tags,
+    Cache, CacheSpec, Dependence, Distinction, Entry, Errand, Fetch, Front, Gained, Identity, KeptPart, Key, KeyUrl,
+    Parts, Question, Reply, Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, reuse, status, tags,
 };
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
@@ -53,6 +53,10 @@ impl Cached {
         problems: &mut Problems,
     ) -> Option<Option<Arc<Self>>> {
         let (Some(written), Some(store)) = (spec.on(), &given.cache) else { return Some(None) };
+        if let Some(public) = &written.public {
+            let remedy = "write it at the endpoint: an upstream says itself what is public";
+            return problems.error(public.span, "`public` at the cache of an upstream", remedy);
+        }
         let expression = |expression: Option<&Located<String>>, problems: &mut Problems| match expression {
             None => Some(None),
             Some(written) => filter(written, problems).map(Some),
@@ -70,6 +74,11 @@ impl Cached {
             tags: tags.map(Arc::new),
             outline: written.outline(),
         })))
+    }
+
+    /// What it makes answers depend on.
+    pub(super) fn dependence(&self) -> Dependence {
+        self.front.dependence(&self.cache.rules().vary)
     }
 
     /// The line of `explain`.
@@ -94,7 +103,7 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
 /// For which client a call is made, before its header fields are known; `None` if its answer is not kept. `named` are the
 /// client's fields that its upstream gets.
 pub(super) fn keeping(cached: Option<&Cached>, named: &[HeaderName], scope: &Scope) -> Option<Box<Keeping>> {
-    let parts = scope.extensions().get::<Arc<Parts>>().cloned();
+    let parts = scope.parts::<Parts>();
     if cached.is_none() && parts.is_none() {
         return None;
     }
@@ -218,10 +227,7 @@ async fn fetch(
 /// A call whose answer is not kept, but is a part of an answer that may be.
 async fn uncached(caller: Caller, call: Call, keeping: Box<Keeping>) -> Result<Answer, Error> {
     let answer = make(&caller, call).await;
-    match &answer {
-        Ok(answer) => keeping.note_kept(answer, None),
-        Err(_) => keeping.parts.iter().for_each(|parts| parts.lack()),
-    }
+    keeping.note_outcome(&answer);
     answer
 }
 

@@ -457,6 +457,14 @@ impl Forward {
         }
     }
 
+    /// The client's header fields that are sent as they came; `None` for all.
+    pub(super) fn sent_fields(&self) -> Option<&[HeaderName]> {
+        match &self.fields {
+            Fields::Named(names) => Some(names),
+            Fields::All => None,
+        }
+    }
+
     /// The host that its calls name, as written.
     pub(super) fn named_host(&self) -> Option<&str> {
         match &self.host {

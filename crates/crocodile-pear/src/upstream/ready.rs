@@ -28,6 +28,7 @@ use super::service::FoundServers;
 use super::settings::Settings;
 use super::state::ServerState;
 use super::timeouts::Timeouts;
+use crate::cache::Dependence;
 use crate::error::Error;
 use crate::flow::Answer;
 use crate::histogram::Snapshot;
@@ -55,6 +56,8 @@ pub struct Upstream {
     choice: Option<Box<Choice<Arc<Upstream>>>>,
     affinity: Option<AffinityRule>,
     mirror: OnceLock<Mirror<Upstream>>,
+    /// What the answers to its calls depend on.
+    own_dependence: OnceLock<Dependence>,
 }
 
 /// What the server of a call is chosen by, if by its client.
@@ -101,6 +104,7 @@ impl Upstream {
             choice: None,
             affinity,
             mirror: OnceLock::new(),
+            own_dependence: OnceLock::new(),
         }))
     }
 
@@ -119,6 +123,7 @@ impl Upstream {
             choice: Some(Box::new(choice)),
             affinity: None,
             mirror: OnceLock::new(),
+            own_dependence: OnceLock::new(),
         }))
     }
 
@@ -305,6 +310,40 @@ impl Upstream {
         }
     }
 
+    /// The client's header fields that its calls send as they came; `None` for all.
+    pub fn sent_fields(&self) -> Option<Vec<HeaderName>> {
+        match &self.choice {
+            Some(choice) => {
+                let all = choice.targets().map(|upstream| upstream.sent_fields());
+                all.collect::<Option<Vec<_>>>().map(|all| all.concat())
+            }
+            None => self.forward.sent_fields().map(<[HeaderName]>::to_vec),
+        }
+    }
+
+    /// The same, put together once.
+    pub fn own_dependence(&self) -> &Dependence {
+        self.own_dependence.get_or_init(|| self.dependence())
+    }
+
+    /// What the answers to its calls depend on.
+    pub fn dependence(&self) -> Dependence {
+        let mut dependence = self.kept_dependence();
+        dependence.add_reads(self.reads());
+        dependence.send(self.sent_fields().as_deref());
+        dependence
+    }
+
+    /// What its cache makes answers depend on.
+    pub fn kept_dependence(&self) -> Dependence {
+        let mut all = Dependence::default();
+        match &self.choice {
+            Some(choice) => choice.targets().for_each(|upstream| all.add(&upstream.kept_dependence())),
+            None => self.cached.iter().for_each(|cached| all.add(&cached.dependence())),
+        }
+        all
+    }
+
     /// The parts of variables that they read.
     pub fn reads(&self) -> Box<dyn Iterator<Item = &Read> + '_> {
         match &self.choice {
@@ -327,6 +366,9 @@ impl Upstream {
         self: &Arc<Self>,
         call: Box<Call>,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
+        let mut call = call;
+        // The cache notes parts itself, if there is one.
+        let noted = if self.cached.is_none() { call.keeping.take() } else { None };
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
         let begun = match self.buffer.filter(|_| buffer::applies(&call)) {
             None => begin(&self.caller, self.cached.as_ref(), call),
@@ -339,7 +381,11 @@ impl Upstream {
                 }))
             }
         };
-        begun.finish()
+        async move {
+            let outcome = begun.finish().await;
+            noted.iter().for_each(|keeping| keeping.note_outcome(&outcome));
+            outcome
+        }
     }
 
     /// Checks the servers for as long as it is polled; `None` without `health`. Poll it on a thread that serves no requests:

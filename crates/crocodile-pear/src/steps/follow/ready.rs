@@ -13,6 +13,7 @@ use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode};
 use pin_project_lite::pin_project;
 
+use crate::cache::Parts;
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Awaited, Base, Body, Fields, Flow, Named, Names, Order, Outcome, Producer, interleave};
 use crate::format;
@@ -515,6 +516,9 @@ impl Ready {
         ask_whole(&mut fields, &Method::GET);
         let key = key(&place, &fields);
         let (headers, keeping) = place.upstream.keep(scope, fields)?;
+        if let Some(parts) = scope.parts::<Parts>() {
+            parts.note_dependence(place.upstream.own_dependence());
+        }
         let start = || {
             let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
             let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
