@@ -2,11 +2,12 @@
 
 use std::iter;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::cache::{
-    Audience, Cache, CacheSpec, Distinction, Entry, Fetch, Front, Gained, Identity, Key, KeyUrl, Parts, Question,
-    Reply, Rules, Service, SharedBody, Shelf, Standing, Standpoint, Store, Tags, methods, reuse, tags,
+    Audience, Cache, CacheSpec, Dependence, Distinction, Entry, Fetch, Front, Gained, Identity, Key, KeyUrl, Parts,
+    Question, Reply, Rules, Service, SharedBody, Shelf, Standing, Standpoint, Store, Tags, methods, reuse, tags,
 };
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body};
@@ -66,7 +67,11 @@ impl Spec for Caching {
         let (outline, place) = (written.outline(), self.place);
         let front = Front { key, by, query: written.query };
         let at = cx.place.into();
-        Some(Arc::new(Caches { store, rules, front, tags, outline, place, at }))
+        let public = match (written.publishes(cx.problems)?, written.force.or(written.fallback)) {
+            (None, _) => None,
+            (Some(place), fresh) => fresh.zip(Some(place)),
+        };
+        Some(Arc::new(Caches { store, rules, front, tags, outline, place, at, public }))
     }
 
     fn around(ready: &Arc<Caches>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -81,7 +86,8 @@ impl Spec for Caching {
             at.warned.borrow_mut().push((ready.place, message.to_owned(), remedy.to_owned()));
         }
         let here = Standpoint::Endpoint(route.to_string());
-        let cache = Cache::new("crocodile-pear", &here, ready.store.clone(), ready.rules.clone());
+        let rules = Rules { dependence: ready.depend(at), ..ready.rules.clone() };
+        let cache = Cache::new("crocodile-pear", &here, ready.store.clone(), rules);
         let place = format!("endpoint {route}").into_bytes().into();
         Some(Arc::new(Keeper {
             cache,
@@ -103,6 +109,8 @@ pub struct Caches {
     place: Span,
     /// The endpoint or group where it is written.
     at: Box<str>,
+    /// How long answers are fresh for everybody, if they are public, and where that is written.
+    public: Option<(Duration, Span)>,
 }
 
 impl Caches {
@@ -122,6 +130,28 @@ impl Caches {
             _ => "leave out `cache`".to_owned(),
         };
         Some((message, remedy))
+    }
+
+    /// What the answers depend on in a way that other caches must know. This is the innermost layer: the others have said it.
+    fn depend(&self, at: &Around<'_>) -> Dependence {
+        let mut dependence = at.dependence.borrow_mut();
+        dependence.add(&self.front.dependence(&self.rules.vary));
+        // A key that the gateway checks is one that other caches do not know.
+        dependence.settle();
+        if let Some((fresh, place)) = self.public {
+            let mut reachable = dependence.clone();
+            at.plan.iter().for_each(|plan| reachable.add(plan.reachable()));
+            match reachable.why_personal() {
+                None => dependence.publish(fresh),
+                Some(why) => {
+                    let remedy = "leave out `public`; name a header field that answers depend on in `vary`, and leave those \
+                                  out of `forward` that no answer depends on";
+                    let message = format!("`public` for an answer that {why}");
+                    at.refused.borrow_mut().push((place, message, remedy.to_owned()));
+                }
+            }
+        }
+        dependence.clone()
     }
 
     /// Why the answers of this endpoint cannot be stored, and what to write instead.
@@ -358,13 +388,13 @@ impl Fetch for Pipeline {
             // Only GET and HEAD are revalidated.
             reuse::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
-        let (mut scope, parts) = (self.scope.fork(headers), Arc::new(Parts::default()));
+        let (mut scope, parts) = (self.scope.fork(headers), Parts::kept(self.rest.plan.joins()));
         if standing == Standing::Client {
             scope.set_passage(self.scope.passage().clone());
             self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));
         }
         self.body.iter().for_each(|body| scope.put_body(Body::Bytes(body.clone())));
-        scope.extensions_mut().insert(parts.clone());
+        scope.note_parts(&parts);
         let (rest, proxy) = (self.rest.clone(), self.proxy);
         Box::pin(async move {
             let outcome = rest.plan.answer(&Arc::new(scope), rest.max_body).await;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use http::header::HeaderName;
 use serde_json::json;
 
+use super::dependence::Dependence;
 use super::methods::{CachedMethod, Methods};
 use super::place::Rules;
 use super::policy::Lifetimes;
-use crate::problem::Problems;
+use crate::problem::{Problems, Span};
 use crate::spec;
 use crate::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind, Size, only};
 
@@ -61,6 +62,11 @@ spec! {
         /// an answer is for one client, whatever lifetime it declares: it is cached only under `private`, or if the
         /// answer itself names the field in `no-cache` or `private`.
         pub store_cookies: StoreCookies = StoreCookies::Off,
+        /// Only at an endpoint: whether its answers are the same for everybody. They then leave as `public`, and fresh for the
+        /// time of `for` or `force`, also if their head leaves before all of their parts are known. `check` refuses it where
+        /// something of a client is part of the answer: its credentials, its cookies, `$claims`, `$client`, or a forwarded
+        /// header field that is not in `vary`.
+        pub public: Option<Located<Public>>,
         /// The largest body to cache. A larger one is passed through without caching.
         pub max_size: Size = Size(16 << 20),
     }
@@ -88,6 +94,16 @@ crate::choice! {
         /// No.
         Off = "off",
         /// Yes: every client gets the cookie of the first one. For cookies that are the same for all.
+        On = "on",
+    }
+}
+
+crate::choice! {
+    /// Whether answers are the same for everybody.
+    pub enum Public {
+        /// They are what their parts say.
+        Off = "off",
+        /// They are.
         On = "on",
     }
 }
@@ -160,7 +176,8 @@ impl CachingSpec {
         let vary: Vec<Option<HeaderName>> = self.vary.iter().map(name).collect();
         let vary = vary.into_iter().collect::<Option<Vec<_>>>()?;
         let methods = self.methods(problems)?;
-        Some(Rules { lifetimes, methods, vary, max_size: self.max_size.bytes() as u64 })
+        let max_size = self.max_size.bytes() as u64;
+        Some(Rules { lifetimes, methods, vary, max_size, dependence: Dependence::default() })
     }
 
     fn methods(&self, problems: &mut Problems) -> Option<Methods> {
@@ -177,6 +194,16 @@ impl CachingSpec {
             return problems.error(*span, message, "add `GET`");
         }
         Some(Methods::new(methods.clone()))
+    }
+
+    /// Where the answers are called public, if they are.
+    pub fn publishes(&self, problems: &mut Problems) -> Option<Option<Span>> {
+        let Some(public) = self.public.as_ref().filter(|public| public.value == Public::On) else { return Some(None) };
+        if self.fallback.is_none() && self.force.is_none() {
+            let remedy = "write `for: 1m` beside it, or how long that is";
+            return problems.error(public.span, "`public` does not say how long answers are fresh", remedy);
+        }
+        Some(Some(public.span))
     }
 
     /// What `explain` says of it.
@@ -204,6 +231,8 @@ impl CachingSpec {
         }));
         parts.extend(self.private.as_ref().map(|private| format!("private ones for each {}", private.by.0)));
         parts.extend((self.store_cookies == StoreCookies::On).then(|| "those that set cookies, too".to_owned()));
+        let public = self.public.as_ref().is_some_and(|public| public.value == Public::On);
+        parts.extend(public.then(|| "public ones, the same for everybody".to_owned()));
         parts.extend(self.tags.as_ref().map(|tags| format!("with the tags {}", tags.0)));
         parts.push(format!("bodies up to {} MiB", self.max_size.bytes().div_ceil(1 << 20)));
         format!("keeps {}", parts.join("; "))
