@@ -1,10 +1,12 @@
 //! `validate`: refuses requests that do not match a JSON Schema, and lists all violations.
 
 mod compile;
+mod pattern;
 mod rules;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod unique;
 
 use std::sync::Arc;
 

@@ -7,7 +7,8 @@ use jsonschema::{Draft, PatternOptions, Registry, Retrieve, ValidationOptions, V
 use referencing::Resolver;
 use serde_json::{Map, json};
 
-use super::rules::{Conditional, Contains, Leaf, Rule, RuleId, Rules};
+use super::pattern::Pattern;
+use super::rules::{Conditional, Contains, Dear, Leaf, Rule, RuleId, Rules};
 
 /// Why a schema has no rules.
 #[derive(Debug)]
@@ -54,6 +55,9 @@ const APPLICATORS: [&str; 26] = [
     "$defs",
     "definitions",
 ];
+
+/// The keywords whose work the library does not bound, which are done here.
+const OWN: [&str; 2] = ["pattern", "uniqueItems"];
 
 /// The keywords of no rule: names, addresses and words for people.
 const WORDS: [&str; 13] = [
@@ -187,7 +191,7 @@ impl Compiling {
         rule.dependents = self.map(fields.get("dependentSchemas"), resolver, draft)?;
         rule.properties = self.map(fields.get("properties"), resolver, draft)?.into_iter().collect();
         for (pattern, id) in self.map(fields.get("patternProperties"), resolver, draft)? {
-            rule.patterns.push((leaf(&json!({ "pattern": pattern }), draft)?, id));
+            rule.patterns.push((Pattern::compile(&pattern).map_err(Fault::Keyword)?, id));
         }
         rule.additional = one(self, "additionalProperties")?;
         rule.names = one(self, "propertyNames")?;
@@ -209,6 +213,11 @@ impl Compiling {
         rule.unevaluated_items = one(self, "unevaluatedItems")?;
         rule.unevaluated_properties = one(self, "unevaluatedProperties")?;
         self.dependencies(fields, resolver, draft, &mut rule)?;
+        rule.pattern = match fields.get("pattern").and_then(Json::as_str) {
+            Some(pattern) => Some(Pattern::compile(pattern).map_err(Fault::Keyword)?),
+            None => None,
+        };
+        rule.unique = fields.get("uniqueItems") == Some(&Json::Bool(true));
         rule.leaf = values(fields, draft)?;
         Ok(rule)
     }
@@ -281,7 +290,7 @@ fn place(resolver: &Resolver<'_>) -> String {
 
 /// The keywords that concern a value itself, and no other schema.
 fn values(fields: &Map<String, Json>, draft: Draft) -> Result<Option<Leaf>, Fault> {
-    let own = |name: &str| !APPLICATORS.contains(&name) && !WORDS.contains(&name);
+    let own = |name: &str| !APPLICATORS.contains(&name) && !OWN.contains(&name) && !WORDS.contains(&name);
     let own: Map<String, Json> =
         fields.iter().filter(|(name, _)| own(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
     if own.is_empty() { Ok(None) } else { leaf(&Json::Object(own), draft).map(Some) }
@@ -289,7 +298,8 @@ fn values(fields: &Map<String, Json>, draft: Draft) -> Result<Option<Leaf>, Faul
 
 fn leaf(schema: &Json, draft: Draft) -> Result<Leaf, Fault> {
     let validator: Validator = options(draft).build(schema).map_err(|error| Fault::Keyword(error.to_string()))?;
-    Ok(Leaf { validator, unique: schema["uniqueItems"] == true, weight: 2 + nodes(schema) })
+    let dear = Dear { regex: schema["format"] == "regex", multiple: schema.get("multipleOf").is_some() };
+    Ok(Leaf { validator, weight: 2 + nodes(schema), dear })
 }
 
 fn nodes(value: &Json) -> usize {

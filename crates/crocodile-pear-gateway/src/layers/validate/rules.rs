@@ -6,6 +6,9 @@ use crocodile_pear::offload;
 use crocodile_pear::spec::Json;
 use jsonschema::Validator;
 
+use super::pattern::Pattern;
+use super::unique;
+
 /// The index of a rule.
 pub type RuleId = usize;
 
@@ -23,6 +26,10 @@ pub struct Rule {
     pub refuses: bool,
     /// The keywords that concern the value itself.
     pub leaf: Option<Leaf>,
+    /// `pattern`
+    pub pattern: Option<Pattern>,
+    /// Whether all items of a list have to differ.
+    pub unique: bool,
     /// Whether several others ask it about one value, so that its judgements are worth keeping.
     pub repeats: bool,
     /// References, and `allOf`.
@@ -34,7 +41,7 @@ pub struct Rule {
     pub conditional: Option<Conditional>,
     pub dependents: Vec<(String, RuleId)>,
     pub properties: HashMap<String, RuleId>,
-    pub patterns: Vec<(Leaf, RuleId)>,
+    pub patterns: Vec<(Pattern, RuleId)>,
     pub additional: Option<RuleId>,
     pub names: Option<RuleId>,
     pub prefix: Vec<RuleId>,
@@ -48,10 +55,19 @@ pub struct Rule {
 #[derive(Debug)]
 pub struct Leaf {
     pub validator: Validator,
-    /// Whether it compares the items of a list.
-    pub unique: bool,
     /// What one use costs.
     pub weight: usize,
+    /// What may cost more.
+    pub dear: Dear,
+}
+
+/// What of a schema costs more than it weighs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dear {
+    /// `format: regex`, whose time grows with the square of the text.
+    pub regex: bool,
+    /// `multipleOf`, which is exact also for numbers of hundreds of digits.
+    pub multiple: bool,
 }
 
 /// `if`, `then` and `else`.
@@ -90,6 +106,12 @@ const WORK: u64 = 20_000_000;
 /// The judgements that are kept, of 32 bytes each with their table. Without them work grows with the depth of a value, up to its bound.
 const KEPT: usize = 1 << 19;
 
+/// The work of an exact division of a number with hundreds of digits.
+const LONG: usize = 2_000;
+
+/// The memory for one item of a list whose items are compared.
+const ITEM: usize = 40;
+
 /// Bytes of a text that are read for one unit of work.
 const TEXT: usize = 16;
 
@@ -110,6 +132,24 @@ impl Rule {
             .chain(self.not.iter().map(|(id, _)| *id))
             .chain(conditional)
             .chain(dependents)
+    }
+}
+
+impl Rule {
+    /// The violation of a keyword that is checked here and concerns the value alone.
+    fn alone(&self, value: &Json) -> Option<String> {
+        match value {
+            Json::String(text) => {
+                let pattern = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text))?;
+                Some(format!("value does not match \"{}\"", pattern.written))
+            }
+            Json::Array(items) if self.unique => {
+                offload::charge(4 * size(value));
+                offload::hold(ITEM * items.len());
+                (!unique::all_differ(items)).then(|| "value has non-unique elements".to_owned())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -195,7 +235,7 @@ impl<'r> Run<'r> {
     }
 
     fn judge(&mut self, rule: &'r Rule, value: &Json) -> bool {
-        if rule.refuses || !rule.leaf.as_ref().is_none_or(|leaf| leaf.holds(value)) {
+        if rule.refuses || !rule.leaf.as_ref().is_none_or(|leaf| leaf.holds(value)) || rule.alone(value).is_some() {
             return false;
         }
         let parts = match value {
@@ -229,10 +269,7 @@ impl<'r> Run<'r> {
     fn rules_of(&mut self, rule: &'r Rule, name: &str) -> Vec<RuleId> {
         offload::charge(1 + name.len() / TEXT);
         let mut found: Vec<RuleId> = rule.properties.get(name).copied().into_iter().collect();
-        if !rule.patterns.is_empty() {
-            let name = Json::from(name);
-            found.extend(rule.patterns.iter().filter(|(pattern, _)| pattern.holds(&name)).map(|(_, id)| *id));
-        }
+        found.extend(rule.patterns.iter().filter(|(pattern, _)| pattern.is_match(name)).map(|(_, id)| *id));
         if found.is_empty() {
             found.extend(rule.additional);
         }
@@ -366,6 +403,9 @@ impl<'r> Run<'r> {
             let details = leaf.validator.iter_errors(value).take(TOLD).map(|error| error.masked().to_string());
             details.for_each(|detail| report.tell(detail));
         }
+        if let Some(detail) = rule.alone(value) {
+            report.tell(detail);
+        }
         match value {
             Json::Array(items) => self.report_items(rule, items, report),
             Json::Object(fields) => self.report_fields(rule, fields, report),
@@ -462,8 +502,9 @@ fn quoted(name: &str) -> String {
 impl Leaf {
     fn holds(&self, value: &Json) -> bool {
         let more = match value {
+            Json::String(text) if self.dear.regex => (text.len() / TEXT).saturating_pow(2),
             Json::String(text) => text.len() / TEXT,
-            Json::Array(_) if self.unique => 4 * size(value),
+            Json::Number(number) if self.dear.multiple && is_long(number) => LONG,
             Json::Array(items) => items.len() / TEXT,
             Json::Object(fields) => fields.len() / TEXT,
             _ => 0,
@@ -471,6 +512,11 @@ impl Leaf {
         offload::charge(self.weight + more);
         self.validator.is_valid(value)
     }
+}
+
+/// Whether a number has more digits than a processor calculates with.
+fn is_long(number: &serde_json::Number) -> bool {
+    number.as_f64().is_none_or(|number| number != 0.0 && !(1e-6..1e16).contains(&number.abs()))
 }
 
 /// How many values a value has, with those within it.

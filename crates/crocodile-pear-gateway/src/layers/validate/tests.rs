@@ -160,6 +160,38 @@ fn violations_say_where_and_what() {
     );
 }
 
+/// Texts and numbers for which the library has no bound: they are refused before the work is done.
+#[test]
+fn no_value_costs_more_than_its_size() {
+    let names: String = (0..8000).map(|number| format!("(?<a{number:x}>)")).collect();
+    let mut dice = Dice(7);
+    let digits: String = (0..64_000).map(|_| if dice.below(2) == 0 { '0' } else { '1' }).collect();
+    let counted = "^(?:[01]*1[01]{300})*$";
+    for (schema, body) in [
+        (json!({ "format": "regex" }), json!(names)),
+        (json!({ "pattern": counted }), json!(digits)),
+        (json!({ "pattern": "\\b[01]{1,500}\\bx" }), json!(digits.replace("00", "\u{e4} "))),
+        (json!({ "patternProperties": { counted: false } }), json!({ digits.clone(): 1 })),
+        (json!({ "propertyNames": { "pattern": counted } }), json!({ digits: 1 })),
+        (json!({ "items": { "multipleOf": 0.0001 } }), json!(vec![1.5e308; 100])),
+        (json!({ "uniqueItems": true }), (0..8000).map(|number| json!([number])).collect()),
+    ] {
+        // On a core the budget is small.
+        let judged = rules(&schema).check(&body);
+        assert!(judged.is_err_and(|error| error.kind() == crocodile_pear::error::Kind::Expression), "{schema}");
+    }
+    for (schema, body) in [
+        (json!({ "format": "regex" }), json!("^[a-z]+(?<name>x|y){3,50}$")),
+        (json!({ "pattern": "^[\\w.]{1,64}@(?:\\w{1,63}\\.)+\\w{2,63}$" }), json!("someone@mail.example.org")),
+        (json!({ "pattern": "^\\p{L}+$" }), json!("\u{e4}".repeat(1000))),
+        (json!({ "pattern": "x$" }), json!("y".repeat(60_000) + "x")),
+        (json!({ "items": { "multipleOf": 0.01 } }), json!(vec![19.99; 1000])),
+        (json!({ "uniqueItems": true }), (0..1000).map(|number| json!(number)).collect()),
+    ] {
+        assert_eq!(rules(&schema).check(&body).expect("within the budget"), [], "{schema}");
+    }
+}
+
 /// Schemas and bodies by chance.
 struct Dice(u64);
 
@@ -171,8 +203,30 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % most
     }
 
+    fn number(&mut self, most: u64) -> usize {
+        usize::try_from(self.below(most)).expect("small")
+    }
+
     fn name(&mut self) -> String {
-        ["a", "b", "c", "items"][usize::try_from(self.below(4)).expect("small")].to_owned()
+        ["a", "b", "c", "items"][self.number(4)].to_owned()
+    }
+
+    /// A text of about so many bytes.
+    fn text(&mut self, bytes: usize) -> String {
+        match self.below(4) {
+            0 => "x".repeat(bytes),
+            1 => (0..bytes).map(|_| if self.below(2) == 0 { '0' } else { '1' }).collect(),
+            2 => (0..bytes / 8).map(|number| format!("(?<a{number:x}>)")).collect(),
+            _ => "\u{e4} ".repeat(bytes / 3),
+        }
+    }
+
+    /// A list of nested lists, no two of them the same.
+    fn nests(&mut self, bytes: usize) -> Json {
+        let mut nest = |_| {
+            (0..12).fold(json!([]), |inner, _| if self.below(2) == 0 { json!([inner]) } else { json!([inner, []]) })
+        };
+        (0..bytes / 36).map(&mut nest).collect()
     }
 
     /// A schema that refers to itself wherever a smaller value is meant.
@@ -198,7 +252,11 @@ impl Dice {
             8 => json!({ "patternProperties": { "^[a-c]+$": child(self) }, "additionalProperties": child(self) }),
             9 => json!({ "anyOf": several(self), "unevaluatedProperties": child(self) }),
             10 => json!({ "anyOf": several(self), "unevaluatedItems": child(self) }),
-            11 => match self.below(6) {
+            11 => match self.below(10) {
+                5 => json!({ "format": (["regex", "uri", "email", "hostname", "iri-reference"][self.number(5)]) }),
+                6 => json!({ "multipleOf": 0.0001 }),
+                7 => json!({ "pattern": "^(?:[01]*1[01]{200})*$", "minLength": 2 }),
+                8 => json!({ "uniqueItems": true }),
                 0 => json!({ "type": ["array", "object", "integer"] }),
                 1 => json!({ "type": "string" }),
                 2 => json!({ "maxItems": self.below(4), "maxProperties": self.below(4) }),
@@ -214,9 +272,13 @@ impl Dice {
     /// A body of about so many bytes, which nests and is wide by chance.
     fn body(&mut self, bytes: u64, depth: u64) -> Json {
         if bytes < 8 || depth == 0 {
-            return match self.below(3) {
+            let bytes = usize::try_from(bytes.min(1 << 20)).expect("small");
+            return match self.below(6) {
                 0 => json!(self.below(10)),
-                1 => json!("x".repeat(usize::try_from(bytes.min(1 << 20)).expect("small"))),
+                1 => json!(1.5e308),
+                2 => json!(u64::MAX - self.below(1000)),
+                3 => json!(self.text(bytes)),
+                4 => self.nests(bytes),
                 _ => json!([]),
             };
         }
