@@ -26,8 +26,8 @@ spec! {
         /// for (SNI), also by a wildcard (`*.example.com`), or the first one if none has that name.
         pub certificates: Option<Vec<CertificateSpec>>,
         /// A PEM file with the CAs that client certificates may come from. In expressions, the client's certificate
-        /// is `$client.certificate`, with `subject`, `issuer`, `names`, `serial` and `fingerprint`; null if the
-        /// client sent none.
+        /// is `$client.certificate`, with `subject`, `issuer`, `names` (DNS names), `emails`, `uris`, `addresses`,
+        /// `serial` and `fingerprint`; null if the client sent none.
         pub client_ca: Option<Located<String>>,
         /// Whether clients must send a certificate. Default with `client_ca`: `required`.
         pub client_certificate: Option<Located<DemandSpec>>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd};
+use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SanType, SerialNumber, date_time_ymd};
 
 use crate::stage::authority::{Authority, Identity};
 use crate::stage::secure::{ALL_VERSIONS, Folder, Scene, connect, get, showing, trusting};
@@ -60,7 +60,7 @@ fn what_a_client_has_shown_is_known_to_expressions() {
         let digest = ring::digest::digest(&ring::digest::SHA256, shop.certificate.der());
         let fingerprint: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         for part in [
-            r#""names":["shop.test","10.0.0.7"],"serial":"0aff","#,
+            r#""names":["shop.test"],"emails":[],"uris":[],"addresses":["10.0.0.7"],"serial":"0aff","#,
             r#"O=Shop\\, Inc"#,
             r#""issuer":"CN=authority "#,
             &format!(r#""fingerprint":"{fingerprint}""#),
@@ -181,5 +181,56 @@ fn a_revocation_list_that_is_overdue_is_told_and_may_be_refused() {
     let scene = clients.folder.start(&listen(", crl: crl.pem, crl_overdue: refuse"));
     for version in ALL_VERSIONS {
         assert!(clients.ask(&scene, version, Some(&shop)).is_err());
+    }
+}
+
+/// A mail address `x@a.shop.test` is no host below `shop.test`.
+#[test]
+fn a_name_of_one_kind_is_no_name_of_another() {
+    let clients = Clients::new("kinds");
+    let rest = "{ pipeline: [{ respond: { body: '$claims.emails + $claims.uris' } }] }";
+    let endpoint = |path: &str, list: &str| {
+        format!("  GET /{path}: {{ authenticate: [certificate: {{ {list} }}], {}\n", &rest[2..])
+    };
+    let config = [
+        "listen: { address: '127.0.0.1:0', tls: { certificate: own.pem, key: own.key, client_ca: clients.pem } }\nendpoints:\n",
+        &endpoint("names", "names: ['*.shop.test', shop.test]"),
+        &endpoint("emails", "emails: ['x@a.shop.test']"),
+        &endpoint("uris", "uris: ['spiffe://shop.test/a']"),
+        &endpoint("addresses", "addresses: [10.0.0.0/8]"),
+        &endpoint("subjects", "subjects: [CN=shop.test]"),
+    ]
+    .concat();
+    let scene = clients.folder.start(&config);
+    let kind = |text: &str| text.try_into().unwrap();
+    let (host, mail): (fn(_) -> _, fn(_) -> _) = (SanType::DnsName, SanType::Rfc822Name);
+    let san = |names: Vec<SanType>| {
+        clients.authority.sign_with(&[], |params| {
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.subject_alt_names = names;
+        })
+    };
+    let named = clients.authority.sign_with(&[], |params| {
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "shop.test");
+    });
+    for (identity, wanted) in [
+        (san(vec![host(kind("a.shop.test"))]), "names"),
+        (san(vec![mail(kind("x@a.shop.test"))]), "emails"),
+        (san(vec![mail(kind("a.shop.test"))]), ""),
+        (san(vec![SanType::URI(kind("spiffe://shop.test/a"))]), "uris"),
+        (san(vec![SanType::URI(kind("x://y@a.shop.test"))]), ""),
+        (san(vec![SanType::URI(kind("shop.test"))]), ""),
+        (san(vec![SanType::IpAddress([10, 0, 0, 7].into())]), "addresses"),
+        (named, "subjects"),
+    ] {
+        let session = Arc::new(showing(&clients.servers, ALL_VERSIONS, &identity));
+        let admits = |path: &&str| {
+            let mut stream = connect(scene.gateway.address, &session, "gateway.test", b"").unwrap();
+            get(&mut stream, &format!("/{path}")).unwrap().starts_with("HTTP/1.1 200 OK")
+        };
+        let admitted: Vec<&str> =
+            ["names", "emails", "uris", "addresses", "subjects"].into_iter().filter(admits).collect();
+        assert_eq!(admitted.join(" "), wanted);
     }
 }

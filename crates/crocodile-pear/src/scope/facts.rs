@@ -81,8 +81,14 @@ pub struct ClientCertificate {
     pub subject: String,
     /// Who signed it, likewise.
     pub issuer: String,
-    /// The names of its subject: of hosts, mail addresses, URIs and IP addresses.
+    /// The DNS names of its subject.
     pub names: Vec<String>,
+    /// Its mail addresses.
+    pub emails: Vec<String>,
+    /// Its URIs, as those of SPIFFE.
+    pub uris: Vec<String>,
+    /// Its IP addresses.
+    pub addresses: Vec<IpAddr>,
     /// Its serial number, hexadecimal in lower case.
     pub serial: String,
     /// The SHA-256 of the certificate, hexadecimal in lower case.
@@ -92,10 +98,15 @@ pub struct ClientCertificate {
 impl ClientCertificate {
     /// `$client.certificate`
     pub fn value(&self) -> Value {
+        let list = |texts: &[String]| jq::list(texts.iter().map(|text| jq::string(text)).collect());
+        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         jq::object([
             ("subject", jq::string(&self.subject)),
             ("issuer", jq::string(&self.issuer)),
-            ("names", jq::list(self.names.iter().map(|name| jq::string(name)).collect())),
+            ("names", list(&self.names)),
+            ("emails", list(&self.emails)),
+            ("uris", list(&self.uris)),
+            ("addresses", list(&addresses)),
             ("serial", jq::string(&self.serial)),
             ("fingerprint", jq::string(&self.fingerprint)),
         ])

@@ -2,7 +2,7 @@
 //! one.
 
 use std::fmt::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -119,15 +119,16 @@ fn revocations(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>,
 /// The facts that expressions get from a verified certificate.
 pub(super) fn describe(der: &[u8]) -> Option<ClientCertificate> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let names = certificate.subject_alternative_name().ok().flatten();
-    let names = names.iter().flat_map(|names| &names.value.general_names).filter_map(general_name).collect();
-    Some(ClientCertificate {
+    let mut described = ClientCertificate {
         subject: distinguished(certificate.subject()),
         issuer: distinguished(certificate.issuer()),
-        names,
         serial: hexadecimal(certificate.raw_serial()),
         fingerprint: hexadecimal(ring::digest::digest(&ring::digest::SHA256, der).as_ref()),
-    })
+        ..ClientCertificate::default()
+    };
+    let names = certificate.subject_alternative_name().ok().flatten();
+    names.iter().flat_map(|names| &names.value.general_names).for_each(|name| add_name(&mut described, name));
+    Some(described)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -138,14 +139,17 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-fn general_name(name: &GeneralName<'_>) -> Option<String> {
+/// Adds a name among those of its kind: a mail address that looks like a host is none.
+fn add_name(to: &mut ClientCertificate, name: &GeneralName<'_>) {
     match name {
-        GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => Some((*name).to_owned()),
+        GeneralName::DNSName(name) => to.names.push((*name).to_owned()),
+        GeneralName::RFC822Name(name) => to.emails.push((*name).to_owned()),
+        GeneralName::URI(name) => to.uris.push((*name).to_owned()),
         GeneralName::IPAddress(bytes) => {
-            let four = <[u8; 4]>::try_from(*bytes).map(|four| Ipv4Addr::from(four).to_string());
-            four.or_else(|_| <[u8; 16]>::try_from(*bytes).map(|sixteen| Ipv6Addr::from(sixteen).to_string())).ok()
+            let four = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+            to.addresses.extend(four.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from)));
         }
-        _ => None,
+        _ => {}
     }
 }
 
