@@ -372,6 +372,13 @@ impl Gateway {
             _ => Some(None),
         };
         let mut dependence = around.dependence.take();
+        // `cors: off` says that the upstream checks the pages.
+        if let (Some(written), None) = (&spec.upgrade, &spec.layers.cors)
+            && layers.takes_ambient_credentials
+            && !layers.answers_preflights
+        {
+            problems.warning(written.span(), ANY_PAGE, PAGES);
+        }
         let (route, plan, upgrade, _) = (route.ok()?, plan?, upgrade?, adapting.zip(stands)?);
         if plan.composes() {
             dependence.settle();
@@ -708,6 +715,12 @@ impl Site {
         (!those.is_empty()).then(|| respond::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those))
     }
 }
+
+const ANY_PAGE: &str =
+    "browsers send the credentials of their users with an upgrade from any page, and nothing here looks at the page";
+
+const PAGES: &str = "write `cors: https://shop.example` with the origins of the pages that may, or `cors: off` if the upstream checks \
+                     `origin`, which it always gets";
 
 /// Sent to clients that ask for an endpoint in the wrong version.
 const ELSEWHERE: &str = "this version has no such endpoint; others have";

@@ -81,6 +81,11 @@ pub trait Layer: Send + Sync + 'static {
         false
     }
 
+    /// Whether browsers send the credentials that it accepts by themselves, with the requests of any page.
+    fn takes_ambient_credentials(&self) -> bool {
+        false
+    }
+
     /// Whether it answers `PURGE`. Such requests reach it through the endpoint that serves `GET`.
     fn answers_purges(&self) -> bool {
         false

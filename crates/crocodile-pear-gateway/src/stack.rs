@@ -23,6 +23,8 @@ pub struct Stack {
     surrounded: bool,
     /// Whether a layer answers preflights.
     pub answers_preflights: bool,
+    /// Whether a layer accepts credentials that browsers send with the requests of any page.
+    pub takes_ambient_credentials: bool,
     /// Whether a layer answers `PURGE`.
     pub answers_purges: bool,
     /// Whether an expression of a layer uses `$route`.
@@ -35,6 +37,7 @@ impl Stack {
         self.watched |= layer.watches();
         self.surrounded = layer.surrounds();
         self.answers_preflights |= layer.answers_preflights();
+        self.takes_ambient_credentials |= layer.takes_ambient_credentials();
         self.answers_purges |= layer.answers_purges();
         self.layers.push((name, layer));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::flow;
-use crocodile_pear::problem::Problems;
+use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Decode, Definitions, Json, Located, Node, Texts, Timeout};
 use crocodile_pear::step::Proxied;
@@ -23,7 +23,9 @@ spec! {
     /// The protocols that clients of an endpoint may switch to, such as WebSocket. If a request's `Upgrade` names one
     /// of them, the gateway asks the upstream for it. Once the upstream agrees (101), bytes pass in both directions
     /// until both sides have ended. The timeouts of the call and of the endpoint end with the 101. Without this
-    /// setting, such a request is sent on without its `Upgrade`. Short form: a protocol, or a list of them.
+    /// setting, such a request is sent on without its `Upgrade`. The upstream always gets the client's `origin`; where
+    /// `cors` is written, the gateway refuses upgrades from pages that it does not allow. Short form: a protocol, or a
+    /// list of them.
     pub struct Upgrade {
         /// A protocol, or a list of them: `websocket`.
         pub to: Texts,
@@ -71,6 +73,11 @@ impl Decode for Upgrades {
 }
 
 impl Upgrades {
+    /// Where it is written: its first protocol.
+    pub fn span(&self) -> Span {
+        self.0.to.0.first().map(|name| name.span).unwrap_or_default()
+    }
+
     /// Checks that the endpoint can keep what it promises.
     pub fn compile(
         &self,

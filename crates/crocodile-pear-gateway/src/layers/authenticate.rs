@@ -144,6 +144,10 @@ impl Layer for Gate {
         Passage::Done
     }
 
+    fn takes_ambient_credentials(&self) -> bool {
+        self.methods.iter().any(|method| method.is_ambient())
+    }
+
     fn outline(&self) -> Option<String> {
         let methods: Vec<String> = self.methods.iter().map(|method| method.outline()).collect();
         Some(format!("needs {}", methods.join(", or ")))

@@ -27,7 +27,9 @@ const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-contro
 
 spec! {
     /// Which pages of other origins may use the API from a browser (CORS). The gateway answers preflight requests. If
-    /// a page's origin is not allowed, the browser hides the answers to its other requests. Short form: one origin.
+    /// a page's origin is not allowed, the browser hides the answers to its other requests. Browsers do not check who
+    /// opens a WebSocket, so the gateway does: an upgrade from a page of another origin that is not allowed gets 403.
+    /// Short form: one origin.
     pub struct Cors {
         /// The allowed origins: `https://shop.example`, `https://*.shop.example` for all subdomains, or `*` for all
         /// origins.
@@ -189,6 +191,20 @@ impl CrossOrigin {
         self.any || origin.to_str().is_ok_and(|origin| self.origins.iter().any(|allowed| allowed.admits(origin)))
     }
 
+    /// Whether a page of another origin that is not allowed asks for an upgrade. Pages of the gateway's own host may.
+    fn is_foreign_upgrade(&self, scope: &Scope) -> bool {
+        if scope.passage().upgrade.is_none() || self.any {
+            return false;
+        }
+        let mut origins = scope.headers().get_all(ORIGIN).iter();
+        match (origins.next(), origins.next()) {
+            // Only browsers send it.
+            (None, _) => false,
+            (Some(origin), None) => !self.admits(origin) && !is_own(origin, scope),
+            (Some(_), Some(_)) => true,
+        }
+    }
+
     /// Decides on a preflight.
     fn decide(&self, asked: &Preflight<'_>, headers: &HeaderMap) -> Result<Response<Body>, &'static str> {
         if !self.admits(asked.origin) {
@@ -231,6 +247,18 @@ impl CrossOrigin {
     }
 }
 
+/// Whether an origin is that of the host which the request is for. A proxy in front may have ended its TLS.
+fn is_own(origin: &HeaderValue, scope: &Scope) -> bool {
+    let Some((scheme, host)) = origin.to_str().ok().and_then(|origin| origin.split_once("://")) else { return false };
+    let client = scope.facts().client();
+    let told = client.and_then(|client| client.host.as_ref()).map(HeaderValue::as_bytes);
+    let asked = told.or(scope.host()).and_then(|asked| std::str::from_utf8(asked).ok());
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    let same = |asked: &str| asked.strip_suffix(usual).unwrap_or(asked).eq_ignore_ascii_case(host);
+    let secure = scheme == "https" || scheme == "http" && !client.is_some_and(|client| client.tls);
+    secure && asked.is_some_and(same)
+}
+
 /// The field names that a preflight asks for; `None` if one is not a valid name.
 fn asked_fields(headers: &HeaderMap) -> Option<Vec<HeaderName>> {
     let values = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().map(HeaderValue::as_bytes);
@@ -259,6 +287,12 @@ const OURS: [HeaderName; 7] = [
 
 impl Layer for CrossOrigin {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
+        if self.is_foreign_upgrade(scope) {
+            self.metrics.count_refused(RefusedBy::Cors);
+            let mut response = respond::refuse(StatusCode::FORBIDDEN, "pages of this origin are not allowed");
+            vary(response.headers_mut(), &[ORIGIN]);
+            return Verdict::Answer(response);
+        }
         // If no endpoint serves the announced request, the usual answer says so.
         let Some(asked) = preflight(scope).filter(|_| self.answers) else { return Verdict::Pass };
         let mut response = self.decide(&asked, scope.headers()).unwrap_or_else(|why| {

@@ -10,6 +10,7 @@
 
 mod bytes;
 mod http2;
+mod origins;
 mod requests;
 mod scene;
 use crocodile_pear_stage as stage;

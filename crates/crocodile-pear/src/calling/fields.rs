@@ -1,7 +1,9 @@
 //! The header fields that a call has by its method.
 
 use http::Method;
+use http::header::ORIGIN;
 
+use crate::http1::fields::plain;
 use crate::scope::Scope;
 use crate::upstream::CallFields;
 
@@ -10,9 +12,12 @@ pub(super) fn takes_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
-/// Adds the fields by which a client and a server agree on WebSocket (RFC 6455, 4.1): without them there is none.
+/// Adds the fields by which a client and a server agree on WebSocket (RFC 6455, 4.1): without them there is none. The
+/// server gets `origin` whatever is forwarded: browsers send cookies with the upgrade of any page, and nothing else says
+/// which page it is (RFC 6455, 10.2).
 pub(super) fn shake_hands(scope: &Scope, fields: &mut CallFields) {
-    for name in scope.headers().keys().filter(|name| name.as_str().starts_with("sec-websocket-")) {
+    for name in scope.headers().keys().filter(|name| name.as_str().starts_with("sec-websocket-") && plain(name)) {
         fields.hand_on(name, scope.headers());
     }
+    fields.hand_on(&ORIGIN, scope.headers());
 }

@@ -115,6 +115,10 @@ impl Method for ReadyApiKey {
         self.place.note(credentials);
     }
 
+    fn is_ambient(&self) -> bool {
+        matches!(self.place, CredentialPlace::Cookie(_))
+    }
+
     fn outline(&self) -> String {
         let (kind, name) = self.place.parts();
         format!("an API key in {} `{name}`", if kind == "query" { "the query," } else { kind })

@@ -103,6 +103,10 @@ impl Method for ReadyBasic {
         credentials.headers.push(AUTHORIZATION);
     }
 
+    fn is_ambient(&self) -> bool {
+        true
+    }
+
     fn outline(&self) -> String {
         "a user and a password".to_owned()
     }

@@ -12,7 +12,7 @@ use crocodile_pear::spec;
 use crocodile_pear::spec::{Expression, Located, Timeout};
 use crocodile_pear::template::{Source, Template};
 use crocodile_pear::upstream::{Call, Likeness, Timeouts, Upstream, may_send};
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method as Verb, Response, StatusCode};
 
 use super::method::{Judgement, Method, Outcome, Passed};
@@ -215,6 +215,10 @@ impl Method for ReadyForward {
     }
 
     fn places(&self, _: &mut Credentials) {}
+
+    fn is_ambient(&self) -> bool {
+        self.headers.contains(&COOKIE)
+    }
 
     fn outline(&self) -> String {
         let cache = self.asks.cache.as_ref().map(|(seconds, _)| format!(", for {seconds} s")).unwrap_or_default();

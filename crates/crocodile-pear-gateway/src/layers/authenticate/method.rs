@@ -21,6 +21,12 @@ pub trait Method: Send + Sync {
     /// Adds the places where this method looks for credentials.
     fn places(&self, credentials: &mut Credentials);
 
+    /// Whether browsers send the credential by themselves, with the requests of any page: a cookie, a password that the
+    /// user has entered, a client certificate.
+    fn is_ambient(&self) -> bool {
+        false
+    }
+
     /// A description for `explain`.
     fn outline(&self) -> String;
 }
