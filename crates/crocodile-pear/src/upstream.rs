@@ -70,7 +70,7 @@ pub use self::backoff::BackoffSpec;
 pub use self::balance::{BalanceSpec, Way};
 pub(crate) use self::breaker::Breaker;
 pub use self::breaker::BreakerSpec;
-pub use self::call::{Call, Events, Root};
+pub use self::call::{Call, Events, Presents, Root};
 pub(crate) use self::change::Change;
 pub use self::choice::{ChoiceRuleSpec, Choices};
 pub use self::connect::PhaseTotal;

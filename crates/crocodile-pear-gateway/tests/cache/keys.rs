@@ -272,7 +272,7 @@ fn an_endpoint_is_kept_apart_by_what_any_upstream_that_links_lead_to_adds() {
         \x20 lists: { url: 'http://${SHOP}' }\n\
         \x20 people: { url: 'http://${SHOP}/people', headers: { x-user: '{$claims.sub}' } }\n\
         endpoints:\n\
-        \x20 GET /list: { cache: 1h, pipeline: [ request: lists /list, follow: { link: .link } ] }\n";
+        \x20 GET /list: { cache: 1h, pipeline: [ request: lists /list, follow: { link: .link, to: people } ] }\n";
     let mut scene = Scene::new(config, &shop);
     for (key, wanted) in [(ANNA, "\"anna\""), (BERT, "\"bert\""), (ANNA, "\"anna\""), (BERT, "\"bert\"")] {
         assert_eq!(scene.get("/list", &format!("host: test\r\n{key}")).text(), wanted);

@@ -5,6 +5,7 @@
 
 mod forwarded;
 mod limits;
+mod links;
 mod trailers;
 
 use crocodile_pear_stage as stage;

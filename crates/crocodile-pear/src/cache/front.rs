@@ -35,6 +35,8 @@ pub enum Distinction {
     Key,
     /// The values of `private.by`.
     Client,
+    /// A call without the credentials of its upstream.
+    Anonymous,
 }
 
 impl Identity {

@@ -53,6 +53,15 @@ impl Follow {
     }
 }
 
+/// Whether an expression is a path into one value, such as `.case.links[0].href`: all that it gives is within that.
+fn is_path(expression: &str) -> bool {
+    let text = expression.trim();
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_.[]?\"".contains(c);
+    let beginning = text.strip_prefix('.').or_else(|| text.strip_prefix('$'));
+    // `.[]` is all values of an item, also documents that were put into it.
+    beginning.is_some_and(|rest| rest.chars().all(fits) && !rest.starts_with(['.', '?']) && !rest.starts_with("[]"))
+}
+
 /// A relation is one link or a list of them; one that is missing is none.
 const HAL: &str = "._links[REL]? | if type == \"array\" then .[] else . end | .href? | select(. != null)";
 
@@ -77,6 +86,8 @@ impl Spec for Follow {
         let links = self.links(cx);
         let when = self.when.as_ref().map(|when| cx.condition(when));
         let base = self.part(links.as_ref(), cx);
+        let one_document = self.reads_one_document(links.as_ref(), cx);
+        let named = self.named(cx);
         let bounds = self.bounds(cx);
         let otherwise = cx.literal(self.otherwise.as_ref());
         let rules = self.on_status.take().map_or(Some(Rules::default()), |rules| rules.compile(cx));
@@ -86,6 +97,7 @@ impl Spec for Follow {
         };
         let when = when.map_or(Some(None), |filter| filter.map(Some))?;
         let (base, (), otherwise, rules) = (base?, bounds?, otherwise?.map(Data::Json), rules?);
+        let named = named?;
         let asking = asking?;
         if !asks {
             self.explain(&text, cx);
@@ -108,6 +120,8 @@ impl Spec for Follow {
             timeout: self.timeout,
             max_body: self.max_body.bytes(),
             upstreams: cx.any_upstream(),
+            named,
+            one_document,
             first: cx.flow.first,
             asked: cx.found.asked.clone(),
             noted: cx.calling("follow", hidden),
@@ -140,6 +154,36 @@ impl Follow {
             known => format!("the documents are {}", known.join(", ")),
         };
         cx.problems.error(base.span, format!("no document was put under `{base}`"), remedy)
+    }
+
+    /// Whether the links can only be of the document that they are resolved against: the expression reads nothing else.
+    fn reads_one_document(&self, links: Option<&(Written, Located<String>)>, cx: &Compile<'_>) -> bool {
+        let taken = |key: &&str| cx.flow.documents.iter().any(|known| known == key);
+        match links {
+            _ if self.base.is_some() => true,
+            Some((Written::Header(_), _)) => true,
+            Some((Written::Jq(_), _)) if self.hal.is_some() => true,
+            Some((Written::Jq(_), _)) if self.json_api.is_some() => {
+                !["links", "relationships", "data"].iter().any(taken)
+            }
+            Some((Written::Jq(written), _)) => is_path(written.0.as_str()),
+            None => false,
+        }
+    }
+
+    /// The names of the upstreams that `to` names, and of those that choices among them lead to.
+    fn named(&self, cx: &mut Compile<'_>) -> Option<Vec<Arc<str>>> {
+        let Some(to) = &self.to else { return Some(Vec::new()) };
+        if let Some(request) = &self.request {
+            let remedy = "leave it out: the call of `request` goes to the upstream that it names";
+            return cx.problems.error(to.span, format!("`to` is for links, and `{}` is called", request.to), remedy);
+        }
+        if to.value.0.is_empty() {
+            return cx.problems.error(to.span, "`to` names no upstream", "name one, or leave it out");
+        }
+        let found: Vec<_> = to.value.0.iter().map(|name| cx.upstream(name)).collect();
+        let found: Option<Vec<_>> = found.into_iter().collect();
+        found.map(|upstreams| upstreams.iter().flat_map(|upstream| upstream.names()).collect())
     }
 
     fn most_pages(&self) -> Option<u64> {
@@ -183,6 +227,13 @@ impl Follow {
         if self.depth.value > 1 { format!("{links}, {} deep", self.depth.value) } else { links }
     }
 
+    /// ", with the credentials of shop and users"
+    fn led_to(&self) -> String {
+        let names = self.to.iter().flat_map(|to| &to.value.0).map(Located::as_str);
+        let names = names.collect::<Vec<_>>().join(" and ");
+        if names.is_empty() { names } else { format!(", with the credentials of {names}") }
+    }
+
     fn explain(&self, text: &Located<String>, cx: &mut Compile<'_>) {
         let each = match self.most_pages() {
             Some(pages) => pages - 1,
@@ -193,11 +244,29 @@ impl Follow {
         let calls = cx.flow.shape.most().saturating_mul(each);
         if self.pages.is_some() || self.next.is_some() {
             let waits = "a page is read whole; it flows on while the next one is fetched";
-            cx.explain(format!("follow {text} from page to page, at most {}", each + 1), Some(waits), calls);
+            let text = format!("follow {text} from page to page, at most {}{}", each + 1, self.led_to());
+            cx.explain(text, Some(waits), calls);
             cx.flow.shape = Shape::Many(cx.flow.shape.most().saturating_mul(each + 1));
         } else {
             let waits = "an item is read whole, and what its link leads to; other items do not wait for it";
-            cx.explain(format!("follow {text}{name}{}", self.bound()), Some(waits), calls);
+            cx.explain(format!("follow {text}{name}{}{}", self.bound(), self.led_to()), Some(waits), calls);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_path;
+
+    #[test]
+    fn a_path_reads_one_value() {
+        for path in [".", ".href", ".a.b[0].c?", ".[\"a\"].b", "$orders.next", ".\"a\".b", ".items[].href", " .a "] {
+            assert!(is_path(path), "{path}");
+        }
+        for other in
+            ["..", ".[]", ".[]?.href", ".a, .b", ".a // .b", "$a + .b", ".a | $b", "\"/x\"", "first(.a)", "..a", ""]
+        {
+            assert!(!is_path(other), "{other}");
         }
     }
 }

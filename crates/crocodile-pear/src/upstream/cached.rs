@@ -300,6 +300,7 @@ impl Fetcher {
             host: call.host.clone(),
             received: call.received,
             affinity: call.affinity,
+            presents: call.presents,
             // A body that is a part of the key is in memory.
             body: match &call.body {
                 Some(Body::Bytes(body)) => Some(Body::Bytes(body.clone())),

@@ -43,6 +43,18 @@ pub struct Call {
     pub note: Option<CallNote>,
     /// The hash of what its server is chosen by, where that is the client.
     pub affinity: Option<u64>,
+    /// Whether it has the gateway's credentials.
+    pub presents: Presents,
+}
+
+/// What a call presents to its upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presents {
+    /// The gateway's credentials for this upstream.
+    #[default]
+    Credentials,
+    /// Nothing: another upstream has written the link that led to it.
+    Nothing,
 }
 
 /// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
@@ -85,6 +97,7 @@ impl Call {
             keeping: None,
             note: None,
             affinity: None,
+            presents: Presents::Credentials,
         }
     }
 
@@ -113,6 +126,7 @@ impl Call {
             keeping: self.keeping.clone(),
             note: self.note.clone(),
             affinity: self.affinity,
+            presents: self.presents,
         })
     }
 }

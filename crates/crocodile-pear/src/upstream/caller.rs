@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::call::Call;
+use super::call::{Call, Presents};
 use super::credentials::ClientCredentials;
 use super::dispatch::{ReadyCall, chain, prepare};
 use super::server::Face;
@@ -112,7 +112,7 @@ impl Caller {
 
     fn begin_at(&self, servers: &Arc<Servers>, call: Box<Call>) -> Begun {
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
-        match &self.credentials {
+        match self.credentials.as_ref().filter(|_| call.presents == Presents::Credentials) {
             None => Begun::Plain(prepare(servers, call)),
             Some(credentials) => Begun::Boxed(Box::pin(credentials.clone().call(servers.clone(), call))),
         }

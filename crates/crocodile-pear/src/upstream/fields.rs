@@ -5,6 +5,7 @@ use std::ops::Deref;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::keeping::Keeping;
+use crate::cache::Distinction;
 use crate::via;
 
 /// The header fields of a call. A field is set by where it comes from, so that none gets past the key of the answer by its name or
@@ -73,6 +74,13 @@ impl CallFields {
         }
         if let Some(keeping) = &mut self.keeping {
             keeping.name_client(place);
+        }
+    }
+
+    /// Notes that the call has no credentials: its answer is kept apart from those to calls that have them.
+    pub(super) fn present_nothing(&mut self) {
+        if let Some(keeping) = &mut self.keeping {
+            keeping.identity.add(Distinction::Anonymous, [b""]);
         }
     }
 

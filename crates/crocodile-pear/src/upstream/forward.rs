@@ -364,6 +364,12 @@ impl Forward {
         Ok(fields)
     }
 
+    /// Whether calls have fields beside those of each call: they say something of the client, or of the gateway.
+    pub(super) fn adds(&self) -> bool {
+        let named = matches!(&self.fields, Fields::Named(names) if names.is_empty());
+        !named || !self.headers.is_empty() || !matches!(self.facts, Facts::Off) || self.host == Host::Keep
+    }
+
     /// The client's host, with `host: keep`.
     pub(super) fn host(&self, scope: &Scope) -> Option<HeaderValue> {
         match self.host {

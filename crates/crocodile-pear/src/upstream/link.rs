@@ -11,6 +11,7 @@ use super::origin::Origin;
 use super::ready::Upstream;
 use super::server::Face;
 use crate::error::{Error, Kind};
+use crate::template::check_path;
 
 /// The longest link, in bytes: more than any server accepts.
 const LENGTH: usize = 8 << 10;
@@ -57,8 +58,8 @@ pub struct Place {
 /// Resolves a link in the document at `base`, which the upstream `from` served.
 ///
 /// # Errors
-/// `Unusable` if it is not a URL, or if it leads to an origin of no configured upstream. The link is not quoted: clients
-/// learn nothing about what is behind the gateway.
+/// `Unusable` if it is not a URL, or if it leads to no configured upstream: to none of their origins, or past their base
+/// paths. The link is not quoted: clients learn nothing about what is behind the gateway.
 pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
     match within(upstreams, from, base, link) {
         Some(place) => Ok(place),
@@ -72,6 +73,8 @@ fn anywhere(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> 
     let authority: Authority = url.authority.parse().map_err(|_| refuse("a link in the answer names no host"))?;
     let origin = Origin::new(&url.scheme, &authority).filter(|_| !url.authority.contains('@'));
     let origin = origin.ok_or_else(|| refuse("a link in the answer is not a URL that can be called"))?;
+    // Decoded by its server, such a path would be another one.
+    check_path(&url.path).map_err(|_| refuse("a link in the answer has a path with two readings"))?;
     let upstream = choose(upstreams, from, &origin, &url.path);
     let upstream = upstream.ok_or_else(|| refuse("a link in the answer leads to no configured upstream"))?;
     let target = match &url.query {
@@ -134,18 +137,18 @@ static USUAL: [bool; 256] = {
     table
 };
 
-/// Of several upstreams at one origin the one whose base path is the longest prefix of the link's path; among equals the
-/// one that served the document.
+/// The upstream at this origin whose base path the link's path begins with; of several the one with the longest base
+/// path, among equals the one that served the document.
 fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path: &str) -> Option<&'a Arc<Upstream>> {
     let below = |base: &str| {
-        let rest = path.strip_prefix(base);
-        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) { 1 + base.len() } else { 0 }
+        let rest = path.strip_prefix(base)?;
+        (rest.is_empty() || rest.starts_with(['/', '?'])).then_some(base.len())
     };
     let there = |upstream: &Arc<Upstream>| {
         let mut most = None;
         upstream.find_face(|face| {
             if face.origin == *origin {
-                most = most.max(Some(below(&face.base)));
+                most = most.max(below(&face.base));
             }
             None::<()>
         });
@@ -384,7 +387,8 @@ mod tests {
         assert_eq!(name("/apis"), found("root", "/apis"));
         assert_eq!(name("../x"), found("root", "/x"));
         assert_eq!(name("http://SHOP.test./api/a"), found("api", "/api/a"));
-        assert_eq!(name("http://127.0.0.1:8000/y"), found("other", "/y"));
+        assert_eq!(name("http://127.0.0.1:8000/x/y?z"), found("other", "/x/y?z"));
+        assert_eq!(name("http://127.0.0.1:8000/y/../x"), found("other", "/x"));
         for foreign in [
             "http://evil.test/",
             "//evil.test/a",
@@ -398,6 +402,20 @@ mod tests {
             "http://[::1]/",
             "http:///x",
             "file:///etc/passwd",
+            // Past the base path.
+            "http://127.0.0.1:8000/",
+            "http://127.0.0.1:8000/y",
+            "http://127.0.0.1:8000/xy",
+            "http://127.0.0.1:8000/x/../y",
+            "http://127.0.0.1:8000/x/%2e%2e/y",
+            "http://127.0.0.1:8000/x/..%2fy",
+            "http://127.0.0.1:8000/x/..;/y",
+            "http://127.0.0.1:8000/x/%252e%252e/y",
+            "http://127.0.0.1:8000/x/..%5cy",
+            "http://127.0.0.1:8000/x/%c0%ae%c0%ae/y",
+            "http://127.0.0.1:8000/%78/y",
+            "/api/..%2fx",
+            "/api/%00",
         ] {
             assert!(find(foreign).is_err(), "{foreign}");
         }

@@ -29,7 +29,7 @@ use super::settings::Settings;
 use super::state::ServerState;
 use super::timeouts::Timeouts;
 use crate::cache::Dependence;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::histogram::Snapshot;
 use crate::jq::{Filter, Read};
@@ -55,6 +55,8 @@ pub struct Upstream {
     outline: Vec<String>,
     choice: Option<Box<Choice<Arc<Upstream>>>>,
     affinity: Option<AffinityRule>,
+    /// Whether its connections show a client certificate.
+    shows_certificate: bool,
     mirror: OnceLock<Mirror<Upstream>>,
     /// What the answers to its calls depend on.
     own_dependence: OnceLock<Dependence>,
@@ -93,6 +95,7 @@ impl Upstream {
         let token = || "calls carry an access token (OAuth 2.0 client credentials)".to_owned();
         outline.extend(credentials.as_ref().map(|_| token()));
         Ok(Arc::new(Upstream {
+            shows_certificate: settings.tls.certificate.is_some(),
             caller: Caller::new(&settings, credentials)?,
             protocol: settings.protocol,
             forward: settings.forward,
@@ -122,6 +125,7 @@ impl Upstream {
             outline,
             choice: Some(Box::new(choice)),
             affinity: None,
+            shows_certificate: first.shows_certificate,
             mirror: OnceLock::new(),
             own_dependence: OnceLock::new(),
         }))
@@ -206,6 +210,40 @@ impl Upstream {
     pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<CallFields, Error> {
         let keeping = cached::keeping(self.cached.as_deref(), self.forward.asked_fields(), scope);
         self.forward.fields(scope, likeness, keeping)
+    }
+
+    /// Whether its calls say something of the gateway or of its client, which a call for a link of another upstream may not.
+    pub fn presents(&self, scope: &Scope) -> bool {
+        self.caller.credentials.is_some()
+            || self.shows_certificate
+            || self.forward.adds()
+            || !scope.facts().granted().is_empty()
+    }
+
+    /// The header fields of a call that says nothing of them.
+    ///
+    /// # Errors
+    /// `Unusable` if its connections show a client certificate.
+    pub fn anonymous_fields(&self, scope: &Scope) -> Result<CallFields, Error> {
+        if self.shows_certificate {
+            let detail = "a link in the answer leads to an upstream that `follow` does not name with `to`";
+            return Err(Error::new(Kind::Unusable, detail));
+        }
+        let keeping = cached::keeping(self.cached.as_deref(), &[], scope);
+        let mut fields = CallFields::of_client(HeaderMap::new(), keeping);
+        fields.present_nothing();
+        if scope.forwarded() {
+            fields.hand_on_way(scope.headers());
+        }
+        Ok(fields)
+    }
+
+    /// The names of the upstreams that calls to it may go to: its own, unless it is a choice.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        match &self.choice {
+            Some(choice) => choice.targets().flat_map(|upstream| upstream.names()).collect(),
+            None => vec![self.name().clone()],
+        }
     }
 
     /// Which trailers follow the client's body. The configuration sets the fields in `set`, so no trailer has their names.

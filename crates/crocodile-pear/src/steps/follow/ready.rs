@@ -29,7 +29,7 @@ use crate::step::answers::Asked;
 use crate::step::status::Rules;
 use crate::step::{Blame, Step, apply, ask_whole, holds, weigh};
 use crate::upstream::link::{self, Place};
-use crate::upstream::{Call, Likeness, Root, TimeoutSpec, Upstream};
+use crate::upstream::{Call, Likeness, Presents, Root, TimeoutSpec, Upstream};
 
 use super::written::PAGES;
 
@@ -50,6 +50,10 @@ pub(super) struct Ready {
     pub(super) timeout: Option<TimeoutSpec>,
     pub(super) max_body: usize,
     pub(super) upstreams: Vec<Arc<Upstream>>,
+    /// Those that links of others lead to with all that calls to them have.
+    pub(super) named: Vec<Arc<str>>,
+    /// Whether the links can only be of the document that they are resolved against.
+    pub(super) one_document: bool,
     pub(super) first: bool,
     /// Whether anybody asks for the status and the fields of a page.
     pub(super) asked: Asked,
@@ -225,10 +229,15 @@ pub(super) enum Reached {
     Instead(Found),
 }
 
+/// The upstream that has written a link.
+type Author = Option<Arc<str>>;
+
 /// Where links are looked for.
 pub(super) struct Site {
     names: Names,
     base: Option<Base>,
+    /// The upstream whose answer has the links, if it can be no other one.
+    author: Author,
     /// The URLs of the documents on the way to this one, without its own.
     trail: Vec<Arc<str>>,
     left: u64,
@@ -265,7 +274,9 @@ impl Ready {
             Err(answer) => return Begun::Other(Some(Ok(answer))),
         };
         let weight = self.when.iter().chain([links]).map(|filter| weigh(filter, &data, &answer.names, scope)).sum();
-        let site = Site { names: None, base: self.base(&answer.names), trail: Vec::new(), left: 1 };
+        let base = self.base(&answer.names);
+        let author = self.author(base.as_ref(), &answer.names);
+        let site = Site { names: None, base, author, trail: Vec::new(), left: 1 };
         let found = offload::attempt(weight, || self.links(&data, &[], &answer.names, scope));
         let reached = match found {
             None => return Begun::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
@@ -315,7 +326,8 @@ impl Ready {
         let links = self.find(&item, &answer.headers, &answer.names, &scope).await;
         let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
         let base = self.base(&answer.names);
-        let site = Site { names: answer.names.clone(), base, trail: Vec::new(), left: self.depth };
+        let author = self.author(base.as_ref(), &answer.names);
+        let site = Site { names: answer.names.clone(), base, author, trail: Vec::new(), left: self.depth };
         let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
         found.arrive(&mut answer);
@@ -385,6 +397,14 @@ impl Ready {
         names.base(&self.part).or_else(|| names.base("")).cloned()
     }
 
+    /// The upstream that has written the links, if all that they may come from is its own.
+    pub(super) fn author(&self, base: Option<&Base>, names: &Names) -> Author {
+        let Some(Base::At(upstream, _)) = base else { return None };
+        let own = |base: &Base| matches!(base, Base::At(other, _) if other == upstream);
+        let all = || names.iter().flat_map(|names| &names.bases).all(|(_, base)| own(base));
+        (self.one_document || all()).then(|| upstream.clone())
+    }
+
     /// The documents of these links: one, or a list where several are allowed.
     pub(super) fn descend(
         self: Arc<Self>,
@@ -434,7 +454,8 @@ impl Ready {
         };
         let trail = site.trail.iter().chain(site.url()).cloned().collect();
         let (names, base) = (site.names.clone(), Some(document.base.clone()));
-        let below = Site { names, base, trail, left: site.left - 1 };
+        let author = self.author(base.as_ref(), &names);
+        let below = Site { names, base, author, trail, left: site.left - 1 };
         let found = self.clone().descend(links, below, scope.clone()).await?;
         match (&self.name, found.data.is_null()) {
             // The chain ends with this document.
@@ -482,7 +503,7 @@ impl Ready {
     /// `None` for no link, and for one that leads back to where it was found.
     pub(super) fn reach(&self, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Option<Fetching>, Error> {
         match self.place(link, site.base.as_ref())? {
-            Some(place) if !site.was_at(&place.url) => self.fetch(place, scope).map(Some),
+            Some(place) if !site.was_at(&place.url) => self.fetch(place, &site.author, scope).map(Some),
             _ => Ok(None),
         }
     }
@@ -511,10 +532,17 @@ impl Ready {
     }
 
     /// Fetches a document, or waits with others who asked for it.
-    pub(super) fn fetch(&self, place: Place, scope: &Arc<Scope>) -> Result<Fetching, Error> {
-        let (mut fields, host) = (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope));
+    pub(super) fn fetch(&self, place: Place, author: &Author, scope: &Arc<Scope>) -> Result<Fetching, Error> {
+        let name = place.upstream.name();
+        let trusted = author.as_ref() == Some(name) || self.named.contains(name) || !place.upstream.presents(scope);
+        let (presents, (mut fields, host)) = match trusted {
+            true => {
+                (Presents::Credentials, (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope)))
+            }
+            false => (Presents::Nothing, (place.upstream.anonymous_fields(scope)?, None)),
+        };
         ask_whole(&mut fields, &Method::GET);
-        let key = key(&place, &fields);
+        let key = key(&place, presents, &fields);
         let (headers, keeping) = place.upstream.keep(scope, fields)?;
         if let Some(parts) = scope.parts::<Parts>() {
             parts.note_dependence(place.upstream.own_dependence());
@@ -524,7 +552,18 @@ impl Ready {
             let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
             let note = scope.record().map(|record| CallNote::new(record, &self.noted));
             let (target, root) = (place.target, Root::Server);
-            let call = Call { headers, timeouts, deadline, root, host, received, keeping, note, ..Call::get(target) };
+            let call = Call {
+                headers,
+                timeouts,
+                deadline,
+                root,
+                host,
+                received,
+                keeping,
+                note,
+                presents,
+                ..Call::get(target)
+            };
             let name = place.upstream.name().clone();
             let base = Base::At(name, place.url);
             Fetch { calling: place.upstream.call(call), base, bound, reading: None }
@@ -586,8 +625,9 @@ pub(super) fn finish(answer: Answer, made: Result<Data, Error>) -> Outcome {
 }
 
 /// Whom a document is for is part of what it is.
-pub(super) fn key(place: &Place, headers: &HeaderMap) -> Vec<u8> {
-    let mut key = [place.upstream.name().as_bytes(), b"\n", place.target.as_bytes(), b"\n"].concat();
+pub(super) fn key(place: &Place, presents: Presents, headers: &HeaderMap) -> Vec<u8> {
+    let presents: &[u8] = if presents == Presents::Nothing { b"anonymous\n" } else { b"\n" };
+    let mut key = [place.upstream.name().as_bytes(), b"\n", place.target.as_bytes(), b"\n", presents].concat();
     for (name, value) in headers {
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"] {
             key.extend_from_slice(part);
@@ -699,7 +739,8 @@ pub(super) struct Pages {
 
 pub(super) enum Next {
     First(Producer),
-    Page(Place, Names),
+    /// With the upstream that has written the link.
+    Page(Place, Author, Names),
     Failed(Error),
     None,
 }
@@ -717,7 +758,7 @@ impl Pages {
         let (id, outcome) = match std::mem::replace(&mut self.next, Next::None) {
             Next::None => return None,
             Next::First(producer) => (producer.id, producer.outcome.await?),
-            Next::Page(place, names) => (self.scope.next_producer(), self.fetch(place, names).await),
+            Next::Page(place, author, names) => (self.scope.next_producer(), self.fetch(place, &author, names).await),
             Next::Failed(error) => (self.scope.next_producer(), Err(error)),
         };
         let outcome = match outcome {
@@ -728,9 +769,9 @@ impl Pages {
         Some((Producer::here(id, Some(outcome)), self))
     }
 
-    async fn fetch(&mut self, place: Place, names: Names) -> Result<Answer, Error> {
+    async fn fetch(&mut self, place: Place, author: &Author, names: Names) -> Result<Answer, Error> {
         let upstream = Some(place.upstream.name().clone());
-        let fetched = match self.ready.fetch(place, &self.scope) {
+        let fetched = match self.ready.fetch(place, author, &self.scope) {
             Ok(fetching) => fetching.await,
             Err(error) => Err(error),
         };
@@ -766,7 +807,7 @@ impl Pages {
                 let error = Error::new(Kind::Oversized, format!("there are more than {pages} pages"));
                 Next::Failed(error.at_end_of_list())
             }
-            Ok(Some(place)) => Next::Page(place, answer.names.clone()),
+            Ok(Some((place, author))) => Next::Page(place, author, answer.names.clone()),
             Ok(None) => Next::None,
             Err(error) => Next::Failed(format::explain(text.as_ref(), error)),
         };
@@ -776,14 +817,20 @@ impl Pages {
     }
 
     /// The next page, unless it has been seen: loops end.
-    async fn find(&mut self, page: &Data, headers: &HeaderMap, names: &Names) -> Result<Option<Place>, Error> {
+    async fn find(
+        &mut self,
+        page: &Data,
+        headers: &HeaderMap,
+        names: &Names,
+    ) -> Result<Option<(Place, Author)>, Error> {
         let links = self.ready.find(page, headers, names, &self.scope).await?;
         let base = self.ready.base(names);
         if let Some(Base::At(_, url)) = &base {
             self.seen.push(url.clone());
         }
         let place = links.first().map(|link| self.ready.place(link, base.as_ref())).transpose()?.flatten();
-        Ok(place.filter(|place| !self.seen.contains(&place.url)))
+        let author = self.ready.author(base.as_ref(), names);
+        Ok(place.filter(|place| !self.seen.contains(&place.url)).map(|place| (place, author)))
     }
 }
 

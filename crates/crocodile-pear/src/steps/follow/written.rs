@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use crate::calling::Request;
 use crate::problem::Problems;
 use crate::spec;
-use crate::spec::{Expression, Literal, Located, Size, only};
+use crate::spec::{Expression, Literal, Located, Size, Texts, only};
 use crate::step::MAX_BODY;
 use crate::step::status::OnStatus;
 use crate::upstream::TimeoutSpec;
@@ -23,9 +23,13 @@ spec! {
     /// a named result (`$orders.next`), it is that result. Otherwise it is the answer that the item came from. `base`
     /// overrides this.
     ///
-    /// A link may only lead to the origins (scheme, host, port) of configured upstreams. Any other link is rejected
-    /// before a connection is made. If several upstreams have the same origin, the one with the longest matching path
-    /// is used. The call gets the header fields of that upstream's `forward`, and nothing else.
+    /// A link may only lead to a configured upstream: to its origin (scheme, host, port), and to a path below the path of
+    /// its URL. Any other link is rejected before a connection is made. If several upstreams fit, the one with the
+    /// longest path is used.
+    ///
+    /// The call has the fields and the credentials of that upstream if the document with the link came from it, or if
+    /// `to` names it. Otherwise it has none: no `forward`, no `headers`, no access token. An upstream with a client
+    /// certificate is then not called.
     ///
     /// Within one client request, the same document is fetched once, however many items link to it. Up to 4 MiB of
     /// documents are cached for this; the least recently used are removed first.
@@ -52,6 +56,9 @@ spec! {
         pub link_header: Option<Located<String>>,
         /// The call to make for the value of `link`. In its `path`, `headers` and `body`, `.` is that value.
         pub request: Option<Request>,
+        /// The upstreams, by name, that links of other upstreams lead to with all that calls to them have: the client's
+        /// fields, keys, access tokens. Name only those whose paths others may choose.
+        pub to: Option<Located<Texts>>,
         /// The key of the item under which the document is put.
         #[name = "as"]
         pub name: Option<Located<String>>,
