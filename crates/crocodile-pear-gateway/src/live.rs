@@ -120,6 +120,10 @@ impl Handler for Core {
         self.gateway().metrics().count_refused_connection();
     }
 
+    fn connections_closed_for_room(&self, count: usize) {
+        self.gateway().metrics().count_closed_for_room(count);
+    }
+
     fn connection_opened(&self) {
         self.gateway().metrics().count_opened();
     }

@@ -82,6 +82,7 @@ pub struct Metrics {
     /// By reason; each core has a cache line of its own.
     refused: Vec<Refusals>,
     connections_refused: AtomicU64,
+    connections_closed_for_room: AtomicU64,
     /// Requests by group and version; those that count have their counter.
     versions: Mutex<IndexMap<(String, String), Arc<AtomicU64>>>,
     /// Whether the store answers, and how often it did not.
@@ -109,6 +110,7 @@ impl Default for Metrics {
             listeners: OnceLock::new(),
             refused: (0..CORES).map(|_| Refusals::default()).collect(),
             connections_refused: AtomicU64::new(0),
+            connections_closed_for_room: AtomicU64::new(0),
             versions: Mutex::default(),
             store: Default::default(),
             events: Events::default(),
@@ -148,6 +150,11 @@ impl Metrics {
     /// Counts a connection that was refused because its client's address has too many.
     pub fn count_refused_connection(&self) {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts idle connections that were closed because descriptors are scarce.
+    pub fn count_closed_for_room(&self, count: usize) {
+        self.connections_closed_for_room.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     /// Says where clients connect, once.
@@ -302,6 +309,9 @@ impl Metrics {
         let help = "Connections refused because of `connections_per_address`.";
         let refused = self.connections_refused.load(Ordering::Relaxed);
         out.counter("crocodile_pear_connections_refused_total", help).only(refused);
+        let help = "Idle connections of clients that were closed because file descriptors ran out.";
+        let closed = self.connections_closed_for_room.load(Ordering::Relaxed);
+        out.counter("crocodile_pear_connections_closed_for_room_total", help).only(closed);
     }
 
     fn render_store(&self, out: &mut Exposition) {

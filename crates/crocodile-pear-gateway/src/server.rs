@@ -11,6 +11,7 @@ pub mod grpc;
 mod handler;
 mod http1;
 mod http2;
+mod idle;
 mod interim;
 mod io;
 mod listen;

@@ -120,6 +120,8 @@ mod calling;
 mod client;
 #[cfg_attr(doc, doc(hidden))]
 pub mod database;
+#[cfg_attr(doc, doc(hidden))]
+pub mod descriptors;
 pub mod error;
 #[cfg_attr(doc, doc(hidden))]
 pub mod flow;

@@ -1,15 +1,20 @@
 //! A connected socket: of TCP, or a Unix socket of this machine.
 
+use std::future::ready;
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::SocketAddr as UnixAddr;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tokio::time::sleep;
+
+use crate::descriptors;
 
 /// Reads the path of a Unix socket, as written.
 ///
@@ -38,7 +43,7 @@ pub fn path(text: &str) -> Result<PathBuf, (String, String)> {
 }
 
 fn fits(path: &str) -> bool {
-    SocketAddr::from_pathname(path).is_ok()
+    UnixAddr::from_pathname(path).is_ok()
 }
 
 /// What carries the bytes of a connection.
@@ -48,6 +53,50 @@ pub enum Socket {
     Tcp(TcpStream),
     /// A Unix socket. Boxed, so that a connection of TCP carries no room for it.
     Unix(Box<UnixStream>),
+}
+
+/// How often, and how far apart, a call asks for a descriptor: connections of clients that rest are closed meanwhile.
+const ATTEMPTS: u32 = 50;
+const APART: Duration = Duration::from_millis(5);
+
+/// Connects to a server. Where descriptors are scarce, it waits a little for one.
+///
+/// # Errors
+/// Those of the system.
+pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let open = || if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    match open().and_then(descriptors::claim) {
+        Ok(socket) => socket.connect(address).await,
+        // Boxed: few calls wait for it, and all would carry the room.
+        Err(error) if descriptors::is_exhausted(&error) => {
+            Box::pin(patiently(|| ready(open()))).await?.connect(address).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Connects to a Unix socket, in the same way.
+///
+/// # Errors
+/// Those of the system.
+pub async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    match UnixStream::connect(path).await.and_then(descriptors::claim) {
+        Err(error) if descriptors::is_exhausted(&error) => Box::pin(patiently(|| UnixStream::connect(path))).await,
+        connected => connected,
+    }
+}
+
+/// Opens something as soon as there is a descriptor for it.
+async fn patiently<T: AsRawFd, F: Future<Output = io::Result<T>>>(open: impl Fn() -> F) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        descriptors::want();
+        sleep(APART).await;
+        match open().await.and_then(descriptors::claim) {
+            Err(error) if descriptors::is_exhausted(&error) => {}
+            opened => return opened,
+        }
+    }
+    open().await.and_then(descriptors::claim)
 }
 
 impl From<TcpStream> for Socket {

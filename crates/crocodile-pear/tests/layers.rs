@@ -12,6 +12,7 @@ const LIBRARY: &[&str] = &[
     "problem",
     "spec",
     "yaml",
+    "descriptors",
     "socket",
     "timeline",
     "trace",

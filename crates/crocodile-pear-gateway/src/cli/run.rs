@@ -2,13 +2,15 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, stderr};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use crocodile_pear::descriptors;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -67,6 +69,27 @@ fn keep_secrets() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), ..limit });
 }
 
+/// Raises the soft limit of file descriptors to the hard one; answers how many there are for clients and their calls. The soft
+/// limit is low for programs that use `select`, and this is none.
+fn raise_descriptors() -> Option<usize> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    // Without a hard limit, the system has one of its own, and may refuse to go beyond.
+    let usual = Rlimit { current: Some(UNLIMITED), ..limit };
+    let _ = setrlimit(Resource::Nofile, if limit.maximum.is_some() { raised } else { usual });
+    let all = descriptors::set_limit(getrlimit(Resource::Nofile).current?);
+    // The number of a new one is how many are open.
+    let open = stderr().as_fd().try_clone_to_owned().map_or(0, |new| new.as_raw_fd());
+    Some(all.saturating_sub(usize::try_from(open).unwrap_or_default()))
+}
+
+/// What each core opens for itself, and what the rest of the process does.
+const OF_CORE: usize = 8;
+const OF_PROCESS: usize = 16;
+
+/// As many as Linux allows a process unless it was told otherwise (`fs.nr_open`).
+const UNLIMITED: u64 = 1 << 20;
+
 /// Serves until it is told to stop. `started` learns where clients connect, once they can, and where operators do.
 pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Address, Option<&Address>)) -> ExitCode {
     match try_serve(document, live, started) {
@@ -87,6 +110,7 @@ fn try_serve(
     started: impl FnOnce(&Address, Option<&Address>),
 ) -> Result<(), Failure> {
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
+    let descriptors = raise_descriptors().map(|all| all.saturating_sub(OF_CORE * cores + OF_PROCESS));
     let mut listeners = Listeners::new(cores);
     let mut bound = Vec::new();
     for Listening { address, mode, entry, .. } in live.current().listening() {
@@ -107,10 +131,12 @@ fn try_serve(
         let (scheme, redirects) = (entry.scheme(), if entry.redirect.is_some() { ", redirects to https" } else { "" });
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
     }
+    tracing::debug!(limit = descriptors, "file descriptors for connections of clients and for their calls");
     pool::apply(document.thread_pool.as_ref());
     log::flush();
     started(listeners.address(), admin.as_ref().map(|serving| &serving.address));
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
+    let settings = Settings { descriptors, ..settings };
     let served = server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core));
     // Last: operators watch how it stops.
     admin.into_iter().for_each(admin::Serving::end);

@@ -1,11 +1,13 @@
 //! For each core: one thread, one runtime, and one socket of each listener. Cores share nothing that a request touches.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
+use crocodile_pear::descriptors;
 use crocodile_pear::scope::ClientAddress;
 use crocodile_pear::socket::Socket;
 use futures_util::FutureExt;
@@ -13,9 +15,11 @@ use futures_util::future::join_all;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::handler::Handler;
+use super::idle::IdleConnections;
 use super::io::Io;
 use super::listen::{Bound, Entry, Listeners};
 use super::occupancy::{ConnectionPlace, Occupancy};
@@ -46,12 +50,14 @@ pub fn serve<H: Handler>(
 ) -> io::Result<()> {
     let make = &make;
     let occupancy = settings.per_address.map(|most| Occupancy::new(most, settings.ipv6_prefix));
+    let by_core = listeners.by_core();
+    let idle = IdleConnections::new(by_core.len(), settings.descriptors);
     thread::scope(|scope| {
         let mut cores = Vec::new();
-        for (index, sockets) in listeners.by_core().into_iter().enumerate() {
+        for (index, sockets) in by_core.into_iter().enumerate() {
             let phase = shutdown.follow();
-            let occupancy = occupancy.clone();
-            let core = move || Core::new(settings.clone(), make(index), occupancy);
+            let (occupancy, idle) = (occupancy.clone(), idle.clone());
+            let core = move || Core::new(settings.clone(), make(index), occupancy, (index, idle));
             let run = move || runtime()?.block_on(run(sockets, phase, core));
             let thread = thread::Builder::new().name(format!("core-{index}")).stack_size(settings.stack);
             match thread.spawn_scoped(scope, run) {
@@ -79,6 +85,9 @@ async fn run<H: Handler>(
 ) -> io::Result<()> {
     let core = Arc::new(make());
     let slots = Arc::new(Semaphore::new(core.settings.max_connections as usize));
+    // On one core: the connections that leave may be of any. Those of operators do not leave for calls.
+    let makes_room = core.number == 0 && core.settings.descriptors.is_some();
+    let making_room = makes_room.then(|| tokio::spawn(make_room(core.clone())));
     let accepting = sockets.into_iter().map(|(socket, entry)| {
         let gate = Gate { listener: Listener::new(socket)?, entry, slots: slots.clone(), core: core.clone() };
         Ok(gate.accept(phase.clone()))
@@ -91,7 +100,16 @@ async fn run<H: Handler>(
         _ = timeout(core.settings.drain, last) => {}
         _ = phase.wait_for(|phase| *phase == Phase::Over) => {}
     }
+    making_room.inspect(JoinHandle::abort);
     Ok(())
+}
+
+/// Makes room for calls.
+async fn make_room<H: Handler>(core: Arc<Core<H>>) {
+    loop {
+        descriptors::wanted().await;
+        core.handler.connections_closed_for_room(core.idle.make_room());
+    }
 }
 
 /// A socket that accepts connections.
@@ -115,6 +133,14 @@ impl Listener {
             Listener::Unix(listener, _) => {
                 listener.accept().await.map(|(stream, _)| (stream.into(), ClientAddress::Unix))
             }
+        }
+    }
+
+    /// Shows how many descriptors are open.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener, _) => listener.as_fd(),
         }
     }
 
@@ -153,10 +179,14 @@ impl<H: Handler> Gate<H> {
         while let Some(Ok(())) = self.one().now_or_never() {}
     }
 
-    /// Accepts one connection as soon as the limit allows.
+    /// Accepts one connection as soon as the limits allow.
     async fn one(&self) -> io::Result<()> {
         let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let closed = |count| self.core.handler.connections_closed_for_room(count);
+        self.core.idle.room(&self.listener.as_fd(), closed).await;
         let (stream, peer) = self.listener.accept().await?;
+        descriptors::note(&stream.as_fd());
+        let idle = self.core.idle.begin(self.core.number);
         let relayed = self.entry.relayed(peer);
         let place = match relayed {
             // The limit counts the client behind the proxy, not the proxy.
@@ -173,32 +203,44 @@ impl<H: Handler> Gate<H> {
         tokio::spawn(async move {
             let (mut stream, mut peer, mut place) = (stream, peer, place);
             if relayed {
-                match Box::pin(relayed_client(&mut stream, peer, &core)).await {
+                match Box::pin(idle.until_told(relayed_client(&mut stream, peer, &core))).await.flatten() {
                     Some(client) => (peer, place) = client,
                     None => return refuse(stream),
                 }
             }
             let opened = match entry.tls {
                 None => Some(Opened::clear(stream)),
-                Some(_) if Box::pin(is_plain(&stream, core.settings.header)).await => {
-                    if let Some(tls) = &entry.tls {
-                        tls.count_plain();
+                Some(_) => {
+                    let first = Box::pin(idle.until_told(is_plain(&stream, core.settings.header))).await;
+                    match first {
+                        None => return,
+                        Some(true) => {
+                            if let Some(tls) = &entry.tls {
+                                tls.count_plain();
+                            }
+                            let connection = Arc::new(Connection::new(peer, entry));
+                            let refusing = http1::refuse_plain(Io::clear(stream), connection, core, &idle);
+                            return Box::pin(refusing).await;
+                        }
+                        // Boxed: the handshake is short, and its size would be added to the connection's future.
+                        Some(false) => {
+                            let shaking = handshake(stream, &entry, core.settings.header);
+                            Box::pin(idle.until_told(shaking)).await.flatten()
+                        }
                     }
-                    let connection = Arc::new(Connection::new(peer, entry));
-                    return Box::pin(http1::refuse_plain(Io::clear(stream), connection, core)).await;
                 }
-                // Boxed: the handshake is short, and its size would be added to the connection's future.
-                Some(_) => Box::pin(handshake(stream, &entry, core.settings.header)).await,
             };
             let Some(Opened { io, protocol, secured }) = opened else { return };
             let connection = Arc::new(Connection { secured, ..Connection::new(peer, entry) });
             let _open = Open::new(&core);
             match protocol {
-                Protocol::Http1 => http1::serve(io, connection, core.clone()).await,
+                Protocol::Http1 => http1::serve(io, connection, core.clone(), &idle).await,
                 // Boxed: its size would be added to the future of every HTTP/1.1 connection.
-                Protocol::Http2 => Box::pin(http2::serve(io, Bytes::new(), connection, core.clone())).await,
+                Protocol::Http2 => {
+                    Box::pin(http2::serve(io, Bytes::new(), connection, core.clone(), &idle)).await;
+                }
             }
-            drop((slot, place));
+            drop((slot, place, idle));
         });
         Ok(())
     }

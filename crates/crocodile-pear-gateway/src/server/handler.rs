@@ -20,6 +20,9 @@ pub trait Handler: Send + Sync + 'static {
     /// A connection was refused because its address has too many.
     fn connection_refused(&self) {}
 
+    /// So many idle connections have to leave, because descriptors are scarce.
+    fn connections_closed_for_room(&self, _: usize) {}
+
     /// A connection was opened.
     fn connection_opened(&self) {}
 

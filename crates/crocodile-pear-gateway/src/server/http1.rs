@@ -34,6 +34,7 @@ use self::upload::Upload;
 use self::wire::Wire;
 use super::handler::Handler;
 use super::http2;
+use super::idle::Idle;
 use super::io::Io;
 use super::reply::Reply;
 use super::request::{ClientRequest, Connection};
@@ -55,20 +56,22 @@ const UNFINISHED: Refusal =
     Refusal { status: StatusCode::BAD_GATEWAY, detail: "the protocol was changed before the request was whole" };
 
 /// Serves a connection until it ends.
-pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>) {
+pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>, idle: &Idle) {
     let mut wire = Wire::new(io);
     let mut drain = pin!(core.drain.notified());
     let mut stage = Stage::Fresh(Instant::now());
     // Only registers this task, once. The flag `draining` says whether the core drains.
     poll_fn(|cx| {
         let _ = drain.as_mut().poll(cx);
+        idle.register(cx);
         Poll::Ready(())
     })
     .await;
     // Request data leaves this future as early as possible: its size is the cost of an idle connection. The loop waits for nothing behind
     // its end, for which what it holds would be kept.
     let leaving = loop {
-        let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await;
+        let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, (&core, idle), cx)).await;
+        idle.end();
         let Opened { request, asked, mut upload } = match next {
             Next::Request(mut head) => {
                 head.trailers |= core.settings.trailers && head.version == Version::HTTP_11;
@@ -103,7 +106,10 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         let unread = asked.unread || upload.is_some_and(|upload| !upload.whole());
         match sent {
             Sent::Broken => return,
-            Sent::Whole(since) if !unread => stage = Stage::Idle(since),
+            Sent::Whole(since) if !unread => {
+                stage = Stage::Idle(since);
+                idle.rest(since);
+            }
             Sent::Whole(_) => break Leaving::Closed { more: true },
             Sent::Last => break Leaving::Closed { more: unread || !wire.held.is_empty() },
             Sent::Switched => break Leaving::Closed { more: false },
@@ -112,7 +118,7 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
     match leaving {
         Leaving::Closed { more } => close(wire, more).await,
         // Boxed: HTTP/2 without TLS is rare, and its size would be added to every connection's future.
-        Leaving::Http2 => Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone())).await,
+        Leaving::Http2 => Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone(), idle)).await,
     }
 }
 
@@ -125,9 +131,9 @@ enum Leaving {
 }
 
 /// Answers a client that speaks HTTP without TLS where TLS is spoken, in words that a person can read.
-pub async fn refuse_plain<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>) {
+pub async fn refuse_plain<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>, idle: &Idle) {
     let (mut wire, mut stage) = (Wire::new(io), Stage::Fresh(Instant::now()));
-    let origin = match poll_fn(|cx| poll_request(&mut wire, &mut stage, &core, cx)).await {
+    let origin = match poll_fn(|cx| poll_request(&mut wire, &mut stage, (&core, idle), cx)).await {
         Next::Request(head) => head.headers.map().get(ORIGIN).cloned(),
         Next::Refused(_) | Next::Preface => None,
         Next::Nothing => return close(wire, false).await,
@@ -176,7 +182,12 @@ enum Next {
 }
 
 /// Waits for the next head. Uses no buffer until a part of it arrives.
-fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
+fn poll_request<H: Handler>(
+    wire: &mut Wire,
+    stage: &mut Stage,
+    (core, idle): (&Core<H>, &Idle),
+    cx: &mut Context<'_>,
+) -> Poll<Next> {
     let bounds = core.bounds();
     loop {
         // Bytes that were read after the last request, or part of a head.
@@ -210,6 +221,7 @@ fn poll_request<H: Handler>(wire: &mut Wire, stage: &mut Stage, core: &Core<H>, 
             Poll::Ready(Ok(None | Some(Next::Refused(_)))) => {}
             Poll::Ready(Ok(Some(next))) => return Poll::Ready(next),
             Poll::Ready(Err(_)) => return Poll::Ready(Next::Nothing),
+            Poll::Pending if idle.must_leave() => return Poll::Ready(Next::Nothing),
             Poll::Pending => return poll_late(wire, *stage, core, cx),
         }
     }
@@ -436,9 +448,8 @@ mod tests {
     /// Together with the socket's registration and a timer, this stays within 4 KiB.
     #[test]
     fn a_connection_at_rest_is_small() {
-        let serving =
-            |(io, connection, core): (Io, Arc<Connection>, Arc<Core<live::Core>>)| serve(io, connection, core);
-        let serving = size(serving);
-        assert!(serving <= 2560, "{serving} bytes");
+        type Given<'a> = (Io, Arc<Connection>, Arc<Core<live::Core>>, &'a Idle);
+        let serving = size(|(io, connection, core, idle): Given<'_>| serve(io, connection, core, idle));
+        assert!(serving <= 2576, "{serving} bytes");
     }
 }

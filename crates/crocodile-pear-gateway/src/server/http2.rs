@@ -34,6 +34,7 @@ pub use self::frames::PREFACE;
 use self::turn::{Part, Turn};
 use self::wire::SharedWire;
 use super::handler::Handler;
+use super::idle::Idle;
 use super::io::Io;
 use super::reply::Ending;
 use super::request::Connection;
@@ -67,13 +68,14 @@ const IN_VAIN: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 16;
 
 /// Serves a connection until it ends. The bytes in `early` have been read already.
-pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connection>, core: Arc<Core<H>>) {
+pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connection>, core: Arc<Core<H>>, idle: &Idle) {
     // No request shares the connection yet, so it can still be changed.
     if let Some(own) = Arc::get_mut(&mut connection) {
         own.version = Version::HTTP_2;
     }
     let wire = SharedWire::new(io, early);
-    let Ok(Some(h2)) = timeout(core.settings.header, shake(&wire, &core.settings)).await else {
+    let shaking = timeout(core.settings.header, shake(&wire, &core.settings));
+    let Some(Ok(Some(h2))) = idle.until_told(shaking).await else {
         // The client did not send a valid preface. The connection is closed in the usual way.
         let _ = timeout(LINGER, close(wire)).await;
         return;
@@ -87,7 +89,8 @@ pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connect
     };
     let over = poll_fn(|cx| {
         let _ = drain.as_mut().poll(cx);
-        session.poll(&mut streams, open, &core, cx)
+        idle.register(cx);
+        session.poll(&mut streams, open, (&core, idle), cx)
     })
     .await;
     // Drops requests that were not answered.
@@ -193,7 +196,7 @@ impl Session {
         &mut self,
         streams: &mut FuturesUnordered<F>,
         open: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
-        core: &Core<H>,
+        (core, idle): (&Core<H>, &Idle),
         cx: &mut Context<'_>,
     ) -> Poll<Over> {
         let now = Instant::now();
@@ -212,6 +215,11 @@ impl Session {
         }
         if !streams.is_empty() || !self.leaving.is_empty() {
             self.rests = now;
+            idle.end();
+        } else if idle.must_leave() {
+            return Poll::Ready(self.leave(cx));
+        } else {
+            idle.rest(self.rests);
         }
         self.poll_due(streams.is_empty(), &core.settings, cx)
     }
@@ -293,6 +301,15 @@ impl Session {
             self.ending = Some(now);
             self.h2.graceful_shutdown();
         }
+    }
+
+    /// Ends a connection without requests at once: others need its descriptor.
+    fn leave(&mut self, cx: &mut Context<'_>) -> Over {
+        self.h2.abrupt_shutdown(Reason::NO_ERROR);
+        let _ = self.h2.poll_accept(cx);
+        // The client learns from GOAWAY that no request was begun. It is not waited for.
+        let _ = self.wire.lock().poll_close(cx);
+        Over::Broken
     }
 
     /// Handles the end of a stream's work.

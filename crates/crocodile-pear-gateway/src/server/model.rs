@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::handler::Handler;
+use super::idle::IdleConnections;
 use super::io::Io;
 use super::listen::Entry;
 use super::played::{Dice, Played};
@@ -86,12 +87,18 @@ fn connect(over: Version, dice: &mut Dice) -> (DuplexStream, JoinHandle<()>) {
     let (client, server) = tokio::io::duplex(dice.of(&[1 << 10, 64 << 10, 1 << 20, 8 << 20]));
     let (waits, most) = (dice.of(&[2, 5, 50, usize::MAX]), dice.of(&[100, 4 << 10, 64 << 10, 1 << 20]));
     let played = Io::played(Played { stream: server, dice: Dice(dice.next()), waits, most });
-    let core = Arc::new(Core::new(Settings::default(), Sized(Mutex::new(Dice(dice.next()))), None));
+    let core = Arc::new(Core::new(
+        Settings::default(),
+        Sized(Mutex::new(Dice(dice.next()))),
+        None,
+        (0, IdleConnections::new(1, None)),
+    ));
+    let idle = core.idle.begin(0);
     let connection = Arc::new(Connection::new(ClientAddress::Unix, Arc::new(Entry::default())));
     let served = tokio::spawn(async move {
         match over {
-            Version::HTTP_2 => http2::serve(played, Bytes::new(), connection, core).await,
-            _ => http1::serve(played, connection, core).await,
+            Version::HTTP_2 => http2::serve(played, Bytes::new(), connection, core, &idle).await,
+            _ => http1::serve(played, connection, core, &idle).await,
         }
     });
     (client, served)

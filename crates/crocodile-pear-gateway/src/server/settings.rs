@@ -35,6 +35,8 @@ pub struct Settings {
     pub per_address: Option<NonZeroU32>,
     /// How many bits of an IPv6 address count as one client.
     pub ipv6_prefix: Ipv6Prefix,
+    /// How many file descriptors there are for connections and for their calls; `None` if they may have all.
+    pub descriptors: Option<usize>,
     /// The stack of a core's thread. It is virtual memory, used only as deep as expressions recurse.
     pub stack: usize,
 }
@@ -55,6 +57,7 @@ impl Default for Settings {
             max_connections: 64 * 1024,
             per_address: None,
             ipv6_prefix: Ipv6Prefix::default(),
+            descriptors: None,
             stack: 256 * 1024 * 1024,
         }
     }

@@ -9,6 +9,7 @@ use crocodile_pear::http1::request::Bounds;
 use tokio::sync::Notify;
 
 use super::handler::Handler;
+use super::idle::IdleConnections;
 use super::occupancy::{ConnectionPlace, Occupancy};
 use super::settings::Settings;
 
@@ -22,12 +23,20 @@ pub struct Core<H> {
     pub drain: Notify,
     /// Counts the connections of each address, if that is limited; shared by the cores.
     occupancy: Option<Arc<Occupancy>>,
+    /// The number of this core, and the idle connections of all.
+    pub(super) number: usize,
+    pub(super) idle: Arc<IdleConnections>,
 }
 
 impl<H: Handler> Core<H> {
     /// The state before anything is served.
-    pub(super) fn new(settings: Settings, handler: H, occupancy: Option<Arc<Occupancy>>) -> Self {
-        Core { settings, handler, draining: false.into(), drain: Notify::new(), occupancy }
+    pub(super) fn new(
+        settings: Settings,
+        handler: H,
+        occupancy: Option<Arc<Occupancy>>,
+        (number, idle): (usize, Arc<IdleConnections>),
+    ) -> Self {
+        Core { settings, handler, draining: false.into(), drain: Notify::new(), occupancy, number, idle }
     }
 
     /// Ends every connection of the core as soon as its request is answered.

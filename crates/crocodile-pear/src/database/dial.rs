@@ -11,11 +11,10 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::client::TlsStream;
 
-use crate::socket::Socket;
+use crate::socket::{self, Socket};
 
 /// How long the next host waits for the one before it (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -41,11 +40,11 @@ impl Place {
     /// Opens a socket: the first address of the host that answers.
     pub(super) async fn open(&self) -> io::Result<Socket> {
         match self {
-            Place::Unix(path) => UnixStream::connect(path).await.map(Socket::from),
+            Place::Unix(path) => socket::connect_unix(path).await.map(Socket::from),
             Place::Tcp(host, port) => {
                 let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), *port)).await?.collect();
                 let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-                let attempts: Vec<_> = addresses.into_iter().map(TcpStream::connect).collect();
+                let attempts: Vec<_> = addresses.into_iter().map(socket::connect).collect();
                 let stream = race(attempts).await.ok_or_else(none)??;
                 stream.set_nodelay(true)?;
                 Ok(stream.into())

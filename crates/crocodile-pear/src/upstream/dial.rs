@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::fault::ConnectFault;
 use crate::error::Kind;
+use crate::{descriptors, socket};
 
 /// The message for the client.
 pub(super) const LATE: &str = "connecting timed out";
@@ -37,11 +38,11 @@ pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, ConnectFau
 
 /// The first connection of two attempts. Errors of the second are ignored: the first still runs.
 async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
-    let mut first = pin!(TcpStream::connect(address));
+    let mut first = pin!(socket::connect(address));
     // Boxed: calls carry the room while their connection is opened, and most connections are there long before.
     let mut second = Box::pin(async {
         sleep(AGAIN).await;
-        match TcpStream::connect(address).await {
+        match socket::connect(address).await {
             Ok(stream) => stream,
             Err(_) => pending().await,
         }
@@ -62,7 +63,7 @@ const QUEUED: Duration = Duration::from_millis(5);
 /// As [`connect`].
 pub(super) async fn connect_unix(path: &Path) -> Result<UnixStream, ConnectFault> {
     loop {
-        match UnixStream::connect(path).await {
+        match socket::connect_unix(path).await {
             Ok(stream) => return Ok(stream),
             // Where TCP would wait for a place in the queue, a Unix socket refuses.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(QUEUED).await,
@@ -76,9 +77,7 @@ pub(super) async fn connect_unix(path: &Path) -> Result<UnixStream, ConnectFault
 
 /// The cause for the client, without an address.
 fn explain(error: &io::Error) -> (Kind, &'static str) {
-    /// Too many open files, in the process and in the system: the same on Linux, macOS and the BSDs.
-    const EXHAUSTED: [i32; 2] = [24, 23];
-    if error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code)) {
+    if descriptors::is_exhausted(error) {
         return (Kind::Busy, "no further connection can be opened");
     }
     match error.kind() {

@@ -18,6 +18,7 @@ use super::io::Io;
 use super::protocol::Protocol;
 use super::session::{MOST_STREAMS, Session, StreamSlot};
 use crate::alarm::Alarm;
+use crate::descriptors;
 use crate::error::{Error, Kind};
 use crate::record::Opening;
 use crate::spec::Timeout;
@@ -214,6 +215,9 @@ impl Pool {
         // Without a runtime no task could close it when it expires.
         let Ok(runtime) = Handle::try_current() else { return };
         let bounds = &self.bounds.connections;
+        if descriptors::are_scarce() {
+            return;
+        }
         if bounds.idle == 0 || bounds.keep.is_zero() || now.saturating_duration_since(wire.born) >= bounds.lifetime {
             return;
         }

@@ -1,0 +1,220 @@
+//! Which connections of clients are idle, and since when. Where descriptors run out, those are closed that have been idle
+//! for longest: calls and new clients get theirs.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crocodile_pear::descriptors;
+use crocodile_pear::limiter::LogLimiter;
+use futures_util::task::AtomicWaker;
+use tokio::time::{Instant, sleep};
+
+/// Of the connections that are idle, one in so many is closed at a time: to find the oldest, all are looked at.
+const PART: usize = 32;
+
+/// The most that are closed at a time.
+const MOST: usize = 256;
+
+/// How long accepting pauses while the connections that were told to leave do so, or while none is idle.
+const PAUSE: Duration = Duration::from_millis(1);
+const LONGER: Duration = Duration::from_millis(20);
+
+/// The connections of all cores.
+pub struct IdleConnections {
+    base: Instant,
+    /// The most connections; `None` for operators, who have the last descriptors too.
+    most: Option<usize>,
+    open: AtomicUsize,
+    /// One for each core.
+    shards: Box<[Mutex<Vec<Arc<IdleMark>>>]>,
+    /// Of lines about connections that are closed, and of those about clients that wait.
+    limiters: [LogLimiter; 2],
+}
+
+/// What the others know of one connection.
+struct IdleMark {
+    /// Nanoseconds since the base; `BUSY` while a request is served.
+    since: AtomicU64,
+    /// Whether it has to leave.
+    told: AtomicBool,
+    /// Its place in the shard.
+    place: AtomicUsize,
+    waker: AtomicWaker,
+}
+
+const BUSY: u64 = u64::MAX;
+
+/// One connection among them, until it is dropped. It counts as idle until its first request.
+pub struct Idle {
+    all: Arc<IdleConnections>,
+    shard: usize,
+    mark: Arc<IdleMark>,
+}
+
+impl IdleConnections {
+    /// None yet, of so many cores. `descriptors`: how many there are for them and for their calls.
+    pub fn new(cores: usize, descriptors: Option<usize>) -> Arc<Self> {
+        let shards = (0..cores.max(1)).map(|_| Mutex::default()).collect();
+        // Each client may have a call.
+        let most = descriptors.map(|all| (all / 2).max(1));
+        let (base, open) = (Instant::now(), AtomicUsize::new(0));
+        Arc::new(IdleConnections { base, most, open, shards, limiters: Default::default() })
+    }
+
+    /// A connection of this core that begins now.
+    pub fn begin(self: &Arc<Self>, core: usize) -> Idle {
+        let shard = core % self.shards.len();
+        self.open.fetch_add(1, Relaxed);
+        let mut marks = self.lock(shard);
+        let mark = Arc::new(IdleMark {
+            since: AtomicU64::new(self.nanoseconds(Instant::now())),
+            told: AtomicBool::new(false),
+            place: AtomicUsize::new(marks.len()),
+            waker: AtomicWaker::new(),
+        });
+        marks.push(mark.clone());
+        drop(marks);
+        Idle { all: self.clone(), shard, mark }
+    }
+
+    /// Waits until there is a descriptor for another connection. `listener` shows how many are left; `closed` learns how
+    /// many connections were told to leave.
+    pub async fn room(&self, listener: &impl AsFd, closed: impl Fn(usize)) {
+        let Some(most) = self.most else { return };
+        while !self.has_room(most, listener) {
+            let count = self.make_room();
+            closed(count);
+            sleep(if count > 0 { PAUSE } else { LONGER }).await;
+        }
+    }
+
+    fn has_room(&self, most: usize, listener: &impl AsFd) -> bool {
+        if self.open.load(Relaxed) >= most {
+            return false;
+        }
+        if descriptors::are_scarce() {
+            // Its number says how many are open by now.
+            let probe: io::Result<_> = listener.as_fd().try_clone_to_owned();
+            probe.iter().for_each(descriptors::note);
+        }
+        !descriptors::are_scarce()
+    }
+
+    /// Tells those to leave that have been idle for longest; answers how many.
+    pub fn make_room(&self) -> usize {
+        let mut idle = Vec::new();
+        for shard in 0..self.shards.len() {
+            let waits = |mark: &&Arc<IdleMark>| mark.since.load(Relaxed) != BUSY && !mark.told.load(Relaxed);
+            let marks = self.lock(shard);
+            idle.extend(marks.iter().filter(waits).map(|mark| (mark.since.load(Relaxed), mark.clone())));
+        }
+        let count = idle.len().min((idle.len() / PART).clamp(1, MOST));
+        if count > 0 {
+            idle.select_nth_unstable_by_key(count - 1, |(since, _)| *since);
+        }
+        for (_, mark) in &idle[..count] {
+            mark.told.store(true, Relaxed);
+            mark.waker.wake();
+        }
+        if self.limiters[usize::from(count == 0)].allows() {
+            let open = self.open.load(Relaxed);
+            match count {
+                0 => tracing::warn!(open, "file descriptors run out, and no connection is idle; new clients wait"),
+                _ => tracing::warn!(
+                    open,
+                    "file descriptors run out; closing the connections that have been idle longest"
+                ),
+            }
+        }
+        count
+    }
+
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Vec<Arc<IdleMark>>> {
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn nanoseconds(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.base).as_nanos()).unwrap_or(BUSY - 1)
+    }
+}
+
+impl Idle {
+    /// Has this task woken when it has to leave.
+    pub fn register(&self, cx: &Context<'_>) {
+        self.mark.waker.register(cx.waker());
+    }
+
+    /// Does something at the beginning of the connection; `None` if it has to leave meanwhile.
+    pub async fn until_told<T>(&self, beginning: impl Future<Output = T>) -> Option<T> {
+        let mut beginning = pin!(beginning);
+        poll_fn(|cx| {
+            self.register(cx);
+            if self.must_leave() { Poll::Ready(None) } else { beginning.as_mut().poll(cx).map(Some) }
+        })
+        .await
+    }
+
+    /// It serves a request, and need not leave any more.
+    pub fn end(&self) {
+        self.mark.since.store(BUSY, Relaxed);
+        self.mark.told.store(false, Relaxed);
+    }
+
+    /// It is idle since then.
+    pub fn rest(&self, since: Instant) {
+        self.mark.since.store(self.all.nanoseconds(since), Relaxed);
+    }
+
+    /// Whether it has to leave.
+    pub fn must_leave(&self) -> bool {
+        self.mark.told.load(Relaxed)
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        let mut marks = self.all.lock(self.shard);
+        let place = self.mark.place.load(Relaxed);
+        marks.swap_remove(place);
+        marks.get(place).inspect(|moved| moved.place.store(place, Relaxed));
+        drop(marks);
+        self.all.open.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_are_idle_for_longest_leave_first() {
+        let all = IdleConnections::new(2, Some(128));
+        let mut open = Vec::new();
+        for number in 0..64 {
+            open.push(all.begin(number));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        // The oldest one is busy, the next one was until now.
+        open[0].end();
+        open[1].end();
+        open[1].rest(Instant::now());
+        assert_eq!(all.make_room(), 1);
+        let told = |open: &[Idle]| open.iter().map(Idle::must_leave).collect::<Vec<_>>();
+        assert_eq!(told(&open).iter().position(|told| *told), Some(2));
+        // Those that leave are forgotten, and the others keep their places.
+        open.remove(2);
+        open.remove(40);
+        assert_eq!((all.make_room(), told(&open)[2]), (1, true));
+        open[2].end();
+        assert!(!open[2].must_leave());
+        drop(open);
+        assert!(all.shards.iter().all(|shard| shard.lock().expect("whole").is_empty()));
+        assert_eq!((all.open.load(Relaxed), all.make_room()), (0, 0));
+    }
+}
