@@ -154,6 +154,10 @@ impl Flights {
             match &mut *flight.state() {
                 State::Waiting(waiting) => {
                     let (sender, receiver) = oneshot::channel();
+                    // Before it grows: requests that wait are bounded, those that have left are not.
+                    if waiting.len() == waiting.capacity() {
+                        waiting.retain(|waiter| !waiter.is_closed());
+                    }
                     waiting.push(sender);
                     return Joined::Waits(receiver, flight.begun);
                 }
@@ -198,5 +202,48 @@ impl Drop for Leading {
 fn remove(table: &mut Table, leading: &Leading) {
     if table.get(&leading.which).is_some_and(|flight| Arc::ptr_eq(flight, &leading.flight)) {
         table.remove(&leading.which);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn join(flights: &Arc<Flights>, url: &str) -> Joined {
+        let which = Which { key: Key::new(url, b""), selector: Selector::default(), range: None };
+        flights.join(which, 0, |_, _| true)
+    }
+
+    /// How many flights there are, and how many wait for one.
+    fn counts(flights: &Flights) -> (usize, usize) {
+        let tables = flights.0.iter().map(|table| table.lock().expect("whole"));
+        let tables: Vec<_> = tables.collect();
+        let flights = tables.iter().flat_map(|table| table.values());
+        let waiting = flights.map(|flight| match &*flight.state() {
+            State::Waiting(waiting) => waiting.len(),
+            _ => 0,
+        });
+        (tables.iter().map(|table| table.len()).sum(), waiting.sum())
+    }
+
+    #[test]
+    fn requests_that_leave_leave_nothing() {
+        let flights = Flights::new();
+        let Joined::Leads(leading) = join(&flights, "http://a/b") else { panic!("it is the first") };
+        let Joined::Waits(stays, _) = join(&flights, "http://a/b") else { panic!("it waits") };
+        for _ in 0..100_000 {
+            assert!(matches!(join(&flights, "http://a/b"), Joined::Waits(..)));
+        }
+        let (known, waiting) = counts(&flights);
+        assert!(known == 1 && waiting <= 8, "{known} {waiting}");
+        // Those that lead leave nothing either.
+        for number in 0..1000 {
+            drop(join(&flights, &format!("http://a/{number}")));
+        }
+        assert_eq!(counts(&flights).0, 1);
+        assert!(!leading.abandon());
+        drop(stays);
+        assert!(leading.abandon());
+        assert_eq!(counts(&flights).0, 0);
     }
 }

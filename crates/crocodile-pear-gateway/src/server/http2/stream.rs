@@ -56,6 +56,8 @@ pub async fn serve<H: Handler>(
     mut respond: SendResponse<Bytes>,
 ) -> Done {
     let began = Instant::now();
+    let id = respond.stream_id().as_u32();
+    let mut noted = Noted { wire: &wire, id, leaves: false };
     let Opened { request, asked, aside, tunnel } = open(&core, &connection, &wire, request);
     let reply = match request {
         Ok(request) => {
@@ -71,7 +73,6 @@ pub async fn serve<H: Handler>(
         }
         Err((refusal, origin)) => core.handler.refuse(refusal, origin, &connection),
     };
-    let id = respond.stream_id().as_u32();
     let at_hand = !matches!(reply.response.body(), Body::Pulled(_) | Body::Tunnel(_));
     if at_hand && wire.lock().is_coming(id) {
         // Boxed: answers are rarely complete that early.
@@ -94,10 +95,24 @@ pub async fn serve<H: Handler>(
             Err(done) => done,
         },
     };
-    if !matches!(done, Done::Leaving(_)) {
-        wire.lock().forget(id);
-    }
+    noted.leaves = matches!(done, Done::Leaving(_));
     done
+}
+
+/// What the wire has noted of a stream. It is forgotten with the stream's work, however that ends, unless the answer still has
+/// to leave.
+struct Noted<'a> {
+    wire: &'a SharedWire,
+    id: u32,
+    leaves: bool,
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if !self.leaves {
+            self.wire.lock().forget(self.id);
+        }
+    }
 }
 
 fn open<H: Handler>(
