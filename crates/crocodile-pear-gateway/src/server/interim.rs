@@ -1,13 +1,12 @@
 //! Interim answers as bytes of HTTP/1.1.
 
 use crocodile_pear::http1::{fields, write};
-use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, StatusCode};
 
 /// An interim answer (RFC 9110, 15.2).
 pub fn write_interim(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
     write_status(out, status);
-    for (name, value) in headers.iter().filter(|(name, _)| !fields::hop_by_hop(name) && **name != CONTENT_LENGTH) {
+    for (name, value) in fields::of_interim(headers) {
         write::field(out, name.as_str().as_bytes(), value);
     }
     out.extend_from_slice(b"\r\n");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
+use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, RANGE};
 use http::{Method, StatusCode};
 use http_body::Body as _;
 use tokio::sync::oneshot;
@@ -26,6 +26,7 @@ use super::{range, reuse, tags};
 use crate::error::{Error, Fault};
 use crate::flow::{Answer, Body, Pulled};
 use crate::http1::Fields;
+use crate::http1::answer::is_events;
 
 /// So much of the store, as a part of it, may be on its way into all caches, besides the first piece of each body.
 const ARRIVING: usize = 16;
@@ -466,9 +467,7 @@ impl Trip {
 
 /// Whether it has no end of its own.
 fn is_endless(headers: &HeaderMap) -> bool {
-    let media = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    let media = media.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    media.eq_ignore_ascii_case(b"text/event-stream")
+    headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()))
 }
 
 /// A body that several read, and what is still to come of it.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 
 use crate::flow::Answer;
+use crate::http1::answer::is_events;
 
 /// The format that a content type declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +73,7 @@ pub(super) fn by_type(media: Option<&[u8]>) -> Declared {
         b"json" => Declared::Json,
         b"xml" if kind != b"image/" && subtype != b"xhtml+xml" => Declared::Xml,
         b"x-ndjson" | b"ndjson" | b"jsonl" | b"x-jsonlines" => Declared::Ndjson,
-        b"event-stream" => Declared::Sse,
+        b"event-stream" if is_events(media) => Declared::Sse,
         b"csv" => Declared::Csv,
         b"yaml" | b"x-yaml" | b"vnd.yaml" => Declared::Yaml,
         b"x-www-form-urlencoded" => Declared::Form,

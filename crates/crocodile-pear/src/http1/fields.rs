@@ -1,6 +1,7 @@
 //! Which header fields belong to one hop and never travel further (RFC 9110, 7.6.1).
 
-use http::HeaderName;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Whether a field belongs to one connection only, or frames one message.
 ///
@@ -20,6 +21,11 @@ pub fn hop_by_hop(name: &HeaderName) -> bool {
             | "transfer-encoding"
             | "upgrade"
     )
+}
+
+/// The fields that an interim answer hands on: neither those of one connection, nor those that frame a message.
+pub fn of_interim(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    headers.iter().filter(|(name, _)| !hop_by_hop(name) && **name != CONTENT_LENGTH)
 }
 
 /// Whether the gateway writes a field of a request itself, or must not send it at all.

@@ -18,6 +18,7 @@ use crate::error::{Error, Kind};
 use crate::flow::Interim;
 use crate::http1::answer::Asked;
 use crate::http1::fields::hop_by_hop;
+use crate::http1::trailers;
 
 /// A request and its answer on a session.
 pub(super) struct Stream {
@@ -199,10 +200,7 @@ impl Stream {
         Poll::Ready(match trailers {
             Err(error) => Some(Err(told(&error))),
             Ok(None) => None,
-            Ok(Some(mut trailers)) => {
-                clean(&mut trailers);
-                (!trailers.is_empty()).then(|| Ok(Frame::trailers(trailers)))
-            }
+            Ok(Some(trailers)) => trailers::pass(trailers, |_| true).map(|passed| Ok(Frame::trailers(passed))),
         })
     }
 

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use crocodile_pear::http1::request::RequestHead;
-use crocodile_pear::http1::{Reuse, fields, write};
+use crocodile_pear::http1::trailers::may_trail;
+use crocodile_pear::http1::{Reuse, write};
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRAILER, UPGRADE};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Version};
 use tokio::time::Instant;
@@ -147,7 +148,7 @@ pub fn write_head(
 pub fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(b"0\r\n");
     let fields = trailers.into_iter().flatten();
-    for (name, value) in fields.filter(|(name, _)| !fields::hop_by_hop(name) && **name != CONTENT_LENGTH) {
+    for (name, value) in fields.filter(|(name, _)| may_trail(name)) {
         write::field(out, name.as_str().as_bytes(), value);
     }
     out.extend_from_slice(b"\r\n");

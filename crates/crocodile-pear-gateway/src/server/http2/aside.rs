@@ -6,9 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use crocodile_pear::flow::Interim;
-use crocodile_pear::http1::fields::hop_by_hop;
+use crocodile_pear::http1::fields::of_interim;
 use h2::server::SendResponse;
-use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Response, StatusCode};
 
 use super::super::request::Patience;
@@ -71,7 +70,7 @@ impl Patience for Aside {
 
 impl Interim for Aside {
     fn interim(&self, status: StatusCode, headers: &HeaderMap) {
-        let kept = headers.iter().filter(|(name, _)| !hop_by_hop(name) && **name != CONTENT_LENGTH);
+        let kept = of_interim(headers);
         self.push(status, kept.map(|(name, value)| (name.clone(), value.clone())).collect());
     }
 }

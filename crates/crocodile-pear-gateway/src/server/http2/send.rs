@@ -9,7 +9,7 @@ use crocodile_pear::alarm::Alarm;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Body, Pulled};
 use crocodile_pear::http1::answer::is_events;
-use crocodile_pear::http1::fields::hop_by_hop;
+use crocodile_pear::http1::trailers;
 use crocodile_pear::json;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
@@ -261,7 +261,7 @@ impl Sending {
             Ok(data) => data,
             Err(frame) => {
                 self.next = match (self.whole(), frame.into_trailers()) {
-                    (Next::End, Ok(trailers)) => clean(trailers).map_or(Next::End, Next::Trailers),
+                    (Next::End, Ok(trailers)) => trailers::pass(trailers, |_| true).map_or(Next::End, Next::Trailers),
                     (next, _) => next,
                 };
                 return None;
@@ -365,18 +365,6 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
     let first = values.next()?.to_str().ok()?;
     let plain = values.next().is_none() && !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
     first.parse().ok().filter(|_| plain)
-}
-
-/// Removes trailers that would change the framing of messages.
-fn clean(mut trailers: HeaderMap) -> Option<HeaderMap> {
-    let unfit = |name: &HeaderName| hop_by_hop(name) || *name == CONTENT_LENGTH;
-    if trailers.keys().any(unfit) {
-        let gone: Vec<HeaderName> = trailers.keys().filter(|name| unfit(name)).cloned().collect();
-        for name in gone {
-            trailers.remove(name);
-        }
-    }
-    (!trailers.is_empty()).then_some(trailers)
 }
 
 fn wrong_length(more: u64, left: Option<u64>) -> Error {

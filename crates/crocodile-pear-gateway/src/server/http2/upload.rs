@@ -9,10 +9,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use crocodile_pear::alarm::Alarm;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http1::fields::{hop_by_hop, imitates};
+use crocodile_pear::http1::trailers;
 use h2::RecvStream;
-use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, HOST};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
@@ -179,7 +177,7 @@ impl Body for RequestBody {
         };
         this.ended = true;
         Poll::Ready(match trailers {
-            Ok(trailers) => trailers.and_then(clean).map(|trailers| Ok(Frame::trailers(trailers))),
+            Ok(came) => came.and_then(|came| trailers::pass(came, |_| true)).map(|passed| Ok(Frame::trailers(passed))),
             Err(error) => Some(Err(broken(&error))),
         })
     }
@@ -213,18 +211,6 @@ fn gather(recv: &mut RecvStream, first: Bytes, cx: &mut Context<'_>) -> Bytes {
         }
     }
     if more.is_empty() { first } else { more.freeze() }
-}
-
-/// Removes trailers that could change how the message is read (RFC 9110, 6.5.1).
-fn clean(trailers: HeaderMap) -> Option<HeaderMap> {
-    let mut kept = HeaderMap::with_capacity(trailers.len());
-    for (name, value) in &trailers {
-        let framing = hop_by_hop(name) || *name == CONTENT_LENGTH || *name == HOST;
-        if !framing && !imitates(name.as_str().as_bytes()) {
-            kept.append(name.clone(), value.clone());
-        }
-    }
-    (!kept.is_empty()).then_some(kept)
 }
 
 fn broken(error: &h2::Error) -> Error {
