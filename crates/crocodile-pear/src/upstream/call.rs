@@ -110,7 +110,17 @@ impl Call {
             Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
             Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
         };
-        Some(Call {
+        Some(self.with(body))
+    }
+
+    /// A copy of the head alone, if the body is a stream.
+    pub(super) fn repeat_head(&self) -> Option<Self> {
+        matches!(&self.body, Some(Body::Pulled(_))).then(|| self.with(None))
+    }
+
+    /// A copy with another body.
+    fn with(&self, body: Option<Body>) -> Self {
+        Call {
             method: self.method.clone(),
             target: self.target.clone(),
             headers: self.headers.clone(),
@@ -127,6 +137,6 @@ impl Call {
             note: self.note.clone(),
             affinity: self.affinity,
             presents: self.presents,
-        })
+        }
     }
 }

@@ -107,6 +107,9 @@ fn settle(attempt: Attempt, outcome: Outcome, affinity: Option<u64>) -> Result<A
 fn pause(attempt: &Attempt, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
     let (servers, at) = (&attempt.exchange.servers, attempt.exchange.at);
     replay.tried.add(at);
+    if replay.is_streamed() && !attempt.exchange.request.has_whole_stream() {
+        return None;
+    }
     servers.retry.as_ref()?.pause(replay, outcome, &servers.name)
 }
 
@@ -121,6 +124,9 @@ async fn again(
     tokio::time::sleep(wait).await;
     let (at, turn) = servers.choose(replay.tried, replay.affinity()).ok()?;
     let (mut call, clock) = replay.next(&servers.timeouts);
+    if replay.is_streamed() {
+        (call.body, call.trailing) = attempt.exchange.request.take_stream()?;
+    }
     let mut next = Attempt::start(&servers, (at, turn), &mut call, clock).ok()?;
     match attempt.exchange.admission.take() {
         Some(mut admission) => {

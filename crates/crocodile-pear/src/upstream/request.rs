@@ -357,6 +357,17 @@ impl Request {
         whole
     }
 
+    /// Whether the body is a stream of which nothing was pulled.
+    pub(super) fn has_whole_stream(&self) -> bool {
+        self.stream.is_some() && !self.begun
+    }
+
+    /// The body, for another server; `None` unless it is such a stream.
+    pub(super) fn take_stream(&mut self) -> Option<(Option<Body>, Trailing)> {
+        let stream = self.stream.take().filter(|_| !self.begun)?;
+        Some((Some(Body::Pulled(stream.body)), stream.trailing))
+    }
+
     fn reset(&mut self) {
         self.out = Out { data: self.body.clone(), ..Out::default() };
         self.written = 0;

@@ -24,7 +24,7 @@ use crate::spec::{Decode, Definitions, Json, Node, Share, Timeout, defaults};
 spec! {
     /// When to retry a request: on another server, if there is one. A request is retried only if its method is
     /// idempotent (RFC 9110, 9.2.2) or if nothing of it was sent, and only before any part of an answer was passed
-    /// on. A request with a streamed body is not retried.
+    /// on. A request with a streamed body is retried only if nothing of it was sent.
     pub struct RetrySpec {
         /// The maximum number of attempts, including the first.
         pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
@@ -131,6 +131,8 @@ const TARGET: &str = "crocodile_pear::upstream";
 /// What a retry of one request needs.
 pub(super) struct Replay {
     call: Call,
+    /// The body is a stream, which there is only once: the attempt that failed gives it back.
+    streamed: bool,
     sent: u32,
     pub(super) tried: Tried,
     /// When the whole call is over.
@@ -141,6 +143,11 @@ impl Replay {
     /// What the servers of its call are chosen by.
     pub(super) fn affinity(&self) -> Option<u64> {
         self.call.affinity
+    }
+
+    /// Whether the body is a stream.
+    pub(super) fn is_streamed(&self) -> bool {
+        self.streamed
     }
 }
 
@@ -159,21 +166,24 @@ impl Retry {
         })
     }
 
-    /// What a retry needs; `None` for a streamed body.
+    /// What a retry needs; `None` where nothing can be sent twice.
     pub(super) fn replay(&self, call: &Call, timeouts: &Timeouts) -> Option<Box<Replay>> {
         let saved =
             |budget: u64| Some(MOST * WHOLE).filter(|most| budget < *most).map(|most| most.min(budget + self.share));
         // The budget is full almost always, and then it is only read.
         let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, saved);
-        let call = call.repeat()?;
+        let (call, streamed) = match call.repeat() {
+            Some(call) => (call, false),
+            None => (call.repeat_head()?, true),
+        };
         let end = timeouts.call.duration().and_then(|call| Instant::now().checked_add(call));
-        Some(Box::new(Replay { call, sent: 1, tried: Tried::default(), end }))
+        Some(Box::new(Replay { call, streamed, sent: 1, tried: Tried::default(), end }))
     }
 
     /// How long to wait before the retry, if there is one.
     pub(super) fn pause(&self, replay: &mut Replay, outcome: &Outcome, upstream: &str) -> Option<Duration> {
         let unsent = outcome.as_ref().is_err_and(|lost| lost.unsent);
-        let may = unsent || (replay.call.method.is_idempotent() && !replay.upgrades());
+        let may = unsent || (replay.call.method.is_idempotent() && !replay.is_once());
         let cause = cause(outcome)?;
         if !may || replay.sent >= self.rules.attempts.get() || !self.rules.on.contains(&cause) {
             return None;
@@ -197,7 +207,7 @@ impl Retry {
 
     /// Whether a request is hedged: sent to another server while the first one still has it.
     pub(super) fn hedges(&self, replay: &Replay) -> bool {
-        let may = replay.call.method.is_safe() && !replay.upgrades() && self.rules.on.contains(&Cause::Timeout);
+        let may = replay.call.method.is_safe() && !replay.is_once() && self.rules.on.contains(&Cause::Timeout);
         may && replay.sent < self.rules.attempts.get() && self.spend()
     }
 
@@ -210,18 +220,19 @@ impl Retry {
 }
 
 impl Replay {
-    /// Whether the connection will change its protocol: a second attempt might do the same thing twice.
-    fn upgrades(&self) -> bool {
-        self.call.passage.upgrade.is_some()
+    /// Whether it can be sent only once: its body is a stream, or the connection will change its protocol, and a second
+    /// attempt might do the same thing twice.
+    fn is_once(&self) -> bool {
+        self.streamed || self.call.passage.upgrade.is_some()
     }
 
-    /// The request for the next attempt, with what remains of its time; `timeouts` unless it has its own.
+    /// The request for the next attempt, without a stream, with what remains of its time; `timeouts` unless it has its own.
     pub(super) fn next(&mut self, timeouts: &Timeouts) -> (Call, Clock) {
         self.sent += 1;
         let left = self.end.map_or(Timeout::Never, |end| Timeout::After(end.saturating_duration_since(Instant::now())));
         let timeouts = self.call.timeouts.as_deref().unwrap_or(timeouts);
         let timeouts = Timeouts { call: left, ..timeouts.clone() };
-        let mut call = self.call.repeat().expect("a call with a stream is not replayed");
+        let mut call = self.call.repeat().expect("a stream is not kept here");
         if let Some(note) = &mut call.note {
             note.attempt = u16::try_from(self.sent).unwrap_or(u16::MAX);
         }
