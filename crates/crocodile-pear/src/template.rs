@@ -66,10 +66,19 @@ pub enum Part {
     Param(String),
     /// The rest of the path.
     Rest(RestForm),
-    /// An expression that gives several segments.
-    Segments(Filter),
-    /// An expression.
-    Jq(Filter),
+    /// An expression that gives several segments, and what failures call it.
+    Segments(Filter, Box<str>),
+    /// An expression, and what failures call it.
+    Jq(Filter, Box<str>),
+}
+
+/// What failures call an expression: a short one by its text. Texts in it may be secrets.
+fn called(source: &str) -> Box<str> {
+    const SHORT: usize = 60;
+    match source.len() <= SHORT && !source.contains(['"', '\n']) {
+        true => format!("`{}`", source.trim()).into(),
+        false => "the expression".into(),
+    }
 }
 
 /// How the rest of a path is written.
@@ -225,8 +234,8 @@ impl Template {
                     TemplateKind::Target => RestForm::Query,
                     TemplateKind::Field => RestForm::Bare,
                 })),
-                Piece::Segments(source) => filter(at, source).map(Part::Segments),
-                Piece::Jq(source) => filter(at, source).map(Part::Jq),
+                Piece::Segments(source) => filter(at, source).map(|filter| Part::Segments(filter, called(source))),
+                Piece::Jq(source) => filter(at, source).map(|filter| Part::Jq(filter, called(source))),
             };
             parts = parts.zip(part).map(|(mut parts, part)| {
                 parts.push(part);
@@ -248,7 +257,7 @@ impl Template {
     /// The expressions in it.
     pub fn filters(&self) -> impl Iterator<Item = &Filter> {
         self.parts.iter().chain(self.query.iter().flatten()).filter_map(|part| match part {
-            Part::Jq(filter) | Part::Segments(filter) => Some(filter),
+            Part::Jq(filter, _) | Part::Segments(filter, _) => Some(filter),
             _ => None,
         })
     }
@@ -263,7 +272,7 @@ impl Template {
         for part in &self.parts {
             match self.append(part, source, &mut out)? {
                 Filled::Text => {}
-                Filled::Null => return Err(not_text(&jq::null())),
+                Filled::Null => return Err(not_text(part.name(), &jq::null())),
                 Filled::Empty => {
                     let detail = format!("{} is empty where a path segment is needed", part.name());
                     return Err(Error::new(Kind::Expression, detail));
@@ -318,13 +327,13 @@ impl Template {
             }
             Part::Param(name) => Ok(self.write(source.param(name).unwrap_or_default(), out)),
             Part::Rest(form) => append_rest(source.rest(), *form, out),
-            Part::Segments(filter) => append_segments(&source.evaluate(filter)?.into_value(), out),
-            Part::Jq(filter) => {
+            Part::Segments(filter, name) => append_segments(&source.evaluate(filter)?.into_value(), name, out),
+            Part::Jq(filter, name) => {
                 let value = source.evaluate(filter)?;
                 match text(&value) {
                     Some(text) => Ok(self.write(&text, out)),
                     None if value.is_null() => Ok(Filled::Null),
-                    None => Err(not_text(&value.into_value())),
+                    None => Err(not_text(name, &value.into_value())),
                 }
             }
         }
@@ -352,7 +361,8 @@ impl Part {
     fn name(&self) -> &str {
         match self {
             Part::Param(name) => name,
-            Part::Text(_) | Part::Rest(_) | Part::Segments(_) | Part::Jq(_) => "the expression",
+            Part::Segments(_, name) | Part::Jq(_, name) => name,
+            Part::Text(_) | Part::Rest(_) => "the expression",
         }
     }
 }
@@ -384,9 +394,9 @@ fn append_rest(rest: &str, form: RestForm, out: &mut String) -> Result<Filled, E
 }
 
 /// A path as it stands in a URL, or a list of its segments.
-fn append_segments(value: &Value, out: &mut String) -> Result<Filled, Error> {
+fn append_segments(value: &Value, name: &str, out: &mut String) -> Result<Filled, Error> {
     let Shape::List(segments) = value::shape(value) else {
-        let path = scalar(value).ok_or_else(|| not_text(value))?;
+        let path = scalar(value).ok_or_else(|| not_text(name, value))?;
         out.push_str(&escape(&path, PATH));
         return Ok(Filled::Text);
     };
@@ -475,11 +485,14 @@ pub fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-fn not_text(value: &Value) -> Error {
-    Error::new(
-        Kind::Expression,
-        format!("a URL or header takes a string, a number or a boolean, not {}", jq::kind(value)),
-    )
+fn not_text(name: &str, value: &Value) -> Error {
+    let kind = match jq::kind(value) {
+        "null" => "null".to_owned(),
+        kind if kind.starts_with(['a', 'o']) => format!("an {kind}"),
+        kind => format!("a {kind}"),
+    };
+    let detail = format!("{name} is {kind}: a URL or header takes a string, a number or a boolean");
+    Error::new(Kind::Expression, detail)
 }
 
 /// Where the first `%` stands that encodes nothing.

@@ -25,7 +25,7 @@ impl Template {
         for part in self.0.path() {
             match part {
                 Part::Text(text) => line.extend_from_slice(text.as_bytes()),
-                Part::Jq(filter) | Part::Segments(filter) => value(filter, entry, line),
+                Part::Jq(filter, _) | Part::Segments(filter, _) => value(filter, entry, line),
                 // The document has no path parameters.
                 Part::Param(_) | Part::Rest(_) => line.push(b'-'),
             }

@@ -83,7 +83,7 @@ impl Rewrite {
             Part::Text(text) => Some(PathPiece::Text(text.clone())),
             Part::Param(name) => Some(PathPiece::Param(name.as_str().into())),
             Part::Rest(form) => Some(PathPiece::Rest(*form)),
-            Part::Segments(_) | Part::Jq(_) => None,
+            Part::Segments(..) | Part::Jq(..) => None,
         };
         let from: Vec<PathPiece> = target.path().iter().map(piece).collect::<Option<_>>()?;
         let segments = route.split('/').skip(1).flat_map(|segment| {
