@@ -1,6 +1,6 @@
 //! The contract of a layer: a `Spec`, as written, compiles into a `Layer` that serves requests.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,11 @@ pub trait Spec: Decode {
     /// Checks and compiles it, once for each place where it is written. Notes every problem. `None` if the layer would
     /// do nothing.
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Self::Ready>>;
+
+    /// The same inside one that is written further out, which it replaces unless it says otherwise here.
+    fn compile_within(&self, _: &Arc<Self::Ready>, cx: &mut Compile<'_>) -> Option<Arc<Self::Ready>> {
+        self.compile(cx)
+    }
 
     /// The layer around this endpoint, or around all requests that no endpoint serves; `None` if it has nothing to do
     /// there. A layer that does not depend on the endpoint can be shared by all: `Some(ready.clone())`.
@@ -222,6 +227,8 @@ pub struct Compile<'a> {
     pub ipv6_prefix: Ipv6Prefix,
     /// Whether an expression uses `$route`.
     pub names_route: bool,
+    /// Whether nothing authenticates clients here: `$claims` is always null.
+    pub anonymous: bool,
     /// Whether operators can look at requests: `admin` is configured.
     pub observed: bool,
     /// The destinations of log lines.
@@ -264,6 +271,7 @@ impl<'a> Compile<'a> {
             place,
             ipv6_prefix: Ipv6Prefix::default(),
             names_route,
+            anonymous: false,
             observed,
             journals,
             traces: None,
@@ -309,12 +317,17 @@ impl Compile<'_> {
                 return self.problems.error(written.at(at, name.len()), message, remedy);
             }
         }
-        self.expressions(written.span, names, |cx| cx.template(written, TemplateKind::Field))
+        self.expressions(written.span, names, |cx| texts_of_request(written, TemplateKind::Field, cx))
     }
 
-    /// Compiles an expression; `names` as above.
+    /// Compiles an expression over the client's request; `names` as above.
     pub fn filter(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
-        self.expressions(written.0.span, names, |cx| cx.filter(written))
+        self.expressions(written.0.span, names, |cx| of_request(written, cx.filter(written), cx))
+    }
+
+    /// The same for one that decides.
+    pub fn condition(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
+        self.expressions(written.0.span, names, |cx| of_request(written, cx.condition(written), cx))
     }
 
     /// The upstream of this name.
@@ -330,7 +343,7 @@ impl Compile<'_> {
 
     /// Compiles a path with expressions in braces.
     pub fn target(&mut self, written: &Located<String>) -> Option<Template> {
-        self.expressions(written.span, &[], |cx| cx.template(written, TemplateKind::Target))
+        self.expressions(written.span, &[], |cx| texts_of_request(written, TemplateKind::Target, cx))
     }
 
     fn expressions<T>(
@@ -340,8 +353,8 @@ impl Compile<'_> {
         compile: impl FnOnce(&mut step::Compile<'_>) -> Option<T>,
     ) -> Option<T> {
         let PathParams { names: params, rest } = self.params.unwrap_or_default();
-        let known = Known { route: KnownRoute { params, rest, ..KnownRoute::default() }, ..Known::default() };
-        let mut cx = step::Compile::new(known, place, self.problems);
+        let route = KnownRoute { params, rest, anonymous: self.anonymous, ..KnownRoute::default() };
+        let mut cx = step::Compile::new(Known { route, ..Known::default() }, place, self.problems);
         cx.flow.names.extend(names.iter().map(|name| (*name).to_owned()));
         let compiled = compile(&mut cx);
         let found = cx.found;
@@ -356,6 +369,29 @@ impl Compile<'_> {
         }
         compiled
     }
+}
+
+/// The expression, unless it reads `.`: there is no item where only the request is known.
+fn of_request(written: &Expression, filter: Option<Filter>, cx: &mut step::Compile<'_>) -> Option<Filter> {
+    let filter = filter?;
+    if filter.reads_item() {
+        return no_item(written.0.at(0, written.0.value.len()), cx);
+    }
+    Some(filter)
+}
+
+/// The same for a text with braces.
+fn texts_of_request(written: &Located<String>, kind: TemplateKind, cx: &mut step::Compile<'_>) -> Option<Template> {
+    let template = cx.template(written, kind)?;
+    if template.filters().any(Filter::reads_item) {
+        return no_item(written.at(0, written.value.len()), cx);
+    }
+    Some(template)
+}
+
+fn no_item<T>(place: Span, cx: &mut step::Compile<'_>) -> Option<T> {
+    let remedy = "begin with a variable: `$headers`, `$query`, `$path`, `$cookies`, `$claims` or `$client`";
+    cx.problems.error(place, "`.` is always null here: this sees the client's request", remedy)
 }
 
 /// What a layer is placed around.
@@ -377,6 +413,8 @@ pub struct Around<'a> {
     pub piped: bool,
     /// A second layer from the same field that belongs further in, where the consumer is known.
     pub for_consumers: RefCell<Option<Arc<dyn Layer>>>,
+    /// Whether a limit is charged by answers.
+    pub metered: Cell<bool>,
     /// Why a layer cannot be used here: where it is written, what is wrong, and what to write.
     pub refused: RefCell<Vec<(Span, String, String)>>,
     /// What is of no use here, likewise.

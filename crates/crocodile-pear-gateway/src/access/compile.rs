@@ -23,7 +23,7 @@ impl AccessLogSpec {
             None => named(usual),
         };
         let to = destination(&self.to, cx);
-        let when = self.when.as_ref().map(|when| cx.filter(when, &entry::VARIABLES));
+        let when = self.when.as_ref().map(|when| cx.condition(when, &entry::VARIABLES));
         let user = self.user.as_ref().map(|user| cx.filter(user, &[]));
         let rest = match (self.sample, &self.when) {
             (Some(share), _) => share.0,

@@ -42,11 +42,7 @@ impl Spec for Allow {
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Rule>> {
-        let filter = cx.filter(&self.0, &[])?;
-        if filter.reads_item() {
-            let remedy = "begin with a variable, as in `$claims.scope`";
-            return cx.problems.error(self.0.0.span, "`.` has no value here: there is no item yet", remedy);
-        }
+        let filter = cx.condition(&self.0, &[])?;
         let written = self.0.0.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
     }

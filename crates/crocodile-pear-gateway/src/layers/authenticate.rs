@@ -33,6 +33,13 @@ use crate::respond;
 #[derive(Clone, Debug)]
 pub struct Authenticate(Vec<MethodSpec>);
 
+impl Authenticate {
+    /// Whether everybody passes.
+    pub fn is_open(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl Decode for Authenticate {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         const WANTED: &str = "a list of methods, or `none`";

@@ -72,7 +72,7 @@ impl Spec for Timing {
         Some(Arc::new(match self.0.as_ref().map(|written| &written.when) {
             None => Chosen::Nobody,
             Some(None) => Chosen::All,
-            Some(Some(when)) => Chosen::When(cx.filter(when, &[])?),
+            Some(Some(when)) => Chosen::When(cx.condition(when, &[])?),
         }))
     }
 

@@ -38,6 +38,8 @@ pub struct KnownRoute<'a> {
     pub stream: StreamSpec,
     /// Whether the operator lets it ignore the client's body.
     pub ignores_body: bool,
+    /// Whether nothing authenticates its clients: `$claims` is always null.
+    pub anonymous: bool,
 }
 
 crate::choice! {
