@@ -11,6 +11,18 @@ use crocodile_pear::spec::Expression;
 use crate::layer::Compile;
 use crate::network::Ipv6Prefix;
 
+crocodile_pear::choice! {
+    /// What happens to a request whose `by` is null.
+    pub enum Missing {
+        /// All such requests are counted together, as one value. Those without an amount get 403.
+        Limit = "limit",
+        /// It passes without this limit.
+        Allow = "allow",
+        /// It gets 403.
+        Reject = "reject",
+    }
+}
+
 /// What is counted by: `by` of a limit.
 pub struct By {
     kind: Kind,
@@ -38,6 +50,8 @@ pub enum Key {
     Address(Option<IpAddr>),
     /// As all whose address is not known.
     Unknown,
+    /// As all for whom the expression is null.
+    Missing,
     /// As the value of an expression.
     Text(String),
     /// The expression failed. Such requests are counted together: a client that makes it fail gains nothing.
@@ -108,6 +122,16 @@ impl By {
             },
             ("headers" | "query", Some(_)) => once(value),
             _ => value,
+        }
+    }
+
+    /// For `explain`: what happens where the expression is null.
+    pub fn outline_missing(&self, missing: Missing) -> &'static str {
+        match (&self.kind, missing) {
+            (Kind::Everyone | Kind::Address, _) => "",
+            (Kind::Expression(..), Missing::Allow) => "; no limit where that is null",
+            (Kind::Expression(..), Missing::Limit) => "; one for all where that is null",
+            (Kind::Expression(..), Missing::Reject) => "; 403 where that is null",
         }
     }
 

@@ -101,7 +101,7 @@ impl Layer for Counting {
             received: totals.bytes,
         };
         let subject = match self.by.as_ref().map(|by| by.key(scope)) {
-            None | Some(Key::None | Key::Everyone | Key::Address(None)) => Subject::route(self.route),
+            None | Some(Key::None | Key::Missing | Key::Everyone | Key::Address(None)) => Subject::route(self.route),
             Some(Key::Address(Some(address))) => Subject::consumer(self.route, address.to_string()),
             Some(Key::Text(name)) => Subject::consumer(self.route, name),
             Some(Key::Unknown) => Subject::consumer(self.route, "unknown".to_owned()),

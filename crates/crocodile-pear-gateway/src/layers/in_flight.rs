@@ -9,8 +9,9 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::Scope;
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Expression, Field, Located, only};
+use http::StatusCode;
 
-use crate::counted::{By, Key};
+use crate::counted::{By, Key, Missing};
 use crate::layer::{Around, Compile, Layer, Spec, Verdict};
 use crate::metrics::{LimitCounters, Metrics, RefusedBy};
 use crate::respond;
@@ -21,9 +22,12 @@ spec! {
     pub struct InFlight {
         /// The maximum number of concurrent requests.
         pub limit: NonZeroU32,
-        /// The expression by whose value requests are counted: `$client.address`, `$claims.sub`. A request whose
-        /// value is null is not limited. By default all requests are counted together.
+        /// The expression by whose value requests are counted: `$client.address`, `$claims.sub`. By default all requests
+        /// are counted together.
         pub by: Option<Expression>,
+        /// What happens to a request whose `by` is null. Such requests are counted in
+        /// `crocodile_pear_limit_requests_total` with the result `missing`.
+        pub missing: Missing = Missing::Allow,
     }
     short(number)
 }
@@ -47,7 +51,7 @@ impl Spec for InFlight {
         let by = By::compile(self.by.as_ref(), cx)?;
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let slots = Arc::new(Slots { most: self.limit.get(), key: RandomState::new(), shards });
-        Some(Arc::new(Limit { by, slots, metrics: cx.metrics.clone() }))
+        Some(Arc::new(Limit { by, missing: self.missing, slots, metrics: cx.metrics.clone() }))
     }
 
     fn around(ready: &Arc<Limit>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -62,6 +66,7 @@ const SHARDS: usize = 64;
 /// The limit for each key.
 pub struct Limit {
     by: By,
+    missing: Missing,
     slots: Arc<Slots>,
     metrics: Arc<Metrics>,
 }
@@ -119,10 +124,20 @@ impl Drop for Slot {
 
 impl Layer for Gate {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
-        let key = self.limit.by.key(scope);
-        if key == Key::None {
-            return Verdict::Pass;
-        }
+        let key = match (self.limit.by.key(scope), self.limit.missing) {
+            (Key::None, Missing::Allow) => {
+                self.counters.skip();
+                return Verdict::Pass;
+            }
+            (Key::None, Missing::Reject) => {
+                self.counters.refuse();
+                self.limit.metrics.count_refused(RefusedBy::InFlight);
+                let detail = "the request does not say as whom it is counted";
+                return Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, detail));
+            }
+            (Key::None, Missing::Limit) => Key::Missing,
+            (key, _) => key,
+        };
         match self.limit.slots.take(&key) {
             Some(slot) => {
                 self.counters.allow();
@@ -138,6 +153,7 @@ impl Layer for Gate {
     }
 
     fn outline(&self) -> Option<String> {
-        Some(format!("{} requests at once for {}", self.limit.slots.most, self.limit.by.outline()))
+        let Limit { by, missing, slots, .. } = &*self.limit;
+        Some(format!("{} requests at once for {}{}", slots.most, by.outline(), by.outline_missing(*missing)))
     }
 }

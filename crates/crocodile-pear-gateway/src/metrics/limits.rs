@@ -21,6 +21,9 @@ pub struct LimitCounters(Box<[Decisions]>);
 struct Decisions {
     allowed: AtomicU64,
     refused: AtomicU64,
+    missing: AtomicU64,
+    charged: AtomicU64,
+    beyond: AtomicU64,
 }
 
 impl Default for LimitCounters {
@@ -41,13 +44,31 @@ impl LimitCounters {
         self.own().refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The limit does not apply to it, because its key is null.
+    pub fn skip(&self) {
+        self.own().missing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It cost so many units, of which these were beyond the limit.
+    pub fn charge(&self, units: u64, beyond: u64) {
+        self.own().charged.fetch_add(units, Ordering::Relaxed);
+        self.own().beyond.fetch_add(beyond, Ordering::Relaxed);
+    }
+
     fn own(&self) -> &Decisions {
         &self.0[CORE.get() % self.0.len()]
     }
 
-    fn sums(&self) -> [(&'static str, u64); 2] {
-        let sum = |read: fn(&Decisions) -> &AtomicU64| self.0.iter().map(|own| read(own).load(Ordering::Relaxed)).sum();
-        [("allowed", sum(|own| &own.allowed)), ("refused", sum(|own| &own.refused))]
+    fn sum(&self, read: fn(&Decisions) -> &AtomicU64) -> u64 {
+        self.0.iter().map(|own| read(own).load(Ordering::Relaxed)).sum()
+    }
+
+    fn results(&self) -> [(&'static str, u64); 3] {
+        [
+            ("allowed", self.sum(|own| &own.allowed)),
+            ("refused", self.sum(|own| &own.refused)),
+            ("missing", self.sum(|own| &own.missing)),
+        ]
     }
 }
 
@@ -66,15 +87,37 @@ impl Limits {
     }
 
     pub(super) fn render(&self, out: &mut Exposition) {
-        let help = "Requests that reached a limit, by result.";
+        let limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let help = "Requests that reached a limit, by result; `missing`: without the limit, because its `by` is null.";
         let mut family = out.counter("crocodile_pear_limit_requests_total", help);
-        for ((layer, name, route), counters) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for ((layer, name, route), counters) in limits.iter() {
             let (name, route) = (label(name), label(route));
-            for (result, count) in counters.sums() {
+            for (result, count) in counters.results() {
                 let labels =
                     format_args!("http_route=\"{route}\",layer=\"{layer}\",limit=\"{name}\",result=\"{result}\"");
                 family.add(labels, count);
             }
+        }
+        let help = "Units that requests cost at limits with a `cost`.";
+        costs(&limits, help, "crocodile_pear_limit_cost_total", |own| &own.charged, out);
+        let help = "Units of these beyond the limit: answers that cost more than what was left.";
+        costs(&limits, help, "crocodile_pear_limit_overshoot_total", |own| &own.beyond, out);
+    }
+}
+
+fn costs(
+    limits: &IndexMap<LimitPlace, Arc<LimitCounters>>,
+    help: &str,
+    name: &str,
+    read: fn(&Decisions) -> &AtomicU64,
+    out: &mut Exposition,
+) {
+    let mut family = out.counter(name, help);
+    for ((layer, name, route), counters) in limits.iter() {
+        let (name, route) = (label(name), label(route));
+        if counters.sum(|own| &own.charged) > 0 {
+            let labels = format_args!("http_route=\"{route}\",layer=\"{layer}\",limit=\"{name}\"");
+            family.add(labels, counters.sum(read));
         }
     }
 }
@@ -91,7 +134,7 @@ mod tests {
         drop(limits.of("in_flight", "default", Some("GET /gone")));
         let again = limits.of("rate_limit", "default", Some("POST /kept"));
         again.allow();
-        assert_eq!(kept.sums(), [("allowed", 1), ("refused", 1)]);
+        assert_eq!(kept.results(), [("allowed", 1), ("refused", 1), ("missing", 0)]);
         assert_eq!(limits.0.lock().expect("whole").len(), 1);
     }
 }

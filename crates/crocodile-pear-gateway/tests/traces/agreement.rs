@@ -295,7 +295,10 @@ fn limits_agree(scene: &Scene, all: u64) {
         .iter()
         .map(|(labels, count)| (labels["http_route"].as_str(), labels["result"].as_str(), *count))
         .collect();
-    assert_eq!(results, [("/limited", "allowed", LIMIT), ("/limited", "refused", each - LIMIT)]);
+    assert_eq!(
+        results,
+        [("/limited", "allowed", LIMIT), ("/limited", "refused", each - LIMIT), ("/limited", "missing", 0)]
+    );
     let found = scene.counted("crocodile_pear_authentications_total");
     assert!(found.iter().any(|(labels, count)| labels["result"] == "missing" && *count == each), "{found:?}");
     let consumers = scene.counted("crocodile_pear_consumer_requests_total");
