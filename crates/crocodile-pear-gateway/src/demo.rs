@@ -1,5 +1,6 @@
 //! The built-in example upstreams: several small APIs on one listener, the same data on every start.
 
+mod llm;
 mod page;
 mod picture;
 pub mod postgres;
@@ -95,6 +96,7 @@ impl Apis {
         match segments.as_slice() {
             ["echo", ..] => return trial::echo(request).await,
             ["status", code] => return trial::status(code),
+            ["llm", "v1", "chat", "completions"] => return llm::complete(request).await,
             _ => {}
         }
         let found = self.read(&segments, request.uri().query()).await;

@@ -1,5 +1,6 @@
 //! A rate as written: `100/1m`.
 
+use std::fmt;
 use std::time::Duration;
 
 use crocodile_pear::problem::{Problems, Span};
@@ -24,6 +25,21 @@ impl Rate {
     /// The time between two requests at this rate, in nanoseconds.
     pub fn interval(&self) -> u64 {
         u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX) / self.requests
+    }
+}
+
+impl fmt::Display for Rate {
+    /// As it is written: `100/1m`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let window = self.window.written().and_then(|written| written.as_str().map(str::to_owned));
+        write!(f, "{}/{}", self.requests, window.unwrap_or_default())
+    }
+}
+
+impl Rate {
+    /// Reads the value of an expression; nothing if it is not a rate.
+    pub fn of(text: &str) -> Option<Self> {
+        parse(text.trim()).ok()
     }
 }
 

@@ -43,10 +43,23 @@ impl Pace {
     /// What is left for a key whose time is `ahead` of now.
     pub fn left(&self, ahead: u64) -> Left {
         let remaining = self.room.saturating_sub(ahead) / self.interval;
-        let next = (ahead + self.interval).saturating_sub(self.room);
+        let next = ahead.saturating_add(self.interval).saturating_sub(self.room);
         Left { remaining, next, whole: ahead }
     }
+
+    /// The units in such a time, to the nearest: while an answer was made, a little came back.
+    pub fn units(&self, time: u64) -> u64 {
+        time.saturating_add(self.interval / 2) / self.interval
+    }
+
+    /// The time of so many units.
+    fn time(&self, units: u64) -> u64 {
+        self.interval.saturating_mul(units).min(FURTHEST)
+    }
 }
+
+/// How far ahead of now a key's time can be. A debt is not larger.
+const FURTHEST: u64 = u64::MAX / 4;
 
 /// What is left of a key's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,26 +139,35 @@ impl Table {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Counts a request of this key. `Err` if it exceeds the limit; it is not counted then.
-    pub fn take(&self, key: u64, now: u64, pace: Pace) -> Result<Left, Left> {
+    /// Takes so many units for this key. `Err` if that exceeds the limit; nothing is taken then. To take nothing needs room
+    /// for one unit.
+    pub fn take(&self, key: u64, now: u64, pace: Pace, units: u64) -> Result<Left, Left> {
         let mut times = self.shard(key);
         let ahead = times.get(&key).map_or(0, |time| time.saturating_sub(now));
-        if ahead + pace.interval > pace.room {
+        if ahead + pace.time(units.max(1)) > pace.room {
             return Err(pace.left(ahead));
         }
-        let ahead = ahead + pace.interval;
-        let full = times.len() >= KEYS || times.len() == times.capacity();
-        if full && !times.contains_key(&key) {
-            make_room(&mut times, now);
+        if units == 0 {
+            return Ok(pace.left(ahead));
         }
-        times.insert(key, now + ahead);
+        let ahead = ahead + pace.time(units);
+        put(&mut times, key, now, ahead);
         Ok(pace.left(ahead))
     }
 
-    /// Undoes the count of a request that another limit refused.
-    pub fn give_back(&self, key: u64, pace: Pace) {
+    /// Takes so many units, also beyond the limit. Gives the number of those beyond.
+    pub fn charge(&self, key: u64, now: u64, pace: Pace, units: u64) -> u64 {
+        let mut times = self.shard(key);
+        let before = times.get(&key).map_or(0, |time| time.saturating_sub(now));
+        let after = before.saturating_add(pace.time(units)).min(FURTHEST);
+        put(&mut times, key, now, after);
+        pace.units(after.saturating_sub(pace.room.max(before)))
+    }
+
+    /// Undoes what was taken for a request that another limit refused.
+    pub fn give_back(&self, key: u64, pace: Pace, units: u64) {
         if let Some(time) = self.shard(key).get_mut(&key) {
-            *time = time.saturating_sub(pace.interval);
+            *time = time.saturating_sub(pace.time(units));
         }
     }
 
@@ -159,6 +181,14 @@ impl Table {
     fn keys(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.lock().expect("whole").len()).sum()
     }
+}
+
+fn put(times: &mut Times, key: u64, now: u64, ahead: u64) {
+    let full = times.len() >= KEYS || times.len() == times.capacity();
+    if full && !times.contains_key(&key) {
+        make_room(times, now);
+    }
+    times.insert(key, now.saturating_add(ahead));
 }
 
 /// Makes room for one key: drops idle keys, then lets the map grow, and at the limit drops the key that has used least.
@@ -183,15 +213,29 @@ mod tests {
     #[test]
     fn a_key_has_its_burst_at_once_and_its_rate_from_then_on() {
         let (table, pace) = (Table::default(), Pace::new(SECOND / 10, 3).expect("a pace"));
-        let take = |now| table.take(1, now, pace);
+        let take = |now| table.take(1, now, pace, 1);
         assert_eq!(take(0), Ok(Left { remaining: 2, next: 0, whole: SECOND / 10 }));
         assert_eq!(take(0).map(|left| left.remaining), Ok(1));
         assert_eq!(take(0), Ok(Left { remaining: 0, next: SECOND / 10, whole: 3 * SECOND / 10 }));
         assert_eq!(take(0), Err(Left { remaining: 0, next: SECOND / 10, whole: 3 * SECOND / 10 }));
         assert_eq!(take(SECOND / 10 - 1).map_err(|left| left.next), Err(1));
         assert!(take(SECOND / 10).is_ok() && take(SECOND / 10).is_err());
-        table.give_back(1, pace);
+        table.give_back(1, pace, 1);
         assert!(take(SECOND / 10).is_ok());
+    }
+
+    #[test]
+    fn an_amount_is_taken_whole_or_not_at_all_and_a_charge_may_go_beyond() {
+        let (table, pace) = (Table::default(), Pace::new(SECOND, 10).expect("a pace"));
+        assert_eq!(table.take(1, 0, pace, 7).map(|left| left.remaining), Ok(3));
+        assert_eq!(table.take(1, 0, pace, 4).map_err(|left| left.remaining), Err(3));
+        assert_eq!(table.take(1, 0, pace, 0).map(|left| left.remaining), Ok(3));
+        assert_eq!((table.charge(1, 0, pace, 3), table.charge(1, 0, pace, 5)), (0, 5));
+        // The debt is paid before anything else.
+        assert_eq!(table.take(1, 0, pace, 0).map_err(|left| left.next), Err(6 * SECOND));
+        assert!(table.take(1, 6 * SECOND - 1, pace, 0).is_err() && table.take(1, 6 * SECOND, pace, 0).is_ok());
+        assert_eq!(table.charge(1, 0, pace, u64::MAX), FURTHEST / SECOND - 15);
+        assert!(table.take(1, 0, pace, 1).is_err());
     }
 
     #[test]
@@ -209,7 +253,7 @@ mod tests {
                     return;
                 }
                 let (key, now) = (request % KEYS, request * 2 * SECOND / REQUESTS);
-                if table.take(table.hash(key), now, pace).is_ok() {
+                if table.take(table.hash(key), now, pace, 1).is_ok() {
                     admitted[key as usize].fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -230,12 +274,12 @@ mod tests {
         let (table, pace) = (Table::with(SHARDS), Pace::new(SECOND, 2).expect("a pace"));
         let capacity = || -> usize { table.shards.iter().map(|shard| shard.0.lock().expect("whole").capacity()).sum() };
         for key in 0..30_000_u64 {
-            assert!(table.take(table.hash(key), 0, pace).is_ok());
+            assert!(table.take(table.hash(key), 0, pace, 1).is_ok());
         }
         assert_eq!(table.keys(), SHARDS * KEYS);
         assert!(capacity() <= SHARDS * 4096, "{}", capacity());
         for key in 0..30_000_u64 {
-            assert!(table.take(table.hash(key + 30_000), (2 + key) * SECOND, pace).is_ok());
+            assert!(table.take(table.hash(key + 30_000), (2 + key) * SECOND, pace, 1).is_ok());
         }
         // Only keys used in the last second are active; the others are dropped when room is needed.
         assert!(table.keys() <= SHARDS * KEYS && capacity() <= SHARDS * 4096);
@@ -244,9 +288,9 @@ mod tests {
     #[test]
     fn of_too_many_keys_those_go_that_have_used_least() {
         let (table, pace) = (Table::with(1), Pace::new(SECOND, 2).expect("a pace"));
-        assert!(table.take(7, 0, pace).is_ok() && table.take(7, 0, pace).is_ok());
-        assert!((0..10_000_u64).all(|key| table.take(table.hash(key), 0, pace).is_ok()));
-        assert!(table.take(7, 0, pace).is_err());
+        assert!(table.take(7, 0, pace, 1).is_ok() && table.take(7, 0, pace, 1).is_ok());
+        assert!((0..10_000_u64).all(|key| table.take(table.hash(key), 0, pace, 1).is_ok()));
+        assert!(table.take(7, 0, pace, 1).is_err());
     }
 
     #[test]
