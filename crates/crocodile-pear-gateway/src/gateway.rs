@@ -26,6 +26,7 @@ use indexmap::IndexMap;
 use crate::address::{self, Address};
 use crate::background::Task;
 use crate::choices;
+use crate::detach::Detaching;
 use crate::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, UnreadBodySpec, plain};
 use crate::events::{self, EventSource};
 use crate::forwarded::Trust;
@@ -36,6 +37,7 @@ use crate::layers::Shared;
 use crate::listen::{Listening, check_folder};
 use crate::metrics::Metrics;
 use crate::network::Ipv6Prefix;
+use crate::origins::{PlaceOfLayers, origins};
 use crate::respond;
 use crate::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
@@ -43,6 +45,7 @@ use crate::stack::{Stack, Visit};
 use crate::store::{MEMORY, Store};
 use crate::traces::Traces;
 use crate::upgrade::Allowed;
+use crate::upstreams;
 use crate::version::{Adapting, Choice, Chooser, Named, Versioned};
 
 /// Everything that serves requests. Immutable: a reload makes a new one.
@@ -123,6 +126,10 @@ pub struct Endpoint {
     pub same_as: Option<Arc<str>>,
     /// Whether clients usually send a body with its method.
     takes_bodies: bool,
+    /// How its pipeline goes on without the client, if it does.
+    detach: Option<Arc<Detaching>>,
+    /// Where its layers are written, for `explain`.
+    pub origins: Vec<(&'static str, String)>,
     /// The name again, if an expression uses `$route`.
     named: Option<Arc<str>>,
     /// What its answers depend on in a way that caches must know, if they do.
@@ -215,6 +222,11 @@ impl Gateway {
         let events = events::compile(document.events.as_deref().unwrap_or_default(), given.files, problems);
         sound &= events.is_some();
         let ipv6_prefix = document.clients.as_ref().map(|clients| clients.ipv6_prefix).unwrap_or_default();
+        // Where `authenticate` cannot be read, that was reported.
+        let anonymous = !given.unread.authenticates && !document.authenticates();
+        if anonymous {
+            upstreams::check_claims(document, &upstreams, problems);
+        }
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
         (cx.resolver, cx.store) = (resolver.clone(), store.clone());
         cx.upstreams = ByName::new(&upstreams, broken.upstreams);
@@ -226,6 +238,7 @@ impl Gateway {
         cx.traces = traces.clone();
         cx.tasks.extend(connect);
         cx.observed = document.admin.is_some();
+        cx.anonymous = anonymous;
         let layers = document.layers.compile(&mut cx);
         let tasks = cx.tasks;
         let unserved = Arc::new(layers.around(&Around::nothing()));
@@ -248,7 +261,11 @@ impl Gateway {
             store,
             memory,
         };
-        let outside = Scenery { layers, hosts: Vec::new(), unserved };
+        let authenticates = given.unread.authenticates || document.layers.authenticates() == Some(true);
+        let document_place =
+            PlaceOfLayers { group: None, written: document.layers.written(), locked: &document.locked, placed: true };
+        let places = vec![document_place.clone()];
+        let outside = Scenery { layers, hosts: Vec::new(), unserved, authenticates, places };
         sound &= gateway.add_all(&plain(&document.endpoints), &outside, broken, given, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
@@ -257,22 +274,32 @@ impl Gateway {
             cx.ipv6_prefix = gateway.ipv6_prefix;
             (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
             cx.place = name;
+            cx.anonymous = !group.authenticates(authenticates);
             let layers = outside.layers.within(&group.layers, &mut cx);
             gateway.keep(cx.tasks);
             let hosts = group.hosts(problems);
             sound &= hosts.is_some();
+            // Without its hosts it would be served in another place.
+            let placed = hosts.is_some();
             let hosts = hosts.unwrap_or_default();
             let unserved = match hosts.as_slice() {
                 [] => gateway.unserved.clone(),
                 _ => Arc::new(layers.around(&Around::nothing())),
             };
-            let scenery = Scenery { layers, hosts, unserved };
+            let authenticates = group.layers.authenticates().unwrap_or(authenticates);
+            let place =
+                PlaceOfLayers { group: Some(name), written: group.layers.written(), locked: &group.locked, placed };
+            let scenery =
+                Scenery { layers, hosts, unserved, authenticates, places: vec![document_place.clone(), place] };
             let (placed, whole) = gateway.place(name, group, &scenery, problems);
             sound &= whole.is_some();
             sound &= gateway.add_all(&placed, &scenery, broken, given, problems).is_some();
         }
         for database in gateway.databases.values() {
             sound &= database.verify(problems).is_some();
+        }
+        if !problems.fatal() {
+            upstreams::check_called(document, &gateway.upstreams, problems);
         }
         sound.then_some(gateway)
     }
@@ -282,7 +309,7 @@ impl Gateway {
         &mut self,
         name: &str,
         group: &'a GroupSpec,
-        scenery: &Scenery,
+        scenery: &Scenery<'_>,
         problems: &mut Problems,
     ) -> (Vec<Placed<'a>>, Option<()>) {
         let Some(versions) = &group.versions else { return (plain(&group.endpoints), Some(())) };
@@ -298,7 +325,7 @@ impl Gateway {
     fn add_all(
         &mut self,
         placed: &[Placed<'_>],
-        scenery: &Scenery,
+        scenery: &Scenery<'_>,
         broken: Broken<'_>,
         given: Surroundings<'_>,
         problems: &mut Problems,
@@ -319,6 +346,7 @@ impl Gateway {
                 (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
                 cx.place = &name;
+                cx.anonymous = !placed.spec.layers.authenticates().unwrap_or(scenery.authenticates);
                 let own = scenery.layers.within(&placed.spec.layers, &mut cx);
                 self.keep(cx.tasks);
                 own
@@ -333,7 +361,7 @@ impl Gateway {
         placed: &Placed<'_>,
         (route, name): (Result<Route, Route>, Arc<str>),
         layers: &Shared,
-        scenery: &Scenery,
+        scenery: &Scenery<'_>,
         broken: Broken<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
@@ -346,7 +374,9 @@ impl Gateway {
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let max_body = spec.max_body.value.bytes();
         let adapting = adapting(placed, known, max_body, problems);
-        let plan = self.plan(placed, known, broken, problems).map(Arc::new);
+        let anonymous = !spec.layers.authenticates().unwrap_or(scenery.authenticates);
+        let plan = self.plan(placed, (known, anonymous), broken, problems).map(Arc::new);
+        let detach = self.detaching(placed, self.known(spec, known, anonymous, broken), problems);
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
         let around = Around {
             route: Some(&name),
@@ -379,7 +409,7 @@ impl Gateway {
         {
             problems.warning(written.span(), ANY_PAGE, PAGES);
         }
-        let (route, plan, upgrade, _) = (route.ok()?, plan?, upgrade?, adapting.zip(stands)?);
+        let (route, plan, upgrade, detach, _) = (route.ok()?, plan?, upgrade?, detach?, adapting.zip(stands)?);
         if plan.composes() {
             dependence.settle();
         }
@@ -394,9 +424,14 @@ impl Gateway {
             stream,
             same_as,
             takes_bodies,
+            detach,
+            origins: origins(&scenery.places, &spec.layers),
             named,
             dependence: (!dependence.is_nothing()).then(|| Box::new(dependence)),
         });
+        if scenery.places.iter().any(|place| !place.placed) {
+            return None;
+        }
         for pattern in scenery.patterns() {
             let version = versioned.clone().filter(|versioned| !versioned.by_path);
             let slot = Slot { endpoint: endpoint.clone(), version };
@@ -431,7 +466,13 @@ impl Gateway {
         site
     }
 
-    fn plan(&self, placed: &Placed<'_>, route: &Route, broken: Broken<'_>, problems: &mut Problems) -> Option<Plan> {
+    fn plan(
+        &self,
+        placed: &Placed<'_>,
+        (route, anonymous): (&Route, bool),
+        broken: Broken<'_>,
+        problems: &mut Problems,
+    ) -> Option<Plan> {
         let Placed { written, spec, .. } = placed;
         if spec.pipeline.is_empty() && spec.layers.files.is_none() {
             return problems.error(
@@ -440,7 +481,15 @@ impl Gateway {
                 "begin it with `- request: UPSTREAM /path`",
             );
         }
-        let known = Known {
+        let known = self.known(spec, route, anonymous, broken);
+        // From the newest version to the oldest.
+        let changes = placed.adapts.iter().rev().filter_map(|adapt| adapt.answer.clone()).collect();
+        Plan::compile_with(pipeline(spec), changes, known, written.span, problems)
+    }
+
+    /// What the pipeline of an endpoint may refer to.
+    fn known<'a>(&'a self, spec: &EndpointSpec, route: &'a Route, anonymous: bool, broken: Broken<'a>) -> Known<'a> {
+        Known {
             upstreams: ByName::new(&self.upstreams, broken.upstreams),
             databases: ByName::new(&self.databases, broken.databases),
             route: KnownRoute {
@@ -451,11 +500,32 @@ impl Gateway {
                 method: route.method.as_ref(),
                 stream: spec.stream,
                 ignores_body: spec.body == UnreadBodySpec::Ignore || spec.pipeline.is_empty(),
+                anonymous,
             },
-        };
-        // From the newest version to the oldest.
-        let changes = placed.adapts.iter().rev().filter_map(|adapt| adapt.answer.clone()).collect();
-        Plan::compile_with(pipeline(spec), changes, known, written.span, problems)
+        }
+    }
+
+    /// How the pipeline of an endpoint goes on without its client, if it does.
+    fn detaching(
+        &self,
+        placed: &Placed<'_>,
+        known: Known<'_>,
+        problems: &mut Problems,
+    ) -> Option<Option<Arc<Detaching>>> {
+        let Placed { written, spec, .. } = placed;
+        let Some(detach) = &spec.detach else { return Some(None) };
+        let others = [
+            ("cache", spec.layers.cache.as_ref().is_some_and(|cache| cache.on().is_some())),
+            ("upgrade", spec.upgrade.is_some()),
+            ("stream", spec.stream == StreamSpec::On),
+        ];
+        let mut sound = Some(());
+        for (name, _) in others.iter().filter(|(_, written)| *written) {
+            let message = format!("`{name}` beside `detach`: such an endpoint reads its answer whole, for one request");
+            sound = problems.error(written.span, message, format!("leave out `{name}`, or `detach`"));
+        }
+        let ready = detach.compile(known, problems);
+        sound.and(ready).map(|ready| Some(Arc::new(ready)))
     }
 
     /// The endpoints in document order.
@@ -612,6 +682,8 @@ impl Gateway {
     ) -> Reply {
         let unserved = site.map_or(&self.unserved, |site| &site.unserved);
         let asked = site.and_then(|site| site.asked_about(&scope, &found).or_else(|| site.purged(&scope)));
+        let open = site.filter(|site| site.is_open(&scope, &found)).map(|_| Arc::new(unserved.without(&FOR_KNOWN)));
+        let unserved = open.as_ref().unwrap_or(unserved);
         let mut visit = Visit::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
         let refused = site
             .filter(|_| matches!(found, Ok(FoundRoute::Nothing)))
@@ -649,6 +721,18 @@ impl Site {
         // A preflight does not say which version the announced request will ask for.
         let (&Method::OPTIONS, Ok(_)) = (scope.method(), found) else { return None };
         self.announced(scope)
+    }
+
+    /// Whether an `OPTIONS` is about a path that is open to everybody, so that no credentials are needed to ask about it.
+    fn is_open(&self, scope: &Scope, found: &Result<FoundRoute<'_, Slot>, Error>) -> bool {
+        let (&Method::OPTIONS, Ok(FoundRoute::Methods(methods)), Some(path)) = (scope.method(), found, scope.path())
+        else {
+            return false;
+        };
+        methods.iter().any(|method| match self.routes.find(method, path, |_| true) {
+            Ok(FoundRoute::Endpoint(slot, _)) => !slot.endpoint.layers.has(AUTHENTICATE),
+            _ => false,
+        })
     }
 
     /// The endpoint whose cached answers a `PURGE` is about, if purging is allowed there.
@@ -722,6 +806,12 @@ const ANY_PAGE: &str =
 const PAGES: &str = "write `cors: https://shop.example` with the origins of the pages that may, or `cors: off` if the upstream checks \
                      `origin`, which it always gets";
 
+/// The layer that says who a client is.
+const AUTHENTICATE: &str = "authenticate";
+
+/// The layers that need to know who a client is.
+const FOR_KNOWN: [&str; 4] = [AUTHENTICATE, "consumer_limit", "quota", "allow"];
+
 /// Sent to clients that ask for an endpoint in the wrong version.
 const ELSEWHERE: &str = "this version has no such endpoint; others have";
 
@@ -757,14 +847,18 @@ fn another_answers(site: Option<&Site>, scope: &Scope, serves: &Arc<Endpoint>) -
 }
 
 /// The layers and hosts that the endpoints of one group share.
-struct Scenery {
+struct Scenery<'a> {
     layers: Shared,
     hosts: Vec<HostPattern>,
     /// The layers around requests for these hosts that no endpoint serves.
     unserved: Arc<Stack>,
+    /// Whether clients are authenticated where an endpoint says nothing else.
+    authenticates: bool,
+    /// Where settings are written that apply to the endpoints, from the outside in.
+    places: Vec<PlaceOfLayers<'a>>,
 }
 
-impl Scenery {
+impl Scenery<'_> {
     /// The host patterns; a single `None` if the group has no hosts and serves all others.
     fn patterns(&self) -> impl Iterator<Item = Option<&HostPattern>> {
         self.hosts.iter().map(Some).chain(self.hosts.is_empty().then_some(None))
@@ -829,6 +923,11 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// How its pipeline goes on without the client, for `explain`.
+    pub fn detached(&self) -> Option<String> {
+        self.detach.as_ref().map(|detach| detach.outline())
+    }
+
     /// Where a client's body goes, for `explain`; `None` if clients do not send one with its method, or if there is no call.
     pub fn client_body(&self) -> Option<String> {
         let plan = &self.rest.plan;
@@ -862,6 +961,10 @@ impl Endpoint {
             && let Err(error) = Box::pin(scope.refuse_body()).await
         {
             return respond::fail(&error);
+        }
+        if let Some(detach) = &self.detach {
+            // Boxed, too.
+            return Box::pin(detach.run(scope, &self.rest)).await;
         }
         let answer = match self.layers.surround(scope, &self.rest) {
             Verdict::Pass => None,
@@ -913,8 +1016,10 @@ fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> 
     let listening = document.listen.compile(&trusted(document), files, problems);
     let Some(spec) = &document.admin else { return listening };
     let written = &spec.address;
-    let (admin, listening) = (address::read(written, problems)?, listening?);
-    spec.check(&admin, problems);
+    let admin = address::read(written, problems)?;
+    let sound = spec.check(&admin, problems);
+    let listening = listening?;
+    sound?;
     if let Address::Unix(path) = &admin {
         check_folder(path, written, problems);
     }

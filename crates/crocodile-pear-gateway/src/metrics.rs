@@ -7,6 +7,7 @@ mod configuration;
 pub mod consumers;
 mod cores;
 pub mod databases;
+mod detached;
 mod events;
 pub mod exposition;
 mod limits;
@@ -67,10 +68,13 @@ pub enum RefusedBy {
     Validate,
     /// It is a `PURGE` from elsewhere.
     Purge,
+    /// Its quota is used up.
+    Quota,
 }
 
 /// As labels, in the order of [`RefusedBy`].
-const REFUSED_BY: [&str; 7] = ["addresses", "max_body", "cors", "rate_limit", "in_flight", "validate", "purge"];
+const REFUSED_BY: [&str; 8] =
+    ["addresses", "max_body", "cors", "rate_limit", "in_flight", "validate", "purge", "quota"];
 
 /// The gateway's own counters.
 pub struct Metrics {
@@ -264,6 +268,7 @@ impl Metrics {
         self.render_responses(out);
         self.render_refused(out);
         self.limits.render(out);
+        detached::render(out);
         self.cores.render(out);
         self.render_store(out);
         self.render_tls(out);

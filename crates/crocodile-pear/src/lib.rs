@@ -122,6 +122,8 @@ mod client;
 pub mod database;
 #[cfg_attr(doc, doc(hidden))]
 pub mod descriptors;
+#[cfg_attr(doc, doc(hidden))]
+pub mod detached;
 pub mod error;
 #[cfg_attr(doc, doc(hidden))]
 pub mod flow;

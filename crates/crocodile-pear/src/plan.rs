@@ -25,6 +25,8 @@ use crate::steps::Written;
 
 /// A pipeline, ready.
 pub struct Plan {
+    /// Whether something is to be done before it runs.
+    waits: bool,
     /// The steps that may refuse a request before any other runs.
     guards: Vec<Box<dyn Step>>,
     steps: Vec<Box<dyn Step>>,
@@ -97,7 +99,9 @@ impl Plan {
             dependence.personalise();
         }
         about.iter().for_each(|about| dependence.write(&about.writes));
+        let waits = !guards.is_empty() || cx.found.reads_body || !cx.found.taken_parts.copies.is_empty();
         Some(Plan {
+            waits,
             guards,
             steps,
             shape: cx.flow.shape,
@@ -199,7 +203,7 @@ impl Plan {
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
         // Where a cache notes the parts, it describes the answer.
         let parts = self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts));
-        let outcome = self.run(scope, bound).await;
+        let outcome = self.outcome(scope, bound).await;
         match parts {
             Some(parts) => Some(self.describe(outcome?, &parts)),
             None => outcome,
@@ -223,25 +227,38 @@ impl Plan {
         }
     }
 
-    async fn run(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
-        // Boxed, here and below: otherwise every call carries the room for both.
-        if !self.taken.copies.is_empty() {
-            match Box::pin(scope.keep_body(bound)).await {
-                Ok(()) => {}
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        if self.reads_body
-            && let Err(error) = Box::pin(scope.read_body(bound)).await
+    async fn outcome(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+        if self.waits
+            // Boxed, here and below: otherwise every call carries the room for it.
+            && let Err(error) = Box::pin(self.admit(scope, bound)).await
         {
             return Some(Err(error));
         }
-        for guard in &self.guards {
-            match guard.admit(scope).await {
-                Ok(()) => {}
-                Err(error) => return Some(Err(error)),
-            }
+        self.run(scope).await
+    }
+
+    /// Reads the client's body where calls or expressions need it whole, and asks the steps that may refuse the request.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub async fn admit(&self, scope: &Arc<Scope>, bound: usize) -> Result<(), Error> {
+        if !self.taken.copies.is_empty() {
+            scope.keep_body(bound).await?;
         }
+        if self.reads_body {
+            scope.read_body(bound).await?;
+        }
+        for guard in &self.guards {
+            guard.admit(scope).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs it for a request that was admitted.
+    ///
+    /// # Errors
+    /// As `answer`.
+    pub async fn run(&self, scope: &Arc<Scope>) -> Outcome {
         let flow = self.start(scope)?;
         match self.shape {
             Shape::One => match flow.only() {

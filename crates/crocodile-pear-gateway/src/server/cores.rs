@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::descriptors;
+use crocodile_pear::{descriptors, detached};
 use crocodile_pear::scope::ClientAddress;
 use crocodile_pear::socket::Socket;
 use futures_util::FutureExt;
@@ -95,7 +95,11 @@ async fn run<H: Handler>(
     let accepting: Vec<_> = accepting.collect::<io::Result<_>>()?;
     join_all(accepting).await;
     core.drain();
-    let last = slots.acquire_many(core.settings.max_connections);
+    let last = async {
+        let _ = slots.acquire_many(core.settings.max_connections).await;
+        // What goes on without its client has this time, too.
+        detached::idle().await;
+    };
     tokio::select! {
         _ = timeout(core.settings.drain, last) => {}
         _ = phase.wait_for(|phase| *phase == Phase::Over) => {}

@@ -23,6 +23,7 @@ use crate::step::view::View;
 use crate::template::{Source, Template};
 use crate::upstream::{Call, CallFields, Directed, Events, Likeness, Root, Timeouts, Trailing, Upstream};
 
+use super::detach::Detach;
 use super::fields::{shake_hands, takes_body};
 use super::rewrite::{Rewrite, withhold};
 use super::terms::Terms;
@@ -52,6 +53,8 @@ pub(crate) struct Calling {
     pub(crate) asked: Asked,
     /// Whether a step reads its answers.
     pub(super) is_read: bool,
+    /// How it goes on without the client, if it does.
+    pub(crate) detach: Option<Detach>,
 }
 
 /// A call, or why it cannot be made.
@@ -264,11 +267,14 @@ impl Calling {
         if passage.upgrade.is_some() {
             shake_hands(scope, &mut fields);
         }
-        let (timeouts, deadline, host) = (self.timeouts.clone(), scope.deadline(), upstream.host(scope));
+        // What goes on without the client has no place in its time, nor in its record.
+        let attached = self.detach.is_none();
+        let deadline = scope.deadline().filter(|_| attached);
+        let (timeouts, host) = (self.timeouts.clone(), upstream.host(scope));
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
         let (root, received) = (Root::Upstream, scope.version());
         let (headers, keeping) = upstream.keep(scope, fields)?;
-        let note = scope.record().map(|record| CallNote::new(record, &self.terms.noted));
+        let note = scope.record().filter(|_| attached).map(|record| CallNote::new(record, &self.terms.noted));
         // Boxed: it goes through many hands.
         let call = Box::new(Call {
             method,

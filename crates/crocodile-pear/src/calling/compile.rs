@@ -7,6 +7,7 @@ use http::Method;
 use http::header::HeaderName;
 
 use super::call::{Calling, Sent, Verb};
+use super::detach::Detach;
 use super::rewrite::Rewrite;
 use super::terms::{Terms, Written};
 use super::written::{CLIENT, Request, is_written};
@@ -37,7 +38,8 @@ impl Request {
             cx.problems.error::<()>(path.span, "a path begins with `/`", remedy);
         }
         let target = cx.template(&path, TemplateKind::Target);
-        let own = cx.flow.first && !each;
+        let own = cx.flow.first && !each && self.detach.is_none();
+        let detached = self.check_detached(cx);
         let method = method(&self, own, cx);
         self.note_taken(own, cx);
         let keeps = upstream.as_ref().is_some_and(|upstream| upstream.keeps());
@@ -49,6 +51,7 @@ impl Request {
         let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
+        detached?;
         let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value().into()), on_status?);
         let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
@@ -75,8 +78,25 @@ impl Request {
             notes_base: cx.ahead.follows,
             asked: cx.found.asked.clone(),
             is_read,
+            detach: self.detach.as_ref().map(Detach::new),
         })
         .filter(|_| starts_right)
+    }
+
+    /// Refuses what a detached call cannot have: nobody uses its answer.
+    fn check_detached(&self, cx: &mut Compile<'_>) -> Option<()> {
+        if self.detach.is_none() {
+            return Some(());
+        }
+        let otherwise = self.otherwise.as_ref().map(|written| ("otherwise", written.span));
+        let batch = self.batch.as_ref().map(|_| ("batch", self.path.span));
+        let on_status = self.on_status.as_ref().map(|_| ("on_status", self.path.span));
+        let mut sound = Some(());
+        for (name, place) in [otherwise, on_status, batch].into_iter().flatten() {
+            let message = format!("`{name}` beside `detach`: nothing uses the answer of such a call");
+            sound = cx.problems.error(place, message, format!("leave out `{name}`"));
+        }
+        sound
     }
 
     /// Notes which parts of the client's request this call takes.

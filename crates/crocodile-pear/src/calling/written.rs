@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use super::detach::DetachSpec;
 use crate::problem::{Problems, Span};
 use crate::spec;
 use crate::spec::{Entries, Expression, Literal, Located, Size, only};
@@ -35,7 +36,8 @@ spec! {
         /// reads the client's body whole, within `max_body` of the endpoint.
         pub body: Option<Expression>,
         /// An expression that gives values. One call is made for each of them; in `path`, `headers` and `body`, `.` is
-        /// the value. All calls start at once, unless `concurrency` is set.
+        /// the value. All calls start at once, unless `concurrency` is set. In `requests`, `$name` is the list of their
+        /// answers, in the order of the values; if one of the calls fails, all of them fail.
         pub for_each: Option<Expression>,
         /// The maximum number of calls for `for_each`. More values are an error.
         pub limit: Located<u64> = Located::new(100, Default::default()),
@@ -59,6 +61,8 @@ spec! {
         pub rewrite: Option<Located<RewriteSpec>>,
         /// The most bytes of a body that are read for `otherwise` or for an expression.
         pub max_body: Located<Size> = Located::new(MAX_BODY, Default::default()),
+        /// Whether the call goes on without the client: a webhook, a compensation. Items pass such a call unchanged.
+        pub detach: Option<DetachSpec>,
     }
     short(short)
 }
@@ -172,11 +176,13 @@ impl Request {
         }
     }
 
+    /// ", for each of $query.ids[]"
+    pub(crate) fn describe_each(&self) -> String {
+        self.for_each.as_ref().map(|expression| format!(", for each of {}", expression.0)).unwrap_or_default()
+    }
+
     pub(crate) fn describe(&self) -> String {
-        let each = match &self.for_each {
-            Some(expression) => format!(", for each of {}", expression.0),
-            None => String::new(),
-        };
+        let each = self.describe_each();
         let batches = self.batch.as_ref().map(Batch::describe).unwrap_or_default();
         let at_once = self.concurrency.as_ref().map(|most| format!(", at most {most} at once")).unwrap_or_default();
         format!("request {} {}{}{each}{batches}{at_once}", self.to, self.path, self.manner())

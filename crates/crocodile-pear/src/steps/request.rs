@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
 
-use crate::calling::{Asking, Calling, Collector, Coming, Given, is_written, seated};
+use crate::calling::{Asking, Calling, Collector, Coming, Detach, Given, is_written, seated};
 pub use crate::calling::{Batch, Request};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Awaited, Flow, Names, Order, Outcome, Producer};
@@ -26,11 +26,18 @@ impl Spec for Request {
         let method = self.method.as_ref().map(|written| written.value.clone());
         let own_body = self.body.is_some() && !self.sends_clients();
         let method = method.filter(|method| method != "client").or_else(|| own_body.then(|| "POST".to_owned()));
+        if self.detach.is_some() {
+            // Items pass it unchanged.
+            return About::default();
+        }
         let proxied = Proxied { to: self.to.value.clone(), method };
         About { replaces: true, proxies: self.for_each.is_none().then_some(proxied), ..About::default() }
     }
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        if self.detach.is_some() {
+            return tap(self, cx);
+        }
         let for_each = self.for_each.as_ref().map(|expression| cx.filter(expression));
         let each = for_each.is_some();
         let (limit, text, place) = (self.limit.value, self.describe(), self.path.span);
@@ -79,6 +86,96 @@ impl Spec for Request {
             Arc::new(ForEach { filter, limit, blame })
         });
         Some(Box::new(Calls { calling, asking, for_each, at_once, order: cx.ahead.order }))
+    }
+}
+
+/// Compiles a call that goes on without the client.
+fn tap(written: Request, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    let for_each = written.for_each.as_ref().map(|expression| cx.filter(expression));
+    let each = for_each.is_some();
+    let (limit, text) = (written.limit.value, written.describe());
+    let calling = match each {
+        true => cx.of_values(|cx| written.calling("request".into(), cx, true)),
+        false => written.calling("request".into(), cx, false),
+    };
+    let for_each = for_each.map_or(Some(None), |filter| filter.map(Some))?;
+    let calling = Arc::new(calling?);
+    let first = cx.flow.first;
+    let for_each = for_each.map(|filter| {
+        let blame = Blame::of(&filter, first);
+        Arc::new(ForEach { filter, limit, blame })
+    });
+    let reads = match &for_each {
+        Some(each) => each.filter.reads_item(),
+        None => calling.terms.reads_item,
+    };
+    let detached = calling.detach.as_ref().map(Detach::outline).unwrap_or_default();
+    let most = cx.flow.shape.most().saturating_mul(if each { limit } else { 1 });
+    let waits = reads.then_some("the item is read whole, for the call");
+    cx.explain(format!("{text}{detached}"), waits, most);
+    Some(Box::new(Tap(Arc::new(ReadyTap { calling, for_each, reads }))))
+}
+
+/// A call for each item that passes, which goes on without the client.
+struct Tap(Arc<ReadyTap>);
+
+struct ReadyTap {
+    calling: Arc<Calling>,
+    for_each: Option<Arc<ForEach>>,
+    /// Whether it reads the item.
+    reads: bool,
+}
+
+impl Step for Tap {
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (tap, scope) = (self.0.clone(), scope.clone());
+        flow.map(move |producer| {
+            let (tap, scope) = (tap.clone(), scope.clone());
+            producer.then(move |outcome| tap.pass(outcome, scope))
+        })
+    }
+}
+
+impl ReadyTap {
+    /// Begins the calls for an item, and gives it unchanged.
+    async fn pass(self: Arc<Self>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+        let answer = match outcome? {
+            Ok(answer) if answer.is_usable() => answer,
+            other => return Some(other),
+        };
+        let names = answer.names.clone();
+        let (answer, item) = match self.reads {
+            true => match format::peek(answer, self.calling.terms.max_body).await {
+                Ok(read) => read,
+                Err(error) => return Some(Err(self.calling.terms.name(error))),
+            },
+            false => (answer, jq::null().into()),
+        };
+        Some(match self.begin(item, &names, &scope).await {
+            Ok(()) => Ok(answer),
+            Err(error) => Err(self.calling.terms.name(error)),
+        })
+    }
+
+    async fn begin(&self, item: Data, names: &Names, scope: &Arc<Scope>) -> Result<(), Error> {
+        let Some(detach) = &self.calling.detach else { return Ok(()) };
+        let items: Vec<Data> = match &self.for_each {
+            None => vec![item],
+            Some(each) => each.values(item, names, scope).await?.into_iter().map(Data::from).collect(),
+        };
+        if items.is_empty() {
+            return Ok(());
+        }
+        let places = detach.enter(items.len())?;
+        for item in items {
+            let (calling, scope) = (self.calling.clone(), scope.clone());
+            let ask = move |names| -> BoxFuture<'static, Outcome> {
+                Box::pin(calling.clone().make(item.clone(), names, scope.clone()))
+            };
+            let step = self.calling.terms.step.clone();
+            detach.begin(step, places.clone(), ready(Ok(names.clone())), ask);
+        }
+        Ok(())
     }
 }
 
