@@ -5,6 +5,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::call::Calling;
+use super::detach::Detach;
+use super::fan::FanOut;
 use super::statement::ReadyStatement;
 use super::terms::Terms;
 use crate::flow::{Names, Outcome};
@@ -15,6 +17,8 @@ use crate::scope::Scope;
 #[derive(Clone)]
 pub(crate) enum AnswerSource {
     Upstream(Arc<Calling>),
+    /// Once for each of some values.
+    Each(Arc<FanOut>),
     Database(Arc<ReadyStatement>),
 }
 
@@ -23,6 +27,7 @@ impl AnswerSource {
     pub(crate) fn ask(&self, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
         match self {
             AnswerSource::Upstream(calling) => Box::pin(calling.clone().make(jq::null().into(), names, scope)),
+            AnswerSource::Each(fan) => fan.clone().ask(names, scope),
             AnswerSource::Database(statement) => Box::pin(statement.clone().make(jq::null().into(), names, scope)),
         }
     }
@@ -31,7 +36,26 @@ impl AnswerSource {
     pub(crate) fn terms(&self) -> &Terms {
         match self {
             AnswerSource::Upstream(calling) => &calling.terms,
+            AnswerSource::Each(fan) => &fan.calling.terms,
             AnswerSource::Database(statement) => &statement.terms,
+        }
+    }
+
+    /// Whether it uses the variable of this name.
+    pub(crate) fn uses(&self, name: &str) -> bool {
+        let values = match self {
+            AnswerSource::Each(fan) => fan.values.uses(),
+            AnswerSource::Upstream(_) | AnswerSource::Database(_) => &[],
+        };
+        self.terms().uses.iter().chain(values).any(|used| used == name)
+    }
+
+    /// How it goes on without the client, if it does.
+    pub(crate) fn detach(&self) -> Option<&Detach> {
+        match self {
+            AnswerSource::Upstream(calling) => calling.detach.as_ref(),
+            AnswerSource::Each(fan) => fan.calling.detach.as_ref(),
+            AnswerSource::Database(_) => None,
         }
     }
 }

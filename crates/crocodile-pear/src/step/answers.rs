@@ -51,6 +51,13 @@ impl Asked {
         }
     }
 
+    /// The same of several calls whose answers are one list.
+    pub fn note_list(&self, names: &mut Names, facts: Vec<Value>) {
+        if self.0.load(Ordering::Relaxed) {
+            set(names, ANSWER, jq::list(facts));
+        }
+    }
+
     /// The same of a call that was not made.
     pub fn note_nothing(&self, names: &mut Names) {
         if self.0.load(Ordering::Relaxed) {

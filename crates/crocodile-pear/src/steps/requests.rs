@@ -2,22 +2,23 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::future::ready;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 
-use crate::calling::{AnswerSource, Request, Sql};
+use crate::calling::{AnswerSource, Detach, FanOut, Request, Sql};
 use crate::error::Error;
 use crate::flow::{Answer, Awaited, Fields, Flow, Named, Names, Outcome, Producer};
 use crate::format;
 use crate::jq::{self, Data};
 use crate::problem::{Problems, Span};
 use crate::scope::{Scope, VARIABLES};
-use crate::spec::{Decode, Definitions, Entries, Field, Json, Node};
+use crate::spec::{Decode, Definitions, Entries, Field, Json, Located, Node};
 use crate::step::answers::{self, ANSWER, ANSWERS};
 use crate::step::status::failure;
-use crate::step::{Compile, Shape, Sink, Spec, Step};
+use crate::step::{Blame, Compile, Shape, Sink, Spec, Step};
 
 /// Calls with a name each; the names are known to expressions after `merge`, and to each other's.
 #[derive(Clone, Debug)]
@@ -29,6 +30,24 @@ pub struct Requests(Entries<NamedCall>);
 enum NamedCall {
     Request(Request),
     Sql(Sql),
+}
+
+impl NamedCall {
+    /// Whether it goes on without the client.
+    fn is_detached(&self) -> bool {
+        matches!(self, NamedCall::Request(Request { detach: Some(_), .. }))
+    }
+
+    /// Whether it may change something.
+    fn changes(&self) -> bool {
+        match self {
+            NamedCall::Request(request) => match request.method.as_ref().map(Located::as_str) {
+                Some(method) => !matches!(method, "GET" | "HEAD" | "OPTIONS"),
+                None => request.body.is_some(),
+            },
+            NamedCall::Sql(_) => false,
+        }
+    }
 }
 
 impl Decode for NamedCall {
@@ -86,16 +105,23 @@ impl Spec for Requests {
             return cx.problems.error_here("`requests` begins a pipeline", remedy);
         }
         let before = cx.flow.names.len();
-        cx.flow.names.extend(self.0.keys().cloned());
+        // A detached call has no answer that others could use.
+        let answered = |(_, (_, call)): &(&String, &(Span, NamedCall))| !call.is_detached();
+        let names: Vec<String> = self.0.iter().filter(answered).map(|(name, _)| name.clone()).collect();
+        cx.flow.names.extend(names.iter().cloned());
         cx.know(ANSWERS);
-        cx.flow.answers = self.0.keys().cloned().collect();
+        cx.flow.answers = names;
+        // A call that changes something is of use though nobody uses its answer.
+        let asks = |(_, (_, call)): &(&String, &(Span, NamedCall))| !call.is_detached() && !call.changes();
+        let results: Vec<(String, Span)> =
+            self.0.iter().filter(asks).map(|(name, (span, _))| (name.clone(), *span)).collect();
         let places: Vec<(String, Span)> = self.0.iter().map(|(name, (span, _))| (name.clone(), *span)).collect();
         let compiled: Vec<Option<Call>> =
             self.0.into_iter().map(|(name, (span, request))| compile(name, span, request, cx)).collect();
         cx.flow.names.truncate(before);
         cx.know(ANSWER);
-        cx.found.results.extend(places.iter().cloned());
-        cx.flow.pending.extend(places.iter().map(|(name, _)| name.clone()));
+        cx.found.results.extend(results);
+        cx.flow.pending.extend(cx.flow.answers.iter().cloned());
         let mut calls = compiled.into_iter().collect::<Option<Vec<Call>>>()?;
         let names: Vec<Arc<str>> = calls.iter().map(|call| call.name.clone()).collect();
         for call in &mut calls {
@@ -110,12 +136,16 @@ impl Spec for Requests {
 fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> Option<Call> {
     let mut sound = check_name(&name, span, cx);
     let before = cx.found.taken.len();
+    let mut calls = 1;
     let (source, text) = match call {
         NamedCall::Request(request) => {
             sound &= check_request(&request, cx);
-            let text = format!("{name} = {} {}{}", request.to, request.path, request.manner());
-            let calling = request.calling(format!("requests.{name}").into(), cx, true)?;
-            (AnswerSource::Upstream(Arc::new(calling)), text)
+            let each = request.describe_each();
+            let text = format!("{name} = {} {}{}{each}", request.to, request.path, request.manner());
+            calls = if request.for_each.is_some() { request.limit.value } else { 1 };
+            let source = source(request, format!("requests.{name}"), cx)?;
+            let detached = source.detach().map(Detach::outline).unwrap_or_default();
+            (source, text + &detached)
         }
         NamedCall::Sql(sql) => {
             if let Some(key) = &sql.name {
@@ -135,7 +165,20 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
         sound = false;
     }
     let answers = taken.into_iter().flatten().collect();
-    sound.then(|| Call { name: name.into(), source, answers, needs: Vec::new(), text })
+    sound.then(|| Call { name: name.into(), source, answers, needs: Vec::new(), calls, text })
+}
+
+/// One call, or one for each value.
+fn source(request: Request, step: String, cx: &mut Compile<'_>) -> Option<AnswerSource> {
+    let Some(values) = &request.for_each else {
+        return request.calling(step.into(), cx, true).map(|calling| AnswerSource::Upstream(Arc::new(calling)));
+    };
+    let values = cx.filter(values);
+    let (limit, most) = (request.limit.value, request.concurrency.as_ref().map(|most| most.value.get()));
+    let calling = cx.of_values(|cx| request.calling(step.into(), cx, true));
+    let (values, calling) = (values?, Arc::new(calling?));
+    let (blame, at_once) = (Blame::of(&values, true), most.unwrap_or(usize::MAX));
+    Some(AnswerSource::Each(Arc::new(FanOut { calling, values, limit, at_once, blame })))
 }
 
 /// Whether the call may have its name.
@@ -160,10 +203,14 @@ fn check_request(request: &Request, cx: &mut Compile<'_>) -> bool {
         cx.problems.error::<()>(most.span, "a named call cannot have `concurrency`", remedy);
         sound = false;
     }
-    if let Some(each) = &request.for_each {
-        let remedy = "call once, or use `request` with `for_each`";
-        cx.problems.error::<()>(each.0.span, "a named call cannot have `for_each`", remedy);
-        cx.flow.item = true;
+    if let (Some(_), Some(each)) = (&request.batch, &request.for_each) {
+        let remedy = "leave out `batch`, or use `request` with `for_each` and `batch`";
+        cx.problems.error::<()>(each.0.span, "a named call cannot have `batch`", remedy);
+        sound = false;
+    }
+    if let (Some(_), Some(each)) = (&request.detach, &request.for_each) {
+        let remedy = "use `request` with `for_each` and `detach`, behind this step";
+        cx.problems.error::<()>(each.0.span, "a named call cannot have `for_each` beside `detach`", remedy);
         sound = false;
     }
     sound
@@ -213,8 +260,10 @@ fn explain(calls: &[Call], cx: &mut Compile<'_>) {
     let lines: Vec<String> = calls.iter().map(line).collect();
     let waits = calls.iter().any(|call| !call.needs.is_empty());
     let waits = waits.then_some("a call that uses another's answer waits until that is read whole");
-    cx.explain(format!("requests, side by side: {}", lines.join("; ")), waits, calls.len() as u64);
-    cx.flow.shape = Shape::Many(calls.len() as u64);
+    let most = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.calls));
+    cx.explain(format!("requests, side by side: {}", lines.join("; ")), waits, most);
+    let answered = calls.iter().filter(|call| call.source.detach().is_none()).count();
+    cx.flow.shape = if answered == 0 { Shape::One } else { Shape::Many(answered as u64) };
 }
 
 struct Call {
@@ -225,6 +274,8 @@ struct Call {
     answers: Vec<String>,
     /// The calls that it waits for.
     needs: Vec<Need>,
+    /// The most calls that it makes.
+    calls: u64,
     /// For `explain`.
     text: String,
 }
@@ -242,7 +293,7 @@ struct Need {
 impl Call {
     fn need(&mut self, names: &[Arc<str>]) {
         let need = |(at, name): (usize, &Arc<str>)| {
-            let value = self.source.terms().uses.iter().any(|used| **used == **name);
+            let value = self.source.uses(name);
             let answer = self.answers.iter().any(|taken| **taken == **name);
             (value || answer).then_some(Need { at, value, answer })
         };
@@ -279,6 +330,10 @@ impl Step for Calls {
                 let (name, reading) = (self.calls[need.at].name.clone(), readings[need.at].clone()?);
                 Some(Needed { need: *need, name, reading })
             });
+            if let Some(detach) = call.source.detach() {
+                outcomes[at] = detached(call, detach, needs.collect(), scope);
+                continue;
+            }
             let making: BoxFuture<'static, Outcome> = match call.needs.is_empty() {
                 true => call.source.ask(None, scope.clone()),
                 false => Box::pin(make(call.source.clone(), needs.collect(), scope.clone())),
@@ -301,7 +356,12 @@ impl Step for Calls {
                 outcome: Awaited::Later(outcome?),
             })
         };
-        Flow::of(named.filter_map(producer).collect())
+        let producers: Vec<Producer> = named.filter_map(producer).collect();
+        if producers.is_empty() {
+            // Nobody waits for any of them.
+            return Flow::of(vec![Producer::here(scope.next_producer(), Some(Ok(Answer::of_value(jq::null()))))]);
+        }
+        Flow::of(producers)
     }
 
     /// Never behind another step: `compile` refuses that.
@@ -317,8 +377,33 @@ struct Needed {
     reading: Reading,
 }
 
+/// Begins a call that nobody waits for. What is given is why it cannot begin, in place of an answer.
+fn detached(
+    call: &Call,
+    detach: &Detach,
+    needs: Vec<Needed>,
+    scope: &Arc<Scope>,
+) -> Option<BoxFuture<'static, Outcome>> {
+    let places = match detach.enter(1) {
+        Ok(places) => places,
+        Err(error) => return Some(Box::pin(ready(Some(Err(call.source.terms().name(error)))))),
+    };
+    let (source, scope) = (call.source.clone(), scope.clone());
+    let ask = move |names| source.ask(names, scope.clone());
+    detach.begin(call.source.terms().step.clone(), places, gather(needs), ask);
+    None
+}
+
 /// Makes a call when all the answers that it uses are there.
 async fn make(source: AnswerSource, needs: Vec<Needed>, scope: Arc<Scope>) -> Outcome {
+    match gather(needs).await {
+        Ok(names) => source.ask(names, scope).await,
+        Err(error) => Some(source.terms().substitute().ok_or(error)),
+    }
+}
+
+/// The answers that a call uses.
+async fn gather(needs: Vec<Needed>) -> Result<Names, Error> {
     let mut names = Named::default();
     let mut answers = Vec::new();
     let read = join_all(needs.iter().map(|needed| needed.reading.clone())).await;
@@ -329,15 +414,13 @@ async fn make(source: AnswerSource, needs: Vec<Needed>, scope: Arc<Scope>) -> Ou
         if !need.value {
             continue;
         }
-        match read.and_then(|read| read.map(|read| read.usable(&name)).transpose()) {
-            Ok(read) => names.values.extend(read.map(|read| (name, read.data))),
-            Err(error) => return Some(source.terms().substitute().ok_or(error)),
-        }
+        let read = read.and_then(|read| read.map(|read| read.usable(&name)).transpose())?;
+        names.values.extend(read.map(|read| (name, read.data)));
     }
     if !answers.is_empty() {
         names.values.push(answers::gather(answers));
     }
-    source.ask(Some(Arc::new(names)), scope).await
+    Ok(Some(Arc::new(names)))
 }
 
 /// What a call answered.
