@@ -1,7 +1,10 @@
 //! The configuration as text: read from its files into one tree, with every problem told.
 
+mod defaults;
 mod include;
 mod mask;
+mod mend;
+mod pattern;
 mod read;
 mod report;
 mod sources;
@@ -15,6 +18,7 @@ use crocodile_pear::spec::Node;
 use crocodile_pear::yaml;
 
 pub use mask::Mask;
+pub use mend::mended;
 pub use read::read;
 pub use report::{Colour, Format, report};
 pub use sources::{Source, Sources};
@@ -23,7 +27,8 @@ pub use sources::{Source, Sources};
 /// file cannot be read or is no YAML; a tree may come with problems that stop it from running.
 pub fn load(path: &Path) -> (Option<Node>, Sources, Problems) {
     let taken = Taken::default();
-    let (node, mut sources, problems) = include::load(path, &|name| taken.note(name, std::env::var(name).ok()));
+    let (mut node, mut sources, mut problems) = include::load(path, &|name| taken.note(name, std::env::var(name).ok()));
+    node.iter_mut().for_each(|node| defaults::apply(node, &mut problems));
     sources.mask = taken.mask();
     (node, sources, problems)
 }
@@ -54,7 +59,8 @@ pub fn parse(
     let (mut sources, mut problems) = (Sources::default(), Problems::default());
     let file = sources.add(name.into(), text.to_owned());
     let taken = Taken::default();
-    let node = yaml::read(file, text, &|name| taken.note(name, environment(name)), &mut problems);
+    let mut node = yaml::read(file, text, &|name| taken.note(name, environment(name)), &mut problems);
+    node.iter_mut().for_each(|node| defaults::apply(node, &mut problems));
     sources.mask = taken.mask();
     (node, sources, problems)
 }

@@ -10,9 +10,9 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use crocodile_pear::database::DatabaseSpec;
-use crocodile_pear::problem::Problems;
+use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, Size, suggest};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, NodeKind, Size, suggest};
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::events::EventSourceSpec;
@@ -34,8 +34,8 @@ pub use versions::{AdaptSpec, Api, Placed, plain};
 spec! {
     /// A gateway: where it listens, which APIs it calls, and what it answers.
     pub struct Document {
-        /// The address where clients connect: `HOST:PORT`, `unix:/PATH`, a map with settings, or a list of these.
-        /// Port 0 picks a free port.
+        /// The address where clients connect: `HOST:PORT`, `:PORT` for every address of the machine (IPv6 and IPv4),
+        /// `unix:/PATH`, a map with settings, or a list of these. Port 0 picks a free port.
         pub listen: ListenSpec = ListenSpec::default(),
         /// The admin listener: health, metrics, cache purges. Off by default.
         pub admin: Option<AdminSpec>,
@@ -68,14 +68,29 @@ spec! {
         pub clients: Option<Clients>,
         /// Where to send traces of requests: the URL of a collector, or a map. Off by default.
         pub traces: Option<TracesSpec>,
-        /// Other files to add; their paths are relative to this file. They add upstreams, endpoints and groups, and
-        /// settings that this file does not have.
+        /// Other files to add; their paths are relative to this file, and may have `*` and `?`: `teams/*.yaml`. They add
+        /// upstreams, endpoints and groups, and settings that this file does not have. Keys at the top of a file that begin
+        /// with `x-` mean nothing to the gateway; they hold what YAML anchors name.
         pub include: Option<Included>,
+        /// Fields that upstreams and endpoints have unless they write them themselves: `{ upstreams: { timeout: 2s },
+        /// endpoints: { max_body: 1MiB } }`. A `cache` is not added to endpoints for other methods than GET and HEAD.
+        pub defaults: Option<Defaults>,
+        /// The settings of this level that groups and endpoints can neither replace nor switch off: `[authenticate,
+        /// rate_limit, headers]`. Where `headers` is locked, others may add fields, and not change those of this level.
+        pub locked: Vec<Located<String>> = Vec::new(),
     }
     group(layers: Layers<AtDocument>)
 }
 
 impl Document {
+    /// Whether clients are authenticated anywhere.
+    pub fn authenticates(&self) -> bool {
+        let own = self.layers.authenticates() == Some(true);
+        let endpoint = |(_, spec): &(Span, EndpointSpec)| spec.layers.authenticates() == Some(true);
+        let group = |(_, (_, group)): (&String, &(Span, GroupSpec))| group.authenticates(false);
+        own || self.endpoints.values().any(endpoint) || self.groups.iter().flatten().any(group)
+    }
+
     /// Reads what can be read of a document with errors, so that one `check` finds the other problems too. Also returns
     /// the names of the upstreams and databases that cannot be read; their errors were reported before.
     pub fn partial(node: &Node) -> (Self, Unread) {
@@ -100,10 +115,23 @@ impl Document {
             clients: None,
             traces: node.field("traces").and_then(read),
             include: None,
+            defaults: None,
+            locked: Vec::new(),
             layers: Layers::partial(node),
         };
-        (document, Unread { upstreams: broken, databases: broken_databases })
+        let authenticates = partial::names(node, "authenticate");
+        (document, Unread { upstreams: broken, databases: broken_databases, authenticates })
     }
+}
+
+/// Notes that nothing is written in a configuration.
+pub fn is_empty(node: &Node, problems: &mut Problems) -> bool {
+    let empty = matches!(node.kind, NodeKind::Null);
+    if empty {
+        let remedy = "write `upstreams` and `endpoints`; `crocodile-pear init` makes a first configuration";
+        problems.error::<()>(node.span, "the configuration is empty", remedy);
+    }
+    empty
 }
 
 /// What a document must have to be of use.
@@ -156,6 +184,27 @@ impl Decode for Included {
 
     fn schema(_: &mut Definitions) -> Json {
         serde_json::json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+    }
+}
+
+/// The defaults. They were added when the configuration was read: nothing of them is left here.
+#[derive(Clone, Debug)]
+pub struct Defaults;
+
+impl Decode for Defaults {
+    fn decode(_: &Node, _: &mut Problems) -> Option<Self> {
+        Some(Defaults)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        serde_json::json!({
+            "type": "object",
+            "properties": {
+                "upstreams": UpstreamSpec::schema(definitions),
+                "endpoints": EndpointSpec::schema(definitions),
+            },
+            "additionalProperties": false,
+        })
     }
 }
 

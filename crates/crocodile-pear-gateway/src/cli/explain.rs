@@ -35,8 +35,10 @@ impl Explain {
         match gateway.endpoints().iter().find(|endpoint| *endpoint.name == **wanted) {
             Some(endpoint) => print(&outline(endpoint)),
             None => {
-                let near = suggest(wanted, names).map(|near| format!("; did you mean `{near}`?"));
+                let near = suggest(wanted, names.clone()).map(|near| format!("; did you mean `{near}`?"));
                 eprintln!("error: no endpoint is `{wanted}`{}", near.unwrap_or_default());
+                eprintln!("the endpoints are:");
+                names.for_each(|name| eprintln!("  {name}"));
                 ExitCode::from(1)
             }
         }
@@ -56,7 +58,12 @@ fn brief(endpoint: &Endpoint) -> String {
 }
 
 fn outline(endpoint: &Endpoint) -> String {
-    let mut text = format!("{}\n{}", endpoint.name, layers(&endpoint.layers));
+    let mut text = format!("{}\n{}", endpoint.name, layers(&endpoint.layers, &endpoint.origins));
+    for (layer, origin) in endpoint.origins.iter().filter(|(layer, _)| !endpoint.layers.has(layer)) {
+        if origin.starts_with("in place") {
+            let _ = writeln!(text, "  layer {layer}: off, {origin}");
+        }
+    }
     if let Some(upgrade) = &endpoint.upgrade {
         let _ = writeln!(text, "  upgrade: {}", upgrade.outline());
     }
@@ -74,6 +81,9 @@ fn outline(endpoint: &Endpoint) -> String {
         }
     }
     let _ = writeln!(text, "  calls: {}", total(outline));
+    if let Some(detached) = endpoint.detached() {
+        let _ = writeln!(text, "  detached: {detached}");
+    }
     if let Some(body) = endpoint.client_body() {
         let _ = writeln!(text, "  client's body: {body}");
     }
@@ -81,13 +91,19 @@ fn outline(endpoint: &Endpoint) -> String {
 }
 
 /// What stands around, from the outside in.
-fn layers(stack: &Stack) -> String {
-    stack.outline().map(|(name, text)| format!("  layer {name}: {text}\n")).collect()
+fn layers(stack: &Stack, origins: &[(&'static str, String)]) -> String {
+    let origin = |layer: &str| {
+        // They come from one field.
+        let layer = if layer == "consumer_limit" { "rate_limit" } else { layer };
+        let origins: Vec<&str> = origins.iter().filter(|(own, _)| *own == layer).map(|(_, origin)| &**origin).collect();
+        if origins.is_empty() { String::new() } else { format!(" ({})", origins.join("; ")) }
+    };
+    stack.outline().map(|(name, text)| format!("  layer {name}{}: {text}\n", origin(name))).collect()
 }
 
 /// What happens to requests that no endpoint serves; nothing, without layers that are written for them.
 fn unserved(stack: &Stack) -> Option<String> {
-    let lines = layers(stack);
+    let lines = layers(stack, &[]);
     (!lines.is_empty()).then(|| format!("requests that no endpoint serves\n{lines}"))
 }
 

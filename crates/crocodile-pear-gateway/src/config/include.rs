@@ -12,11 +12,15 @@ use crocodile_pear::{
     yaml,
 };
 
+use super::pattern::{expand, is_pattern};
 use super::read::{bytes, reason};
 use super::sources::Sources;
 
 /// The key that names the files to add.
 const INCLUDE: &str = "include";
+
+/// How the keys at the top of a file begin that mean nothing to the gateway.
+const EXTENSION: &str = "x-";
 
 /// The maps that files add to; any other key is set in one file.
 const SHARED: [&str; 4] = ["upstreams", "databases", "endpoints", "groups"];
@@ -60,7 +64,11 @@ impl Loader<'_> {
         let text = &self.sources.file(file)?.text;
         let node = yaml::read(file, text, self.environment, &mut self.problems);
         self.sound &= node.is_some();
-        let node = node?;
+        let mut node = node?;
+        if let NodeKind::Map(entries) = &mut node.kind {
+            // They hold what anchors name.
+            entries.retain(|(key, _)| !key.value.starts_with(EXTENSION));
+        }
         self.within.push(identity);
         let node = self.extend(node, path);
         self.within.pop();
@@ -118,9 +126,29 @@ impl Loader<'_> {
             Some(path) => Some(vec![path]),
             None => Vec::<Located<String>>::decode(&paths, &mut self.problems),
         };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut files: Vec<(PathBuf, Span)> = Vec::new();
         for other in paths.unwrap_or_default() {
-            let beside = path.parent().unwrap_or(Path::new("")).join(&other.value);
-            let Some(added) = self.load(&beside, other.span) else { continue };
+            if !is_pattern(&other.value) {
+                files.push((folder.join(&other.value), other.span));
+                continue;
+            }
+            let found = expand(folder, &other.value);
+            if found.is_empty() {
+                let message = format!("no file fits `{other}`");
+                self.problems.warning(
+                    other.span,
+                    message,
+                    "`*` stands for a part of one name; paths are relative to this file",
+                );
+            }
+            // It may fit the file itself.
+            let own = self.within.last().cloned();
+            let others = found.into_iter().filter(|found| fs::canonicalize(found).ok() != own);
+            files.extend(others.map(|found| (found, other.span)));
+        }
+        for (beside, place) in files {
+            let Some(added) = self.load(&beside, place) else { continue };
             match added.kind {
                 NodeKind::Map(added) => self.merge(entries, added, &SHARED),
                 NodeKind::Null => {}

@@ -6,6 +6,7 @@ use crocodile_pear::spec::{Located, Size};
 use crocodile_pear::step::StreamSpec;
 use crocodile_pear::steps::Written;
 
+use crate::detach::EndpointDetachSpec;
 use crate::layers::{AtEndpoint, Layers};
 use crate::upgrade::Upgrades;
 
@@ -29,6 +30,8 @@ spec! {
         pub stream: StreamSpec = StreamSpec::Off,
         /// What happens to a client's body that no call takes and no expression reads.
         pub body: UnreadBodySpec = UnreadBodySpec::Refuse,
+        /// Whether the pipeline goes on to its end when the client has left, and what the client is answered meanwhile.
+        pub detach: Option<EndpointDetachSpec>,
     }
     group(layers: Layers<AtEndpoint>)
     list(pipeline)
@@ -61,6 +64,7 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
         upgrade: None,
         stream: StreamSpec::Off,
         body: UnreadBodySpec::Refuse,
+        detach: None,
         layers: Layers::default(),
     })
 }

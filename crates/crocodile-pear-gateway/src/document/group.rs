@@ -22,11 +22,19 @@ spec! {
         pub versions: Option<VersionsSpec>,
         /// The endpoints of the group, written as under the top-level `endpoints`.
         pub endpoints: Entries<EndpointSpec>,
+        /// The settings of the group that its endpoints can neither replace nor switch off.
+        pub locked: Vec<Located<String>> = Vec::new(),
     }
     group(layers: Layers<AtGroup>)
 }
 
 impl GroupSpec {
+    /// Whether clients of an endpoint of it are authenticated, if those outside of it are or are not.
+    pub fn authenticates(&self, outside: bool) -> bool {
+        let own = self.layers.authenticates().unwrap_or(outside);
+        self.endpoints.values().any(|(_, spec)| spec.layers.authenticates().unwrap_or(own))
+    }
+
     /// The hosts; none, where it is for all that no other names. What is wrong is noted.
     pub fn hosts(&self, problems: &mut Problems) -> Option<Vec<HostPattern>> {
         let Some(Located { value: Texts(written), span, .. }) = &self.hosts else { return Some(Vec::new()) };

@@ -43,13 +43,13 @@ impl Spec for Headers {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "headers",
-        "Header fields to add to all answers or to remove from them. Endpoints can override it.",
+        "Header fields to add to all answers or to remove from them. Endpoints can add to them.",
     ));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "headers",
-        "Header fields to add to its answers or to remove from them. Overrides the top-level setting; `off` \
-             for none.",
+        "Header fields to add to its answers or to remove from them, besides those of the top level. A field that is \
+             named here is not set or removed by the top level. `off` for none at all.",
     ));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Dress>> {
@@ -58,13 +58,20 @@ impl Spec for Headers {
         for (name, (span, texts)) in self.set.iter().flatten() {
             let name = admit(name, *span, &mut names, cx.problems);
             let values: Vec<_> = texts.0.iter().filter_map(|text| FieldText::compile(text, cx)).collect();
-            set.extend(name.map(|name| (name, values)));
+            set.extend(name.map(|name| (name, values.into())));
         }
         let written = self.remove.iter().flatten();
         let remove: Vec<_> =
             written.filter_map(|name| admit(name.as_str(), name.span, &mut names, cx.problems)).collect();
         let nothing = set.is_empty() && remove.is_empty() && self.preset.is_none();
         (!nothing).then(|| Arc::new(Dress { preset: self.preset, remove, set, limiter: LogLimiter::every(OFTEN) }))
+    }
+
+    fn compile_within(&self, outer: &Arc<Dress>, cx: &mut Compile<'_>) -> Option<Arc<Dress>> {
+        Some(match self.compile(cx) {
+            Some(own) => Arc::new(own.over(outer)),
+            None => outer.clone(),
+        })
     }
 
     fn around(ready: &Arc<Dress>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -97,7 +104,7 @@ const OFTEN: Duration = Duration::from_secs(1);
 pub struct Dress {
     preset: Option<Preset>,
     remove: Vec<HeaderName>,
-    set: Vec<(HeaderName, Vec<FieldText>)>,
+    set: Vec<(HeaderName, Arc<[FieldText]>)>,
     limiter: LogLimiter,
 }
 
@@ -162,6 +169,18 @@ impl Layer for Dress {
 }
 
 impl Dress {
+    /// These fields, and those of another one that are not named here.
+    fn over(&self, outer: &Dress) -> Self {
+        let named = |name: &HeaderName| self.remove.contains(name) || self.set.iter().any(|(own, _)| own == name);
+        let others = outer.set.iter().filter(|(name, _)| !named(name));
+        Dress {
+            preset: self.preset.or(outer.preset),
+            remove: outer.remove.iter().filter(|name| !named(name)).chain(&self.remove).cloned().collect(),
+            set: others.chain(&self.set).cloned().collect(),
+            limiter: LogLimiter::every(OFTEN),
+        }
+    }
+
     fn replace(&self, name: &HeaderName, values: &[FieldText], view: &View<'_>, headers: &mut HeaderMap) {
         headers.remove(name);
         for value in values {

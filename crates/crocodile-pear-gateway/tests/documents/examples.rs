@@ -83,13 +83,21 @@ fn serve(text: &str, demo: &Demo) -> Served {
     let placed = |text: &str| {
         text.replace(GATEWAY, "127.0.0.1:0").replace(ADMIN, "127.0.0.1:0").replace(DEMO.1, &demo.upstreams)
     };
-    fs::create_dir_all(folder.join(PARTS)).unwrap();
-    for part in fs::read_dir(root().join("examples").join(PARTS)).unwrap().map(|entry| entry.unwrap()) {
-        let text = fs::read_to_string(part.path()).unwrap();
-        fs::write(folder.join(PARTS).join(part.file_name()), placed(&text)).unwrap();
-    }
+    copy(&root().join("examples").join(PARTS), &folder.join(PARTS), &placed);
     fs::write(folder.join("example.yaml"), placed(text)).unwrap();
     Served::begin(&["run", "example.yaml"], &[], &folder)
+}
+
+/// Copies a folder of texts.
+fn copy(from: &Path, to: &Path, placed: &dyn Fn(&str) -> String) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        match path.is_dir() {
+            true => copy(&path, &to, placed),
+            false => fs::write(to, placed(&fs::read_to_string(path).unwrap())).unwrap(),
+        }
+    }
 }
 
 #[test]
