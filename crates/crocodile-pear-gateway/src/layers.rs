@@ -15,8 +15,10 @@ pub mod files;
 pub mod grpc_web;
 pub mod headers;
 pub mod in_flight;
+pub mod metering;
 pub mod observe;
 pub mod purge;
+pub mod quota;
 pub mod rate_limit;
 pub mod timing;
 pub mod validate;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, Property};
 
+use crate::config::mended;
 use crate::layer::{Around, Compile, Spec};
 use crate::stack::Stack;
 
@@ -58,6 +61,18 @@ macro_rules! layers {
         }
 
         impl<P: Place> Layers<P> {
+            /// The layers that are written here.
+            pub fn written(&self) -> Vec<&'static str> {
+                let all = [$((stringify!($name), self.$name.is_some())),*];
+                all.into_iter().filter(|(_, written)| *written).map(|(name, _)| name).collect()
+            }
+
+            /// The field of a layer.
+            pub fn field_of(layer: &str) -> Option<&'static str> {
+                let all = [$((stringify!($name), P::field::<$name::$spec>())),*];
+                all.into_iter().find(|(name, _)| *name == layer).and_then(|(_, field)| field).map(|field| field.name)
+            }
+
             /// What can be read from a place that has errors.
             pub fn partial(node: &Node) -> Self {
                 Layers { $($name: P::partial::<$name::$spec>(node),)* place: PhantomData }
@@ -135,6 +150,8 @@ layers! {
     authenticate: Authenticate,
     // Limits that use `$claims`: the consumer is known now.
     consumer_limit: ConsumerLimits,
+    // Counts what passes the limits of rates.
+    quota: Quotas,
     // Holds its slot until the answer ends, so only for clients that are allowed in by the limits.
     in_flight: InFlight,
     // Needs to know who the client is.
@@ -147,12 +164,21 @@ layers! {
     // Layers further in see plain answers; each client gets the coding it asks for. Answers from a cache are compressed
     // once for each coding.
     compress: Compress,
+    // Sees answers before they are compressed, also those from a cache.
+    metering: Metering,
     // Reports the timers of the pipeline only.
     timing: Timing,
     // Stands for the pipeline where there is a file. Further out, its answers are compressed.
     files: Files,
     // Last, right before the work that it saves.
     cache: Caching,
+}
+
+impl<P> Layers<P> {
+    /// Whether clients are authenticated, if that is written here.
+    pub fn authenticates(&self) -> Option<bool> {
+        self.authenticate.as_ref().map(|setting| setting.on().is_some_and(|spec| !spec.is_open()))
+    }
 }
 
 /// A layer as written.
@@ -212,7 +238,7 @@ pub trait Place {
     /// What can be read of a layer that has errors.
     fn partial<T: Spec>(node: &Node) -> Option<Setting<T>> {
         let field = Self::field::<T>()?;
-        Decode::decode(node.field(field.name)?, &mut Problems::default())
+        mended(node.field(field.name)?)
     }
 }
 
@@ -272,6 +298,7 @@ fn inner<P: Place, T: Spec<Ready = R>, R>(
     cx: &mut Compile<'_>,
 ) -> Holds<R> {
     match (own, outer) {
+        (Some(setting), Some(Some(outer))) => Some(setting.on().and_then(|spec| spec.compile_within(outer, cx))),
         (Some(setting), _) => Some(ready(setting, cx)),
         (None, None) if P::INNERMOST => Some(T::unwritten().and_then(|spec| spec.compile(cx))),
         (None, outer) => outer.clone(),

@@ -15,6 +15,15 @@ pub struct Unread {
     pub upstreams: Vec<String>,
     /// Databases.
     pub databases: Vec<String>,
+    /// Whether `authenticate` is written somewhere, readable or not.
+    pub authenticates: bool,
+}
+
+/// Whether a key is written anywhere below.
+pub fn names(node: &Node, key: &str) -> bool {
+    let within = node.as_map().into_iter().flatten();
+    within.clone().any(|(name, inner)| name.as_str() == key || names(inner, key))
+        || node.as_list().into_iter().flatten().any(|item| names(item, key))
 }
 
 /// Reads a value. Its problems were reported before.
@@ -48,6 +57,7 @@ pub fn endpoint(node: &Node) -> Option<EndpointSpec> {
         upgrade: node.field("upgrade").and_then(read),
         stream: node.field("stream").and_then(read).unwrap_or_default(),
         body: node.field("body").and_then(read).unwrap_or_default(),
+        detach: node.field("detach").and_then(read),
         layers: Layers::partial(node),
     })
 }
@@ -62,6 +72,7 @@ pub fn group(node: &Node) -> Option<GroupSpec> {
         hosts: node.field("hosts").map_or(Some(None), read)?,
         versions: node.field("versions").map_or(Some(None), read)?,
         endpoints,
+        locked: node.field("locked").and_then(read).unwrap_or_default(),
         layers: Layers::partial(node),
     })
 }

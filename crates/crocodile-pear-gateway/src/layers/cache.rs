@@ -62,7 +62,7 @@ impl Spec for Caching {
         let rules = written.rules(cx.problems);
         let key = written.key.as_ref().map_or(Some(None), |key| cx.filter(key, &[]).map(Some));
         let by = written.private.as_ref().map_or(Some(None), |private| cx.filter(&private.by, &[]).map(Some));
-        let tags = written.tags.as_ref().map_or(Some(None), |tags| cx.filter(tags, &[]).map(Some));
+        let tags = written.tags.as_ref().map_or(Some(None), |tags| cx.of_answer(tags, &[]).map(Some));
         let (rules, key, by, tags) = (rules?, key?, by?, tags?.map(Arc::new));
         let (outline, place) = (written.outline(), self.place);
         let front = Front { key, by, query: written.query };
