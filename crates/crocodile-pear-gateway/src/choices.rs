@@ -79,6 +79,7 @@ fn find(
     problems: &mut Problems,
 ) -> Option<Arc<Upstream>> {
     if let Some(upstream) = upstreams.get(&to.value) {
+        upstream.name_it();
         return Some(upstream.clone());
     }
     let known = || written.iter().map(|(name, ..)| name.as_str()).chain(unread.iter().map(String::as_str));

@@ -12,7 +12,7 @@ use crate::json::Raw;
 use crate::problem::{Problems, Span};
 use crate::record::{CallingStep, Hidden};
 use crate::scope::VARIABLES;
-use crate::spec::{Expression, Literal, Located, suggest};
+use crate::spec::{Expression, Json, Literal, Located, suggest};
 use crate::upstream::Upstream;
 
 /// What a step may refer to while it is compiled, what the other steps declare, and what is found on the way.
@@ -70,9 +70,21 @@ impl Compile<'_> {
     /// A value that is written as it is; none, where none is written.
     pub fn literal(&mut self, written: Option<&Located<Literal>>) -> Option<Option<Raw>> {
         let Some(written) = written else { return Some(None) };
+        self.check_text(written);
         match Raw::check(&written.value.as_str().to_owned().into()) {
             Ok(value) => Some(Some(value)),
             Err(error) => self.problems.error(written.span, error.detail(), "write a smaller value"),
+        }
+    }
+
+    /// Notes a text that was meant as the value in it: `'[]'` is a text of two characters.
+    fn check_text(&mut self, written: &Located<Literal>) {
+        let Ok(Json::String(text)) = serde_json::from_str(written.value.as_str()) else { return };
+        let meant = text.trim();
+        if meant.starts_with(['[', '{']) && serde_json::from_str::<Json>(meant).is_ok() {
+            let what = if meant.starts_with('[') { "list" } else { "map" };
+            let message = format!("this is a text, not a {what}");
+            self.problems.warning(written.span, message, format!("leave out the quotes: write `{meant}`"));
         }
     }
 
@@ -99,6 +111,13 @@ impl Compile<'_> {
                         None if means(answers::ANSWERS) => {
                             "`$answers` is known in `requests` and behind its `merge`".to_owned()
                         }
+                        None if self.is_unnamed(&fault) => {
+                            let name = fault.message.split('`').nth(1).unwrap_or_default().trim_start_matches('$');
+                            format!(
+                                "`${name}` is the answer of a named call, `requests: {{ {name}: … }}`; that of \
+                                 `request` is `.`"
+                            )
+                        }
                         None => fault.remedy,
                     };
                     self.problems.sure::<()>(place, fault.message, remedy);
@@ -108,6 +127,12 @@ impl Compile<'_> {
         }
     }
 
+    /// Whether a variable is unknown because no call has a name.
+    fn is_unnamed(&self, fault: &jq::Fault) -> bool {
+        let unknown = fault.message.starts_with("there is no variable") && fault.remedy.starts_with("there are");
+        unknown && !self.flow.first && self.flow.item && self.flow.answers.is_empty()
+    }
+
     fn note_filter(&mut self, filter: Filter, written: &Located<String>) -> Option<Filter> {
         self.found.used.extend(filter.uses().iter().cloned());
         self.found.note_reads(filter.reads());
@@ -115,6 +140,7 @@ impl Compile<'_> {
         self.flow.unused.retain(|(key, _)| !filter.may_take(key));
         self.found.reads_body |= filter.uses().iter().any(|name| name == "body");
         self.check_item(written, &filter);
+        self.check_claims(written, &filter);
         self.check_answers(written, &filter)?;
         Some(filter)
     }
@@ -140,6 +166,20 @@ impl Compile<'_> {
         self.problems.warning(
             written.at(0, written.value.len()),
             "`.` is null: no step before this one gives anything",
+            remedy,
+        );
+    }
+
+    /// Notes that `$claims` is null for everybody.
+    fn check_claims(&mut self, written: &Located<String>, filter: &Filter) {
+        if !self.known.route.anonymous || !filter.uses().iter().any(|name| name == "claims") {
+            return;
+        }
+        let offset = written.value.find("$claims").unwrap_or(0);
+        let remedy = "add `authenticate`, or count and decide by `$client.address` or `$headers`";
+        self.problems.sure::<()>(
+            written.at(offset, "$claims".len()),
+            "`$claims` is always null: nothing authenticates clients here",
             remedy,
         );
     }
@@ -195,6 +235,7 @@ impl Compile<'_> {
             return None;
         }
         let upstream = self.known.upstreams.find(name, "an upstream", &mut self.problems)?;
+        upstream.name_it();
         self.found.used.extend(upstream.uses().cloned());
         self.found.note_upstream(&upstream);
         Some(upstream)
@@ -204,7 +245,10 @@ impl Compile<'_> {
     pub fn any_upstream(&mut self) -> Vec<Arc<Upstream>> {
         let own = self.known.upstreams.values().filter(|upstream| !upstream.is_choice());
         let all: Vec<Arc<Upstream>> = own.cloned().collect();
-        all.iter().for_each(|upstream| self.found.note_reachable(upstream));
+        for upstream in &all {
+            upstream.name_it();
+            self.found.note_reachable(upstream);
+        }
         all
     }
 

@@ -1,7 +1,7 @@
 //! An upstream, ready: what steps call, and what operators see of it.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -60,6 +60,8 @@ pub struct Upstream {
     mirror: OnceLock<Mirror<Upstream>>,
     /// What the answers to its calls depend on.
     own_dependence: OnceLock<Dependence>,
+    /// Whether a part of the configuration names it.
+    named: AtomicBool,
 }
 
 /// What the server of a call is chosen by, if by its client.
@@ -108,6 +110,7 @@ impl Upstream {
             affinity,
             mirror: OnceLock::new(),
             own_dependence: OnceLock::new(),
+            named: AtomicBool::new(false),
         }))
     }
 
@@ -128,6 +131,7 @@ impl Upstream {
             shows_certificate: first.shows_certificate,
             mirror: OnceLock::new(),
             own_dependence: OnceLock::new(),
+            named: AtomicBool::new(false),
         }))
     }
 
@@ -330,6 +334,16 @@ impl Upstream {
             cached::identify(self.cached.as_deref(), scope, &headers, keeping)?;
         }
         Ok((headers, keeping))
+    }
+
+    /// A part of the configuration names it.
+    pub fn name_it(&self) {
+        self.named.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a part of the configuration names it.
+    pub fn is_named(&self) -> bool {
+        self.named.load(Ordering::Relaxed)
     }
 
     /// The variables that the header fields of its calls use.
