@@ -33,6 +33,11 @@ impl Route {
     pub fn parse(written: &Located<String>, problems: &mut Problems) -> Result<Self, Self> {
         let text = written.as_str();
         let unread = Route { method: None, path: String::new(), params: Vec::new(), rest: None, readable: false };
+        if let Some(meant) = pattern(text) {
+            let message = "an endpoint's path is not a regular expression";
+            problems.error::<()>(written.span, message, format!("write `{meant}`"));
+            return Err(unread);
+        }
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) => (Some(method), path),
             None if text.starts_with('/') => (None, text),
@@ -72,6 +77,15 @@ impl Route {
             None => path.to_owned(),
         }
     }
+}
+
+/// The path for a location of nginx, such as `~ ^/c`: all below the text that it begins with.
+fn pattern(text: &str) -> Option<String> {
+    let pattern = text.strip_prefix("~*").or_else(|| text.strip_prefix('~')).or_else(|| text.strip_prefix('^'))?;
+    let pattern = pattern.trim().trim_start_matches(['~', '^', ' ']);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.".contains(c);
+    let begin = &pattern[..pattern.find(|c| !plain(c)).unwrap_or(pattern.len())];
+    Some(format!("/{}", format!("{}/{{*path}}", begin.trim_matches(['/', '.'])).trim_start_matches('/')))
 }
 
 fn method_of(written: &Located<String>, path: &str, problems: &mut Problems) -> Option<Method> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::filter::{Filter, Program};
-use super::lex::fault;
+use super::lex::{fault, offset};
 use super::library::{self, REFUSED};
 use super::native::Native;
 use super::parse::parse;
@@ -130,8 +130,34 @@ fn describe(source: &str, wrong: &Wrong<'_>, known: &[&str]) -> Fault {
         }
         Wrong::Function(name, arity) => match REFUSED.iter().find(|(refused, _)| refused == name) {
             Some((_, why)) => fault(source, name, format!("`{name}` is not allowed: {why}"), "leave it out"),
+            None if *arity == 0 && known.contains(name) => variable(source, name),
             None => function(source, name, *arity),
         },
+    }
+}
+
+/// `query.page` where `$query.page` is meant.
+fn variable(source: &str, name: &str) -> Fault {
+    let rest = &source[offset(source, name)..];
+    let meant = &rest[..reference(rest)];
+    fault(source, name, format!("`{name}` is a variable"), format!("write `${meant}`"))
+}
+
+/// The length of a name with the fields that are taken of it: `query.page`, `headers["x-user"]`.
+fn reference(text: &str) -> usize {
+    let word = |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+    let mut length = word(text);
+    loop {
+        let rest = &text[length..];
+        let field = match (rest.strip_prefix('.'), rest.starts_with("[\"")) {
+            (Some(name), _) if word(name) > 0 => 1 + word(name),
+            (None, true) => rest.find("\"]").map_or(0, |end| end + 2),
+            _ => 0,
+        };
+        if field == 0 {
+            return length;
+        }
+        length += field;
     }
 }
 
@@ -155,10 +181,12 @@ fn function(source: &str, name: &str, arity: usize) -> Fault {
         let message = format!("`{name}` does not take {arity} arguments");
         return fault(source, name, message, format!("it takes {}; they are separated by `;`", takes.join(" or ")));
     }
-    let remedy = match nearest(name, library::functions().map(|it| it.0)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if arity == 0 => format!("write `.{name}` for a field, `\"{name}\"` for text"),
-        None => "use a function of jq's manual".to_owned(),
+    let near = nearest(name, library::functions().map(|it| it.0));
+    let remedy = match (habit::same(name), near) {
+        (Some(same), _) => format!("write `{same}`"),
+        (None, Some(near)) => format!("did you mean `{near}`?"),
+        (None, None) if arity == 0 => format!("write `.{name}` for a field, `\"{name}\"` for text"),
+        (None, None) => "use a function of jq's manual".to_owned(),
     };
     fault(source, name, format!("there is no function `{name}`"), remedy)
 }

@@ -6,7 +6,7 @@ use super::refusal::Fault;
 /// The fault that a habit explains; `faults` are the ones from the compiler.
 pub fn explain(source: &str, faults: Vec<Fault>) -> Vec<Fault> {
     let code = code(source);
-    let looks = [sign, quote, negation, ternary, arrow, method, root, predicate, braces, unfinished];
+    let looks = [sign, quote, negation, ternary, arrow, method, root, predicate, star, braces, unfinished];
     let found = looks.iter().find_map(|look| look(source, &code));
     match found.or_else(|| faults.iter().find_map(|fault| hyphen(source, fault).or_else(|| commas(source, fault)))) {
         Some(fault) => vec![fault],
@@ -52,6 +52,51 @@ fn code(source: &str) -> String {
         }
     }
     code
+}
+
+/// What other languages call functions of jq.
+const SAME: [(&str, &str); 36] = [
+    ("avg", "add / length"),
+    ("capitalize", "ascii_upcase"),
+    ("coalesce", "//"),
+    ("concat", "add"),
+    ("count", "length"),
+    ("distinct", "unique"),
+    ("downcase", "ascii_downcase"),
+    ("endsWith", "endswith"),
+    ("every", "all"),
+    ("fromJson", "fromjson"),
+    ("from_json", "fromjson"),
+    ("groupBy", "group_by"),
+    ("group_by_key", "group_by"),
+    ("includes", "contains"),
+    ("indexOf", "index"),
+    ("int", "tonumber"),
+    ("len", "length"),
+    ("lower", "ascii_downcase"),
+    ("lowercase", "ascii_downcase"),
+    ("orderBy", "sort_by"),
+    ("parseFloat", "tonumber"),
+    ("parseInt", "tonumber"),
+    ("replace", "sub"),
+    ("size", "length"),
+    ("some", "any"),
+    ("sortBy", "sort_by"),
+    ("startsWith", "startswith"),
+    ("str", "tostring"),
+    ("sum", "add"),
+    ("toJson", "tojson"),
+    ("toLowerCase", "ascii_downcase"),
+    ("toString", "tostring"),
+    ("toUpperCase", "ascii_upcase"),
+    ("uniq", "unique"),
+    ("upper", "ascii_upcase"),
+    ("uppercase", "ascii_upcase"),
+];
+
+/// The function of jq that other languages call by this name.
+pub fn same(name: &str) -> Option<&'static str> {
+    SAME.iter().find(|(other, _)| *other == name).map(|(_, own)| *own)
 }
 
 /// Operators and quotes of other languages.
@@ -124,20 +169,21 @@ fn method(source: &str, code: &str) -> Option<Fault> {
     })?;
     let dot = code[..open].rfind('.')?;
     let message = format!("`{}` is not a method", &source[dot..open]);
-    Some(told(
-        dot,
-        open - dot,
-        message,
-        format!("write ` | {}` instead of `{}`", &source[dot + 1..open], &source[dot..open]),
-    ))
+    let name = &source[dot + 1..open];
+    let own = same(name).unwrap_or(name);
+    // A function without arguments has no parentheses either.
+    let empty = code[open + 1..].trim_start();
+    let end = if empty.starts_with(')') { code.len() - empty.len() + 1 } else { open };
+    Some(told(dot, open - dot, message, format!("write ` | {own}` instead of `{}`", &source[dot..end])))
 }
 
 /// `$.items`
 fn root(source: &str, code: &str) -> Option<Fault> {
     let at = code.find("$.").or_else(|| code.find("$["))?;
-    let end = at + 1 + path(&source[at + 1..]);
-    let rest = &source[at + 1..end];
-    let rest = if rest.starts_with('[') { format!(".{rest}") } else { rest.to_owned() };
+    let starred = |text: &str| text.find(|c: char| !(c.is_alphanumeric() || "._$[]?\"*".contains(c)));
+    let end = starred(&source[at + 1..]).map_or(source.len(), |length| at + 1 + length);
+    let rest = source[at + 1..end].replace("[*]", "[]");
+    let rest = if rest.starts_with('[') { format!(".{rest}") } else { rest };
     Some(told(at, end - at, "`$` alone is JSONPath's: the item is `.`".into(), format!("write `{rest}`")))
 }
 
@@ -147,6 +193,11 @@ fn predicate(source: &str, code: &str) -> Option<Fault> {
     let length = code[at..].find(")]")? + 2;
     let inner = source[at + 3..at + length - 2].replace('@', "");
     Some(told(at, length, "`[?(…)]` is JSONPath's".into(), format!("write `[] | select({inner})`")))
+}
+
+/// `.items[*]`
+fn star(_: &str, code: &str) -> Option<Fault> {
+    code.find("[*]").map(|at| told(at, 3, "`[*]` is JSONPath's".into(), "write `[]`".into()))
 }
 
 /// `{{name}}`
@@ -249,6 +300,12 @@ mod tests {
             (".a ?? .b", "??", "write `//`"),
             (".a | map(x => x.name)", "=>", "leave out `x =>`, and write `.name`"),
             (".items.map(.name)", ".map", "write ` | map` instead of `.map`"),
+            (".name.toUpperCase()", ".toUpperCase", "write ` | ascii_upcase` instead of `.toUpperCase()`"),
+            ("[.items[].price] | sum", "sum", "write `add`"),
+            ("query.a", "query", "write `$query.a`"),
+            ("query[\"a b\"].c + 1", "query", "write `$query[\"a b\"].c`"),
+            ("$.items[*].id", "$.items[*].id", "write `.items[].id`"),
+            (".items[*].id", "[*]", "write `[]`"),
             ("$.items[0]", "$.items[0]", "write `.items[0]`"),
             ("$[0]", "$[0]", "write `.[0]`"),
             (".items[?(@.id==1)]", "[?(@.id==1)]", "write `[] | select(.id==1)`"),

@@ -246,14 +246,20 @@ impl<'a> Fields<'a> {
     pub fn of(node: &'a Node, known: Vec<Field>, problems: &mut Problems) -> Option<Self> {
         let names: Vec<_> = known.iter().map(|field| field.name).collect();
         let wanted = format!("a map with {}", list(&names));
+        if let Some(remedy) = node.as_plain().and_then(|text| suggest::number(text, &names)) {
+            return node.wrong("a map", remedy, problems);
+        }
         let entries = node.expect_map(&wanted, problems)?;
         let written: HashSet<&str> = entries.iter().map(|(key, _)| key.as_str()).collect();
         let free = names.iter().copied().filter(|name| !written.contains(name)).collect();
         let mut fields = Self { entries, known, free, span: node.span, meant: Vec::new(), sound: true };
         let mut before: Option<usize> = None;
-        for (at, (key, _)) in entries.iter().enumerate() {
+        for (at, (key, node)) in entries.iter().enumerate() {
+            let text = node.as_text().map(|text| text.to_string());
             if names.contains(&key.as_str()) {
                 before = Some(at);
+            } else if let Some(remedy) = suggest::inside(key.as_str(), text.as_deref(), &names) {
+                fields.elsewhere(key, remedy, problems);
             } else if fields.near(key).is_some()
                 || !before.is_some_and(|outer| fields.stands_beside(outer, at, problems))
             {
@@ -285,6 +291,13 @@ impl<'a> Fields<'a> {
         true
     }
 
+    /// Records a key that belongs into another field.
+    fn elsewhere(&mut self, key: &Located<String>, remedy: String, problems: &mut Problems) {
+        self.sound = false;
+        self.meant.extend(self.known.iter().map(|field| field.name));
+        problems.error::<()>(key.span, format!("unknown field `{key}`"), remedy);
+    }
+
     fn unknown(&mut self, key: &Located<String>, names: &[&'static str], problems: &mut Problems) {
         self.sound = false;
         if let Some(field) = self.known.iter().find(|field| field.was == Some(key.as_str())) {
@@ -314,6 +327,7 @@ impl<'a> Fields<'a> {
     /// A field. Records a missing field, unless its type has a value for that.
     pub fn read<T: Decode>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
         match self.find(name) {
+            Some(node) if self.is_several(node, name, problems) => None,
             Some(node) if self.is_written(node, name) => T::decode(node, problems),
             Some(_) => None,
             None => T::absent().or_else(|| self.missing(name, problems)),
@@ -332,6 +346,15 @@ impl<'a> Fields<'a> {
             Some(_) => None,
             None => Some(default()),
         }
+    }
+
+    /// Records a list that belongs into another field.
+    fn is_several(&self, node: &Node, name: &str, problems: &mut Problems) -> bool {
+        let names: Vec<_> = self.known.iter().map(|field| field.name).collect();
+        let Some(other) = node.as_list().and_then(|_| suggest::several(name, &names)) else { return false };
+        let remedy = format!("write `{other}` in place of `{name}`");
+        problems.error::<()>(node.span, "found a list, wanted a text", remedy);
+        true
     }
 
     /// Whether a field has a value, rather than keys beside it.

@@ -84,6 +84,59 @@ pub fn habit(word: &str) -> Option<&'static str> {
     HABITS.iter().find(|(other, _)| *other == word).map(|(_, remedy)| *remedy)
 }
 
+/// The steps of a pipeline, which are not fields of an endpoint.
+pub const STEPS: [&str; 14] = [
+    "request",
+    "requests",
+    "each",
+    "follow",
+    "transform",
+    "merge",
+    "concatenate",
+    "respond",
+    "select",
+    "sql",
+    "convert",
+    "dedupe",
+    "timer",
+    "reject",
+];
+
+/// What other products call the upstream of an endpoint.
+const PROXIES: [&str; 6] = ["upstream", "proxy", "proxy_pass", "to", "backend", "service"];
+
+/// What other products call the number of retries.
+const RETRIES: [&str; 4] = ["retries", "max_retries", "num_retries", "attempts"];
+
+/// What to write instead of a field that belongs into another one of these fields. `value` is what is written there, if it
+/// is short.
+pub fn inside(word: &str, value: Option<&str>, fields: &[&str]) -> Option<String> {
+    let shown = value.unwrap_or("…");
+    if fields.contains(&"pipeline") && STEPS.contains(&word) {
+        return Some(format!("write `pipeline: [ {word}: {shown} ]`"));
+    }
+    if fields.contains(&"pipeline") && PROXIES.contains(&word) {
+        if shown.contains("://") {
+            let remedy = "name the API under `upstreams`, and write the endpoint as `METHOD /path: NAME /path`";
+            return Some(remedy.to_owned());
+        }
+        let path = if shown.contains(" /") { "" } else { " /…" };
+        return Some(format!("write `pipeline: [ request: {shown}{path} ]`"));
+    }
+    (fields.contains(&"retry") && RETRIES.contains(&word)).then(|| format!("write `retry: {{ attempts: {shown} }}`"))
+}
+
+/// What to write instead of a number in the place of a map with these fields.
+pub fn number(number: &str, fields: &[&str]) -> Option<String> {
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && fields.contains(&"attempts")).then(|| format!("write `{{ attempts: {number} }}`"))
+}
+
+/// The field that takes a list, where this one takes a text.
+pub fn several(field: &str, fields: &[&'static str]) -> Option<&'static str> {
+    (field == "url").then(|| fields.iter().copied().find(|other| *other == "servers")).flatten()
+}
+
 /// The candidate that another product calls by this word, or else the nearest candidate, if it is near enough to be
 /// meant.
 pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -33,6 +33,9 @@ impl Decode for FieldsSpec {
         const WANTED: &str = "`all` or a list of names";
         match node.as_text() {
             Some(text) if text.as_str() == "all" => Some(FieldsSpec::All),
+            Some(text) if ["*", "[*]", "any", "true", "on", "yes"].contains(&text.as_str()) => {
+                node.wrong(WANTED, "write `all`", problems)
+            }
             Some(text) => node.wrong(WANTED, format!("write `[{text}]`"), problems),
             None => Vec::decode(node, problems).map(FieldsSpec::Named),
         }
