@@ -318,6 +318,7 @@ pub fn reads(term: &Term<'_>) -> bool {
         // A definition of the operator may read the input. Of the library's functions, these do not.
         Term::Call(name, arguments) => {
             !matches!(*name, "empty" | "true" | "false" | "null" | "range" | "nan" | "infinite" | "now")
+                && (*name != "error" || arguments.is_empty())
                 || arguments.iter().any(reads)
         }
         Term::Pipe(left, _) => reads(left),
