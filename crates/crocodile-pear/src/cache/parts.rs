@@ -248,9 +248,12 @@ impl Sum {
         }
     }
 
-    /// A private answer is kept if the key identifies the client, and a cookie where that is written.
+    /// A private answer is kept if the key identifies the client, and a cookie where that is written. By force, also one
+    /// with a fallback in the place of a part, or with a part that must not be kept, if it is for all.
     fn forbids(&self, lifetimes: &Lifetimes) -> Option<Reason> {
+        let for_all = lifetimes.private || self.personal == Personal::default();
         let allowed = |reason: &Reason| match reason {
+            Reason::Status | Reason::NoStore => lifetimes.force.is_some() && for_all,
             Reason::Private | Reason::Credentials => lifetimes.private,
             Reason::Cookie => lifetimes.private || lifetimes.cookies,
             _ => false,

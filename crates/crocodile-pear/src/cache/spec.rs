@@ -30,7 +30,7 @@ spec! {
         #[name = "for"]
         pub fallback: Option<Duration>,
         /// How long an answer is fresh, whatever it says: this overrides `no-store`, `no-cache`, `max-age` and
-        /// `must-revalidate`. An answer that is `private`, sets a cookie or was made for the client's credentials or
+        /// `must-revalidate`, and an answer with a fallback in the place of a part is cached, too. An answer that is `private`, sets a cookie or was made for the client's credentials or
         /// cookies is still not cached, unless `private` says for whom; the latter is cached if it is `public`.
         pub force: Option<Duration>,
         /// How long an answer with status 404, 405, 410, 414, 451 or 501 is fresh if it does not say so itself.
@@ -123,6 +123,8 @@ impl Decode for CacheSpec {
         match node.as_text().as_ref().map(Located::as_str) {
             Some("off" | "false") => Some(CacheSpec::Off),
             Some("on" | "true") => Some(CacheSpec::On(Box::new(spec::defaults()))),
+            Some("yes") => node.wrong("`on`, `off`, a time or a map", "write `on`", problems),
+            Some("no") => node.wrong("`on`, `off`, a time or a map", "write `off`", problems),
             _ if matches!(node.kind, NodeKind::Null | NodeKind::List(_)) => {
                 node.wrong("`on`, `off`, a time or a map", "write `cache: on`, or `cache: 30s`", problems)
             }
