@@ -47,6 +47,19 @@ impl Stack {
         self.watched
     }
 
+    /// Whether it has a layer of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.layers.iter().any(|(own, _)| *own == name)
+    }
+
+    /// The same without these layers.
+    pub fn without(&self, names: &[&str]) -> Self {
+        let mut others = Stack { names_route: self.names_route, ..Stack::default() };
+        let kept = self.layers.iter().filter(|(name, _)| !names.contains(name));
+        kept.for_each(|(name, layer)| others.push(name, layer.clone()));
+        others
+    }
+
     /// The names of the layers, each with a description of what it does.
     pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.layers.iter().filter_map(|(name, layer)| Some((*name, layer.outline()?)))
