@@ -18,22 +18,26 @@ spec! {
         /// read or change anything here. `/health` and `/ready` answer under every name.
         pub hosts: Vec<String> = Vec::new(),
         /// A secret that requests must send: as `Authorization: Bearer …`, or in a browser as the password, with any
-        /// user name. `/health` and `/ready` need no token. Default: no token.
+        /// user name. `/health` and `/ready` need no token. Default: no token. An address that other machines can use
+        /// needs one.
         pub token: Option<Secret>,
+        /// Whether other machines may use the listener without a `token`: read what is asked of every route, purge caches.
+        /// For a network that only operators can reach.
+        pub insecure: bool = false,
     }
     short(address)
 }
 
 impl AdminSpec {
-    /// Warns of a listener that everybody can use.
-    pub fn check(&self, address: &Address, problems: &mut Problems) {
+    /// Refuses a listener that everybody can use, unless that is written.
+    pub fn check(&self, address: &Address, problems: &mut Problems) -> Option<()> {
         let local = |address: &SocketAddr| address.ip().to_canonical().is_loopback();
-        if self.token.is_none() && matches!(address, Address::Network(address) if !local(address)) {
-            let message =
-                "other machines can use `admin` without a token: read what is asked of every route, purge caches";
-            let remedy = "add a `token`, or listen on `127.0.0.1` or at a Unix socket";
-            problems.warning(self.address.span, message, remedy);
+        if self.insecure || self.token.is_some() || !matches!(address, Address::Network(address) if !local(address)) {
+            return Some(());
         }
+        let message = "other machines can use `admin` without a token: read what is asked of every route, purge caches";
+        let remedy = "add a `token`, listen on `127.0.0.1` or at a Unix socket, or write `insecure: true`";
+        problems.error(self.address.span, message, remedy)
     }
 }
 
