@@ -46,7 +46,7 @@ impl Address {
     }
 }
 
-/// Reads `HOST:PORT`; `localhost` is the machine itself, and `:PORT` every address of it. `unix:/PATH` is a Unix socket.
+/// Reads `HOST:PORT`; `localhost` is the machine itself, and `:PORT` every address of it, of IPv6 and IPv4. `unix:/PATH` is a Unix socket.
 pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<Address> {
     let text = written.as_str();
     if let Some(path) = text.strip_prefix("unix:") {
@@ -61,7 +61,7 @@ pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<Addres
         };
     }
     let spelled = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    let spelled = spelled.or_else(|| text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}")));
+    let spelled = spelled.or_else(|| text.strip_prefix(':').map(|port| format!("[::]:{port}")));
     match spelled.as_deref().unwrap_or(text).parse() {
         Ok(address) => Some(Address::Network(address)),
         Err(_) if problems.found_within(written.span) => None,
@@ -123,7 +123,7 @@ mod tests {
         for (text, address) in [
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("localhost:80", "127.0.0.1:80"),
-            (":80", "0.0.0.0:80"),
+            (":80", "[::]:80"),
             ("unix:/run/app.sock", "unix:/run/app.sock"),
             ("[::1]:0", "[::1]:0"),
         ] {

@@ -78,7 +78,8 @@ choice! {
 spec! {
     /// An address where clients connect. Short form: the address.
     pub struct ListenerSpec {
-        /// `HOST:PORT`, or `unix:/PATH` for a Unix socket. Port 0 picks a free port. The gateway replaces a socket
+        /// `HOST:PORT`, `:PORT` for every address of the machine (IPv6 and IPv4), or `unix:/PATH` for a Unix socket. Port 0
+        /// picks a free port. The gateway replaces a socket
         /// file that a dead process left behind, and removes its own when it stops.
         pub address: Located<String>,
         /// The permissions of the Unix socket's file, in octal: `0660` lets the gateway's own user and group connect,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -141,6 +141,16 @@ impl Listeners {
     }
 
     fn network(&self, address: SocketAddr) -> io::Result<(Address, Vec<Bound>)> {
+        match self.sockets(address) {
+            // A machine without IPv6.
+            Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && is_absent(&error) => {
+                self.sockets((Ipv4Addr::UNSPECIFIED, address.port()).into())
+            }
+            bound => bound,
+        }
+    }
+
+    fn sockets(&self, address: SocketAddr) -> io::Result<(Address, Vec<Bound>)> {
         // The kernel would silently let two processes share a port and divide its clients. Binding a socket that does
         // not share finds out.
         socket(address)?.bind(&address.into())?;
@@ -180,10 +190,20 @@ impl Listeners {
     }
 }
 
+/// Whether the machine does not have this kind of address.
+fn is_absent(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::AFNOSUPPORT)) || error.kind() == io::ErrorKind::AddrNotAvailable
+}
+
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restart must be possible while connections of the previous process are in TIME_WAIT.
     socket.set_reuse_address(true)?;
+    if address.ip() == Ipv6Addr::UNSPECIFIED {
+        // Every address of the machine, whatever the system's default is.
+        socket.set_only_v6(false)?;
+    }
     Ok(socket)
 }
 

@@ -59,7 +59,8 @@ impl ClientAddress {
 
 impl From<SocketAddr> for ClientAddress {
     fn from(address: SocketAddr) -> Self {
-        ClientAddress::Network(address)
+        // An IPv4 client of a socket for both versions is that IPv4 client: networks, and limits by address, know no other.
+        ClientAddress::Network(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 }
 
