@@ -3,9 +3,10 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use stage::client::{Client, Piece};
@@ -117,7 +118,9 @@ fn explain_shows_what_streams_and_what_waits() {
     assert_eq!((one.status.code(), text(&one.stdout)), (Some(0), list));
     let none = run(&["explain", "explained.yaml", "GET /lisp"]);
     assert_eq!(none.status.code(), Some(1));
-    assert_eq!(text(&none.stderr), "error: no endpoint is `GET /lisp`; did you mean `GET /list`?\n");
+    let all = "the endpoints are:\n  GET /users/{id}\n  GET /list\n";
+    let near = "error: no endpoint is `GET /lisp`; did you mean `GET /list`?\n";
+    assert_eq!(text(&none.stderr), format!("{near}{all}"));
 }
 
 #[test]
@@ -129,8 +132,8 @@ upstreams: { shop: 'http://127.0.0.1:8000' }\nendpoints:\n  GET /a: shop /a
     let told = run(&["explain", "layers.yaml"]);
     let wanted = "GET /a
   layer observe: writes a line of the access log
-  layer headers: sets x-a; removes server
-  layer compress: gzip for clients that ask, from 1KiB on
+  layer headers (from the document): sets x-a; removes server
+  layer compress (from the document): gzip for clients that ask, from 1KiB on
   - request shop /a
       streams
   calls: 1
@@ -138,8 +141,9 @@ upstreams: { shop: 'http://127.0.0.1:8000' }\nendpoints:\n  GET /a: shop /a
 GET /b
   layer observe: writes a line of the access log
   layer deadline: the request ends within 2s
-  layer headers: removes via
+  layer headers (with those of the document): sets x-a; removes server, via
   layer timing: tells the timers in Server-Timing
+  layer compress: off, in place of that of the document
   - timer: asked
       streams
   - request shop /b
@@ -152,6 +156,73 @@ requests that no endpoint serves
   layer compress: gzip for clients that ask, from 1KiB on
 ";
     assert_eq!(text(&told.stdout), wanted, "{}", text(&told.stderr));
+}
+
+#[test]
+fn explain_shows_what_a_group_inherits_and_what_is_locked() {
+    let config = "rate_limit: { rate: 100/1m, by: $client.address }
+locked: [rate_limit, headers]\nheaders: { set: { x-a: b } }\ncompress: on\nupstreams: { shop: 'http://127.0.0.1:8000' }
+groups:\n  team:\n    locked: [compress]\n    compress: { codings: [gzip] }\n    headers: { set: { x-team: t } }
+    endpoints: { GET /a: shop /a }\n";
+    file("locked.yaml", config);
+    let told = run(&["explain", "locked.yaml", "GET /a"]);
+    let wanted = "GET /a
+  layer headers (from the document, locked; from the group `team`): sets x-a, x-team
+  layer rate_limit (from the document, locked): 100 requests in 1m for each client address, 100 at once
+  layer compress (from the group `team`, locked): gzip for clients that ask, from 1KiB on
+  - request shop /a
+      streams
+  calls: 1
+";
+    assert_eq!(text(&told.stdout), wanted, "{}", text(&told.stderr));
+}
+
+#[test]
+fn the_standard_input_is_a_configuration_too() {
+    let checked = |config: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+        command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR"));
+        let mut check = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        check.stdin.take().unwrap().write_all(config.as_bytes()).unwrap();
+        let output = check.wait_with_output().unwrap();
+        (output.status.code(), text(&output.stdout).to_owned())
+    };
+    file("included.yaml", "upstreams: { users: http://127.0.0.1:8001 }\n");
+    let including = "include: included.yaml\nendpoints: { GET /a: users /a }\n";
+    assert_eq!(checked(including, &["check", "-"]), (Some(0), "-: good (1 endpoint, 1 upstream)\n".to_owned()));
+    let (code, told) = checked("endpoints: { GET /a: shop /a }\n", &["check", "-"]);
+    assert!(code == Some(1) && told.contains("--> -:1:22"), "{told}");
+    // A warning is enough where a deployment wants none.
+    let warned = "upstreams: { shop: http://127.0.0.1:8000 }\nendpoints: { GET /a: { pipeline: [ respond: { status: 204 } ] } }\n";
+    assert_eq!(checked(warned, &["check", "-"]).0, Some(0));
+    assert_eq!(checked(warned, &["check", "--strict", "-"]).0, Some(1));
+}
+
+#[test]
+fn a_log_in_json_has_the_warnings_of_the_start_in_json() {
+    let config =
+        "listen: 127.0.0.1:0\nlog: { format: json }\nupstreams: { shop: http://127.0.0.1:8000 }\nendpoints: {}\n";
+    let path = file("warned.yaml", config);
+    let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let line = gateway.logged("*nothing calls the upstream*").unwrap();
+    let told = gateway.said();
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let first = format!("crocodile-pear {}, configuration {}", env!("CARGO_PKG_VERSION"), path.display());
+    assert_eq!(lines[0]["message"], first, "{told}");
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["level"], "WARN");
+}
+
+#[test]
+fn a_port_alone_is_every_address() {
+    let path =
+        file("every.yaml", "listen: :0\nendpoints: { GET /: { pipeline: [ respond: { body: $client.address } ] } }\n");
+    let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let port = gateway.address.port();
+    for host in ["127.0.0.1", "::1"] {
+        let address = SocketAddr::new(host.parse().unwrap(), port);
+        // The address of a client of IPv4 is that of IPv4.
+        assert_eq!(fetch(address, "GET", "/", "").unwrap(), format!("\"{host}\""));
+    }
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub struct Check {
     /// The format of the report.
     #[arg(long, value_enum, default_value_t = Form::Text)]
     format: Form,
+    /// Exits with 1 if there is a warning, too.
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -42,7 +45,8 @@ impl Check {
                 print(&format!("database `{name}`: behind a connection pooler; statements are sent unnamed\n"));
             }
         }
-        if loaded.has_errors() { ExitCode::from(1) } else { ExitCode::SUCCESS }
+        let fails = loaded.has_errors() || self.strict && !loaded.problems.is_empty();
+        if fails { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }
 }
 

@@ -11,6 +11,9 @@ use crate::config::{self, Colour, Format, Sources};
 use crate::document::{self, Document, Unread};
 use crate::gateway::{Gateway, Surroundings};
 use crate::lasting::Lasting;
+use crate::layers::Setting;
+use crate::locks;
+use crate::log::Log;
 use crate::visible;
 
 /// The configuration that commands take if none is named.
@@ -22,7 +25,7 @@ const STACK: usize = 8 << 20;
 /// Where the configuration is.
 #[derive(clap::Args)]
 pub(super) struct File {
-    /// The configuration file.
+    /// The configuration file; `-` for the standard input.
     #[arg(default_value = CONFIG)]
     pub(super) file: PathBuf,
 }
@@ -33,6 +36,8 @@ pub(super) struct Loaded {
     pub(super) gateway: Option<Gateway>,
     pub(super) problems: Vec<Problem>,
     pub(super) sources: Sources,
+    /// The settings of the log, if they can be read.
+    pub(super) log: Option<Log>,
 }
 
 impl File {
@@ -67,20 +72,25 @@ pub(super) fn compile(
         document::check_served(node, &mut problems);
         document::check_trust(node, &mut problems);
         choices::check(node, &mut problems);
+        locks::check(node, &mut problems);
     }
+    let node = node.filter(|node| !document::is_empty(node, &mut problems));
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
     let paths = |written: &_| sources.path(written);
     let unread = Unread::default();
     let given = Surroundings { unread: &unread, files: &files, paths: &paths, lasting };
     let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
+    let mut log = document.as_ref().and_then(|document| document.layers.observe.clone());
     if let (None, Some(node)) = (&document, node) {
         let (readable, broken) = Document::partial(node);
+        log = readable.layers.observe.clone();
         let given = Surroundings { unread: &broken, ..given };
         drop(Gateway::compile(&readable, given, &mut problems));
     }
     let gateway = gateway.filter(|_| !problems.fatal());
-    Loaded { document, gateway, problems: problems.into_sorted(), sources }
+    let log = log.as_ref().and_then(Setting::on).cloned();
+    Loaded { document, gateway, problems: problems.into_sorted(), sources, log }
 }
 
 impl Loaded {
@@ -111,11 +121,21 @@ impl Loaded {
         }
     }
 
-    /// Tells the problems; the gateway and its document if it can run, and where they were read from.
+    /// Reports the problems; the gateway and its document if it can run, and where they were read from.
     pub(super) fn usable(self) -> Option<(Document, Gateway, Sources)> {
+        self.tell();
+        self.parts()
+    }
+
+    /// Writes the report to the standard error stream.
+    pub(super) fn tell(&self) {
         if !self.problems.is_empty() {
             eprint!("{}", self.report(Format::Text(Colour::on(&std::io::stderr()))));
         }
+    }
+
+    /// The gateway and its document if it can run, and where they were read from.
+    pub(super) fn parts(self) -> Option<(Document, Gateway, Sources)> {
         Some((self.document?, self.gateway?, self.sources))
     }
 

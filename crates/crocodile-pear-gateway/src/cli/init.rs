@@ -2,30 +2,31 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::file::File;
+use super::file::CONFIG;
 use super::print::print;
 
 const FIRST: &str = include_str!("../../../../examples/first.yaml");
 
 #[derive(Args)]
 pub struct Init {
-    #[command(flatten)]
-    file: File,
+    /// The file to write.
+    #[arg(default_value = CONFIG)]
+    file: PathBuf,
 }
 
 impl Init {
     pub fn execute(self) -> ExitCode {
-        let file = &self.file.file;
+        let file = &self.file;
         let name = file.display();
         match write(file) {
             Ok(()) => {
                 // Without a name, commands take this file.
-                let argument = if name.to_string() == super::file::CONFIG { String::new() } else { format!(" {name}") };
+                let argument = if name.to_string() == CONFIG { String::new() } else { format!(" {name}") };
                 print(&format!(
                     "wrote {name}. With `crocodile-pear demo` in another terminal:\n
   crocodile-pear run{argument}

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crocodile_pear::descriptors;
+use crocodile_pear::{descriptors, detached};
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -24,10 +24,9 @@ use crate::admin;
 use crate::certificates::{self, Certificates};
 use crate::document::{Clients, Document, TrailersSpec};
 use crate::gateway::Gateway;
-use crate::layers::Setting;
 use crate::listen::Listening;
 use crate::live::{Core, Live};
-use crate::log;
+use crate::log::{self, LogFormat};
 use crate::operators::AdminSpec;
 use crate::pool;
 use crate::server::{self, Listeners, Settings, Shutdown};
@@ -44,9 +43,18 @@ impl Run {
         super::reap::begin();
         let loaded = self.file.load();
         let warnings = loaded.lines();
-        let Some((document, gateway, sources)) = loaded.usable() else { return ExitCode::from(1) };
+        let settings = loaded.log.clone();
+        let as_json = settings.as_ref().is_some_and(|log| log.format == LogFormat::Json);
+        if !as_json {
+            loaded.tell();
+        }
         // Before anything runs that may have something to say: health checks begin with the gateway.
-        let _flush = log::begin(document.layers.observe.as_ref().and_then(Setting::on));
+        let _flush = log::begin(settings.as_ref());
+        tracing::info!("crocodile-pear {}, configuration {}", env!("CARGO_PKG_VERSION"), self.file.file.display());
+        if as_json {
+            loaded.log();
+        }
+        let Some((document, gateway, sources)) = loaded.parts() else { return ExitCode::from(1) };
         let live = Arc::new(Live::new(gateway));
         live.configured().accept(warnings);
         let (serving, served) = watch::channel(false);
@@ -143,8 +151,16 @@ fn try_serve(
     live.current().lasting().analytics.close();
     live.current().flush(FLUSH);
     served?;
-    tracing::info!("stopped");
+    match lost() {
+        0 => tracing::info!("stopped"),
+        lost => tracing::warn!("stopped; detached calls that had not ended: {lost}"),
+    }
     Ok(())
+}
+
+/// How much detached work ended with the process.
+fn lost() -> u64 {
+    detached::counts().find(|(result, _)| *result == "lost").map_or(0, |(_, count)| count)
 }
 
 /// A load balancer that asks whether the gateway is ready needs this time to notice that it is not.

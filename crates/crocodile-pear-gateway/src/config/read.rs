@@ -7,6 +7,9 @@ use std::path::Path;
 /// A longer file is a mistake: ten thousand endpoints fit well.
 const LONGEST: u64 = 16 << 20;
 
+/// The standard input, in the place of a file.
+const STDIN: &str = "-";
+
 /// Reads a file that a configuration names, or says why it cannot be read.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     bytes(path).map_err(|fault| reason(&fault))
@@ -15,7 +18,10 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// What a file holds, within the bound.
 pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let length = File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    let length = match path.as_os_str() == STDIN {
+        true => io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes)?,
+        false => File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?,
+    };
     if length as u64 > LONGEST {
         return Err(io::Error::other("it is longer than 16 MiB"));
     }

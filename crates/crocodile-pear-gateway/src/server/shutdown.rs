@@ -50,26 +50,26 @@ impl Shutdown {
         self.advance(Phase::Over);
     }
 
-    /// Handles SIGTERM and SIGINT: the first begins the shutdown after `grace`, the second ends it.
+    /// Handles SIGTERM, SIGINT and SIGQUIT: the first begins the shutdown after `grace`, the second ends it.
     ///
     /// # Errors
     /// If signal handlers cannot be set up.
     pub fn on_signals(&self, grace: Duration) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let (mut term, mut int) = {
+        let mut orders = {
             let _within = runtime.enter();
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+            Orders([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::quit())?])
         };
         let shutdown = self.clone();
         thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
-                either(&mut term, &mut int).await;
+                orders.next().await;
                 // Before the log line, so that whoever reads the line sees the new state.
                 shutdown.leave();
                 tracing::info!(?grace, "shutting down; a second signal ends at once");
-                if timeout(grace, either(&mut term, &mut int)).await.is_err() {
+                if timeout(grace, orders.next()).await.is_err() {
                     shutdown.begin();
-                    either(&mut term, &mut int).await;
+                    orders.next().await;
                 }
                 shutdown.end();
             });
@@ -90,9 +90,16 @@ impl Shutdown {
     }
 }
 
-async fn either(term: &mut Signal, int: &mut Signal) {
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+/// The signals that stop the gateway. With SIGQUIT nginx stops in the same way.
+struct Orders([Signal; 3]);
+
+impl Orders {
+    async fn next(&mut self) {
+        let [term, int, quit] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+            _ = quit.recv() => {}
+        }
     }
 }
