@@ -2,6 +2,8 @@
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
+// What a test has found it prints.
+#![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -51,6 +53,18 @@ impl Client {
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         let request = format!("{call} HTTP/1.1\r\nhost: h\r\n{fields}{length}\r\n{body}");
         self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        self.read()
+    }
+
+    /// Asks for these users before it reads; whether each is on the new side.
+    fn pipeline(&mut self, users: &[usize]) -> Vec<bool> {
+        let request = |user: &usize| format!("GET /shop HTTP/1.1\r\nhost: h\r\nx-user: {user}\r\n\r\n");
+        let requests: String = users.iter().map(request).collect();
+        self.0.get_mut().write_all(requests.as_bytes()).unwrap();
+        users.iter().map(|_| self.read().body.starts_with("new")).collect()
+    }
+
+    fn read(&mut self) -> Said {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head}");
@@ -114,18 +128,23 @@ endpoints: {{ GET /shop: shop / }}
             old.address, new.address
         )
     };
-    let sides = |gateway: &Gateway| -> Vec<bool> {
+    let sides = |gateway: &Gateway, clients: usize| -> Vec<bool> {
         let mut client = Client::new(gateway.address);
-        let side = |user| client.send("GET /shop", &format!("x-user: {user}\r\n"), "").body.starts_with("new");
-        (0..1_000).map(side).collect()
+        // Several at once: a round trip for each would take longer than the answers.
+        let users: Vec<usize> = (0..clients).collect();
+        users.chunks(50).flat_map(|users| client.pipeline(users)).collect()
     };
     let gateways = ["one", "two", "three"].map(|name| gateway(&format!("canary-{name}"), &config("5%")));
-    let first = sides(&gateways[0]);
+    let first = sides(&gateways[0], 100_000);
     let number = first.iter().filter(|new| **new).count();
-    assert!((25..80).contains(&number), "{number}");
-    assert!(gateways.iter().all(|gateway| sides(gateway) == first));
+    println!("{number} of 100,000 clients are on the new side");
+    assert!((4_800..=5_200).contains(&number), "{number}");
+    assert!(gateways.iter().all(|gateway| sides(gateway, 10_000) == first[..10_000]));
+    gateways[0].signal("HUP").unwrap();
+    gateways[0].logged("*configuration reloaded*").unwrap();
+    assert_eq!(sides(&gateways[0], 10_000), first[..10_000]);
     // With a larger share, those who were in it stay.
-    let more = sides(&gateway("canary-more", &config("20%")));
+    let more = sides(&gateway("canary-more", &config("20%")), 10_000);
     assert!(first.iter().zip(&more).all(|(before, now)| !before || *now));
 }
 
