@@ -2,6 +2,8 @@
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
+// What a test skips it prints.
+#![allow(clippy::print_stdout)]
 
 mod asked;
 mod deciding;
@@ -11,6 +13,7 @@ mod keys;
 mod passwords;
 mod scene;
 mod secrets;
+mod sso;
 use crocodile_pear_stage as stage;
 mod tokens;
 mod upstream;
