@@ -5,6 +5,7 @@ mod calls;
 mod client;
 mod compression;
 mod details;
+mod edge;
 mod expected;
 mod faults;
 mod fifteen;
@@ -73,6 +74,8 @@ enum Bench {
     Items(items::Options),
     /// What fails while requests come: what clients get, when all is well again, what the log tells
     Faults(faults::Options),
+    /// Forward authentication, files and mirrors: CPU and latencies, beside nginx
+    Edge(edge::Options),
     /// The servers of `rc10k`
     #[command(hide = true)]
     Hold(hold::Options),
@@ -116,6 +119,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Items(options) => items::run(options).await,
         Bench::Faults(options) => faults::run(options).await,
+        Bench::Edge(options) => edge::run(options).await,
         Bench::Hold(options) => hold::run(options).await,
     }
 }

@@ -60,6 +60,41 @@ endpoints:
     )
 }
 
+/// What an edge gateway does: a proxy, one before which a service is asked, and files.
+pub fn edge(listen: SocketAddr, upstream: SocketAddr, service: SocketAddr, files: &Path) -> String {
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  up: {{ url: 'http://{upstream}' }}
+  service: {{ url: 'http://{service}' }}
+endpoints:
+  GET /proxy: up /item
+  GET /guarded:
+    authenticate: [ {{ forward: {{ to: service, path: /auth, keep: [x-user] }} }} ]
+    pipeline: [ request: up /item ]
+  /files/{{*path}}: {{ files: {} }}
+",
+        files.display()
+    )
+}
+
+/// A proxy, and one with a mirror.
+pub fn mirrored(listen: SocketAddr, upstream: SocketAddr, copy: SocketAddr) -> String {
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  plain: {{ url: 'http://{upstream}' }}
+  copy: {{ url: 'http://{copy}' }}
+  mirrored: {{ url: 'http://{upstream}', mirror: copy }}
+endpoints:
+  GET /plain: plain /item
+  GET /mirrored: mirrored /item
+"
+    )
+}
+
 /// The inbox in ten lines, as in `examples/demo.yaml`.
 pub fn inbox(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(
