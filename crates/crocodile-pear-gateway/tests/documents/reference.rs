@@ -54,6 +54,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("RequestAdapt", "Requests of an older version"),
     ("AnswerChange", "Answers of an older version"),
     ("EndpointSpec", "Endpoint"),
+    ("EndpointDetachSpec", "Detached pipeline"),
+    ("DetachSpec", "Detached call"),
     ("ConvertSpec", "Settings of convert"),
     ("Clients", "Clients"),
     ("RateSpec", "Minimum rate"),
@@ -74,6 +76,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Addresses", "Addresses"),
     ("PurgeSpec", "Purge"),
     ("RateLimit", "Rate limit"),
+    ("Quota", "Quota"),
     ("InFlight", "Concurrency limit"),
     ("Compress", "Compression"),
     ("ServerTiming", "Server timing"),
@@ -269,6 +272,7 @@ impl Reference<'_> {
                 let words = words.iter().map(|word| format!("`{}`", word["const"].as_str().unwrap_or("null")));
                 words.collect::<Vec<_>>().join(" or ")
             }
+            (None, "RespondSpec") => "[settings of `respond`](#respond)".to_owned(),
             (None, "Duration" | "Size") => format!("[{0}](#durations-and-sizes)", name.to_lowercase()),
             (None, _) => format!("[{0}](#{0})", name.to_lowercase()),
         }

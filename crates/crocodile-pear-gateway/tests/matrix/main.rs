@@ -170,7 +170,9 @@ fn expected(shape: &Shape, method: &str, body: u64) -> Result<String, u16> {
         Kind::Refuses if !["GET", "HEAD"].contains(&method) => Err(405),
         Kind::Refuses if body > 0 => Err(413),
         Kind::Proxy => Ok(method.to_owned()),
-        Kind::Streams | Kind::Copies | Kind::Lists | Kind::Refuses => Ok(if method == "HEAD" { "GET" } else { method }.to_owned()),
+        Kind::Streams | Kind::Copies | Kind::Lists | Kind::Refuses => {
+            Ok(if method == "HEAD" { "GET" } else { method }.to_owned())
+        }
     }
 }
 
