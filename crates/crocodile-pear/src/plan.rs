@@ -201,9 +201,14 @@ impl Plan {
     /// # Errors
     /// What fails before the first part of an answer is there.
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+        self.described(scope, self.outcome(scope, bound)).await
+    }
+
+    /// The outcome, with what its parts say of how it may be kept.
+    async fn described(&self, scope: &Arc<Scope>, outcome: impl Future<Output = Outcome>) -> Outcome {
         // Where a cache notes the parts, it describes the answer.
         let parts = self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts));
-        let outcome = self.outcome(scope, bound).await;
+        let outcome = outcome.await;
         match parts {
             Some(parts) => Some(self.describe(outcome?, &parts)),
             None => outcome,
@@ -234,7 +239,7 @@ impl Plan {
         {
             return Some(Err(error));
         }
-        self.run(scope).await
+        self.walk(scope).await
     }
 
     /// Reads the client's body where calls or expressions need it whole, and asks the steps that may refuse the request.
@@ -259,6 +264,10 @@ impl Plan {
     /// # Errors
     /// As `answer`.
     pub async fn run(&self, scope: &Arc<Scope>) -> Outcome {
+        self.described(scope, self.walk(scope)).await
+    }
+
+    async fn walk(&self, scope: &Arc<Scope>) -> Outcome {
         let flow = self.start(scope)?;
         match self.shape {
             Shape::One => match flow.only() {
