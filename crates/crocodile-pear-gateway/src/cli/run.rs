@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crocodile_pear::{descriptors, detached};
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::Located;
+use crocodile_pear::{descriptors, detached};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;

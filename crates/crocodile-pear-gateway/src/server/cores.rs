@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::{descriptors, detached};
 use crocodile_pear::scope::ClientAddress;
 use crocodile_pear::socket::Socket;
+use crocodile_pear::{descriptors, detached};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::net::{TcpListener, UnixListener};
