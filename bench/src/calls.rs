@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::entrant::{Entrant, Who};
+use self::entrant::{Build, Entrant, Who};
 use self::other::Question;
 use self::rows::{ROWS, Row};
 use crate::Result;
@@ -44,6 +44,9 @@ pub struct Options {
     /// The gateway's binary, if not the one built beside this bench
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// Another build of the gateway, with a column of its own: release=target/release/crocodile-pear
+    #[arg(long, value_name = "NAME=BINARY")]
+    beside: Vec<Build>,
     /// Print the table as Markdown
     #[arg(long)]
     markdown: bool,
@@ -62,7 +65,7 @@ struct Candidate<'a> {
 pub async fn run(options: Options) -> Result<()> {
     let binary = product::find(options.binary.clone())?;
     let mut failed = Vec::new();
-    let entrants = entrant::start(&binary, rows::serve()?, &mut failed)?;
+    let entrants = entrant::start(&binary, &options.beside, rows::serve()?, &mut failed)?;
     let mut candidates = Vec::new();
     for row in &ROWS {
         for entrant in entrants.iter().filter(|entrant| options.want(entrant.who, row)) {

@@ -12,12 +12,19 @@ type Figure = (Who, &'static Row, f64);
 
 pub fn print(running: &[Who], figures: Vec<Figure>, failed: &[String], style: Style) -> Result<()> {
     let others: Vec<&Other> = running.iter().filter_map(|who| who.other()).collect();
-    let page = Page { others, figures };
+    let builds = running.iter().filter_map(|who| match who {
+        Who::Build(name) => Some(*name),
+        _ => None,
+    });
+    let page = Page { builds: builds.collect(), others, figures };
     page.sheet().print(style)?;
     say("")?;
     say(
         "CPU: user and system time for one request of a client, all of its calls in it; every answer compared; medians.",
     )?;
+    if !page.builds.is_empty() {
+        say("The column of another build: its CPU divided by that of the first.")?;
+    }
     if !page.others.is_empty() {
         say(
             "The column of another gateway: CPU of its process in proxied requests of nginx; then our CPU divided by its.",
@@ -42,6 +49,7 @@ fn about(running: &[Who]) -> Vec<String> {
 }
 
 struct Page {
+    builds: Vec<&'static str>,
     others: Vec<&'static Other>,
     figures: Vec<Figure>,
 }
@@ -51,7 +59,9 @@ impl Page {
         let beside: Vec<[String; 2]> =
             self.others.iter().map(|other| [other.name.to_owned(), format!("ours / {}", other.name)]).collect();
         let beside = beside.iter().flatten().map(String::as_str);
-        let mut sheet = Sheet::new(1, ["request", "CPU µs", "x nginx", "bound"].into_iter().chain(beside));
+        let builds = self.builds.iter().copied();
+        let mut sheet =
+            Sheet::new(1, ["request", "CPU µs", "x nginx", "bound"].into_iter().chain(builds).chain(beside));
         let unit = self.unit();
         if unit.is_some() {
             sheet.add(self.line(&format!("nginx, {}", ROWS[0].name), unit, None, None));
@@ -73,6 +83,10 @@ impl Page {
             own.map_or_else(empty, |own| self.times(own)),
             bound.map_or_else(empty, |bound| bound.to_string()),
         ];
+        for build in &self.builds {
+            let figure = row.and_then(|row| self.figure(row, |who| matches!(who, Who::Build(name) if name == *build)));
+            cells.push(figure.zip(own).map_or_else(empty, |(figure, own)| format!("{:.2}", figure / own)));
+        }
         for other in &self.others {
             let figure = row.and_then(|row| self.of(other, row));
             cells.push(figure.map_or_else(empty, |figure| self.times(figure)));
