@@ -23,7 +23,9 @@ use crate::analytics::{self, Analytics, Form, Query};
 use crate::live::Live;
 use crate::operators::AdminSpec;
 use crate::respond;
-use crate::server::{self, ClientRequest, Connection, Handler, Listeners, Mode, Refusal, Reply, Settings, Shutdown};
+use crate::server::{
+    self, ClientRequest, Connection, Handler, Handover, Listeners, Mode, Refusal, Reply, Settings, Shutdown,
+};
 
 /// The operators' listener while it serves.
 pub struct Serving {
@@ -34,6 +36,12 @@ pub struct Serving {
 }
 
 impl Serving {
+    /// Stops accepting operators: another process does.
+    pub fn leave(&self) -> impl FnOnce() + Send + 'static {
+        let shutdown = self.shutdown.clone();
+        move || shutdown.begin()
+    }
+
     /// Ends it at once.
     pub fn end(self) {
         self.shutdown.end();
@@ -43,7 +51,7 @@ impl Serving {
 }
 
 /// Serves operators on a thread of its own, until it is ended: they may watch how the gateway stops. `clients` is the shutdown of
-/// the clients' listeners.
+/// the clients' listeners; `handover` may have the socket.
 ///
 /// # Errors
 /// When the address cannot be listened on.
@@ -52,8 +60,9 @@ pub fn begin(
     spec: &AdminSpec,
     live: Arc<Live>,
     clients: Shutdown,
+    handover: &Arc<Handover>,
 ) -> Result<Serving, Box<dyn std::error::Error>> {
-    let mut listeners = Listeners::new(1);
+    let mut listeners = Listeners::new(1, "admin", handover);
     let address = listeners.add(address, Mode::default(), Arc::default())?;
     tracing::info!("health and metrics on http://{address}");
     let bound = address.clone();

@@ -56,6 +56,8 @@ struct State {
     consumers: Consumers,
     archive: Option<Archive>,
     settings: Option<Settings>,
+    /// Another process may have the folder from now on.
+    closed: bool,
 }
 
 impl Analytics {
@@ -73,8 +75,9 @@ impl Analytics {
     pub fn keep(self: &Arc<Self>, settings: Settings) -> Task {
         let analytics = self.clone();
         Box::pin(async move {
-            analytics.open(settings, now());
             loop {
+                // Another process may still have the folder, and leave it.
+                analytics.open(settings.clone(), now());
                 tokio::time::sleep(until_next(now())).await;
                 analytics.collect(now());
             }
@@ -84,7 +87,7 @@ impl Analytics {
     /// Begins to keep the figures in a folder; goes on with those that are there.
     fn open(&self, settings: Settings, now: u64) {
         let mut state = self.lock();
-        if state.settings.as_ref() == Some(&settings) && state.archive.is_some() {
+        if state.closed || state.settings.as_ref() == Some(&settings) && state.archive.is_some() {
             return;
         }
         // First the old one gives up the folder.
@@ -95,9 +98,11 @@ impl Analytics {
                 archive.roll(now);
                 state.archive = Some(archive);
             }
-            Err(error) => {
+            // Told once: it is tried again before each write.
+            Err(error) if state.settings.as_ref() != Some(&settings) => {
                 tracing::error!("analytics cannot be kept in `{}`: {error}", settings.folder.display());
             }
+            Err(_) => {}
         }
         state.settings = Some(settings);
         if state.minute.begun == 0 {
@@ -139,13 +144,14 @@ impl Analytics {
         self.tables.weight() + state.minute.weight() + state.consumers.weight()
     }
 
-    /// Writes what there is: nothing is counted any more.
+    /// Writes what there is, and gives up the folder: what is counted from now on is not kept.
     pub fn close(&self) {
         let mut state = self.lock();
         self.drain(&mut state, now());
         state.write();
         state.minute = Minute::default();
         state.archive = None;
+        state.closed = true;
     }
 
     /// Whether figures are kept.
@@ -234,6 +240,12 @@ mod tests {
             analytics.close();
         }
         let analytics = Arc::new(Analytics::default());
+        let before = Analytics::default();
+        before.open(settings(&folder), now());
+        analytics.open(settings(&folder), now());
+        assert!(!analytics.is_kept(), "another process has the folder");
+        before.close();
+        before.open(settings(&folder), now());
         analytics.open(settings(&folder), now());
         let query = Query { from: hour, to: u64::MAX, span: Span::Day, whole: false, by: Grouping::Route };
         let rows = analytics.answer(&query).expect("they are kept");

@@ -34,6 +34,7 @@ mod locks;
 mod log;
 mod metrics;
 mod network;
+mod notify;
 pub mod operators;
 mod origins;
 pub mod pool;

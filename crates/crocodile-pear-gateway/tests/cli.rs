@@ -472,6 +472,9 @@ fn completions_and_manual_pages_name_what_help_names() {
         }
         assert!(shells.iter().all(|script| script.contains(&name)), "{name} is not completed");
     }
+    let line = "COMP_WORDS=(crocodile-pear health --t); COMP_CWORD=2; _crocodile__pear crocodile-pear --t health; echo ${COMPREPLY[@]}";
+    let bash = Command::new("bash").args(["-c", &format!("{}\n{line}", shells[0])]).output().unwrap();
+    assert_eq!(text(&bash.stdout).trim(), "--timeout", "{}", text(&bash.stderr));
     let output = run(&["man", "nowhere/at/all"]);
     assert!(output.status.code() == Some(1) && text(&output.stderr).contains("cannot write to `nowhere/at/all`"));
     assert_eq!(run(&["completions", "csh"]).status.code(), Some(2));

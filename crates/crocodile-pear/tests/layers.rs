@@ -57,6 +57,7 @@ const GATEWAY: &[&str] = &[
     "stamp",
     "journal",
     "pool",
+    "notify",
     "server",
     "rate",
     "strict",

@@ -19,7 +19,8 @@ impl Completions {
     pub fn execute(self, mut command: Command) -> ExitCode {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, "crocodile-pear", &mut script);
-        print(&String::from_utf8_lossy(&script))
+        // clap_complete writes a hyphen in the name of a program in two ways, so that bash finds no command behind it.
+        print(&String::from_utf8_lossy(&script).replace("crocodile__subcmd__pear", "crocodile__pear"))
     }
 }
 

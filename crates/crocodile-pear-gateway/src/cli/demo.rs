@@ -71,7 +71,7 @@ impl Demo {
         };
         let _flush = log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
-        run::serve(&document, &live, |address, admin| invite(address, admin, upstreams))
+        run::serve(&document, &live, Arc::default(), |address, admin| invite(address, admin, upstreams))
     }
 
     /// Starts the example upstreams on a thread of their own.

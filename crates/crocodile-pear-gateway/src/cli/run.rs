@@ -29,7 +29,7 @@ use crate::live::{Core, Live};
 use crate::log::{self, LogFormat};
 use crate::operators::AdminSpec;
 use crate::pool;
-use crate::server::{self, Listeners, Settings, Shutdown};
+use crate::server::{self, Handover, Listeners, Settings, Shutdown};
 
 #[derive(Args)]
 pub struct Run {
@@ -41,6 +41,16 @@ impl Run {
     pub fn execute(self) -> ExitCode {
         keep_secrets();
         super::reap::begin();
+        let handover = match Handover::receive() {
+            Ok(handover) => handover,
+            Err(error) => {
+                eprintln!(
+                    "error: cannot take over from the other process: {error}; \
+                     unset CROCODILE_PEAR_PREDECESSOR, which a gateway sets for its successor alone"
+                );
+                return ExitCode::from(1);
+            }
+        };
         let loaded = self.file.load();
         let warnings = loaded.lines();
         let settings = loaded.log.clone();
@@ -65,7 +75,7 @@ impl Run {
         let reload = Reload { file: self.file, live: live.clone(), facts, certificates, renewals, old: Vec::new() };
         // Before anybody knows that it serves: a SIGHUP that nothing waits for ends the process.
         reload.begin();
-        serve(&settings, &live, |_, _| _ = serving.send(true))
+        serve(&settings, &live, handover, |_, _| _ = serving.send(true))
     }
 }
 
@@ -99,8 +109,13 @@ const OF_PROCESS: usize = 16;
 const UNLIMITED: u64 = 1 << 20;
 
 /// Serves until it is told to stop. `started` learns where clients connect, once they can, and where operators do.
-pub fn serve(document: &Document, live: &Arc<Live>, started: impl FnOnce(&Address, Option<&Address>)) -> ExitCode {
-    match try_serve(document, live, started) {
+pub fn serve(
+    document: &Document,
+    live: &Arc<Live>,
+    handover: Arc<Handover>,
+    started: impl FnOnce(&Address, Option<&Address>),
+) -> ExitCode {
+    match try_serve(document, live, handover, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log::flush();
@@ -115,11 +130,12 @@ type Failure = Box<dyn std::error::Error>;
 fn try_serve(
     document: &Document,
     live: &Arc<Live>,
+    handover: Arc<Handover>,
     started: impl FnOnce(&Address, Option<&Address>),
 ) -> Result<(), Failure> {
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let descriptors = raise_descriptors().map(|all| all.saturating_sub(OF_CORE * cores + OF_PROCESS));
-    let mut listeners = Listeners::new(cores);
+    let mut listeners = Listeners::new(cores, "listen", &handover);
     let mut bound = Vec::new();
     for Listening { address, mode, entry, .. } in live.current().listening() {
         bound.push((listeners.add(address, *mode, entry.clone())?, entry.clone()));
@@ -132,9 +148,18 @@ fn try_serve(
     let shutdown = Shutdown::default();
     shutdown.on_signals(grace(document))?;
     let admin = match &document.admin {
-        Some(admin) => Some(admin::begin(&listening(&admin.address)?, admin, live.clone(), shutdown.clone())?),
+        Some(admin) => {
+            Some(admin::begin(&listening(&admin.address)?, admin, live.clone(), shutdown.clone(), &handover)?)
+        }
         None => None,
     };
+    let (leave, serving) = (admin.as_ref().map(admin::Serving::leave), live.clone());
+    let leave = move || {
+        leave.into_iter().for_each(|leave| leave());
+        // The other process waits for the folder.
+        serving.current().lasting().analytics.close();
+    };
+    handover.clone().follow(shutdown.clone(), leave)?;
     for (local, entry) in &bound {
         let (scheme, redirects) = (entry.scheme(), if entry.redirect.is_some() { ", redirects to https" } else { "" });
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
@@ -142,6 +167,7 @@ fn try_serve(
     tracing::debug!(limit = descriptors, "file descriptors for connections of clients and for their calls");
     pool::apply(document.thread_pool.as_ref());
     log::flush();
+    handover.ready().map_err(|error| format!("the process before this one has ended: {error}"))?;
     started(listeners.address(), admin.as_ref().map(|serving| &serving.address));
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
     let settings = Settings { descriptors, ..settings };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use http::uri::{Authority, PathAndQuery};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::challenge::Challenges;
+use super::handover::Handover;
 use super::tls::Tls;
 use super::unix::{self, Mode, SocketFile};
 use crate::address::Address;
@@ -84,6 +86,9 @@ impl Redirect {
 #[derive(Debug)]
 pub struct Listeners {
     cores: usize,
+    /// What these listeners are for; sockets are handed over by it and the address.
+    role: &'static str,
+    handover: Arc<Handover>,
     pub(super) listeners: Vec<Listener>,
 }
 
@@ -111,9 +116,9 @@ pub struct Unbound {
 }
 
 impl Listeners {
-    /// No listeners yet.
-    pub fn new(cores: usize) -> Self {
-        Listeners { cores, listeners: Vec::new() }
+    /// No listeners yet. Those with a role and an address of the predecessor take its sockets.
+    pub fn new(cores: usize, role: &'static str, handover: &Arc<Handover>) -> Self {
+        Listeners { cores, role, handover: handover.clone(), listeners: Vec::new() }
     }
 
     /// Listens on `address` without TLS, once for each of the `cores`. Port 0 picks a free port.
@@ -121,7 +126,7 @@ impl Listeners {
     /// # Errors
     /// If the address is taken, forbidden, or not an address of this machine.
     pub fn bind(address: SocketAddr, cores: usize) -> Result<Self, Unbound> {
-        let mut listeners = Listeners::new(cores);
+        let mut listeners = Listeners::new(cores, "listen", &Arc::default());
         listeners.add(&Address::Network(address), Mode::default(), Arc::default())?;
         Ok(listeners)
     }
@@ -131,13 +136,46 @@ impl Listeners {
     /// # Errors
     /// As above.
     pub fn add(&mut self, address: &Address, mode: Mode, entry: Arc<Entry>) -> Result<Address, Unbound> {
+        let name = format!("{} {address}", self.role);
+        let given = self.handover.take(&name);
         let bound = match address {
-            Address::Network(address) => self.network(*address),
-            Address::Unix(path) => self.unix(path, mode),
+            Address::Network(address) if given.is_empty() => self.network(*address),
+            Address::Network(_) => self.given_network(given),
+            Address::Unix(path) => self.unix(path, mode, given.into_iter().next()),
         };
-        let (address, sockets) = bound.map_err(|cause| Unbound { address: address.clone(), cause })?;
+        let kept = bound.and_then(|(address, sockets)| self.keep(name, &sockets).map(|()| (address, sockets)));
+        let (address, sockets) = kept.map_err(|cause| Unbound { address: address.clone(), cause })?;
         self.listeners.push(Listener { address: address.clone(), entry, sockets });
         Ok(address)
+    }
+
+    /// Keeps copies for a successor: of Unix sockets one, since all cores have the same.
+    fn keep(&self, name: String, sockets: &[Bound]) -> io::Result<()> {
+        let mut copies = Vec::new();
+        let mut known = None;
+        for socket in sockets {
+            match socket {
+                Bound::Tcp(socket) => copies.push(socket.try_clone()?.into()),
+                Bound::Unix(socket, file) if known.is_none() => {
+                    copies.push(socket.try_clone()?.into());
+                    known = Some(file);
+                }
+                Bound::Unix(..) => {}
+            }
+        }
+        self.handover.keep(name, copies, known);
+        Ok(())
+    }
+
+    /// Clients wait at each socket, so all are taken. More cores than the predecessor had share them: new ones would get
+    /// clients at once, and lose them if this process does not take over.
+    fn given_network(&self, given: Vec<OwnedFd>) -> io::Result<(Address, Vec<Bound>)> {
+        let mut sockets: Vec<TcpListener> = given.into_iter().map(TcpListener::from).collect();
+        let address = sockets.first().ok_or(io::ErrorKind::InvalidInput)?.local_addr()?;
+        for at in sockets.len()..self.cores {
+            sockets.push(sockets[at % sockets.len()].try_clone()?);
+        }
+        Ok((Address::Network(address), sockets.into_iter().map(Bound::Tcp).collect()))
     }
 
     fn network(&self, address: SocketAddr) -> io::Result<(Address, Vec<Bound>)> {
@@ -163,8 +201,11 @@ impl Listeners {
         Ok((Address::Network(address), sockets))
     }
 
-    fn unix(&self, path: &Arc<Path>, mode: Mode) -> io::Result<(Address, Vec<Bound>)> {
-        let (listener, file) = unix::listen(path, mode, QUEUE)?;
+    fn unix(&self, path: &Arc<Path>, mode: Mode, given: Option<OwnedFd>) -> io::Result<(Address, Vec<Bound>)> {
+        let (listener, file) = match given {
+            Some(given) => (UnixListener::from(given), SocketFile::find(path, mode)?),
+            None => unix::listen(path, mode, QUEUE)?,
+        };
         let file = Arc::new(file);
         let copy = |_| Ok(Bound::Unix(listener.try_clone()?, file.clone()));
         Ok((Address::Unix(path.clone()), (0..self.cores).map(copy).collect::<io::Result<_>>()?))
@@ -178,12 +219,12 @@ impl Listeners {
         &self.listeners.first().expect("an address was added").address
     }
 
-    /// The sockets of each core.
+    /// The sockets of each core: one of each listener, or several if the predecessor had more cores.
     pub(super) fn by_core(self) -> Vec<Vec<(Bound, Arc<Entry>)>> {
         let mut cores: Vec<Vec<_>> = (0..self.cores).map(|_| Vec::new()).collect();
         for Listener { entry, sockets, .. } in self.listeners {
-            for (core, socket) in cores.iter_mut().zip(sockets) {
-                core.push((socket, entry.clone()));
+            for (at, socket) in sockets.into_iter().enumerate() {
+                cores[at % self.cores].push((socket, entry.clone()));
             }
         }
         cores

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -20,16 +21,41 @@ impl Default for Mode {
     }
 }
 
-/// The file of a socket. It is removed on drop, unless another socket has replaced it.
+/// The file of a socket. It is removed on drop, unless another socket has replaced it, or another process owns it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: Arc<Path>,
     id: (u64, u64),
+    mode: Mode,
+    owned: AtomicBool,
+}
+
+impl SocketFile {
+    /// The file at this path, whose socket this process was given; it is another process's still.
+    pub(super) fn find(path: &Arc<Path>, mode: Mode) -> io::Result<Self> {
+        let id = id(&fs::symlink_metadata(path)?);
+        Ok(SocketFile { path: path.clone(), id, mode, owned: AtomicBool::new(false) })
+    }
+
+    /// Makes this process the one that removes the file, or leaves that to another.
+    pub(super) fn own(&self, owned: bool) {
+        self.owned.store(owned, Ordering::Relaxed);
+    }
+
+    /// Sets the permissions, which may be other ones than those of the process before.
+    pub(super) fn permit(&self) -> io::Result<()> {
+        fs::set_permissions(&self.path, Permissions::from_mode(self.mode.0))
+    }
+
+    /// Whether the file is there and no other.
+    pub(super) fn is_there(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|known| id(&known) == self.id)
+    }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|known| id(&known) == self.id) {
+        if self.owned.load(Ordering::Relaxed) && self.is_there() {
             // If this fails, the file stays, and the next process that listens there replaces it.
             let _ = fs::remove_file(&self.path);
         }
@@ -48,9 +74,10 @@ pub(super) fn listen(path: &Arc<Path>, mode: Mode, queue: i32) -> io::Result<(Un
     clear(path)?;
     let socket = socket()?;
     socket.bind(&SockAddr::unix(path)?)?;
-    let file = SocketFile { path: path.clone(), id: id(&fs::symlink_metadata(path)?) };
+    let file = SocketFile::find(path, mode)?;
+    file.own(true);
     // Before `listen`: nobody can connect until then.
-    fs::set_permissions(path, Permissions::from_mode(mode.0))?;
+    file.permit()?;
     socket.listen(queue)?;
     Ok((socket.into(), file))
 }

@@ -71,7 +71,7 @@ impl Items {
         };
         let _flush = log::begin(document.layers.observe.as_ref().and_then(Setting::on));
         let live = Arc::new(Live::new(gateway));
-        run::serve(&document, &live, |address, _| invite(address, &database.url()))
+        run::serve(&document, &live, Arc::default(), |address, _| invite(address, &database.url()))
     }
 }
 
