@@ -1,0 +1,1 @@
+"""What the packages promise, a file for each part."""
