@@ -176,7 +176,7 @@ fn an_upgrade_loses_no_request() {
     assert!(is_good(&slow.join().unwrap()));
     assert!(gateway.ended().unwrap().success());
     // Nobody has removed the file.
-    assert!(is_good(&exchange(UnixStream::connect(&socket).unwrap(), "/fast").map(|text| text)));
+    assert!(is_good(&exchange(UnixStream::connect(&socket).unwrap(), "/fast")));
     second.signal("USR2");
     let third = Successor::find(&gateway, 2);
     load.more(50);

@@ -86,6 +86,17 @@
 //!   30 s. The `timeouts` of an upstream in [`Client::read`] change that.
 //! - Large documents are parsed and evaluated on helper threads, so they do not block the runtime.
 //!
+//! # Features
+//!
+//! All are on by default. A pipeline that needs one that is off is refused when it is compiled, or when an answer with
+//! such a coding arrives.
+//!
+//! | feature | what it is for |
+//! |---|---|
+//! | `tls` | `https` |
+//! | `postgres` | `sql`; with `tls` |
+//! | `brotli`, `zstd` | answers in these content codings; gzip and deflate are always read |
+//!
 //! # Examples
 //!
 //! Three whole programs, from the folder `examples` of this crate. `cargo run -p crocodile-pear --example NAME` runs one.
@@ -110,6 +121,12 @@
 //! The crate's other modules are public for the gateway's own crate alone. They may change at any time, and are not shown
 //! here.
 
+// Without a feature, some of what it uses is left.
+#![cfg_attr(
+    not(all(feature = "tls", feature = "postgres", feature = "brotli", feature = "zstd")),
+    allow(dead_code, unused_imports)
+)]
+
 #[cfg_attr(doc, doc(hidden))]
 pub mod alarm;
 #[cfg_attr(doc, doc(hidden))]
@@ -118,8 +135,12 @@ pub mod cache;
 pub mod calendar;
 mod calling;
 mod client;
+#[cfg(feature = "postgres")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod database;
+#[cfg(not(feature = "postgres"))]
+#[path = "database/absent.rs"]
+mod database;
 #[cfg_attr(doc, doc(hidden))]
 pub mod descriptors;
 #[cfg_attr(doc, doc(hidden))]

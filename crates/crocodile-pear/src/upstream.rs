@@ -62,6 +62,10 @@ mod standing;
 mod state;
 mod stream;
 mod timeouts;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "upstream/tls/absent.rs"]
 mod tls;
 mod tunnel;
 mod url;
@@ -100,6 +104,8 @@ pub use self::settings::Settings;
 pub use self::spec::UpstreamSpec;
 pub use self::state::ServerState;
 pub use self::timeouts::{TimeoutSpec, Timeouts};
-pub use self::tls::{Judge, Shown, TlsClient, TlsSettings, TlsSpec, TlsVersion, Verifier, refusal};
+#[cfg(feature = "tls")]
+pub use self::tls::{Judge, Shown, TlsClient, Verifier};
+pub use self::tls::{TlsSettings, TlsSpec, TlsVersion, refusal};
 pub use self::url::{is_here, warn_of_clear};
 pub use crate::http1::fields::may_send;

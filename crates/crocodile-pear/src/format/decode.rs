@@ -3,13 +3,16 @@
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
+#[cfg(feature = "brotli")]
 use brotli::enc::StandardAlloc;
+#[cfg(feature = "brotli")]
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use bytes::{Buf, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http_body::Frame;
+#[cfg(feature = "zstd")]
 use zstd::stream::raw::{DParameter, Operation};
 
 use crate::error::{Error, Kind};
@@ -28,6 +31,7 @@ const GROWTH: u64 = 1 << 20;
 const RATIO: u64 = 1_000;
 
 /// The largest window of zstd, 2^23 bytes (RFC 9659).
+#[cfg(feature = "zstd")]
 const WINDOW: u32 = 23;
 
 /// One coding inside another can happen by accident; more is an attack.
@@ -68,7 +72,9 @@ enum Decoder {
     Gzip(Decompress),
     /// The zlib format, or raw deflate, which some servers send instead. The first byte shows which.
     Deflate(Option<Decompress>),
+    #[cfg(feature = "brotli")]
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    #[cfg(feature = "zstd")]
     Zstd(zstd::stream::raw::Decoder<'static>),
 }
 
@@ -85,11 +91,13 @@ impl Decoder {
         match coding {
             "gzip" | "x-gzip" => Ok(Decoder::Gzip(Decompress::new_gzip(15))),
             "deflate" => Ok(Decoder::Deflate(None)),
+            #[cfg(feature = "brotli")]
             "br" => {
                 let alloc = StandardAlloc::default;
                 // Strict: rejects windows larger than 16 MiB.
                 Ok(Decoder::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc()))))
             }
+            #[cfg(feature = "zstd")]
             "zstd" => zstd().map(Decoder::Zstd).map_err(|error| Error::new(Kind::Internal, error.to_string())),
             _ => Err(Error::new(Kind::Malformed, "the body is in a content coding that is not known")),
         }
@@ -110,7 +118,9 @@ impl Decoder {
                 let wrapped = bytes.first().is_some_and(|first| first & 0x0f == 8 && first >> 4 <= 7);
                 inflate(stream.get_or_insert_with(|| Decompress::new(wrapped)), bytes, out)
             }
+            #[cfg(feature = "brotli")]
             Decoder::Brotli(stream) => unbrotli(stream, bytes, out),
+            #[cfg(feature = "zstd")]
             Decoder::Zstd(stream) => {
                 let status = stream.run_on_buffers(bytes, out).ok()?;
                 Some(Step { read: status.bytes_read, made: status.bytes_written, ended: status.remaining == 0 })
@@ -120,10 +130,16 @@ impl Decoder {
 
     /// Whether another stream may follow after the end of one.
     fn goes_on(&self) -> bool {
-        matches!(self, Decoder::Gzip(_) | Decoder::Zstd(_))
+        match self {
+            Decoder::Gzip(_) => true,
+            #[cfg(feature = "zstd")]
+            Decoder::Zstd(_) => true,
+            _ => false,
+        }
     }
 }
 
+#[cfg(feature = "zstd")]
 fn zstd() -> std::io::Result<zstd::stream::raw::Decoder<'static>> {
     let mut stream = zstd::stream::raw::Decoder::new()?;
     stream.set_parameter(DParameter::WindowLogMax(WINDOW))?;
@@ -138,6 +154,7 @@ fn inflate(stream: &mut Decompress, bytes: &[u8], out: &mut [u8]) -> Option<Step
     Some(Step { read, made, ended: status == Status::StreamEnd })
 }
 
+#[cfg(feature = "brotli")]
 fn unbrotli(
     stream: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     bytes: &[u8],
@@ -230,6 +247,7 @@ impl http_body::Body for Decoded {
     }
 }
 
+#[cfg(all(feature = "brotli", feature = "zstd"))]
 #[cfg(test)]
 mod tests {
     use std::io::Write;

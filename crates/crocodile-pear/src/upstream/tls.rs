@@ -1,5 +1,6 @@
 //! TLS to upstreams: trusted authorities, the client certificate, and what a failed handshake means.
 
+mod spec;
 mod trust;
 mod verifier;
 
@@ -16,6 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use self::spec::{Part, Unfit};
+pub use self::spec::{TlsSettings, TlsSpec, TlsVersion};
 use self::trust::{Trust, UnknownIssuer};
 pub use self::verifier::{Judge, Shown, Verifier};
 use super::fault::ConnectFault;
@@ -25,88 +28,17 @@ use crate::calendar::Day;
 use crate::error::{Error, Kind};
 use crate::problem::Problems;
 use crate::socket::Socket;
-use crate::spec;
-use crate::spec::Located;
 
 /// Tickets kept for session resumption: each is used once, and a burst of new connections needs several.
 const TICKETS: usize = 32;
 /// Encrypted bytes that wait for the socket: two records, so that the next is encrypted while one is sent.
 const OUTGOING: usize = 32 * 1024;
 
-/// The configuration of TLS to an upstream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsSettings {
-    /// The authorities to trust, as PEM, instead of the public ones.
-    pub ca: Option<Vec<u8>>,
-    /// The client certificate with its chain, as PEM.
-    pub certificate: Option<Vec<u8>>,
-    /// The key of that certificate, as PEM.
-    pub key: Option<Vec<u8>>,
-    /// The name for SNI and for the check of the certificate. Default: the host of the URL.
-    pub server_name: Option<String>,
-    /// The versions to offer; all, if empty.
-    pub versions: Vec<TlsVersion>,
-}
-
-spec! {
-    /// TLS to an upstream. Paths are relative to the configuration file.
-    pub struct TlsSpec {
-        /// A PEM file with the CAs to trust. Default: the CAs that Mozilla trusts.
-        pub ca: Option<Located<String>>,
-        /// A PEM file with the client certificate and its chain.
-        pub certificate: Option<Located<String>>,
-        /// A PEM file with the key of that certificate.
-        pub key: Option<Located<String>>,
-        /// The name for SNI and for the check of the certificate. Default: the host of the URL.
-        pub server_name: Option<Located<String>>,
-        /// The versions to offer. Default: 1.2 and 1.3.
-        pub versions: Vec<TlsVersion> = Vec::new(),
-    }
-}
-
-crate::choice! {
-    /// A version of TLS.
-    pub enum TlsVersion {
-        /// RFC 5246.
-        Tls12 = "1.2",
-        /// RFC 8446.
-        Tls13 = "1.3",
-    }
-}
-
 impl TlsSpec {
     pub(super) fn compile(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsSettings> {
-        let mut sound = true;
-        let mut read = |written: &Option<Located<String>>| match files(written.as_ref()?) {
-            Ok(bytes) => Some(bytes),
-            Err(reason) => {
-                sound = false;
-                let written = written.as_ref()?;
-                problems.error(written.span, format!("cannot read `{written}`: {reason}"), "")
-            }
-        };
-        let settings = TlsSettings {
-            ca: read(&self.ca),
-            certificate: read(&self.certificate),
-            key: read(&self.key),
-            server_name: self.server_name.as_ref().map(|name| name.value.clone()),
-            versions: self.versions.clone(),
-        };
-        if !sound {
-            return None;
-        }
-        let Err(unfit) = Tls::new(&settings, host, &[]) else { return Some(settings) };
-        let written = match unfit.part {
-            Part::Ca => &self.ca,
-            Part::Certificate => &self.certificate,
-            Part::Key => &self.key,
-            Part::Name => &self.server_name,
-        };
-        problems.error(written.as_ref().map(|written| written.span).unwrap_or_default(), unfit.message, "")
+        self.settle(files, |settings| Tls::new(settings, host, &[]).map(drop), problems)
     }
-}
 
-impl TlsSpec {
     /// TLS to a server that speaks no HTTP.
     pub fn client(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsClient> {
         let settings = self.compile(host, files, problems)?;
@@ -138,22 +70,6 @@ impl TlsClient {
     pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         self.connector.connect(self.name.clone(), stream).await
     }
-}
-
-/// A part of the settings that cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    Ca,
-    Certificate,
-    Key,
-    Name,
-}
-
-/// What is wrong with the settings.
-#[derive(Debug)]
-pub(super) struct Unfit {
-    pub(super) part: Part,
-    pub(super) message: String,
 }
 
 /// TLS to one upstream, ready; sessions are kept for all of its connections.
@@ -333,12 +249,6 @@ fn certificates(pem: &[u8], part: Part) -> Result<Vec<CertificateDer<'static>>, 
         Ok(read) if read.is_empty() => Err(part.unfit("there is no certificate in this file")),
         Ok(read) => Ok(read),
         Err(_) => Err(part.unfit("this file is not valid PEM")),
-    }
-}
-
-impl Part {
-    fn unfit(self, message: &str) -> Unfit {
-        Unfit { part: self, message: message.to_owned() }
     }
 }
 

@@ -1,0 +1,75 @@
+//! A build without PostgreSQL: a database is refused when the configuration is compiled.
+
+mod run;
+mod spec;
+
+use std::sync::Arc;
+
+pub use self::query::{Access, Query, writes};
+pub use self::run::{Before, Run, Wanted};
+pub use self::spec::{DatabaseSpec, Statements};
+use crate::error::Error;
+use crate::flow::Answer;
+use crate::problem::Problems;
+use crate::spec::Located;
+use crate::upstream::Files;
+
+mod query {
+    //! Statements, of which there are none.
+
+    /// What a statement may do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Access {
+        /// Anything.
+        ReadWrite,
+        /// Nothing but read.
+        ReadOnly,
+    }
+
+    /// No build without PostgreSQL has one.
+    pub enum Query {}
+
+    impl Query {
+        pub fn shown(&self) -> &str {
+            match *self {}
+        }
+
+        pub fn access(&self) -> Access {
+            match *self {}
+        }
+
+        pub fn only_reads(&self) -> bool {
+            match *self {}
+        }
+    }
+
+    /// Whether a statement changes something: not asked without a database.
+    pub fn writes(_: &str) -> bool {
+        false
+    }
+}
+
+/// No build without PostgreSQL has one.
+pub enum Database {}
+
+impl DatabaseSpec {
+    /// Refuses it.
+    pub fn compile(&self, _: &str, _: Files<'_>, problems: &mut Problems) -> Option<Arc<Database>> {
+        let remedy = "build with the feature `postgres` of the crate crocodile-pear";
+        problems.error(self.url.span, "this build has no PostgreSQL", remedy)
+    }
+}
+
+impl Database {
+    pub fn name(&self) -> &Arc<str> {
+        match *self {}
+    }
+
+    pub fn query(&self, _: &Located<String>, _: usize, _: Access) -> Arc<Query> {
+        match *self {}
+    }
+
+    pub async fn run(&self, _: Run) -> Result<Answer, Error> {
+        match *self {}
+    }
+}
