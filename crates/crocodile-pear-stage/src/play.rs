@@ -16,11 +16,16 @@ use crate::upstream::Upstream;
 /// Plays the scenario in a file.
 pub fn play(path: &Path) -> Result<(), String> {
     let scenario = Scenario::read(path)?;
-    let mut scene = Scene::set(&scenario, path)?;
+    perform(&scenario, crate::scratch(path.file_name().unwrap_or_default()))
+}
+
+/// Plays a scenario whose configuration is written to `file`.
+pub fn perform(scenario: &Scenario, file: PathBuf) -> Result<(), String> {
+    let mut scene = Scene::set(scenario, file)?;
     for step in &scenario.requests {
         scene.step(&step.value).map_err(|wrong| scene.told(step.span.line, &wrong))?;
     }
-    scene.check(&scenario).map_err(|wrong| scene.told(0, &wrong))
+    scene.check(scenario).map_err(|wrong| scene.told(0, &wrong))
 }
 
 struct Scene {
@@ -33,7 +38,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(scenario: &Scenario, path: &Path) -> Result<Self, String> {
+    fn set(scenario: &Scenario, file: PathBuf) -> Result<Self, String> {
         let gates = Gates::default();
         let start = |script| Upstream::start(script, &gates).map_err(|error| error.to_string());
         let mut upstreams = HashMap::new();
@@ -48,8 +53,6 @@ impl Scene {
         addresses.push(("FULL".to_owned(), address.to_string()));
         // Both last as long as the test's process.
         std::mem::forget((nobody, full));
-        let name = path.file_name().unwrap_or_default();
-        let file = crate::scratch(name);
         fs::write(&file, whole(&scenario.config)).map_err(|error| error.to_string())?;
         beside(&file, scenario.files.as_ref())?;
         let arguments = ["run".as_ref(), file.as_os_str()];
@@ -155,7 +158,8 @@ impl Drop for Scene {
 /// The configuration with what every scenario needs. One thread, so that connections are kept where they are looked for.
 fn whole(config: &str) -> String {
     let threads = if config.contains("threads:") { "" } else { "threads: 1\n" };
-    format!("listen: 127.0.0.1:0\n{threads}{config}")
+    let listen = if config.contains("listen:") { "" } else { "listen: 127.0.0.1:0\n" };
+    format!("{listen}{threads}{config}")
 }
 
 impl Step {
