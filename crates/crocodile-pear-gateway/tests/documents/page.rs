@@ -28,6 +28,7 @@ pub fn all() -> Vec<PathBuf> {
     let mut pages = markdown(&root());
     pages.extend(markdown(&root().join("docs")));
     pages.extend(markdown(&root().join("docs/how-to")));
+    pages.extend(markdown(&root().join("docs/coming-from")));
     pages
 }
 
