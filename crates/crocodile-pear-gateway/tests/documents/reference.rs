@@ -361,8 +361,9 @@ fn log() -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let served = serve("log.yaml", "log: { access: true, timers: true, format: json }");
     let address = served.address("listening on http://");
-    shell(&format!("curl http://{address}/"), folder);
     let row = |target: &str, words: &str, when: &str| {
+        // A request for each: two threads write the lines, in any order.
+        shell(&format!("curl http://{address}/"), folder);
         let line: Json = serde_json::from_str(&served.line(words)).unwrap();
         let own = |name: &&String| !["timestamp", "level", "target"].contains(&name.as_str());
         let fields: Vec<String> =
