@@ -28,6 +28,16 @@ pub fn room() -> usize {
     TEXT.min(offload::left() as usize * 8)
 }
 
+/// Adds to a list. When the list moves to more room, the whole of that is charged: while it moves, there are two.
+pub fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.len() == list.capacity() {
+        let more = list.len().max(4);
+        grow((list.len() + more) * size_of::<T>());
+        list.reserve_exact(more);
+    }
+    list.push(item);
+}
+
 /// Charges the work and the bytes of a new string.
 pub fn text(length: usize) {
     if length > TEXT {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use jaq_json::Val;
 
-use super::budget::{charge, grow};
+use super::budget::{self, charge, grow};
 use super::code::{Form, Node};
 use super::fault::{Fault, Stop, fail, refuse, thrown};
 use super::item::{self, Item};
@@ -278,8 +278,7 @@ fn walk<'c>(
             let mut made = Vec::with_capacity(items.len().min(1024));
             for (_, part) in item::children(&item)? {
                 walk(machine, inner, sees, part, &mut |item| {
-                    grow(24);
-                    made.push(item);
+                    budget::push(&mut made, item);
                     Ok(())
                 })?;
             }

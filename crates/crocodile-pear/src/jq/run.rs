@@ -160,8 +160,7 @@ impl<'c> Machine<'c> {
         let mut items = Vec::new();
         self.each(node, sees, Current::of(item), &mut |current| {
             charge(1);
-            grow(24);
-            items.push(current.item);
+            budget::push(&mut items, current.item);
             Ok(())
         })?;
         Ok(Item::list(items))

@@ -460,6 +460,18 @@ fn what_is_over_its_budget_cannot_be_caught() {
     }
 }
 
+/// A list that grows is moved: for a moment it is there twice, with room for more.
+#[test]
+fn a_list_has_at_most_the_memory_that_is_promised() {
+    let most = |source: &str| outputs(source, "[]").is_ok();
+    for (list, items) in
+        [("range(N)", 4_000_000), ("range(N) | [.]", 1_000_000), ("[range(N)] | .. | numbers", 2_000_000)]
+    {
+        let of = |items: u64| format!("[{}] | length", list.replace('N', &items.to_string()));
+        assert!(most(&of(items / 4)) && !most(&of(items * 3 / 2)), "{list}");
+    }
+}
+
 #[test]
 fn large_but_honest_work_is_done() {
     let list =

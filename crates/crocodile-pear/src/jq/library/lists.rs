@@ -3,7 +3,7 @@
 use jaq_json::Val;
 
 use super::named::Named;
-use crate::jq::budget::{self, charge, grow};
+use crate::jq::budget::{self, charge};
 use crate::jq::fault::{Fault, fail, refuse};
 use crate::jq::item::{self, Item, ItemR};
 
@@ -118,8 +118,7 @@ fn flat(it: &Item, levels: f64) -> ItemR {
 
 fn level(item: Item, levels: f64, made: &mut Vec<Item>) -> Result<(), Fault> {
     if levels == 0.0 || !matches!(item.value, Val::Arr(_)) {
-        grow(24);
-        made.push(item);
+        budget::push(made, item);
         return Ok(());
     }
     for (_, part) in item::children(&item)? {
