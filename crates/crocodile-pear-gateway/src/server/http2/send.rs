@@ -330,7 +330,7 @@ fn hurried(head: &Parts, grpc: bool) -> bool {
 }
 
 fn bodiless(status: StatusCode, head_only: bool) -> bool {
-    head_only || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+    head_only || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// Removes fields that HTTP/2 forbids and sets the length if it is known. Returns how many bytes must follow, if the
@@ -345,6 +345,8 @@ fn frame(status: StatusCode, headers: &mut HeaderMap, length: Option<u64>, head_
     let declared = declared(headers);
     let said = match status {
         StatusCode::NO_CONTENT => None,
+        // RFC 9110, 15.3.6
+        StatusCode::RESET_CONTENT => Some(0),
         StatusCode::NOT_MODIFIED => declared,
         _ => declared.or(length),
     };
@@ -393,4 +395,20 @@ fn date() -> HeaderValue {
         *dated = Some((now + Duration::from_nanos(1_000_000_000 - u64::from(part)), value.clone()));
         value
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_has_no_body_promises_none() {
+        for (status, said) in [(200, Some("5")), (204, None), (205, Some("0")), (304, Some("5"))] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let mut headers = HeaderMap::from_iter([(CONTENT_LENGTH, 5.into())]);
+            let follows = frame(status, &mut headers, Some(5), false);
+            assert_eq!(headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()), said, "{status}");
+            assert_eq!((follows, bodiless(status, false)), ((status == 200).then_some(5), status != 200), "{status}");
+        }
+    }
 }
