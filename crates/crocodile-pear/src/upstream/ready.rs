@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::affinity;
@@ -433,11 +434,8 @@ impl Upstream {
                 }))
             }
         };
-        async move {
-            let outcome = begun.finish().await;
-            noted.iter().for_each(|keeping| keeping.note_outcome(&outcome));
-            outcome
-        }
+        // No future around it, which would have the call twice.
+        begun.finish().inspect(move |outcome| noted.iter().for_each(|keeping| keeping.note_outcome(outcome)))
     }
 
     /// Checks the servers for as long as it is polled; `None` without `health`. Poll it on a thread that serves no requests:
