@@ -21,6 +21,9 @@ const PART: usize = 32;
 /// The most that are closed at a time.
 const MOST: usize = 256;
 
+/// How long a client that is new has for the first bytes of its request: it has no reason to send that again.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// How long accepting pauses while the connections that were told to leave do so, or while none is idle.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONGER: Duration = Duration::from_millis(20);
@@ -39,7 +42,7 @@ pub struct IdleConnections {
 
 /// What the others know of one connection.
 struct IdleMark {
-    /// Nanoseconds since the base; `BUSY` while a request is served.
+    /// Nanoseconds since the base; `BUSY` while a request is served. Later than now for a client that is new.
     since: AtomicU64,
     /// Whether it has to leave.
     told: AtomicBool,
@@ -50,7 +53,7 @@ struct IdleMark {
 
 const BUSY: u64 = u64::MAX;
 
-/// One connection among them, until it is dropped. It counts as idle until its first request.
+/// One connection among them, until it is dropped. Without a request, it counts as idle after a moment.
 pub struct Idle {
     all: Arc<IdleConnections>,
     shard: usize,
@@ -73,7 +76,7 @@ impl IdleConnections {
         self.open.fetch_add(1, Relaxed);
         let mut marks = self.lock(shard);
         let mark = Arc::new(IdleMark {
-            since: AtomicU64::new(self.nanoseconds(Instant::now())),
+            since: AtomicU64::new(self.nanoseconds(Instant::now() + GRACE)),
             told: AtomicBool::new(false),
             place: AtomicUsize::new(marks.len()),
             waker: AtomicWaker::new(),
@@ -108,9 +111,10 @@ impl IdleConnections {
 
     /// Tells those to leave that have been idle for longest; answers how many.
     pub fn make_room(&self) -> usize {
+        let now = self.nanoseconds(Instant::now());
         let mut idle = Vec::new();
         for shard in 0..self.shards.len() {
-            let waits = |mark: &&Arc<IdleMark>| mark.since.load(Relaxed) != BUSY && !mark.told.load(Relaxed);
+            let waits = |mark: &&Arc<IdleMark>| mark.since.load(Relaxed) <= now && !mark.told.load(Relaxed);
             let marks = self.lock(shard);
             idle.extend(marks.iter().filter(waits).map(|mark| (mark.since.load(Relaxed), mark.clone())));
         }
@@ -200,6 +204,8 @@ mod tests {
             open.push(all.begin(number));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
+        assert_eq!(all.make_room(), 0, "new clients are about to send their requests");
+        tokio::time::advance(GRACE).await;
         // The oldest one is busy, the next one was until now.
         open[0].end();
         open[1].end();

@@ -68,6 +68,14 @@ fn open(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// A connection that is kept after a request.
+fn kept(address: SocketAddr) -> TcpStream {
+    let mut stream = open(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").unwrap();
+    assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+    stream
+}
+
 /// A shop that answers at once, or when its gate is open.
 fn shop() -> (Shop, Gate) {
     let gate = Gate::default();
@@ -251,7 +259,7 @@ fn calls_take_the_descriptors_of_idle_clients() {
         calls.join(", ")
     );
     let scene = Scene::new("ulimit -n 256", &config, &shop);
-    let _idle: Vec<TcpStream> = (0..70).map(|_| open(scene.gateway.address).unwrap()).collect();
+    let _idle: Vec<TcpStream> = (0..70).map(|_| kept(scene.gateway.address)).collect();
     until("idle connections", || scene.metric("process_open_fds ") > 80);
     thread::scope(|scope| {
         let asking = scope.spawn(|| get(scene.gateway.address, "/many"));

@@ -13,7 +13,7 @@ fn refused(seen: &crate::load::Seen) -> usize {
 }
 
 #[test]
-fn without_files_to_open_clients_are_told_and_nothing_ends() {
+fn without_files_to_open_clients_wait_and_nothing_ends() {
     let server = Server::new();
     let scene = Scene::by("files", &format!("'http://{}'", server.address), |file| {
         let mut command = Command::new("sh");
@@ -24,11 +24,12 @@ fn without_files_to_open_clients_are_told_and_nothing_ends() {
     server.mood.set(|mood| &mood.stalls, true);
     // Each wants two files: its own connection, and one to the upstream.
     let load = Load { requests: 150, ..Load::get(scene.address(), 0).at_once(150) }.begin();
-    scene.until_at_least("crocodile_pear_responses_total", "5xx", 1);
+    scene.gateway.logged("*no connection is idle; new clients wait*").unwrap();
     server.mood.set(|mood| &mood.stalls, false);
     let seen = load.join().unwrap();
+    // Of a client that was let in by the last file, the call has none.
     assert_eq!(refused(&seen), seen.failures.len(), "{seen:?}");
-    assert!((1..150).contains(&refused(&seen)), "{seen:?}");
+    assert!(seen.failures.len() < 10, "{seen:?}");
     let seen = Load::get(scene.address(), 500).run();
     assert!(seen.failures.is_empty(), "{seen:?}");
 }
