@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import tempfile
 
 from .machine import ensure, need, run, say, tarball
 
@@ -39,8 +40,12 @@ def check():
             given = {word.split("\t")[0] for word in fish.splitlines() if word.startswith("--")}
             ensure(given == there, f"fish completes {name}: {sorted(given ^ there)}")
             page = unpacked / "man" / f"{'-'.join(['crocodile-pear', *path])}.1"
-            text = run("man", "--warnings", "--local-file", page, env=os.environ | {"MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
-            ensure("warning" not in text, f"{page.name}: {text[:500]}")
+            with tempfile.TemporaryFile("w+") as warnings:
+                wide = os.environ | {"MANWIDTH": "100", "LC_ALL": "C.UTF-8"}
+                text = run("man", "--warnings", "--local-file", page, env=wide, stderr=warnings)
+                warnings.seek(0)
+                told = warnings.read()
+            ensure(not told, f"{page.name}: {told[:500]}")
             written = set(re.findall(r"--[a-z-]+", text))
             ensure(there <= written, f"{page.name} has no {sorted(there - written)}")
         names = {path[0] for path in known if path}
