@@ -9,6 +9,8 @@ use crocodile_pear::cache::{Key, Purge, PurgeMode, Stamp};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Notify;
 
+use crate::metrics::SharedCounters;
+
 /// What is known.
 pub struct Ledger {
     /// What this gateway calls itself.
@@ -35,21 +37,6 @@ pub struct Heard {
     pub stamp: Stamp,
     /// Its place in the log.
     pub place: String,
-}
-
-/// What the second tier of caches has done.
-#[derive(Default)]
-pub struct SharedCounters {
-    /// Lookups that found an answer.
-    pub hits: AtomicU64,
-    /// Lookups that found none.
-    pub misses: AtomicU64,
-    /// Lookups that were not answered in time, or at all.
-    pub failures: AtomicU64,
-    /// Answers that were stored.
-    pub stored: AtomicU64,
-    /// Answers that were not: there was too much to do, or the store was away.
-    pub dropped: AtomicU64,
 }
 
 /// Purges that wait for a store that is away. Where there are more, they become one of everything.

@@ -22,6 +22,7 @@ mod upstream;
 
 pub use self::slot::begin_core;
 pub use authentication::{Authenticated, AuthenticationCounters};
+pub use cache::SharedCounters;
 pub use events::EventCounters;
 use exposition::{Exposition, label};
 pub use limits::LimitCounters;

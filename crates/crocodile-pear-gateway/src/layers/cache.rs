@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::cache::{
     Audience, Cache, CacheSpec, Dependence, Distinction, Entry, Fetch, Front, Gained, Identity, Key, KeyUrl, Parts,
-    Question, Reply, Rules, Service, SharedBody, Shelf, Standing, Standpoint, Store, Tags, methods, reuse, tags,
+    Question, Reply, Rules, Service, SharedBody, Shelf, Standing, Standpoint, Store, Tags, methods, tags,
 };
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::flow::{Answer, Body};
@@ -386,7 +386,7 @@ impl Fetch for Pipeline {
     fn fetch(&self, mut headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
         if self.body.is_some() {
             // Only GET and HEAD are revalidated.
-            reuse::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
+            methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
         let (mut scope, parts) = (self.scope.fork(headers), Parts::kept(self.rest.plan.joins()));
         if standing == Standing::Client {

@@ -5,7 +5,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crocodile_pear::cache::{Counters, OUTCOMES, Standpoint, Store};
 
 use super::exposition::{Exposition, label};
-use crate::ledger::SharedCounters;
+
+/// The counts of the second tier of caches.
+#[derive(Default)]
+pub struct SharedCounters {
+    /// Lookups that found an answer.
+    pub hits: AtomicU64,
+    /// Lookups that found none.
+    pub misses: AtomicU64,
+    /// Lookups that were not answered in time, or at all.
+    pub failures: AtomicU64,
+    /// Answers that were stored.
+    pub stored: AtomicU64,
+    /// Answers that were not: there was too much to do, or the store was away.
+    pub dropped: AtomicU64,
+}
 
 /// Writes the metrics of the caches and of their store.
 pub fn render(store: &Store, out: &mut Exposition) {

@@ -1,9 +1,12 @@
 //! The methods whose answers a cache keeps.
 
 use http::Method;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE,
+};
 
-use super::reuse::CONDITIONS;
+/// The fields of a request that a cache answers itself.
+pub const CONDITIONS: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
 
 crate::choice! {
     /// A method whose answers may be kept.

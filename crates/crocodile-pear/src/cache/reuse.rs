@@ -13,9 +13,6 @@ use super::policy::opaque;
 use super::range::{self, Cut, Part};
 use crate::flow::{Answer, Body};
 
-/// The fields of a request that a cache answers itself.
-pub const CONDITIONS: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
-
 /// Whether a request asks for something that only its upstream can know.
 pub fn is_bound(headers: &HeaderMap) -> bool {
     headers.contains_key(IF_MATCH) || headers.contains_key(IF_UNMODIFIED_SINCE)

@@ -21,7 +21,7 @@ use super::status::{Forward, Happened};
 use super::traffic::Outcome;
 use super::trip::Trip;
 use super::vary::{self, Selector, Vary};
-use super::{reuse, status};
+use super::{methods, reuse, status};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
 
@@ -315,7 +315,7 @@ impl Asked {
     }
 
     fn is_conditional(&self) -> bool {
-        reuse::CONDITIONS.iter().any(|name| self.headers.contains_key(name))
+        methods::CONDITIONS.iter().any(|name| self.headers.contains_key(name))
     }
 
     /// Whether it may have what another one got.

@@ -22,7 +22,7 @@ use super::policy::{self, Failure, Fetched, Lifetimes, Personal, Reason, Terms, 
 use super::purge::Mark;
 use super::store::Store;
 use super::vary::{self, Vary};
-use super::{range, reuse, tags};
+use super::{methods, range, reuse, tags};
 use crate::error::{Error, Fault};
 use crate::flow::{Answer, Body, Pulled};
 use crate::http1::Fields;
@@ -101,7 +101,7 @@ impl Trip {
     fn conditions(&self, validates: bool) -> HeaderMap {
         let mut headers = self.headers.clone();
         if self.errand.method == Method::GET {
-            reuse::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
+            methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
         if let (true, Some(stale)) = (validates, &self.errand.stale) {
             headers.extend(reuse::validators(&stale.headers));

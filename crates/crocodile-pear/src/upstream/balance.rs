@@ -246,9 +246,9 @@ pub(super) fn gcd(a: u32, b: u32) -> u32 {
 mod tests {
     use super::super::location::Location;
     use super::super::outage::Trial;
-    use super::super::outcome::Went;
     use super::super::servers::Servers;
     use super::super::settings::Settings;
+    use super::super::verdict::Went;
     use super::*;
 
     fn servers(weights: &[u32]) -> Vec<Arc<Server>> {

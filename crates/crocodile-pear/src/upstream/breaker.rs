@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::change::Change;
 use super::outage::{Outage, Pass, Trial};
-use super::outcome::Went;
+use super::verdict::Went;
 use crate::spec;
 use crate::spec::Share;
 

@@ -18,7 +18,7 @@ use super::servers::Shared;
 use crate::cache::policy::Personal;
 use crate::cache::{
     Cache, CacheSpec, Dependence, Distinction, Entry, Errand, Fetch, Front, Gained, Identity, KeptPart, Key, KeyUrl,
-    Parts, Question, Reply, Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, reuse, status, tags,
+    Parts, Question, Reply, Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, status, tags,
 };
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Body};
@@ -318,7 +318,7 @@ impl Fetcher {
     /// Only GET and HEAD are validated.
     fn with_conditions(&self, mut headers: HeaderMap) -> HeaderMap {
         if !self.validates {
-            reuse::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
+            methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
         headers
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::backoff::grown;
 use super::change::Change;
 use super::outage::{Outage, Pass, Trial};
-use super::outcome::Went;
+use super::verdict::Went;
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Decode, Definitions, Json, Located, Node};

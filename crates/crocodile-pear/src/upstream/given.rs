@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
+use super::files::Files;
 use super::resolve::Resolver;
 use crate::cache::Store;
-use crate::spec::Located;
-
-/// Reads a file that the configuration names. The error is the reason why it cannot be read.
-pub type Files<'a> = &'a dyn Fn(&Located<String>) -> Result<Vec<u8>, String>;
 
 /// What upstreams need from outside their own configuration.
 #[derive(Clone)]

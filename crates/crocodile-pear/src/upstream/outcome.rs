@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use super::verdict::Went;
 use crate::error::{Error, Kind};
 use crate::http1::Fields;
 
@@ -32,13 +33,6 @@ pub(super) struct Lost {
     pub(super) error: Error,
     /// Whether the server provably has not processed the request.
     pub(super) unsent: bool,
-}
-
-/// What the outcome of a call says about its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Went {
-    Well,
-    Badly,
 }
 
 /// What an outcome says about the server; `None` if the failure was not the server's fault.

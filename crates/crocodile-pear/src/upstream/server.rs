@@ -17,12 +17,12 @@ use super::location::{Location, place_of};
 use super::moments::CallEnd;
 use super::origin::Origin;
 use super::outage::{Trial, Turn, trial};
-use super::outcome::Went;
 use super::pool::{Bounds, Pool};
 use super::protocol::Protocol;
 use super::resolve::Resolver;
 use super::standing::{Rules, Standing};
 use super::tls::{Tls, TlsSettings};
+use super::verdict::Went;
 use crate::histogram::{self, Histograms};
 
 /// One server of an upstream.

@@ -22,7 +22,7 @@ pub use self::spec::{TlsSettings, TlsSpec, TlsVersion};
 use self::trust::{Trust, UnknownIssuer};
 pub use self::verifier::{Judge, Shown, Verifier};
 use super::fault::ConnectFault;
-use super::given::Files;
+use super::files::Files;
 use super::protocol::Offer;
 use crate::calendar::Day;
 use crate::error::{Error, Kind};

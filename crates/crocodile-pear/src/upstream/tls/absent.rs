@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use self::spec::{Part, Unfit};
 pub use self::spec::{TlsSettings, TlsSpec, TlsVersion};
 use super::fault::ConnectFault;
-use super::given::Files;
+use super::files::Files;
 use super::protocol::Offer;
 use crate::error::Error;
 use crate::problem::Problems;

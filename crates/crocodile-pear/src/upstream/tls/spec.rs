@@ -1,6 +1,6 @@
 //! TLS to an upstream, as it is written.
 
-use super::super::given::Files;
+use super::super::files::Files;
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::Located;
