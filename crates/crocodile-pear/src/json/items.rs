@@ -18,16 +18,33 @@ use crate::error::{Error, Kind};
 
 /// The position of a list in a document: the keys that lead to it from the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path(Vec<Box<str>>);
+pub struct Path {
+    keys: Vec<Key>,
+    /// Whether it ends in `[]?`: a value that is no list has no items.
+    optional: bool,
+}
+
+/// A key of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    name: Box<str>,
+    /// Whether a `?` follows it: a value that is no object has no items.
+    optional: bool,
+}
 
 impl Path {
-    /// Parses an expression that is just a path: `.[]`, `.cases[]`, `.a["b c"].d[]`; `None` for any other expression.
+    /// Parses an expression that is just a path: `.[]`, `.cases[]?`, `.a["b c"].d[]`; `None` for any other expression.
     pub fn parse(expression: &str) -> Option<Self> {
-        let mut rest = expression.trim().strip_suffix("[]")?.strip_prefix('.')?;
+        let text = expression.trim();
+        let optional = text.ends_with('?');
+        let text = text.strip_suffix('?').unwrap_or(text);
+        let mut rest = text.strip_suffix("[]")?.strip_prefix('.')?;
         let mut keys = Vec::new();
         while !rest.is_empty() {
-            let (key, after) = key(rest)?;
-            keys.push(key);
+            let (name, after) = key(rest)?;
+            let optional = after.starts_with('?');
+            keys.push(Key { name, optional });
+            let after = after.strip_prefix('?').unwrap_or(after);
             rest = match after.strip_prefix('.') {
                 Some("") => return None,
                 Some(after) => after,
@@ -35,18 +52,28 @@ impl Path {
                 None => return None,
             };
         }
-        Some(Path(keys))
+        Some(Path { keys, optional })
     }
 
     /// Whether the document itself is the list.
     pub fn is_root(&self) -> bool {
-        self.0.is_empty()
+        self.keys.is_empty()
+    }
+
+    /// Whether a value that begins with this byte, at the end of the first `found` keys, has no items and is no error,
+    /// as jq has it. A key that is missing is null, and null has all keys.
+    fn is_empty_at(&self, found: usize, byte: u8) -> bool {
+        match self.keys.get(found) {
+            Some(_) if matches!(byte, b'n' | b'}') => self.optional,
+            Some(key) => key.optional,
+            None => self.optional,
+        }
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, name) in self.0.iter().enumerate() {
+        for (at, Key { name, .. }) in self.keys.iter().enumerate() {
             match key(name) {
                 Some((_, "")) => write!(f, ".{name}")?,
                 _ if at == 0 => write!(f, ".[\"{name}\"]")?,
@@ -430,10 +457,10 @@ impl Listed {
         }
         let raw = Raw::check(piece).ok()?;
         let mut list = &raw.bytes()[..];
-        for wanted in &path.0 {
-            list = walk::Entries::of(list)?.filter(|(key, _)| walk::is(key, wanted)).last()?.1;
+        for wanted in &path.keys {
+            list = walk::Entries::of(list)?.filter(|(key, _)| walk::is(key, &wanted.name)).last()?.1;
         }
-        let levels = u8::try_from(path.0.len() + 1).ok()?;
+        let levels = u8::try_from(path.keys.len() + 1).ok()?;
         let is_list = matches!(list.first(), Some(b'[' | b'{'));
         is_list.then(|| Listed { list: raw.bytes().slice_ref(list), at: 1, depth: raw.depth().saturating_sub(levels) })
     }
@@ -463,7 +490,7 @@ impl Place {
 
     /// Whether this key, as it is in the document, is the next key of the path after the first `found` ones.
     fn names(&self, found: usize, key: &[u8]) -> bool {
-        self.path.0.get(found - 1).is_some_and(|wanted| same(key, wanted))
+        self.path.keys.get(found - 1).is_some_and(|wanted| same(key, &wanted.name))
     }
 
     /// Handles a byte after the list. Returns whether a key begins in an object of the path.
@@ -485,7 +512,7 @@ impl Place {
     fn seek(&mut self, byte: u8, found: usize, next: bool, depth: usize) {
         let here = next && depth == found && !(self.key && depth > 0);
         self.stage = match byte {
-            b'{' | b'[' if here && found == self.path.0.len() => {
+            b'{' | b'[' if here && found == self.path.keys.len() => {
                 let nest = if byte == b'{' { Nest::Object } else { Nest::List };
                 self.key = nest == Nest::Object;
                 Stage::Between(depth + 1, nest)
@@ -503,9 +530,13 @@ impl Place {
                 Stage::Seeking(found, false)
             }
             // The object on the path ends without the key.
-            b'}' if depth == found && found > 0 => Stage::Unfit(byte),
+            b'}' if depth == found && found > 0 => {
+                self.key = false;
+                if self.path.is_empty_at(found - 1, byte) { Stage::Behind(found - 1) } else { Stage::Unfit(byte) }
+            }
             _ if is_space(byte) || !here => return,
-            _ if found == self.path.0.len() => Stage::Unfit(byte),
+            _ if self.path.is_empty_at(found, byte) => Stage::Behind(found),
+            _ if found == self.path.keys.len() => Stage::Unfit(byte),
             // The path leads to a value that is not an object.
             _ => Stage::Unfit(b'}'),
         };
@@ -597,10 +628,26 @@ mod tests {
 
     #[test]
     fn a_path_is_told_from_other_expressions() {
-        for path in [".[]", " .cases[] ", ".a.b[]", ".a[\"b c\"][]", ".[\"a\"].b[]"] {
+        for path in
+            [".[]", " .cases[] ", ".a.b[]", ".a[\"b c\"][]", ".[\"a\"].b[]", ".[]?", ".a?.b[]?", ".a?[\"b\"]?[]"]
+        {
             assert!(Path::parse(path).is_some(), "{path}");
         }
-        for other in ["[]", ".", ".a", ".a[0][]", ".a[][]", ".a | .b[]", ".a?[]", "..[]", ".a.[]", ".\"a\"[]", "$a[]"] {
+        for other in [
+            "[]",
+            ".",
+            ".a",
+            ".a[0][]",
+            ".a[][]",
+            ".a | .b[]",
+            ".a??[]",
+            ".[]??",
+            ".?[]",
+            "..[]",
+            ".a.[]",
+            ".\"a\"[]",
+            "$a[]",
+        ] {
             assert!(Path::parse(other).is_none(), "{other}");
         }
     }
@@ -625,6 +672,50 @@ mod tests {
             for size in 1..=document.len() {
                 let (handed, error) = run(Items::at(path(".a[]"), 1000), document, size);
                 assert_eq!((handed.len(), error.map(|error| error.kind())), (0, Some(Kind::Malformed)), "{document}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_may_be_missing_is_empty_as_jq_has_it() {
+        let paths = [".a[]?", ".a.b[]?", ".[]?", ".a?.b[]?", ".a?.b?[]?", ".a?[]", ".a?.b?[]"];
+        let documents = [
+            "{}",
+            "3",
+            "null",
+            "\"[1]\"",
+            "[[1]]",
+            r#"{"b":[1]}"#,
+            r#"{"a":null,"b":[1]}"#,
+            r#"{"a":"[1]","c":{"a":[1]}}"#,
+            r#"{"a":{"b":null},"c":[{"b":[1]}]}"#,
+            r#"{"a":{"c":[1]},"b":[2]}"#,
+            r#"{"a":[{"b":[1]}]}"#,
+            r#"{"a":{"b":[1,{"b":2}]},"c":3}"#,
+            r#"{"a":7,"c":"x"}"#,
+        ];
+        for (expression, document) in paths.iter().flat_map(|path| documents.map(|document| (path, document))) {
+            let filter = crate::jq::Filter::compile(expression, &[]).expect("an expression");
+            let value = read(&Bytes::from(document)).expect("JSON");
+            let wanted = filter.run(value, &mut |_| value::null()).ok();
+            let wanted = wanted.map(|items| items.iter().map(ToString::to_string).collect::<Vec<_>>());
+            for size in 1..=document.len() {
+                let (items, error) = run(Items::at(path(expression), 1000), document, size);
+                let read = error.is_none().then_some(items);
+                assert_eq!(read, wanted, "{expression} in {document} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_list_that_is_there_twice_is_never_half_read() {
+        for document in [r#"{"a":null,"a":[1]}"#, r#"{"a":{"c":1},"a":{"b":[1]}}"#] {
+            let expression = if document.contains("null") { ".a[]?" } else { ".a.b[]?" };
+            let whole = run(Items::at(path(expression), 1000), document, document.len());
+            assert_eq!(whole.0, ["1"]);
+            for size in 1..document.len() {
+                let (_, error) = run(Items::at(path(expression), 1000), document, size);
+                assert!(error.is_some_and(|error| error.detail().contains("is there twice")), "{document} by {size}");
             }
         }
     }
