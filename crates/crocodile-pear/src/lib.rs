@@ -155,6 +155,8 @@ pub mod histogram;
 #[cfg_attr(doc, doc(hidden))]
 pub mod http1;
 #[cfg_attr(doc, doc(hidden))]
+pub mod hypermedia;
+#[cfg_attr(doc, doc(hidden))]
 pub mod jq;
 #[cfg_attr(doc, doc(hidden))]
 pub mod json;
@@ -187,6 +189,8 @@ pub mod timeline;
 pub mod trace;
 #[cfg_attr(doc, doc(hidden))]
 pub mod upstream;
+#[cfg_attr(doc, doc(hidden))]
+pub mod uri_template;
 #[cfg_attr(doc, doc(hidden))]
 pub mod via;
 #[cfg_attr(doc, doc(hidden))]

@@ -50,7 +50,8 @@ impl Data {
         value::list(items.into_iter().map(Data::into_value).collect()).into()
     }
 
-    fn raw(&self) -> Option<Raw> {
+    /// The same as a checked document; `None` for a value that nests deeper than a document may.
+    pub(crate) fn raw(&self) -> Option<Raw> {
         match self {
             Data::Json(raw) => Some(raw.clone()),
             Data::Value(value) => Raw::check(&to_bytes(value).ok()?).ok(),

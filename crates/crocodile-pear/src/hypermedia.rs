@@ -1,0 +1,31 @@
+//! The formats of hypermedia: where a document has its relations, as parts of it or as links.
+
+mod hal;
+mod json_api;
+mod part;
+mod relation;
+mod siren;
+
+use crate::json::Raw;
+
+use self::part::Part;
+pub use self::relation::{Form, Lead, Prefer, Relation};
+
+/// Where a relation leads from this document. None, if it has no such relation; also none if it says that nothing is
+/// related.
+pub fn leads(relation: &Relation, document: &Raw) -> Vec<Lead> {
+    let document = Part::of(document);
+    match relation.form {
+        Form::Hal => hal::leads(relation, document),
+        Form::JsonApi => json_api::leads(relation, document),
+        Form::Siren => siren::leads(relation, document),
+    }
+}
+
+/// A field of an object, as a document of its own; `None` also if it is null.
+pub fn field(document: &Raw, name: &str) -> Option<Raw> {
+    Part::of(document).field(name).map(Part::raw)
+}
+
+#[cfg(test)]
+mod tests;

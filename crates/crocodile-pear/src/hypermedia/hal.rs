@@ -1,0 +1,49 @@
+//! HAL (draft-kelly-json-hal): `_embedded` holds resources, `_links` their addresses.
+
+use std::borrow::Cow;
+
+use super::part::Part;
+use super::relation::{Lead, Relation, choose};
+
+pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
+    let curies = document.field("_links").and_then(|links| links.field("curies"));
+    let named = |holder: &str| find(document.field(holder)?, &relation.name, curies);
+    // What is embedded has no name, so it may be another one of the same relation.
+    let parts = || match relation.link_name {
+        Some(_) => None,
+        None => {
+            let parts = named("_embedded")?.each().filter(|part| !part.is_null());
+            Some(parts.map(|part| Lead::Part(part.raw())).collect())
+        }
+    };
+    let links = || {
+        let wanted = |link: &Part<'_>| match &relation.link_name {
+            Some(name) => link.field("name").is_some_and(|found| found.is(name)),
+            None => true,
+        };
+        let links = named("_links")?.each().filter(wanted);
+        Some(links.filter_map(|link| Some(Lead::Link(link.field("href")?.raw()))).collect())
+    };
+    choose(relation.prefer, parts, links)
+}
+
+/// The value of a relation: by its name as written, or else by the address that its name stands for (CURIEs).
+fn find<'a>(holder: Part<'a>, name: &str, curies: Option<Part<'a>>) -> Option<Part<'a>> {
+    if let Some(found) = holder.field(name) {
+        return Some(found);
+    }
+    let curies = curies?;
+    let wanted = full(name, curies);
+    let same = |(key, value): &(Cow<'_, str>, Part<'a>)| !value.is_null() && full(key, curies) == wanted;
+    holder.fields().find(same).map(|(_, value)| value)
+}
+
+/// The address of a relation: `acme:widgets` by the template of the CURIE `acme`.
+fn full<'n>(name: &'n str, curies: Part<'_>) -> Cow<'n, str> {
+    let Some((prefix, rest)) = name.split_once(':') else { return name.into() };
+    let curie = curies.each().find(|curie| curie.field("name").is_some_and(|name| name.is(prefix)));
+    match curie.and_then(|curie| curie.field("href")).and_then(Part::text) {
+        Some(template) => template.replace("{rel}", rest).into(),
+        None => name.into(),
+    }
+}

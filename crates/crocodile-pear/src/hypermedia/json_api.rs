@@ -1,0 +1,75 @@
+//! JSON:API: `relationships` name resources, `included` holds them, `links` have their addresses.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::part::Part;
+use super::relation::{Lead, Relation, choose};
+use crate::json::Raw;
+
+pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
+    let resource = document.field("data").filter(|data| data.is_object()).unwrap_or(document);
+    let relationship = resource.field("relationships").and_then(|all| all.field(&relation.name));
+    // The address of `links` is that of a page, or of the document itself: nothing else stands for it.
+    if let Some(link) = document.field("links").and_then(|links| links.field(&relation.name)).and_then(address) {
+        return vec![link];
+    }
+    let Some(relationship) = relationship else {
+        return resource
+            .field("links")
+            .and_then(|links| links.field(&relation.name))
+            .and_then(address)
+            .into_iter()
+            .collect();
+    };
+    let parts = || Some(vec![Lead::Part(resolved(relationship, document)?)]);
+    let links = || Some(vec![address(relationship.field("links")?.field("related")?)?]);
+    choose(relation.prefer, parts, links)
+}
+
+/// A link is its URL or an object that holds it.
+fn address(link: Part<'_>) -> Option<Lead> {
+    let url = if link.is_object() { link.field("href")? } else { link };
+    Some(Lead::Link(url.raw()))
+}
+
+/// The document that the address of a relationship would give: its resources, as far as all of them are included.
+fn resolved(relationship: Part<'_>, document: Part<'_>) -> Option<Raw> {
+    let linkage = relationship.fields().filter(|(name, _)| name == "data").last()?.1;
+    let wanted: Vec<Part<'_>> = linkage.each().filter(|identifier| identifier.is_object()).collect();
+    let found: Option<Vec<Part<'_>>> = match wanted.as_slice() {
+        // That nothing is related is known without a call.
+        [] => Some(Vec::new()),
+        [one] => {
+            document.field("included")?.items().find(|resource| key(*resource) == key(*one)).map(|found| vec![found])
+        }
+        several => {
+            let included: HashMap<_, _> =
+                document.field("included")?.items().map(|resource| (key(resource), resource)).collect();
+            several.iter().map(|identifier| included.get(&key(*identifier)).copied()).collect()
+        }
+    };
+    let found = found?;
+    let mut made = b"{\"data\":".to_vec();
+    match found.first() {
+        None if !linkage.is_list() => made.extend_from_slice(b"null"),
+        Some(one) if !linkage.is_list() => made.extend_from_slice(one.bytes()),
+        _ => {
+            made.push(b'[');
+            for (at, resource) in found.iter().enumerate() {
+                made.extend_from_slice(if at > 0 { b"," } else { b"" });
+                made.extend_from_slice(resource.bytes());
+            }
+            made.push(b']');
+        }
+    }
+    made.push(b'}');
+    Raw::check(&Bytes::from(made)).ok()
+}
+
+/// The type and the ID of a resource, as they are written.
+fn key<'a>(resource: Part<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
+    let bytes = |name: &str| resource.field(name).map(Part::bytes);
+    (bytes("type"), bytes("id"))
+}

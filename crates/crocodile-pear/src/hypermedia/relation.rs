@@ -1,0 +1,70 @@
+//! A relation as a step names it, and where it leads.
+
+use crate::json::Raw;
+
+/// A relation, as a step names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// How the document says it.
+    pub form: Form,
+    /// Its name.
+    pub name: String,
+    /// The name of the link, where several share a relation.
+    pub link_name: Option<String>,
+    /// What counts where a document has both.
+    pub prefer: Prefer,
+}
+
+/// A format, as far as relations go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// HAL: `_embedded` and `_links`.
+    Hal,
+    /// JSON:API: `included`, `relationships` and `links`.
+    JsonApi,
+    /// Siren: `entities` and `links`.
+    Siren,
+}
+
+impl Form {
+    /// The members of a document that its relations are read from.
+    pub fn members(self) -> &'static [&'static str] {
+        match self {
+            Form::Hal => &["_embedded", "_links"],
+            Form::JsonApi => &["data", "included", "links", "relationships"],
+            Form::Siren => &["entities", "links"],
+        }
+    }
+}
+
+/// What counts where a document has both a part and a link to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// The part.
+    #[default]
+    Embedded,
+    /// The link.
+    Link,
+}
+
+/// Where a relation leads.
+#[derive(Clone, Debug)]
+pub enum Lead {
+    /// To an address: a text, or what stands in its place.
+    Link(Raw),
+    /// To a part of the document.
+    Part(Raw),
+}
+
+/// The leads that are wanted first, or else the others. None of a kind is not the same as an empty list of it.
+pub(super) fn choose(
+    prefer: Prefer,
+    parts: impl FnOnce() -> Option<Vec<Lead>>,
+    links: impl FnOnce() -> Option<Vec<Lead>>,
+) -> Vec<Lead> {
+    let chosen = match prefer {
+        Prefer::Embedded => parts().or_else(links),
+        Prefer::Link => links().or_else(parts),
+    };
+    chosen.unwrap_or_default()
+}

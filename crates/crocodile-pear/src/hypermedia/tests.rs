@@ -1,0 +1,117 @@
+use super::*;
+
+fn leads(form: Form, name: &str, document: &str) -> Vec<String> {
+    chosen(form, name, None, Prefer::Embedded, document)
+}
+
+fn chosen(form: Form, name: &str, link_name: Option<&str>, prefer: Prefer, document: &str) -> Vec<String> {
+    let relation = Relation { form, name: name.to_owned(), link_name: link_name.map(str::to_owned), prefer };
+    let document = Raw::check(&document.to_owned().into()).expect("JSON");
+    let text = |raw: &Raw| String::from_utf8(raw.bytes().to_vec()).expect("UTF-8");
+    let leads = super::leads(&relation, &document).into_iter().map(|lead| match lead {
+        Lead::Link(link) => format!("link {}", text(&link)),
+        Lead::Part(part) => format!("part {}", text(&part)),
+    });
+    leads.collect()
+}
+
+/// The example of the draft (section 6), shortened, with both forms of the same relation.
+const HAL: &str = r#"{
+    "_links": {
+        "self": {"href": "/orders"},
+        "curies": [{"name": "acme", "href": "https://docs.acme.com/relations/{rel}", "templated": true}],
+        "acme:widgets": {"href": "/widgets"},
+        "find": {"href": "/orders{?id}", "templated": true},
+        "admin": [{"href": "/admins/2", "name": "Fred"}, {"href": "/admins/5", "name": "Kate"}],
+        "author": {"href": "/authors/7"}, "gone": null, "empty": [], "few": {"href": "/few"}
+    },
+    "_embedded": {"author": {"name": "Anna", "n": 1.10}, "order": [{"id": 1}, {"id": 2}], "none": null, "few": [], "acme:part": {"p": 1}}
+}"#;
+
+#[test]
+fn hal_has_parts_and_links() {
+    let hal = |name| leads(Form::Hal, name, HAL);
+    assert_eq!(hal("author"), [r#"part {"name": "Anna", "n": 1.10}"#]);
+    assert_eq!(chosen(Form::Hal, "author", None, Prefer::Link, HAL), [r#"link "/authors/7""#]);
+    assert_eq!(chosen(Form::Hal, "order", None, Prefer::Link, HAL), [r#"part {"id": 1}"#, r#"part {"id": 2}"#]);
+    assert_eq!(hal("find"), [r#"link "/orders{?id}""#]);
+    assert_eq!(hal("admin"), [r#"link "/admins/2""#, r#"link "/admins/5""#]);
+    assert_eq!(chosen(Form::Hal, "admin", Some("Kate"), Prefer::Embedded, HAL), [r#"link "/admins/5""#]);
+    assert_eq!(chosen(Form::Hal, "author", Some("Kate"), Prefer::Embedded, HAL), [""; 0]);
+    for nothing in ["gone", "empty", "none", "few", "other", "widgets", ""] {
+        assert_eq!(hal(nothing), [""; 0], "{nothing}");
+    }
+    for name in ["acme:widgets", "https://docs.acme.com/relations/widgets"] {
+        assert_eq!(hal(name), [r#"link "/widgets""#]);
+    }
+    assert_eq!(hal("https://docs.acme.com/relations/part"), [r#"part {"p": 1}"#]);
+    let unnamed = r#"{"_links":{"curies":[{"name":"a","href":"/r/{rel}"}],"/r/x":{"href":"/7"}}}"#;
+    assert_eq!(leads(Form::Hal, "a:x", unnamed), [r#"link "/7""#]);
+    for odd in ["[]", "3", "{}", r#"{"_links":[],"_embedded":7}"#, r#"{"_links":{"author":"x"}}"#] {
+        assert_eq!(leads(Form::Hal, "author", odd), [""; 0], "{odd}");
+    }
+}
+
+/// The example of JSON:API's front page, shortened.
+const ARTICLE: &str = r#"{
+    "links": {"self": "/articles", "next": {"href": "/articles?page=2"}},
+    "data": {"type": "articles", "id": "1", "links": {"self": "/articles/1"}, "relationships": {
+        "author": {"links": {"related": "/articles/1/author"}, "data": {"type": "people", "id": "9"}},
+        "comments": {"links": {"related": "/articles/1/comments"},
+            "data": [{"type": "comments", "id": "12"}, {"type": "comments", "id": "5"}]},
+        "editor": {"links": {"related": "/articles/1/editor"}, "data": {"type": "people", "id": "3"}},
+        "owner": {"links": {"related": "/articles/1/owner"}, "data": null},
+        "tags": {"data": []}, "bare": {"links": {"related": {"href": "/bare"}}}, "meta": {"meta": {}}
+    }},
+    "included": [
+        {"type": "people", "id": "9", "attributes": {"firstName": "Dan"}},
+        {"type": "comments", "id": "5", "attributes": {"body": "First!"}},
+        {"type": "comments", "id": "12", "attributes": {"body": "I like XML better"}}
+    ]
+}"#;
+
+#[test]
+fn json_api_has_included_resources_and_links() {
+    let api = |name| leads(Form::JsonApi, name, ARTICLE);
+    assert_eq!(api("author"), [r#"part {"data":{"type": "people", "id": "9", "attributes": {"firstName": "Dan"}}}"#]);
+    let comments = api("comments");
+    let order: Vec<_> = ["better", "First"].map(|word| comments[0].find(word)).into_iter().collect();
+    assert!(comments.len() == 1 && order[0].is_some() && order[0] < order[1], "{comments:?}");
+    assert_eq!(chosen(Form::JsonApi, "author", None, Prefer::Link, ARTICLE), [r#"link "/articles/1/author""#]);
+    assert_eq!(api("editor"), [r#"link "/articles/1/editor""#]);
+    assert_eq!(api("owner"), [r#"part {"data":null}"#]);
+    assert_eq!(api("tags"), [r#"part {"data":[]}"#]);
+    assert_eq!(api("bare"), [r#"link "/bare""#]);
+    assert_eq!(api("next"), [r#"link "/articles?page=2""#]);
+    assert_eq!(api("meta"), [""; 0]);
+    let resource = r#"{"type":"a","id":"1","links":{"self":"/a/1"},"relationships":{"b":{"links":{"related":"/b"}}}}"#;
+    assert_eq!(leads(Form::JsonApi, "b", resource), [r#"link "/b""#]);
+    assert_eq!(leads(Form::JsonApi, "self", resource), [r#"link "/a/1""#]);
+    for odd in ["[]", "3", "{}", r#"{"data":[],"links":7}"#, r#"{"relationships":[]}"#] {
+        assert_eq!(leads(Form::JsonApi, "b", odd), [""; 0], "{odd}");
+    }
+}
+
+/// The example of Siren's own page, shortened.
+const ORDER: &str = r#"{"class": ["order"], "properties": {"orderNumber": 42}, "entities": [
+    {"class": ["items", "collection"], "rel": ["http://x.io/rels/order-items"], "href": "http://api.x.io/orders/42/items"},
+    {"class": ["info", "customer"], "rel": ["http://x.io/rels/customer"], "properties": {"name": "Peter"},
+     "links": [{"rel": ["self"], "href": "http://api.x.io/customers/pj123"}]}],
+    "links": [{"rel": ["self"], "href": "/orders/42"}, {"rel": ["previous", "up"], "href": "/orders/41"}]}"#;
+
+#[test]
+fn siren_has_sub_entities_and_links() {
+    let siren = |name| leads(Form::Siren, name, ORDER);
+    assert_eq!(siren("http://x.io/rels/order-items"), [r#"link "http://api.x.io/orders/42/items""#]);
+    assert!(siren("http://x.io/rels/customer")[0].starts_with(r#"part {"class": ["info""#));
+    let customer = chosen(Form::Siren, "http://x.io/rels/customer", None, Prefer::Link, ORDER);
+    assert_eq!(customer, [r#"link "http://api.x.io/customers/pj123""#]);
+    assert_eq!(
+        (siren("self"), siren("UP")),
+        (vec![r#"link "/orders/42""#.to_owned()], vec![r#"link "/orders/41""#.to_owned()])
+    );
+    assert_eq!(siren("next"), [""; 0]);
+    for odd in ["[]", "3", "{}", r#"{"entities":{},"links":[1,{"rel":7,"href":1}]}"#] {
+        assert_eq!(leads(Form::Siren, "self", odd), [""; 0], "{odd}");
+    }
+}
