@@ -145,6 +145,11 @@ impl Rules {
         }
     }
 
+    /// Whether there is a rule for this status.
+    pub fn knows(&self, status: StatusCode) -> bool {
+        self.find(status).is_some()
+    }
+
     /// Whether steps use an answer of this status as it is.
     pub fn uses(&self, status: StatusCode) -> bool {
         match self.find(status) {

@@ -1,55 +1,91 @@
 //! `follow`: fetches what the links in an item lead to.
 
 mod ask;
+mod leads;
 mod ready;
 mod written;
 
 use std::sync::Arc;
 
+use crate::hypermedia::{Form, Relation};
 use crate::jq::Data;
-use crate::spec::{Expression, Json, Located};
+use crate::spec::{Expression, Located};
 use crate::step::status::Rules;
 use crate::step::{About, Compile, Shape, Spec, Step, part};
 use crate::template;
 
-use self::ready::{Following, Links, Ready};
-pub use self::written::Follow;
+use self::leads::{Links, Related, Unseen, Variables};
+use self::ready::{Following, Ready};
 use self::written::PAGES;
+pub use self::written::{Follow, Prefer, Required, With};
 
 /// Levels of documents within each other; JSON nests no deeper than 128.
 const DEPTH: u64 = 100;
 
+/// Redirects that one link may have: as many as browsers follow.
+const MOST_REDIRECTS: u64 = 20;
+
 impl Follow {
-    /// The links as they are written: the expression, or the relation in a header field.
+    /// The links as they are written: the expression, the relation, or that of a header field.
     fn links(&self, cx: &mut Compile<'_>) -> Option<(Written, Located<String>)> {
-        let written: Vec<(Written, &Located<String>)> = [
-            self.link.as_ref().map(|link| (Written::Jq(link.clone()), &link.0)),
-            self.next.as_ref().map(|next| (Written::Jq(next.clone()), &next.0)),
-            self.hal.as_ref().map(|relation| (Written::Jq(Expression::plain(self.recipe(relation, HAL))), relation)),
-            self.json_api
-                .as_ref()
-                .map(|relation| (Written::Jq(Expression::plain(self.recipe(relation, JSON_API))), relation)),
-            self.link_header.as_ref().map(|relation| (Written::Header(relation.value.as_str().into()), relation)),
+        let relation = |form, name: &Located<String>| (Written::Relation(self.relation(form, name)), name.clone());
+        let written: Vec<(Written, Located<String>)> = [
+            self.link.as_ref().map(|link| (Written::Jq(link.clone()), link.0.clone())),
+            self.next.as_ref().map(|next| (Written::Jq(next.clone()), next.0.clone())),
+            self.hal.as_ref().map(|name| relation(Form::Hal, name)),
+            self.json_api.as_ref().map(|name| relation(Form::JsonApi, name)),
+            self.siren.as_ref().map(|name| relation(Form::Siren, name)),
+            self.link_header.as_ref().map(|name| (Written::Header(name.value.as_str().into()), name.clone())),
         ]
         .into_iter()
         .flatten()
         .collect();
         match written.len() {
-            1 => written.into_iter().next().map(|(links, place)| (links, place.clone())),
+            1 => written.into_iter().next(),
             0 => {
-                let remedy = "write `link: EXPRESSION`, or one of `next`, `hal`, `json_api`, `link_header`";
+                let remedy = "write `link: EXPRESSION`, or one of `next`, `hal`, `json_api`, `siren`, `link_header`";
                 cx.problems.error_here("`follow` without a link", remedy)
             }
             _ => cx.problems.error(written[1].1.span, "`follow` has two links", "follow them in two steps"),
         }
     }
 
-    /// The expression for a relation, within the document that `base` names.
-    fn recipe(&self, relation: &Located<String>, recipe: &str) -> Located<String> {
-        let within = self.base.as_ref().map(|base| format!(".[{}] | ", Json::from(base.as_str())));
-        let relation_text = Json::from(relation.as_str()).to_string();
-        let source = within.unwrap_or_default() + &recipe.replace("REL", &relation_text);
-        Located::new(source, relation.span)
+    fn relation(&self, form: Form, name: &Located<String>) -> Relation {
+        Relation {
+            form,
+            name: name.value.clone(),
+            link_name: self.link_name.as_ref().map(|name| name.value.clone()),
+            prefer: self.prefer.as_ref().map(|prefer| prefer.value.into()).unwrap_or_default(),
+        }
+    }
+
+    /// Refuses settings of relations beside other links.
+    fn check_relation(&self, cx: &mut Compile<'_>) -> Option<()> {
+        let related = self.hal.is_some() || self.json_api.is_some() || self.siren.is_some();
+        if let (Some(prefer), false) = (&self.prefer, related) {
+            let remedy = "write `hal`, `json_api` or `siren` instead of `link`, or leave it out";
+            return cx.problems.error(prefer.span, "`prefer` is for relations", remedy);
+        }
+        if let (Some(name), None) = (&self.link_name, &self.hal) {
+            return cx.problems.error(name.span, "`name` is for the links of `hal`", "select the link by `link`");
+        }
+        Some(())
+    }
+
+    /// The variables of templated links.
+    fn variables(&self, cx: &mut Compile<'_>) -> Option<Option<Variables>> {
+        let Some(with) = &self.with else { return Some(None) };
+        let variables = match &with.value {
+            With::Whole(expression) => Variables::Whole(cx.filter(expression)?),
+            With::Each(entries) => {
+                let filters: Vec<_> = entries
+                    .iter()
+                    .map(|(name, (_, value))| cx.filter(value).map(|filter| (name.clone(), filter)))
+                    .collect();
+                Variables::Each(filters.into_iter().collect::<Option<_>>()?)
+            }
+        };
+        Some(Some(variables))
     }
 }
 
@@ -62,16 +98,10 @@ fn is_path(expression: &str) -> bool {
     beginning.is_some_and(|rest| rest.chars().all(fits) && !rest.starts_with(['.', '?']) && !rest.starts_with("[]"))
 }
 
-/// A relation is one link or a list of them; one that is missing is none.
-const HAL: &str = "._links[REL]? | if type == \"array\" then .[] else . end | .href? | select(. != null)";
-
-/// A link is its URL or an object that holds it.
-const JSON_API: &str = "first((.links[REL]?, .relationships[REL]?.links.related?, .data?.relationships?[REL]?.links.related?) \
-    | if type == \"object\" then .href else . end | select(. != null)) // null";
-
 enum Written {
     Jq(Expression),
     Header(Arc<str>),
+    Relation(Relation),
 }
 
 impl Spec for Follow {
@@ -84,6 +114,8 @@ impl Spec for Follow {
         let asks = self.request.is_some();
         let asking = ask::compile(&mut self, cx);
         let links = self.links(cx);
+        let sound = self.check_relation(cx);
+        let variables = self.variables(cx);
         let when = self.when.as_ref().map(|when| cx.condition(when));
         let base = self.part(links.as_ref(), cx);
         let one_document = self.reads_one_document(links.as_ref(), cx);
@@ -94,7 +126,12 @@ impl Spec for Follow {
         let (links, text) = match links? {
             (Written::Jq(written), text) => (Links::Jq(cx.filter(&written)?), text),
             (Written::Header(relation), text) => (Links::Header(relation), text),
+            (Written::Relation(relation), text) => {
+                let within = self.base.as_ref().map(|base| base.value.clone());
+                (Links::Relation(Related { relation, within, unseen: Unseen::default() }), text)
+            }
         };
+        let ((), variables) = (sound?, variables?);
         let when = when.map_or(Some(None), |filter| filter.map(Some))?;
         let (base, (), otherwise, rules) = (base?, bounds?, otherwise?.map(Data::Json), rules?);
         let named = named?;
@@ -108,6 +145,9 @@ impl Spec for Follow {
         let (pages, hidden) = (self.most_pages(), template::hidden(&text));
         let ready = Arc::new(Ready {
             links,
+            variables,
+            required: (self.required == Required::On).then(|| format!("the item has no link at `{text}`")),
+            redirects: self.redirects.value,
             part: base,
             name: self.name.map(|name| name.value),
             limit: self.limit.value,
@@ -141,7 +181,7 @@ impl Follow {
         let Some(base) = &self.base else {
             let written = links.map(|(links, _)| match links {
                 Written::Jq(written) => part(written.0.as_str()),
-                Written::Header(_) => "",
+                Written::Header(_) | Written::Relation(_) => "",
             });
             return Some(written.unwrap_or_default().to_owned());
         };
@@ -162,10 +202,7 @@ impl Follow {
         match links {
             _ if self.base.is_some() => true,
             Some((Written::Header(_), _)) => true,
-            Some((Written::Jq(_), _)) if self.hal.is_some() => true,
-            Some((Written::Jq(_), _)) if self.json_api.is_some() => {
-                !["links", "relationships", "data"].iter().any(taken)
-            }
+            Some((Written::Relation(relation), _)) => !relation.form.members().iter().any(taken),
             Some((Written::Jq(written), _)) => is_path(written.0.as_str()),
             None => false,
         }
@@ -197,6 +234,14 @@ impl Follow {
             (self.depth.value != 1).then_some(self.depth.span),
             (self.limit.value != 1).then_some(self.limit.span),
         ];
+        if paged && self.required == Required::On {
+            let remedy = "leave it out: a page without a link is the last one";
+            return cx.problems.error_here("`required` beside pages", remedy);
+        }
+        if self.redirects.value > MOST_REDIRECTS {
+            let message = format!("`redirects` is at most {MOST_REDIRECTS}");
+            return cx.problems.error(self.redirects.span, message, "browsers give up after as many");
+        }
         if let (true, Some(span)) = (paged, unpaged.into_iter().flatten().next()) {
             let remedy = "leave out `as`, `limit` and `depth`: each page is an item";
             return cx.problems.error(span, "pages follow one another", remedy);

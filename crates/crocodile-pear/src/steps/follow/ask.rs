@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use futures_util::stream::StreamExt;
 
+use super::leads::Lead;
 use super::ready::{Found, Ready};
-use super::written::Follow;
+use super::written::{Follow, REDIRECTS, Required};
 use crate::calling::{Asking, Batch, Collector, Coming, Request, seated};
 use crate::error::{Error, Kind};
 use crate::flow::{Answer, Flow, Names, Outcome};
 use crate::format;
-use crate::jq::{Data, Value};
+use crate::jq::Value;
 use crate::json::value::{self, Shape as Kinds};
 use crate::scope::Scope;
 use crate::step::{Compile, Step};
@@ -62,7 +63,10 @@ impl Ask {
         let (mut answer, item) = format::open(answer, self.ready.max_body).await?;
         let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope).await;
         let values = values.map_err(|error| format::explain(text.as_ref(), error))?;
-        let values = values.into_iter().map(Data::into_value).collect();
+        let value = |lead| match lead {
+            Lead::Link(value) | Lead::Part(value) => value.into_value(),
+        };
+        let values = values.into_iter().map(value).collect();
         let found = self.found(values, &answer.names, coming).await?;
         answer.redescribe();
         found.arrive(&mut answer);
@@ -111,8 +115,11 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
     let Some(mut request) = spec.request.take() else { return Some(None) };
     let depth = Some(spec.depth.span).filter(|_| spec.depth.value > 1);
     let for_links = spec.base.as_ref().map(|base| base.span).or(spec.pages.as_ref().map(|pages| pages.span)).or(depth);
+    let for_links = for_links.or(spec.with.as_ref().map(|with| with.span));
+    let for_links = for_links.or((spec.redirects.value != REDIRECTS).then_some(spec.redirects.span));
+    let for_links = for_links.or(Some(request.path.span).filter(|_| spec.required == Required::On));
     if let Some(place) = for_links.or(Some(request.path.span).filter(|_| spec.link.is_none())) {
-        let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages` or `depth`: those are for links";
+        let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages`, `depth`, `with`, `required` or `redirects`: those are for links";
         return cx.problems.error(place, "`request` takes a value, not a link", remedy);
     }
     if let (Some(most), Some(_)) = (&spec.concurrency, &request.batch) {

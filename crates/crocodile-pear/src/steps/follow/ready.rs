@@ -31,12 +31,19 @@ use crate::step::{Blame, Step, apply, ask_whole, holds, weigh};
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, Likeness, Presents, Root, TimeoutSpec, Upstream};
 
+use super::leads::{Lead, Links, Variables, expand};
 use super::written::PAGES;
 
 pub(super) struct Following(pub(super) Arc<Ready>);
 
 pub(super) struct Ready {
     pub(super) links: Links,
+    /// What templated links are expanded with.
+    pub(super) variables: Option<Variables>,
+    /// What a missing link is told as, if that is a failure.
+    pub(super) required: Option<String>,
+    /// How many redirects of one link are followed.
+    pub(super) redirects: u64,
     /// What of the item the links are relative to.
     pub(super) part: String,
     pub(super) name: Option<String>,
@@ -65,20 +72,6 @@ pub(super) struct Ready {
     pub(super) notes_base: bool,
 }
 
-pub(super) enum Links {
-    Jq(Filter),
-    Header(Arc<str>),
-}
-
-impl Links {
-    fn filter(&self) -> Option<&Filter> {
-        match self {
-            Links::Jq(filter) => Some(filter),
-            Links::Header(_) => None,
-        }
-    }
-}
-
 impl Step for Following {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self.0.clone(), scope.clone());
@@ -89,7 +82,7 @@ impl Step for Following {
             let outcome = match producer.outcome {
                 Awaited::Here(outcome) => match ready.begin(outcome, &scope) {
                     Begun::Over(outcome) => Awaited::Here(outcome),
-                    Begun::Fetching(item) => Awaited::later(Ending::new(ready.clone(), item)),
+                    Begun::Fetching(item) => Awaited::later(Ending::new(ready.clone(), item, scope.clone())),
                     Begun::Other(outcome) => Awaited::later(follow(ready.clone(), outcome, scope.clone())),
                 },
                 Awaited::Later(outcome) => Awaited::later(follow_later(ready.clone(), outcome, scope.clone())),
@@ -106,7 +99,7 @@ pub(super) async fn follow_later(
 ) -> Outcome {
     match ready.begin(outcome.await, &scope) {
         Begun::Over(outcome) => outcome,
-        Begun::Fetching(item) => Ending::new(ready, item).await,
+        Begun::Fetching(item) => Ending::new(ready, item, scope).await,
         // Boxed: items that are at hand would carry the room.
         Begun::Other(outcome) => Box::pin(follow(ready, outcome, scope)).await,
     }
@@ -126,6 +119,14 @@ pub(super) struct Item {
     answer: Answer,
     data: Data,
     fetching: Fetching,
+    trust: Trust,
+}
+
+/// Whether a call has the credentials of its upstream. A redirect has no more than the call that it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    Full,
+    Anonymous,
 }
 
 /// The rest of an item: its document arrives, and is put into it.
@@ -133,6 +134,8 @@ pub(super) struct Item {
 /// By hand: an `async fn` would hold the item twice, as its argument and as what it works with.
 struct Ending {
     ready: Arc<Ready>,
+    scope: Arc<Scope>,
+    trust: Trust,
     /// The answer that the item is of, until all is there.
     answer: Option<Answer>,
     waits: Waits,
@@ -141,13 +144,29 @@ struct Ending {
 enum Waits {
     /// For the document; the item meanwhile.
     Document(Fetching, Data),
+    /// For what the document redirects to.
+    Hops(BoxFuture<'static, Fetched>, Data),
     /// Until both are put together.
     Work(BoxFuture<'static, Result<Data, Error>>),
 }
 
 impl Ending {
-    fn new(ready: Arc<Ready>, Item { answer, data, fetching }: Item) -> Self {
-        Ending { ready, answer: Some(answer), waits: Waits::Document(fetching, data) }
+    fn new(ready: Arc<Ready>, Item { answer, data, fetching, trust }: Item, scope: Arc<Scope>) -> Self {
+        Ending { ready, scope, trust, answer: Some(answer), waits: Waits::Document(fetching, data) }
+    }
+
+    /// The document, after all its redirects.
+    fn poll_fetched(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Fetched, Data)>> {
+        if let Waits::Document(fetching, data) = &mut self.waits {
+            let fetched = task::ready!(fetching.poll_unpin(cx));
+            if !self.ready.is_redirect(&fetched) {
+                return Poll::Ready(Some((fetched, data.clone())));
+            }
+            let hops = self.ready.clone().arrive(fetched, self.trust, self.scope.clone());
+            self.waits = Waits::Hops(hops.boxed(), data.clone());
+        }
+        let Waits::Hops(hops, data) = &mut self.waits else { return Poll::Ready(None) };
+        Poll::Ready(Some((task::ready!(hops.as_mut().poll(cx)), data.clone())))
     }
 }
 
@@ -156,10 +175,9 @@ impl Future for Ending {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let own = &mut *self;
-        if let Waits::Document(fetching, data) = &mut own.waits {
-            let fetched = task::ready!(fetching.poll_unpin(cx)).map(Some);
+        if let Some((fetched, data)) = task::ready!(own.poll_fetched(cx)) {
             let Some(answer) = own.answer.take() else { return Poll::Ready(None) };
-            match own.ready.settle(answer, data.clone(), fetched) {
+            match own.ready.judge(fetched.map(Some)).and_then(|reached| own.ready.settle(answer, data, reached)) {
                 Ok((answer, Either::Left(made))) => return Poll::Ready(finish(answer, made.into_inner())),
                 Ok((answer, Either::Right(made))) => {
                     own.answer = Some(answer);
@@ -201,6 +219,11 @@ impl Found {
         Found { data, base: None, status: Some(StatusCode::OK) }
     }
 
+    /// A part of a document, whose links are relative to where the document came from.
+    fn part(data: Data, base: Option<Base>) -> Self {
+        Found { data, base, status: Some(StatusCode::OK) }
+    }
+
     pub(super) fn document(document: &Document) -> Self {
         // One that is used whatever its status counts as one whose status is 2xx.
         let status = Some(document.status).filter(StatusCode::is_success).unwrap_or_default();
@@ -232,6 +255,20 @@ pub(super) enum Reached {
 /// The upstream that has written a link.
 type Author = Option<Arc<str>>;
 
+impl Reached {
+    fn into_found(self) -> Found {
+        match self {
+            Reached::Document(document) => Found::document(&document),
+            Reached::Instead(found) => found,
+        }
+    }
+}
+
+/// The statuses that say where the document is (RFC 9110, 15.4).
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
 /// Where links are looked for.
 pub(super) struct Site {
     names: Names,
@@ -241,6 +278,8 @@ pub(super) struct Site {
     /// The URLs of the documents on the way to this one, without its own.
     trail: Vec<Arc<str>>,
     left: u64,
+    /// Whether links of links are followed, so that they may lead back.
+    deep: bool,
 }
 
 impl Site {
@@ -252,9 +291,20 @@ impl Site {
         }
     }
 
+    /// One level deeper.
+    fn below(&self) -> Site {
+        let (names, base, author) = (self.names.clone(), self.base.clone(), self.author.clone());
+        Site { names, base, author, trail: self.trail.clone(), left: self.left.saturating_sub(1), deep: self.deep }
+    }
+
+    /// Whether a document is one of those on the way to this one.
+    fn leads_back(&self, document: &Document) -> bool {
+        matches!(&document.base, Base::At(_, url) if self.was_at(url))
+    }
+
     /// Whether this document leads here.
     fn was_at(&self, url: &str) -> bool {
-        self.trail.iter().chain(self.url()).any(|known| **known == *url)
+        self.deep && self.trail.iter().chain(self.url()).any(|known| **known == *url)
     }
 }
 
@@ -265,33 +315,37 @@ impl Ready {
             Some(Ok(answer)) if answer.is_usable() => answer,
             other => return Begun::Over(other),
         };
-        let Links::Jq(links) = &self.links else { return Begun::Other(Some(Ok(answer))) };
-        if self.limit > 1 || self.depth > 1 {
+        if matches!(self.links, Links::Header(_)) || self.limit > 1 || self.depth > 1 {
             return Begun::Other(Some(Ok(answer)));
         }
         let (answer, data) = match format::open_here(answer) {
             Ok(opened) => opened,
             Err(answer) => return Begun::Other(Some(Ok(answer))),
         };
-        let weight = self.when.iter().chain([links]).map(|filter| weigh(filter, &data, &answer.names, scope)).sum();
+        let weight = self.weight(&data, &answer.names, scope);
         let base = self.base(&answer.names);
         let author = self.author(base.as_ref(), &answer.names);
-        let site = Site { names: None, base, author, trail: Vec::new(), left: 1 };
-        let found = offload::attempt(weight, || self.links(&data, &[], &answer.names, scope));
+        let site = Site { names: None, base, author, trail: Vec::new(), left: 1, deep: false };
+        let found = offload::attempt(weight, || self.leads(&data, &[], &answer.names, scope));
         let reached = match found {
             None => return Begun::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
             Some(Err(error)) => return Begun::Over(Some(Err(error.at_step("follow")))),
             Some(Ok(links)) if links.len() > 1 => {
                 return Begun::Over(Some(Err(self.too_many(&links).at_step("follow"))));
             }
-            Some(Ok(links)) => links.first().map(|link| self.reach(link, &site, scope)).transpose(),
+            Some(Ok(leads)) => match leads.into_iter().next() {
+                Some(Lead::Part(part)) => Ok(Reached::Instead(Found::part(part, site.base))),
+                Some(Lead::Link(link)) => match self.reach(&link, &site, scope) {
+                    Ok(Some((fetching, trust))) => {
+                        return Begun::Fetching(Item { answer, data, fetching, trust });
+                    }
+                    Ok(None) => self.judge(self.missing(&link)),
+                    Err(error) => self.judge(Err(error)),
+                },
+                None => self.judge(self.missing(&jq::null().into())),
+            },
         };
-        let fetched = match reached.map(Option::flatten) {
-            Ok(Some(fetching)) => return Begun::Fetching(Item { answer, data, fetching }),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
-        match self.settle(answer, data.clone(), fetched) {
+        match reached.and_then(|reached| self.settle(answer, data.clone(), reached)) {
             Ok((answer, Either::Left(made))) => Begun::Over(finish(answer, made.into_inner())),
             // A large item without a document is put together on a helper thread.
             Ok((answer, Either::Right(_))) => Begun::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
@@ -304,12 +358,9 @@ impl Ready {
         self: &Arc<Self>,
         mut answer: Answer,
         item: Data,
-        fetched: Result<Option<Arc<Document>>, Error>,
+        reached: Reached,
     ) -> Result<(Answer, Work<Data>), Error> {
-        let found = match self.judge(fetched)? {
-            Reached::Document(document) => Found::document(&document),
-            Reached::Instead(found) => found,
-        };
+        let found = reached.into_found();
         answer.redescribe();
         found.arrive(&mut answer);
         answer.names = self.rebase(answer.names, found.base, item.is_object());
@@ -327,7 +378,8 @@ impl Ready {
         let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
         let base = self.base(&answer.names);
         let author = self.author(base.as_ref(), &answer.names);
-        let site = Site { names: answer.names.clone(), base, author, trail: Vec::new(), left: self.depth };
+        let deep = self.depth > 1;
+        let site = Site { names: answer.names.clone(), base, author, trail: Vec::new(), left: self.depth, deep };
         let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
         found.arrive(&mut answer);
@@ -343,29 +395,35 @@ impl Ready {
         headers: &HeaderMap,
         names: &Names,
         scope: &Arc<Scope>,
-    ) -> Result<Vec<Data>, Error> {
-        let filters = self.when.iter().chain(self.links.filter());
-        let weight = filters.map(|filter| weigh(filter, item, names, scope)).sum();
+    ) -> Result<Vec<Lead>, Error> {
+        let weight = self.weight(item, names, scope);
         let links = match &self.links {
             Links::Header(relation) => link::of_header(headers, relation),
-            Links::Jq(_) => Vec::new(),
+            Links::Jq(_) | Links::Relation(_) => Vec::new(),
         };
-        let here = || self.links(item, &links, names, scope);
+        let here = || self.leads(item, &links, names, scope);
         let lent = || {
             let (ready, links) = (self.clone(), links.clone());
             let (item, names, scope) = (item.clone(), names.clone(), scope.clone());
-            move || ready.links(&item, &links, &names, &scope)
+            move || ready.leads(&item, &links, &names, &scope)
         };
         offload::run_or(weight, here, lent).await
     }
 
-    pub(super) fn links(
-        &self,
-        item: &Data,
-        links: &[String],
-        names: &Names,
-        scope: &Scope,
-    ) -> Result<Vec<Data>, Error> {
+    /// About how many bytes are read to find the links of an item.
+    fn weight(&self, item: &Data, names: &Names, scope: &Scope) -> usize {
+        let filters = self.when.iter().chain(self.links.filter());
+        let filters = filters.chain(self.variables.iter().flat_map(Variables::filters));
+        filters.map(|filter| weigh(filter, item, names, scope)).sum::<usize>() + self.links.weight(item)
+    }
+
+    /// Where the links of an item lead.
+    fn leads(&self, item: &Data, links: &[String], names: &Names, scope: &Scope) -> Result<Vec<Lead>, Error> {
+        let leads = self.links(item, links, names, scope)?;
+        expand(leads, self.variables.as_ref(), (item, names, scope, self.first))
+    }
+
+    fn links(&self, item: &Data, links: &[String], names: &Names, scope: &Scope) -> Result<Vec<Lead>, Error> {
         if let Some(when) = &self.when
             && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
         {
@@ -377,19 +435,28 @@ impl Ready {
         }
         let filter = match &self.links {
             Links::Jq(filter) => filter,
-            Links::Header(_) => return Ok(links.iter().map(|link| jq::string(link).into()).collect()),
+            Links::Relation(related) => return Ok(related.leads(item)),
+            Links::Header(_) => return Ok(links.iter().map(|link| Lead::Link(jq::string(link).into())).collect()),
         };
         if let Some(link) = filter.pick(item, &mut |name| scope.data(name, names))
             && !link.is_list()
         {
-            return Ok(vec![link]);
+            return Ok(vec![Lead::Link(link)]);
         }
         let links = apply(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
         let links = links.into_iter().map(Data::into_value).flat_map(|link| match value::as_list(&link) {
             Some(several) => several.to_vec(),
             None => vec![link],
         });
-        Ok(links.map(Data::from).collect())
+        Ok(links.map(|link| Lead::Link(link.into())).collect())
+    }
+
+    /// What no link is: nothing, or a failure.
+    fn missing(&self, link: &Data) -> Result<Option<Arc<Document>>, Error> {
+        match &self.required {
+            Some(missing) if link.is_null() => Err(Error::new(Kind::Unusable, missing.clone())),
+            _ => Ok(None),
+        }
     }
 
     pub(super) fn base(&self, names: &Names) -> Option<Base> {
@@ -408,21 +475,28 @@ impl Ready {
     /// The documents of these links: one, or a list where several are allowed.
     pub(super) fn descend(
         self: Arc<Self>,
-        links: Vec<Data>,
+        leads: Vec<Lead>,
         site: Site,
         scope: Arc<Scope>,
     ) -> BoxFuture<'static, Result<Found, Error>> {
         Box::pin(async move {
-            if links.len() as u64 > self.limit {
-                return Err(self.too_many(&links));
+            if leads.len() as u64 > self.limit {
+                return Err(self.too_many(&leads));
+            }
+            // Deeper, a document without links is the end of its branch.
+            if site.left == self.depth
+                && leads.iter().all(Lead::is_nothing)
+                && let Err(missing) = self.missing(&jq::null().into())
+            {
+                return self.judge(Err(missing)).map(Reached::into_found);
             }
             if self.limit == 1 {
-                return match links.first() {
-                    Some(link) => self.one(link, &site, &scope).await,
+                return match leads.into_iter().next() {
+                    Some(lead) => self.one(lead, &site, &scope).await,
                     None => Ok(Found::nothing()),
                 };
             }
-            let found = links.iter().map(|link| self.one(link, &site, &scope)).collect();
+            let found = leads.into_iter().map(|lead| self.one(lead, &site, &scope)).collect();
             let found = self.together(found).await;
             found.into_iter().collect::<Result<Vec<Found>, Error>>().map(Found::list)
         })
@@ -436,27 +510,31 @@ impl Ready {
         }
     }
 
-    pub(super) fn too_many(&self, links: &[Data]) -> Error {
+    fn too_many(&self, links: &[Lead]) -> Error {
         let detail = format!("the item has {} links; the limit is {}", links.len(), self.limit);
         Error::new(Kind::Oversized, detail)
     }
 
-    /// The document of a link and what its own links lead to, or what stands for it.
-    pub(super) async fn one(self: &Arc<Self>, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
-        let document = match self.document(link, site, scope).await? {
-            Reached::Document(document) => document,
-            Reached::Instead(found) => return Ok(found),
+    /// What a lead gives: the document of a link and what its own links lead to, or what stands for it; or a part, and
+    /// what its links lead to.
+    async fn one(self: &Arc<Self>, lead: Lead, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+        let (own, below, headers) = match lead {
+            Lead::Part(part) => (Found::part(part, site.base.clone()), site.below(), Fields::default()),
+            Lead::Link(link) => match self.document(&link, site, scope).await? {
+                Reached::Instead(found) => return Ok(found),
+                Reached::Document(document) => {
+                    let author = self.author(Some(&document.base), &site.names);
+                    let trail = site.trail.iter().chain(site.url()).cloned().collect();
+                    let base = Some(document.base.clone());
+                    (Found::document(&document), Site { base, author, trail, ..site.below() }, document.headers.clone())
+                }
+            },
         };
-        let own = Found::document(&document);
-        let links = match site.left {
-            0 | 1 => return Ok(own),
-            _ => self.find(&document.data, &document.headers, &site.names, scope).await?,
-        };
-        let trail = site.trail.iter().chain(site.url()).cloned().collect();
-        let (names, base) = (site.names.clone(), Some(document.base.clone()));
-        let author = self.author(base.as_ref(), &names);
-        let below = Site { names, base, author, trail, left: site.left - 1 };
-        let found = self.clone().descend(links, below, scope.clone()).await?;
+        if site.left <= 1 {
+            return Ok(own);
+        }
+        let leads = self.find(&own.data, &headers, &site.names, scope).await?;
+        let found = self.clone().descend(leads, below, scope.clone()).await?;
         match (&self.name, found.data.is_null()) {
             // The chain ends with this document.
             (None, true) => Ok(own),
@@ -466,9 +544,19 @@ impl Ready {
     }
 
     /// The document of a link, or what stands for it.
-    pub(super) async fn document(&self, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
+    async fn document(self: &Arc<Self>, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
         let fetched = match self.reach(link, site, scope) {
-            Ok(Some(fetching)) => fetching.await.map(Some),
+            Ok(Some((fetching, trust))) => {
+                let fetched = fetching.await;
+                match self.is_redirect(&fetched) {
+                    // Boxed: documents that are there would carry the room.
+                    true => match Box::pin(self.clone().arrive(fetched, trust, scope.clone())).await {
+                        Ok(document) if site.leads_back(&document) => Ok(None),
+                        fetched => fetched.map(Some),
+                    },
+                    false => fetched.map(Some),
+                }
+            }
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
@@ -501,11 +589,43 @@ impl Ready {
     }
 
     /// `None` for no link, and for one that leads back to where it was found.
-    pub(super) fn reach(&self, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Option<Fetching>, Error> {
+    fn reach(&self, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Option<(Fetching, Trust)>, Error> {
         match self.place(link, site.base.as_ref())? {
             Some(place) if !site.was_at(&place.url) => self.fetch(place, &site.author, scope).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Whether an answer leads elsewhere, and is to be followed there.
+    fn is_redirect(&self, fetched: &Fetched) -> bool {
+        self.redirects > 0
+            && fetched.as_ref().is_ok_and(|document| {
+                is_redirect(document.status)
+                    && !self.rules.knows(document.status)
+                    && document.headers.contains_key(LOCATION)
+            })
+    }
+
+    /// Follows redirects to the document that they lead to. Each address is checked before it is called, and a server
+    /// that was called without credentials sends nobody to its own door with them.
+    async fn arrive(self: Arc<Self>, fetched: Fetched, trust: Trust, scope: Arc<Scope>) -> Fetched {
+        let (mut fetched, mut trust) = (fetched, trust);
+        for _ in 0..self.redirects {
+            let document = fetched?;
+            let Base::At(upstream, _) = &document.base else { return Ok(document) };
+            let name = |error: Error| error.of_upstream(upstream);
+            let location = document.headers.get(LOCATION).and_then(|value| str::from_utf8(value.as_bytes()).ok());
+            let wrong = || Error::new(Kind::Unusable, "a redirect of the upstream leads to no URL");
+            let place = self.locate(location.ok_or_else(wrong).map_err(name)?, Some(&document.base)).map_err(name)?;
+            let author = Some(upstream.clone()).filter(|_| trust == Trust::Full);
+            let (fetching, own) = self.fetch(place, &author, &scope)?;
+            trust = own;
+            fetched = fetching.await;
+            if !self.is_redirect(&fetched) {
+                return fetched;
+            }
+        }
+        Err(Error::new(Kind::Unusable, format!("a link has more than {} redirects", self.redirects)))
     }
 
     pub(super) fn place(&self, link: &Data, base: Option<&Base>) -> Result<Option<Place>, Error> {
@@ -532,7 +652,7 @@ impl Ready {
     }
 
     /// Fetches a document, or waits with others who asked for it.
-    pub(super) fn fetch(&self, place: Place, author: &Author, scope: &Arc<Scope>) -> Result<Fetching, Error> {
+    fn fetch(&self, place: Place, author: &Author, scope: &Arc<Scope>) -> Result<(Fetching, Trust), Error> {
         let name = place.upstream.name();
         let trusted = author.as_ref() == Some(name) || self.named.contains(name) || !place.upstream.presents(scope);
         let (presents, (mut fields, host)) = match trusted {
@@ -568,7 +688,8 @@ impl Ready {
             let base = Base::At(name, place.url);
             Fetch { calling: place.upstream.call(call), base, bound, reading: None }
         };
-        Ok(scope.memo().fetch(key, start))
+        let trust = if trusted { Trust::Full } else { Trust::Anonymous };
+        Ok((scope.memo().fetch(key, start), trust))
     }
 
     /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
@@ -772,7 +893,12 @@ impl Pages {
     async fn fetch(&mut self, place: Place, author: &Author, names: Names) -> Result<Answer, Error> {
         let upstream = Some(place.upstream.name().clone());
         let fetched = match self.ready.fetch(place, author, &self.scope) {
-            Ok(fetching) => fetching.await,
+            Ok((fetching, trust)) => match fetching.await {
+                fetched if self.ready.is_redirect(&fetched) => {
+                    Box::pin(self.ready.clone().arrive(fetched, trust, self.scope.clone())).await
+                }
+                fetched => fetched,
+            },
             Err(error) => Err(error),
         };
         let mut names = names;
@@ -823,14 +949,20 @@ impl Pages {
         headers: &HeaderMap,
         names: &Names,
     ) -> Result<Option<(Place, Author)>, Error> {
-        let links = self.ready.find(page, headers, names, &self.scope).await?;
+        let leads = self.ready.find(page, headers, names, &self.scope).await?;
         let base = self.ready.base(names);
         if let Some(Base::At(_, url)) = &base {
             self.seen.push(url.clone());
         }
-        let place = links.first().map(|link| self.ready.place(link, base.as_ref())).transpose()?.flatten();
+        let place = match leads.first() {
+            Some(Lead::Link(link)) => self.ready.place(link, base.as_ref())?,
+            Some(Lead::Part(_)) | None => None,
+        };
         let author = self.ready.author(base.as_ref(), names);
-        Ok(place.filter(|place| !self.seen.contains(&place.url)).map(|place| (place, author)))
+        let place = place.filter(|place| !self.seen.contains(&place.url));
+        // Its own URL may be another one, if it redirects.
+        self.seen.extend(place.iter().map(|place| place.url.clone()));
+        Ok(place.map(|place| (place, author)))
     }
 }
 

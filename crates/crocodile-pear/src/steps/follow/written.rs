@@ -3,15 +3,74 @@
 use std::num::NonZeroUsize;
 
 use crate::calling::Request;
+use crate::choice;
+use crate::hypermedia;
 use crate::problem::Problems;
 use crate::spec;
-use crate::spec::{Expression, Literal, Located, Size, Texts, only};
+use crate::spec::{
+    Decode, Definitions, Entries, Expression, Json, Literal, Located, Node, NodeKind, Size, Texts, only,
+};
 use crate::step::MAX_BODY;
 use crate::step::status::OnStatus;
 use crate::upstream::TimeoutSpec;
 
 /// Pages, unless they are set.
 pub(super) const PAGES: u64 = 50;
+
+/// Redirects of one link, unless they are set.
+pub(super) const REDIRECTS: u64 = 3;
+
+choice! {
+    /// What counts if a document has both a part and a link to it.
+    pub enum Prefer {
+        /// The part: no call is made for it.
+        Embedded = "embedded",
+        /// The link: the part is used only if there is no link.
+        Link = "link",
+    }
+}
+
+choice! {
+    /// Whether an item needs a link.
+    pub enum Required {
+        /// An item without a link fails.
+        On = "on",
+        /// The result is null, or an empty list.
+        Off = "off",
+    }
+}
+
+impl From<Prefer> for hypermedia::Prefer {
+    fn from(prefer: Prefer) -> Self {
+        match prefer {
+            Prefer::Embedded => hypermedia::Prefer::Embedded,
+            Prefer::Link => hypermedia::Prefer::Link,
+        }
+    }
+}
+
+/// The variables of templated links: an expression that gives an object, or an expression for each variable.
+#[derive(Clone, Debug)]
+pub enum With {
+    /// The fields of an object.
+    Whole(Expression),
+    /// Each by its name.
+    Each(Entries<Expression>),
+}
+
+impl Decode for With {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.kind {
+            NodeKind::Map(_) => Entries::decode(node, problems).map(With::Each),
+            _ => Expression::decode(node, problems).map(With::Whole),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let (whole, each) = (Expression::schema(definitions), Entries::<Expression>::schema(definitions));
+        serde_json::json!({"anyOf": [whole, each]})
+    }
+}
 
 spec! {
     /// Fetches the document that a link in each item points to. Short form: the expression that gives the link. The
@@ -34,6 +93,17 @@ spec! {
     /// Within one client request, the same document is fetched once, however many items link to it. Up to 4 MiB of
     /// documents are cached for this; the least recently used are removed first.
     ///
+    /// A link with braces is a URI template (RFC 6570), and is expanded with the variables of `with`. Variables that
+    /// are missing or null vanish. A value never leads to another path: one that would add a `..` makes the item fail.
+    ///
+    /// If the document at the link redirects (301, 302, 303, 307 or 308), the redirect is followed, at most `redirects`
+    /// times. Each address is checked like a link. The call has no credentials unless the upstream that redirects is the
+    /// one that it leads to, and was called with them.
+    ///
+    /// `hal`, `json_api` and `siren` name a relation. If the item itself has the related document (in `_embedded`, in
+    /// `included`, as a sub-entity), that is used, and no call is made; otherwise the link is followed. `prefer: link`
+    /// turns this round. An included resource of JSON:API is `{"data": …}`, as if it had been fetched.
+    ///
     /// An item's body and the documents are read whole, within `max_body`. The item fails if its link is rejected, if
     /// there is no answer, or if the answer has a status other than 2xx (also 404), unless `otherwise` or `on_status`
     /// gives a value. An answer that flows in with a status other than 2xx passes unchanged.
@@ -48,10 +118,23 @@ spec! {
         pub link: Option<Expression>,
         /// The link to the next page. Default for `pages`: 50.
         pub next: Option<Expression>,
-        /// The name of a relation in HAL's `_links`, to use as the link.
+        /// The name of a relation in HAL's `_embedded` or `_links`; also the address that its CURIE stands for.
         pub hal: Option<Located<String>>,
-        /// The name of a member of JSON:API's `links`, or of a relationship, to use as the link.
+        /// The name of a relationship of JSON:API, whose resource is in `included` or at its link; or of a member of
+        /// `links`.
         pub json_api: Option<Located<String>>,
+        /// A relation in Siren's `entities` or `links`.
+        pub siren: Option<Located<String>>,
+        /// The `name` of the link, if several links of HAL have the same relation.
+        #[name = "name"]
+        pub link_name: Option<Located<String>>,
+        /// What counts if the item has both a part and a link to it. Default: `embedded`.
+        pub prefer: Option<Located<Prefer>>,
+        /// The variables of links that are templates: a map of names and expressions, or an expression that gives an
+        /// object, such as `$query`.
+        pub with: Option<Located<With>>,
+        /// Whether the item fails if it has no link. Default: `off`.
+        pub required: Required = Required::Off,
         /// The name of a relation in the answer's `Link` header fields (RFC 8288), to use as the link.
         pub link_header: Option<Located<String>>,
         /// The call to make for the value of `link`. In its `path`, `headers` and `body`, `.` is that value.
@@ -71,6 +154,9 @@ spec! {
         pub limit: Located<u64> = Located::new(1, Default::default()),
         /// With a `limit` above 1: how many links of one document are followed at the same time. No limit by default.
         pub concurrency: Option<Located<NonZeroUsize>>,
+        /// The maximum number of redirects of one link. With 0, a redirect is an answer like another, and makes the item
+        /// fail. A status under `on_status` is not followed.
+        pub redirects: Located<u64> = Located::new(REDIRECTS, Default::default()),
         /// How many levels of links are followed: the links of each fetched document too, with the document as `.`. A
         /// link back to a document on the way to it gives null, so loops end.
         pub depth: Located<u64> = Located::new(1, Default::default()),
