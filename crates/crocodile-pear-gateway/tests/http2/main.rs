@@ -11,6 +11,7 @@ mod grpc;
 mod grpc_web;
 mod h2spec;
 mod injections;
+mod interop;
 mod scene;
 use crocodile_pear_stage as stage;
 mod websocket;
