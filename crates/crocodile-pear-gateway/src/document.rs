@@ -251,11 +251,14 @@ spec! {
         /// they say about the client in `Forwarded` (RFC 7239), or in `X-Forwarded-For`, `-Proto` and `-Host`. It
         /// reads the addresses from the right, up to the first one that is not trusted. A client that a trusted proxy
         /// does not name in a way that can be read is `unknown`: no list of `addresses` or `purge` contains it, and
-        /// limits count all such clients as one. So is a client that both kinds of fields name differently.
+        /// limits count all such clients as one. So is a client that two of these fields, or `X-Real-IP`, name
+        /// differently.
         pub trust: Vec<Network> = Vec::new(),
         /// Where the trusted proxies name the client, on every request. Other fields are not believed, and a request
-        /// without this one has an `unknown` client. Without this setting, the gateway reads both kinds of fields, and
-        /// a request that has none comes from the trusted machine itself.
+        /// without this one has an `unknown` client. Without this setting, the gateway reads `Forwarded` and
+        /// `X-Forwarded-For`; a request with other fields of proxies alone (`X-Real-IP`, `Via`, `X-Forwarded-…`,
+        /// `CF-Connecting-IP` and the like) has an `unknown` client, and a request with none comes from the trusted
+        /// machine itself.
         pub field: Option<Located<ForwardedFieldSpec>>,
         /// How many bits of an IPv6 address make one client, where clients are counted by their addresses:
         /// `connections_per_address`, and `by: $client.address` of `rate_limit` and `in_flight`. A provider gives each

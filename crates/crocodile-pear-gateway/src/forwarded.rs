@@ -1,5 +1,5 @@
-//! `clients.trust` and `clients.field`: what trusted proxies say of the client behind them, in `Forwarded` (RFC 7239) or
-//! `X-Forwarded-For`. A proxy's client is never the proxy: a client that cannot be read is unknown.
+//! `clients.trust` and `clients.field`: what trusted proxies say of the client behind them, in `Forwarded` (RFC 7239),
+//! `X-Forwarded-For` or `X-Real-IP`. A proxy's client is never the proxy: a client that cannot be read is unknown.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::network::Network;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const REAL: HeaderName = HeaderName::from_static("x-real-ip");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
@@ -23,6 +24,8 @@ choice! {
         Forwarded = "forwarded",
         /// In `X-Forwarded-For`, `-Proto` and `-Host`.
         XForwardedFor = "x-forwarded-for",
+        /// In `X-Real-IP`, with `X-Forwarded-Proto` and `-Host`.
+        XRealIp = "x-real-ip",
         /// In the PROXY protocol, and in no header field.
         Proxy = "proxy",
     }
@@ -68,24 +71,14 @@ impl Trust {
 
     /// Puts the client behind the proxies in the place of the one that connected.
     pub fn resolve(&self, client: &mut ClientFacts, headers: &HeaderMap) {
-        let standard = || self.client(&standard_hops(headers));
-        let usual = || self.client(&usual_hops(headers));
-        let field = self.field.as_ref().map(|field| field.value);
-        let hop = match (field, headers.contains_key(FORWARDED), headers.contains_key(FOR)) {
-            (Some(ForwardedFieldSpec::Proxy), ..) => return,
-            (Some(ForwardedFieldSpec::Forwarded), ..) => standard(),
-            (Some(ForwardedFieldSpec::XForwardedFor), ..) => usual(),
-            (None, true, false) => standard(),
-            (None, false, true) => usual(),
-            // Proxies write one and hand the other on: what they hand on, anyone may have written.
-            (None, true, true) => {
-                let (standard, usual) = (standard(), usual());
-                let ip = |hop: &Hop| hop.address.map(|address| address.ip());
-                if ip(&standard) == ip(&usual) { standard } else { Hop::default() }
-            }
-            (None, false, false) if headers.contains_key(PROTO) || headers.contains_key(HOST) => usual(),
+        let hop = match self.field.as_ref().map(|field| field.value) {
+            Some(ForwardedFieldSpec::Proxy) => return,
+            Some(ForwardedFieldSpec::Forwarded) => self.client(&standard_hops(headers)),
+            Some(ForwardedFieldSpec::XForwardedFor) => self.client(&usual_hops(headers)),
+            Some(ForwardedFieldSpec::XRealIp) => real_hop(headers),
+            None if headers.keys().any(of_proxies) => self.agreed(headers),
             // No proxy handed it on: a trusted machine asks for itself.
-            (None, false, false) => return,
+            None => return,
         };
         client.address = hop.address.map_or(ClientAddress::Unknown, ClientAddress::from);
         match hop.proto.as_deref() {
@@ -94,6 +87,26 @@ impl Trust {
             _ => {}
         }
         client.host = hop.host.and_then(|host| HeaderValue::from_str(&host).ok());
+    }
+
+    /// The client that all fields name. A proxy writes one of them and hands the others on, and what it hands on, anyone may
+    /// have written.
+    fn agreed(&self, headers: &HeaderMap) -> Hop {
+        let ip = |hop: &Hop| hop.address.map(|address| address.ip());
+        let hop = match (headers.contains_key(FORWARDED), headers.contains_key(FOR)) {
+            (true, false) => self.client(&standard_hops(headers)),
+            (false, true) => self.client(&usual_hops(headers)),
+            (true, true) => {
+                let (standard, usual) = (self.client(&standard_hops(headers)), self.client(&usual_hops(headers)));
+                if ip(&standard) == ip(&usual) { standard } else { Hop::default() }
+            }
+            // `X-Real-IP` is believed alone only where the configuration names it: many proxies hand it on.
+            (false, false) => return Hop { address: None, ..real_hop(headers) },
+        };
+        let real = real_hop(headers);
+        // It names who called the last proxy: the client, or a proxy before it.
+        let fits = ip(&real) == ip(&hop) || real.address.is_some_and(|address| self.trusts(address.into()));
+        if fits || !headers.contains_key(REAL) { hop } else { Hop::default() }
     }
 
     /// The client, from the right: each proxy has added who called it, and is believed as long as it is trusted. Where a
@@ -110,6 +123,34 @@ impl Trust {
         }
         client
     }
+}
+
+/// Whether only a proxy has a reason to send this field. A request that has one was handed on.
+fn of_proxies(name: &HeaderName) -> bool {
+    const NAMES: [&str; 12] = [
+        "cf-connecting-ip",
+        "client-ip",
+        "fastly-client-ip",
+        "fly-client-ip",
+        "forwarded",
+        "true-client-ip",
+        "via",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-envoy-external-address",
+        "x-original-forwarded-for",
+        "x-real-ip",
+    ];
+    let name = name.as_str();
+    name.starts_with("x-forwarded") || NAMES.binary_search(&name).is_ok()
+}
+
+/// `X-Real-IP: 203.0.113.195`, which is one address, with the protocol and host of the last proxy.
+fn real_hop(headers: &HeaderMap) -> Hop {
+    let last = |name| values(headers, name).last().and_then(|value| value.rsplit(',').next()).map(|text| text.trim());
+    let mut named = values(headers, &REAL);
+    let address = named.next().filter(|_| named.next().is_none()).and_then(|text| node(text.trim()));
+    Hop { address, proto: last(&PROTO).map(str::to_owned), host: last(&HOST).map(str::to_owned) }
 }
 
 /// The elements of a list that may come in several fields, split at what stands outside of quotes.
@@ -131,7 +172,7 @@ fn split(text: &str, at: char) -> Vec<&str> {
     parts
 }
 
-fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
     // What is no text says nothing, and ends what is believed.
     headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default())
 }
@@ -251,6 +292,10 @@ mod tests {
                 "[2001:db9::2]:4711 http -",
             ),
             (&[("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0 http -"),
+            (&[("x-forwarded-for", "192.0.2.7"), ("x-real-ip", "192.0.2.7")], "192.0.2.7:0 http -"),
+            (&[("x-forwarded-for", "192.0.2.7, 10.2.2.2"), ("x-real-ip", "10.2.2.2")], "192.0.2.7:0 http -"),
+            // A trusted machine that asks for itself sends fields of its own.
+            (&[("x-request-id", "7"), ("user-agent", "probe")], "10.0.0.1:80 http -"),
         ] {
             assert_eq!(told(None, fields), wanted, "{fields:?}");
         }
@@ -281,7 +326,18 @@ mod tests {
             (&[("forwarded", "for=192.0.2.7;x")], "unknown http -"),
             (&[("forwarded", "for=\"192.0.2.7\"x")], "unknown http -"),
             (&[("forwarded", "proto=https")], "unknown https -"),
-            // One of the two came from the client.
+            // A proxy handed it on, and its field is not the one that is believed.
+            (&[("x-real-ip", "192.0.2.7")], "unknown http -"),
+            (&[("x-real-ip", "10.0.0.1")], "unknown http -"),
+            (&[("x-real-ip", "10.0.0.1"), ("x-forwarded-proto", "https")], "unknown https -"),
+            (&[("via", "1.1 edge")], "unknown http -"),
+            (&[("x-forwarded-port", "443")], "unknown http -"),
+            (&[("cf-connecting-ip", "10.0.0.1")], "unknown http -"),
+            (&[("x-original-forwarded-for", "10.0.0.1")], "unknown http -"),
+            // One of them came from the client.
+            (&[("x-forwarded-for", "10.0.0.1"), ("x-real-ip", "192.0.2.7")], "unknown http -"),
+            (&[("x-forwarded-for", "192.0.2.7"), ("x-real-ip", "x")], "unknown http -"),
+            (&[("forwarded", "for=192.0.2.8"), ("x-real-ip", "192.0.2.7")], "unknown http -"),
             (&[("forwarded", "for=1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "unknown http -"),
             (&[("forwarded", "x"), ("x-forwarded-for", "192.0.2.7")], "unknown http -"),
             (&[("forwarded", ""), ("x-forwarded-for", "192.0.2.7")], "unknown http -"),
@@ -293,7 +349,7 @@ mod tests {
 
     #[test]
     fn only_the_field_that_the_proxies_write_is_believed() {
-        use ForwardedFieldSpec::{Forwarded, Proxy, XForwardedFor};
+        use ForwardedFieldSpec::{Forwarded, Proxy, XForwardedFor, XRealIp};
         let both = [("forwarded", "for=1.1.1.1"), ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "https")];
         let broken = [("forwarded", "x"), ("x-forwarded-for", "192.0.2.7")];
         for (field, fields, wanted) in [
@@ -306,6 +362,13 @@ mod tests {
             (XForwardedFor, &[], "unknown http -"),
             (XForwardedFor, &both[..1], "unknown http -"),
             (Forwarded, &both[1..], "unknown http -"),
+            (XRealIp, &[("x-real-ip", "192.0.2.7"), ("x-forwarded-for", "1.1.1.1")], "192.0.2.7:0 http -"),
+            (XRealIp, &[("x-real-ip", "192.0.2.7"), ("x-forwarded-proto", "http, https")], "192.0.2.7:0 https -"),
+            (XRealIp, &[("x-real-ip", "192.0.2.7"), ("x-real-ip", "192.0.2.7")], "unknown http -"),
+            (XRealIp, &[("x-real-ip", "192.0.2.7, 1.1.1.1")], "unknown http -"),
+            (XRealIp, &[("x-real-ip", "")], "unknown http -"),
+            (XRealIp, &both, "unknown https -"),
+            (XRealIp, &[], "unknown http -"),
         ] {
             assert_eq!(told(Some(field), fields), wanted, "{field:?} {fields:?}");
         }

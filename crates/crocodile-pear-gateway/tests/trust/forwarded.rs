@@ -19,7 +19,7 @@ fn scene(clients: &str) -> Scene {
 }
 
 /// What a client may make its proxy hand on, so that nobody can read who asks.
-const UNREADABLE: [&str; 12] = [
+const UNREADABLE: [&str; 16] = [
     "forwarded: x\r\nx-forwarded-for: 192.0.2.7\r\n",
     "forwarded:\r\nx-forwarded-for: 192.0.2.7\r\n",
     "forwarded: for=127.0.0.1\r\nx-forwarded-for: 192.0.2.9\r\n",
@@ -32,6 +32,10 @@ const UNREADABLE: [&str; 12] = [
     "x-forwarded-for: 127.0.0.1 192.0.2.9\r\n",
     "x-forwarded-for: 127.0.0.1:80:80\r\n",
     "x-forwarded-proto: https\r\n",
+    "x-real-ip: 127.0.0.1\r\n",
+    "x-real-ip: 192.0.2.9\r\nx-forwarded-for: 127.0.0.1\r\n",
+    "via: 1.1 edge\r\n",
+    "x-forwarded-port: 443\r\n",
 ];
 
 #[test]
