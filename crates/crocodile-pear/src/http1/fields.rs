@@ -30,9 +30,10 @@ pub fn of_interim(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &He
 
 /// Whether the gateway writes a field of a request itself, or must not send it at all.
 pub fn rebuilt(name: &HeaderName) -> bool {
-    // `expect` is handled at the client's connection; the upstream must not see it.
+    // `expect` is handled at the client's connection; the upstream must not see it. Servers that hand fields on as variables
+    // make `HTTP_PROXY` of `proxy`, and the programs that they start call through that (httpoxy).
     hop_by_hop(name)
-        || matches!(name.as_str(), "host" | "content-length" | "expect")
+        || matches!(name.as_str(), "host" | "content-length" | "expect" | "proxy")
         || name.as_str().starts_with("proxy-")
 }
 

@@ -13,7 +13,7 @@ pub fn may_trail(name: &HeaderName) -> bool {
 /// Whether a field must stand in the head.
 fn needed_first(name: &str) -> bool {
     const PREFIXES: [&str; 6] = ["access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded-"];
-    const NAMES: [&str; 35] = [
+    const NAMES: [&str; 36] = [
         "age",
         "allow",
         "alt-svc",
@@ -36,6 +36,7 @@ fn needed_first(name: &str) -> bool {
         "origin",
         "pragma",
         "priority",
+        "proxy",
         "range",
         "refresh",
         "retry-after",

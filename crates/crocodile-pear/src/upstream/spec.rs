@@ -59,7 +59,7 @@ spec! {
         pub timeout: Option<TimeoutSpec>,
         /// The client's header fields to forward: a list of names, or `all`. Default: none. `all` leaves out
         /// hop-by-hop fields, fields in which a client says who it is (`forwarded`, `x-forwarded-…`, `x-real-ip`),
-        /// and credentials that `authenticate` reads.
+        /// credentials that `authenticate` reads, and `proxy`, which no call may have.
         pub forward: FieldsSpec = FieldsSpec::Named(Vec::new()),
         /// The `host` of calls: a name, or `keep` for the client's own. Default: the host of the server's URL.
         pub host: Option<HostSpec>,
