@@ -139,7 +139,7 @@ const ODD: [&str; 30] = [
     "/...",
     "/a..b/..c",
     "/c..",
-    "/%E4%FF",
+    "/%c3%a4",
     "/100%25",
     "/~u/(x)!*'",
     "/a=b&c=d",
@@ -162,7 +162,11 @@ fn path(numbers: &mut Numbers) -> String {
         path.push_str("/x");
         for _ in 0..numbers.below(12) {
             match numbers.below(4) {
-                0 => path.push_str(&format!("%{:02x}", 1 + numbers.below(255))),
+                // A character, encoded: paths are UTF-8.
+                0 => {
+                    let sign = char::from_u32(1 + u32::try_from(numbers.below(0x7fe)).unwrap()).unwrap();
+                    sign.to_string().bytes().for_each(|byte| path.push_str(&format!("%{byte:02x}")));
+                }
                 _ => path.push(char::from(IN_PATH.as_bytes()[numbers.below(IN_PATH.len())])),
             }
         }

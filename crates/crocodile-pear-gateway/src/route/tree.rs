@@ -184,13 +184,21 @@ impl<T> Leaf<T> {
         let mut segments = path.split('/').skip(1).enumerate();
         let mut param = |(name, wanted): &(Arc<str>, usize)| {
             let segment = segments.find(|(at, _)| at == wanted).map_or("", |(_, segment)| segment);
-            let decoded = percent_decode_str(segment).decode_utf8();
-            let decoded = decoded.map_err(|_| Error::new(Kind::BadRequest, "a segment of the path is not UTF-8"))?;
-            Ok((name.clone(), decoded.into_owned()))
+            Ok((name.clone(), text(segment)?.into_owned()))
         };
         let values = self.params.iter().map(&mut param).collect::<Result<_, _>>()?;
+        // Sent on as it came, and read by the upstream as each segment is read here.
+        if memchr::memchr(b'%', rest.as_bytes()).is_some() {
+            text(rest)?;
+        }
         Ok(Params { values, rest: self.rest.as_ref().map(|name| (name.clone(), path.len() - rest.len())) })
     }
+}
+
+/// A part of the path, decoded.
+fn text(part: &str) -> Result<Cow<'_, str>, Error> {
+    let decoded = percent_decode_str(part).decode_utf8();
+    decoded.map_err(|_| Error::new(Kind::BadRequest, "the path is not UTF-8"))
 }
 
 /// A segment as it is compared. One that is not UTF-8 keeps its `%`, which no text of a route has.
