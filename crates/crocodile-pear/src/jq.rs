@@ -45,6 +45,11 @@ pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     library::REFUSED.iter().copied()
 }
 
+/// Whether a function has this name and so many arguments.
+pub(crate) fn is_function(name: &str, arguments: usize) -> bool {
+    library::functions().any(|known| known == (name, arguments))
+}
+
 /// All names after a `$`. Whether these variables exist is not checked.
 pub(crate) fn variables(source: &str) -> Vec<&str> {
     let word = |rest: &'_ str| rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());

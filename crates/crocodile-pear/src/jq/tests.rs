@@ -61,6 +61,8 @@ fn expressions_give_what_jq_gives() {
         (".text | @base64, @uri", "\"YQ==\"\n\"a\""),
         ("\"a1b22\" | [match(\"[0-9]+\"; \"g\").string]", r#"["1","22"]"#),
         ("\"abc\" | sub(\"b\"; \"x\")", "\"axc\""),
+        ("\"abcb\" | [gsub(\"(?<x>b)\"; \"1\", \"<\\(.x)>\")]", "[\"a1c1\",\"a<b>c<b>\"]"),
+        ("\"abc\" | [sub(\"b\"; empty)], [sub(\"x\"; \"y\")], [gsub(\"\"; null)]", "[\"abc\"]\n[\"abc\"]\n[\"abc\"]"),
         ("[limit(3; repeat(1))]", "[1,1,1]"),
         ("[.[]?] | length", "5"),
         ("try error(\"x\") catch .", "\"x\""),
@@ -231,6 +233,17 @@ fn deep_sources_are_refused() {
     }
     let error = outputs(&(source + "d29(.)"), "1").expect_err("too deep");
     assert!(error.detail().contains("too deep"), "{error}");
+}
+
+#[test]
+fn replacing_costs_as_much_as_the_text_is_long() {
+    for (source, wanted) in [
+        ("\"lorem ipsum dolor a\" * 45000 | gsub(\"o\"; \"00\") | length", "990000"),
+        ("\"ab\" * 100000 | gsub(\"(?<x>a)\"; \"\\(.x)\\(.x)\") | length", "300000"),
+        ("\"a\" * 100000 | gsub(\"\"; \"y\") | length", "200001"),
+    ] {
+        assert_eq!(outputs(source, "1").expect("within the budget"), wanted, "{source}");
+    }
 }
 
 /// Each of these must end, with or without an error.

@@ -72,9 +72,7 @@ def splits($re; $flags): split($re; $flags) | .[];
 def splits($re): splits($re; null);
 def sub($re; f; $flags):
   _edits($re; $flags) as [$edits, $tail] |
-  (reduce $edits[] as [$before, $found] ([];
-      [$found | f] as $new | reduce range($new | length) as $i (.; .[$i] += $before + $new[$i]))
-    | .[] + $tail) // .;
+  [$edits[] as [$before, $found] | [$before, [$found | f]]] as $edited | _edited($edited; $tail)[];
 def sub($re; f): sub($re; f; "");
 def gsub($re; f; $flags): sub($re; f; $flags + "g");
 def gsub($re; f): sub($re; f; "g");

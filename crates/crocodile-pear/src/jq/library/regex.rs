@@ -54,6 +54,8 @@ pub const NATIVES: &[Named] = &[
         let tail = Item::text(search.text.slice(end..));
         Ok(Item::list(vec![Item::list(edits), tail]))
     }),
+    // The texts that edits make of a text: the one before each match with its replacement, then the tail.
+    (("_edited", 2), |it, arguments| edited(it, &arguments[0].value, &arguments[1])),
     (("_captures", 0), |it, _| {
         let captures = item::index(&it, &value::string("captures"))?;
         let mut fields = value::Fields::default();
@@ -73,6 +75,53 @@ pub const NATIVES: &[Named] = &[
         other => fail(format!("{} not a string or array", kind(other))),
     }),
 ];
+
+/// Joins the pieces in one pass: adding them one by one would copy the text for each match.
+fn edited(whole: Item, edits: &Val, tail: &Item) -> Result<Item, Fault> {
+    let (mut texts, tail) = (Vec::<Vec<u8>>::new(), bytes_of(&tail.value));
+    for edit in items_of(edits) {
+        let [before, replacements] = items_of(edit) else { continue };
+        for (at, new) in items_of(replacements).iter().enumerate() {
+            if !matches!(new, Val::TStr(_) | Val::Null) {
+                return refuse("^ and ^ cannot be added", &[before, new]);
+            }
+            if texts.len() == at {
+                texts.push(Vec::new());
+            }
+            append(&mut texts[at], bytes_of(before));
+            append(&mut texts[at], bytes_of(new));
+        }
+    }
+    if texts.is_empty() {
+        return Ok(Item::list(vec![whole]));
+    }
+    let ended = texts.into_iter().map(|mut text| {
+        append(&mut text, tail);
+        Item::text(text.into())
+    });
+    Ok(Item::list(ended.collect()))
+}
+
+fn append(text: &mut Vec<u8>, piece: &[u8]) {
+    let length = text.len() + piece.len();
+    if length > budget::TEXT {
+        // Says so and unwinds.
+        budget::text(length);
+    }
+    charge(1 + piece.len() / 64);
+    if length > text.capacity() {
+        budget::grow(length.max(2 * text.len()));
+    }
+    text.extend_from_slice(piece);
+}
+
+fn items_of(value: &Val) -> &[Val] {
+    if let Val::Arr(items) = value { items } else { &[] }
+}
+
+fn bytes_of(value: &Val) -> &[u8] {
+    if let Val::TStr(text) = value { text } else { &[] }
+}
 
 fn global(flags: &Item) -> Result<String, Fault> {
     match &flags.value {
