@@ -173,10 +173,16 @@ fn signs(written: &Located<String>) -> Cow<'_, str> {
     written.value.char_indices().map(sign).collect()
 }
 
+/// Whether a word is a value of JSON, and so no path parameter.
+pub fn is_value(word: &str) -> bool {
+    matches!(word, "null" | "true" | "false")
+}
+
 fn inner(text: &str) -> (usize, Piece<'_>) {
     let word = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !is_value(text)
     };
     match text.strip_prefix('*') {
         Some(rest) if word(rest) => (1, Piece::Rest(rest)),
@@ -300,7 +306,9 @@ impl Template {
     /// `Expression` where a value is a list or an object.
     pub fn field(&self, source: &impl Source) -> Result<Option<String>, Error> {
         let mut out = String::new();
-        Ok(self.fill(&self.parts, source, &mut out)?.then_some(out))
+        let filled = self.fill(&self.parts, source, &mut out)?;
+        // Space around a value is not part of it (RFC 9110, 5.5).
+        Ok((filled && !out.trim_ascii().is_empty()).then_some(out))
     }
 
     /// Writes the parts. False where a value is null, and where there are values and all are empty: then nothing was

@@ -2,6 +2,7 @@
 
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec::{Located, suggest};
+use crocodile_pear::template;
 use http::Method;
 
 /// The methods that an endpoint may have.
@@ -134,6 +135,10 @@ fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments>
                 if !word(bare) || params.iter().any(|known| known == bare) {
                     let remedy = "each is named once, with letters, digits and `_`";
                     return wrong("this is not a name for a path parameter", remedy, problems);
+                }
+                if template::is_value(bare) {
+                    let remedy = format!("take another word: `{{{bare}}}` is a value in paths and header fields");
+                    return wrong("this is not a name for a path parameter", &remedy, problems);
                 }
                 rest = (bare != name).then(|| bare.to_owned());
                 params.push(bare.to_owned());

@@ -1,6 +1,7 @@
 //! Texts with braces, compiled: paths, header fields.
 
 use super::compile::Compile;
+use crate::jq;
 use crate::spec::{Expression, Located, suggest};
 use crate::template::{self, Piece, Template, TemplateKind};
 
@@ -41,6 +42,10 @@ impl Compile<'_> {
         template.filter(|_| sound)
     }
 
+    fn is_param(&self, name: &str) -> bool {
+        self.known.route.params.iter().any(|known| known == name)
+    }
+
     fn check_piece(&mut self, written: &Located<String>, at: usize, piece: &Piece<'_>, in_path: bool) -> bool {
         let (name, message, remedy) = match piece {
             Piece::Param(_) | Piece::Rest(_) if self.known.route.unread => return false,
@@ -48,18 +53,15 @@ impl Compile<'_> {
                 let inner = doubled(source).unwrap_or_default();
                 (source, "this is an object, and a URL takes a text".to_owned(), format!("write `{{{inner}}}`"))
             }
-            Piece::Rest(name)
-                if self.known.route.params.iter().any(|known| known == name) && self.known.route.rest != Some(name) =>
-            {
-                (
-                    name,
-                    format!("`{name}` is one segment of the path, not the rest of it"),
-                    format!("write `{{{name}}}`"),
-                )
-            }
-            Piece::Param(name) | Piece::Rest(name) if !self.known.route.params.iter().any(|known| known == name) => {
+            Piece::Rest(name) if self.is_param(name) && self.known.route.rest != Some(name) => (
+                name,
+                format!("`{name}` is one segment of the path, not the rest of it"),
+                format!("write `{{{name}}}`"),
+            ),
+            Piece::Param(name) | Piece::Rest(name) if !self.is_param(name) => {
                 let remedy = match suggest(name, self.known.route.params.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean `{{{near}}}`?"),
+                    None if jq::is_function(name, 0) => format!("write `{{({name})}}` for the function `{name}`"),
                     None => format!("name it in the endpoint's path, or write `{{$query.{name}}}` for the query"),
                 };
                 (name, format!("no path parameter is named `{name}`"), remedy)

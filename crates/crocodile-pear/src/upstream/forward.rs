@@ -247,6 +247,7 @@ fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template>
         let (Piece::Param(word) | Piece::Rest(word) | Piece::Segments(word)) = piece else { continue };
         let remedy = match piece {
             Piece::Segments(_) => "leave out the `*`: only a path has segments".to_owned(),
+            _ if jq::is_function(word, 0) => format!("write `{{({word})}}` for the function `{word}`"),
             _ => format!("write `{{$path.{word}}}`, which is null where an endpoint has no such parameter"),
         };
         let message = "an upstream has the same fields for all endpoints, but their paths differ";
