@@ -147,7 +147,7 @@ fn of_proxies(name: &HeaderName) -> bool {
 
 /// `X-Real-IP: 203.0.113.195`, which is one address, with the protocol and host of the last proxy.
 fn real_hop(headers: &HeaderMap) -> Hop {
-    let last = |name| values(headers, name).last().and_then(|value| value.rsplit(',').next()).map(|text| text.trim());
+    let last = |name| values(headers, name).last().and_then(|value| value.rsplit(',').next()).map(str::trim);
     let mut named = values(headers, &REAL);
     let address = named.next().filter(|_| named.next().is_none()).and_then(|text| node(text.trim()));
     Hop { address, proto: last(&PROTO).map(str::to_owned), host: last(&HOST).map(str::to_owned) }

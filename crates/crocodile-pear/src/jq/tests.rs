@@ -238,11 +238,11 @@ fn deep_sources_are_refused() {
 #[test]
 fn replacing_costs_as_much_as_the_text_is_long() {
     for (source, wanted) in [
-        ("\"lorem ipsum dolor a\" * 45000 | gsub(\"o\"; \"00\") | length", "990000"),
-        ("\"ab\" * 100000 | gsub(\"(?<x>a)\"; \"\\(.x)\\(.x)\") | length", "300000"),
-        ("\"a\" * 100000 | gsub(\"\"; \"y\") | length", "200001"),
+        ("\"lorem ipsum dolor a\" * 12000 | gsub(\"o\"; \"00\") | length", "264000"),
+        ("\"ab\" * 5000 | gsub(\"(?<x>a)\"; \"\\(.x)\\(.x)\") | length", "15000"),
+        ("\"a\" * 5000 | gsub(\"\"; \"y\") | length", "10001"),
     ] {
-        assert_eq!(outputs(source, "1").expect("within the budget"), wanted, "{source}");
+        assert_eq!(outputs(source, "1").expect("within the budget"), [wanted], "{source}");
     }
 }
 
