@@ -77,6 +77,9 @@ pub fn describe(status: StatusCode, headers: &mut HeaderMap, made: Made<'_>, dep
 
 /// Removes the fields of one part that are not those of the whole.
 pub fn strip(headers: &mut HeaderMap, dependence: &Dependence) {
+    if !OF_PARTS.is_in(headers) {
+        return;
+    }
     for name in OF_PARTS.iter().filter(|name| !dependence.written.contains(name)) {
         headers.remove(name);
     }
@@ -99,7 +102,7 @@ fn compose(
         Made::Kept(_, terms) => (true, Some(terms)),
     };
     // A single part may have said more than can be added up.
-    if said.parts == 1 && whole && terms.is_none() && OF_PARTS.iter().any(|name| headers.contains_key(name)) {
+    if said.parts == 1 && whole && terms.is_none() && OF_PARTS.is_in(headers) {
         if private {
             restrict(headers, dependence);
         }

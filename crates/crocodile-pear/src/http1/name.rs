@@ -1,11 +1,11 @@
 //! Names of fields: those that nearly every message has are known at a glance.
 
-use http::HeaderName;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, ACCEPT_RANGES, AGE, AUTHORIZATION, CACHE_CONTROL, CONNECTION,
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, DATE, ETAG, EXPIRES, HOST, LAST_MODIFIED, LINK, LOCATION,
     ORIGIN, REFERER, SERVER, SET_COOKIE, USER_AGENT, VARY, VIA,
 };
+use http::{HeaderMap, HeaderName};
 
 /// The name; `None` if the bytes are not one.
 pub fn of(bytes: &[u8]) -> Option<HeaderName> {
@@ -58,8 +58,8 @@ pub struct NameSet {
     names: Vec<HeaderName>,
     /// The same as text: to ask a name for its text again and again costs more than to compare it.
     texts: Vec<Box<[u8]>>,
-    /// A bit for the length of each: most names have another.
-    lengths: u64,
+    /// The marks of all: most other names have none of them.
+    marks: u64,
 }
 
 impl NameSet {
@@ -67,8 +67,8 @@ impl NameSet {
     pub fn of(names: impl IntoIterator<Item = HeaderName>) -> Self {
         let names: Vec<HeaderName> = names.into_iter().collect();
         let texts: Vec<Box<[u8]>> = names.iter().map(|name| name.as_str().as_bytes().into()).collect();
-        let lengths = texts.iter().fold(0, |lengths, text| lengths | bit(text.len()));
-        NameSet { names, texts, lengths }
+        let marks = texts.iter().fold(0, |marks, text| marks | mark(text));
+        NameSet { names, texts, marks }
     }
 
     /// The names.
@@ -78,13 +78,24 @@ impl NameSet {
 
     /// Whether it has this name, in any case.
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.lengths & bit(name.len()) != 0 && self.texts.iter().any(|known| name.eq_ignore_ascii_case(known))
+        self.may_have(mark(name)) && self.texts.iter().any(|known| name.eq_ignore_ascii_case(known))
+    }
+
+    /// Whether one of its names is in a map. A map has fewer names than most sets, and a hash costs more than a comparison.
+    pub fn is_in(&self, map: &HeaderMap) -> bool {
+        map.keys().any(|name| self.contains(name.as_str().as_bytes()))
+    }
+
+    /// Whether it may have a name with one of these marks.
+    pub(super) fn may_have(&self, marks: u64) -> bool {
+        self.marks & marks != 0
     }
 }
 
-/// Long names share a bit.
-fn bit(length: usize) -> u64 {
-    1 << length.min(63)
+/// A bit of a name, by its length and its first letter in any case: the same name has the same one, and few others have it.
+pub(super) fn mark(name: &[u8]) -> u64 {
+    let first = name.first().map_or(0, |first| usize::from(first & 0x1f));
+    1 << ((name.len() * 7 + first) % 64)
 }
 
 #[cfg(test)]
@@ -129,5 +140,19 @@ mod tests {
         }
         assert_eq!(of(b"X-Request-Id").expect("a name").as_str(), "x-request-id");
         assert_eq!(of(b"a b"), None);
+    }
+
+    #[test]
+    fn a_set_has_its_names_in_any_case_and_no_others() {
+        let set = NameSet::of([AGE, CONTENT_TYPE, HeaderName::from_static("x-tag")]);
+        for name in ["age", "AGE", "Content-Type", "content-type", "X-TAG"] {
+            assert!(set.contains(name.as_bytes()) && set.may_have(mark(name.as_bytes())), "{name}");
+        }
+        // Some have the mark of another.
+        for other in ["", "via", "age2", "agf", "content-typf", "y-tag", "x-tah"] {
+            assert!(!set.contains(other.as_bytes()), "{other}");
+        }
+        let map = |name: &'static str| HeaderMap::from_iter([(HeaderName::from_static(name), VIA.into())]);
+        assert!(set.is_in(&map("x-tag")) && !set.is_in(&map("x-tah")) && !set.is_in(&HeaderMap::new()));
     }
 }

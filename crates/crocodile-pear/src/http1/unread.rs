@@ -28,6 +28,8 @@ struct Held {
 pub(super) struct Lines {
     bytes: Bytes,
     places: Vec<FieldPlace>,
+    /// The marks of all names: a look for other names need not read them.
+    marks: u64,
     media: Option<Range<u32>>,
     coded: bool,
 }
@@ -62,6 +64,7 @@ impl Lines {
             16 if line.name.eq_ignore_ascii_case(b"content-encoding") => self.coded = true,
             _ => {}
         }
+        self.marks |= name::mark(line.name);
         self.places.push(FieldPlace { name: place(line.name), value });
     }
 
@@ -83,7 +86,14 @@ impl Lines {
         self.bytes.get(place.name.start as usize..place.name.end as usize).unwrap_or_default()
     }
 
+    fn has_any(&self, names: &NameSet) -> bool {
+        names.may_have(self.marks) && self.places.iter().any(|place| names.contains(self.name(place)))
+    }
+
     fn remove(&mut self, names: &NameSet) {
+        if !names.may_have(self.marks) {
+            return;
+        }
         let mut places = std::mem::take(&mut self.places);
         places.retain(|place| !names.contains(self.name(place)));
         self.places = places;
@@ -135,8 +145,8 @@ impl Fields {
     /// Whether one of these fields is there.
     pub fn has_any(&self, names: &NameSet) -> bool {
         self.0.as_deref().is_some_and(|held| match held.map.get() {
-            Some(map) => names.iter().any(|name| map.contains_key(name)),
-            None => held.lines.places.iter().any(|place| names.contains(held.lines.name(place))),
+            Some(map) => names.is_in(map),
+            None => held.lines.has_any(names),
         })
     }
 
