@@ -905,9 +905,12 @@ impl Endpoint {
             own.call_as_get();
         }
         let mut visit = Visit::new(&self.layers, scope);
-        let (mut response, own) = match visit.enter().await {
-            Some(response) => (response, false),
-            None => (self.run(visit.scope()).await, true),
+        // Not in a tuple with it: a response is large.
+        let refused = visit.enter().await;
+        let own = refused.is_none();
+        let mut response = match refused {
+            Some(response) => response,
+            None => self.run(visit.scope()).await,
         };
         // The refusal of a layer is not kept by anybody.
         if let Some(dependence) = &self.dependence

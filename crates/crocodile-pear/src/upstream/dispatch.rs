@@ -92,6 +92,7 @@ pub(super) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
 
 fn settle(attempt: Attempt, outcome: Outcome, affinity: Option<u64>) -> Result<Answer, Error> {
     match outcome {
+        Ok(parts) if attempt.exchange.servers.cookie.is_none() => Ok(attempt.exchange.into_answer(parts)),
         Ok(mut parts) => {
             let exchange = &attempt.exchange;
             if let Some(cookie) = &exchange.servers.cookie {
