@@ -201,14 +201,18 @@ impl Plan {
     /// # Errors
     /// What fails before the first part of an answer is there.
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
-        self.described(scope, self.outcome(scope, bound)).await
+        let parts = self.parts(scope);
+        let outcome = self.outcome(scope, bound).await;
+        self.described(outcome, parts)
+    }
+
+    /// What its answer is made of, from now on. Where a cache notes it, the cache describes the answer.
+    fn parts(&self, scope: &Scope) -> Option<Arc<Parts>> {
+        self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts))
     }
 
     /// The outcome, with what its parts say of how it may be kept.
-    async fn described(&self, scope: &Arc<Scope>, outcome: impl Future<Output = Outcome>) -> Outcome {
-        // Where a cache notes the parts, it describes the answer.
-        let parts = self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts));
-        let outcome = outcome.await;
+    fn described(&self, outcome: Outcome, parts: Option<Arc<Parts>>) -> Outcome {
         match parts {
             Some(parts) => Some(self.describe(outcome?, &parts)),
             None => outcome,
@@ -264,7 +268,9 @@ impl Plan {
     /// # Errors
     /// As `answer`.
     pub async fn run(&self, scope: &Arc<Scope>) -> Outcome {
-        self.described(scope, self.walk(scope)).await
+        let parts = self.parts(scope);
+        let outcome = self.walk(scope).await;
+        self.described(outcome, parts)
     }
 
     async fn walk(&self, scope: &Arc<Scope>) -> Outcome {

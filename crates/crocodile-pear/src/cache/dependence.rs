@@ -142,6 +142,11 @@ impl Dependence {
         self.fields.is_empty() && !self.everything && !self.is_personal() && self.public.is_none()
     }
 
+    /// Whether there is nothing to say of an answer that has a part with this dependence.
+    pub fn is_silent(&self) -> bool {
+        self.fields.is_empty() && !self.everything && !self.is_personal()
+    }
+
     /// Whether the configuration says how long answers are fresh.
     pub fn sets_lifetime(&self) -> bool {
         self.written.iter().any(|name| *name == CACHE_CONTROL || *name == EXPIRES)

@@ -1,6 +1,7 @@
 //! What a composed answer is made of: it is as fresh as its least fresh part, private if a part is, and depends on what its
 //! parts depend on.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use crate::http1::Fields;
 /// The parts of one answer, noted as they come.
 pub struct Parts {
     sum: Mutex<Sum>,
+    /// Parts that say nothing, and that are not in the sum yet. Most parts are such ones.
+    silent: AtomicUsize,
     /// Whether a cache may keep the answer.
     kept: bool,
     /// Whether parts may come after its head.
@@ -66,16 +69,31 @@ const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::
 impl Parts {
     /// Those of an answer that no cache of the gateway keeps. `joins`: parts may come after its head.
     pub fn new(joins: bool) -> Arc<Self> {
-        Arc::new(Parts { sum: Mutex::default(), kept: false, joins })
+        Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: false, joins })
     }
 
     /// Those of an answer that a cache may keep.
     pub fn kept(joins: bool) -> Arc<Self> {
-        Arc::new(Parts { sum: Mutex::default(), kept: true, joins })
+        Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: true, joins })
     }
 
     fn sum(&self) -> MutexGuard<'_, Sum> {
-        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not swapped at once: hardly any sum is asked for more than once.
+        if self.silent.load(Ordering::Relaxed) > 0 {
+            sum.said.add_all_silent(self.silent.swap(0, Ordering::Relaxed));
+        }
+        sum
+    }
+
+    /// Notes an answer that was asked for with nothing of the client's, if it says nothing of itself and no cache keeps the
+    /// whole. Returns false for any other.
+    pub fn note_plain(&self, headers: &Fields) -> bool {
+        let plain = !self.kept && !Said::tells(headers);
+        if plain {
+            self.silent.fetch_add(1, Ordering::Relaxed);
+        }
+        plain
     }
 
     /// Notes an answer, how it was asked for, and what is kept of it.
@@ -105,7 +123,9 @@ impl Parts {
     pub fn describe(&self, answer: &mut Answer, dependence: &Dependence) {
         let (sum, streaming) = (self.sum(), self.joins && matches!(answer.body, Body::Pulled(_)));
         let made = if streaming { Made::Streaming(&sum.said) } else { Made::Whole(&sum.said) };
-        downstream::describe(answer.status, &mut answer.headers, made, dependence, Moment::now());
+        // Only what has an end is measured from now.
+        let now = sum.said.until.map_or(Moment::default(), |_| Moment::now());
+        downstream::describe(answer.status, &mut answer.headers, made, dependence, now);
     }
 
     /// The fields of an answer with this status that is kept on these terms, in addition to its own.
@@ -124,12 +144,18 @@ impl Parts {
 
     /// Notes that the answer depends on what a call does.
     pub fn note_dependence(&self, dependence: &Dependence) {
+        if dependence.is_silent() {
+            return;
+        }
         self.sum().said.depend(dependence);
     }
 
     /// Notes that a part depends on these fields of the client's request.
     pub fn depend(&self, names: &[HeaderName]) {
-        self.sum().vary.extend_from_slice(names);
+        // Only a cache asks for them: what caches downstream must know is in the plan's dependence.
+        if self.kept && !names.is_empty() {
+            self.sum().vary.extend_from_slice(names);
+        }
     }
 
     /// Notes a part that is missing: the whole is not what it could be.
@@ -320,5 +346,47 @@ fn together(one: Terms, other: Terms) -> Terms {
         stale_if_unreachable: one.stale_if_unreachable.min(other.stale_if_unreachable),
         always_validate: one.always_validate || other.always_validate,
         must_revalidate: one.must_revalidate || other.must_revalidate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of an answer made of parts: of those that say nothing, and of one with this `cache-control`.
+    fn described(before: usize, control: Option<&'static str>, after: usize) -> HeaderMap {
+        let parts = Parts::new(false);
+        let none = |count| (0..count).for_each(|_| assert!(parts.note_plain(&Fields::default())));
+        none(before);
+        if let Some(control) = control {
+            let mut headers = HeaderMap::new();
+            headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static(control));
+            let (headers, now) = (Fields::from(headers), Moment::now());
+            assert!(!parts.note_plain(&headers), "it says something");
+            let asked = (Personal::default(), &AskedWith::default());
+            parts.note(StatusCode::OK, &headers, asked, None, Fetched { asked: now, came: now });
+        }
+        none(after);
+        let mut answer = Answer::new(StatusCode::OK, Fields::default(), Body::empty());
+        parts.describe(&mut answer, &Dependence::default());
+        answer.headers.into_map()
+    }
+
+    #[test]
+    fn a_part_that_says_nothing_counts_whenever_it_comes() {
+        let control = |before, told, after| described(before, Some(told), after).remove("cache-control");
+        let is = |text| Some(http::HeaderValue::from_static(text));
+        assert_eq!(control(0, "public, max-age=60", 0), is("public, max-age=60"));
+        for (before, after) in [(1, 0), (0, 1), (1, 1), (3, 0), (0, 3), (5, 9)] {
+            assert_eq!(control(before, "public, max-age=60", after), is("max-age=0"), "{before}, {after}");
+            assert_eq!(control(before, "private, max-age=60", after), is("private, max-age=0"));
+            assert_eq!(control(before, "no-store", after), is("no-store"));
+        }
+        assert!(described(4, None, 0).is_empty());
+    }
+
+    #[test]
+    fn a_cache_is_told_of_every_part() {
+        assert!(!Parts::kept(false).note_plain(&Fields::default()));
     }
 }

@@ -80,9 +80,21 @@ pub struct Said {
 }
 
 impl Said {
+    /// Whether an answer says something about keeping it.
+    pub fn tells(headers: &Fields) -> bool {
+        headers.has_any(&TELLING)
+    }
+
+    /// Adds parts that say nothing about themselves. Their order does not matter, and after two of them further ones only
+    /// count.
+    pub fn add_all_silent(&mut self, parts: usize) {
+        (0..parts.min(2)).for_each(|_| self.add_silent());
+        self.parts += parts.saturating_sub(2);
+    }
+
     /// Adds a part that came from a server.
     pub fn add(&mut self, headers: &Fields, asked: &AskedWith, came: Moment) {
-        if !headers.has_any(&TELLING) {
+        if !Self::tells(headers) {
             self.personalise(asked, &[]);
             return self.add_silent();
         }

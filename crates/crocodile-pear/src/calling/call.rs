@@ -21,7 +21,7 @@ use crate::step::ask_whole;
 use crate::step::status::Rules;
 use crate::step::view::View;
 use crate::template::{Source, Template};
-use crate::upstream::{Call, CallFields, Directed, Events, Likeness, Root, Timeouts, Trailing, Upstream};
+use crate::upstream::{Call, CallFields, Directed, Events, Likeness, Presents, Root, Timeouts, Trailing, Upstream};
 
 use super::detach::Detach;
 use super::fields::{shake_hands, takes_body};
@@ -273,12 +273,13 @@ impl Calling {
         let (timeouts, host) = (self.timeouts.clone(), upstream.host(scope));
         let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
         let (root, received) = (Root::Upstream, scope.version());
-        let (headers, keeping) = upstream.keep(scope, fields)?;
+        let keeping = upstream.keep(scope, &mut fields)?;
         let note = scope.record().filter(|_| attached).map(|record| CallNote::new(record, &self.terms.noted));
         // Boxed: it goes through many hands.
         let call = Box::new(Call {
             method,
-            headers,
+            target,
+            headers: fields.into_map(),
             body,
             trailing,
             timeouts,
@@ -290,7 +291,8 @@ impl Calling {
             received,
             keeping,
             note,
-            ..Call::get(target)
+            affinity: None,
+            presents: Presents::Credentials,
         });
         let set = || {
             let value =

@@ -13,6 +13,8 @@ use super::caller::{Begun, Caller};
 use super::forward::filter;
 use super::given::Given;
 use super::keeping::Keeping;
+use super::noting::{ForCaches, Noting};
+use super::part::{Part, PartFields};
 use super::server::Face;
 use super::servers::Shared;
 use crate::cache::policy::Personal;
@@ -100,42 +102,48 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
     }
 }
 
-/// For which client a call is made, before its header fields are known; `None` if its answer is not kept. `named` are the
-/// client's fields that its upstream gets.
-pub(super) fn keeping(cached: Option<&Cached>, named: &[HeaderName], scope: &Scope) -> Option<Box<Keeping>> {
+/// For which client a call is made, before its header fields are known. `named` are the client's fields that its upstream gets.
+pub(super) fn noting(cached: Option<&Cached>, named: &[HeaderName], scope: &Scope) -> Noting {
     let parts = scope.parts::<Parts>();
-    if cached.is_none() && parts.is_none() {
-        return None;
-    }
     if let Some(parts) = &parts {
         parts.depend(named);
     }
-    let shelf = scope.extensions().get::<Arc<Shelf>>().filter(|shelf| shelf.takes_calls()).cloned();
-    let identity = cached.map(|cached| Identity::of(&cached.place)).unwrap_or_default();
-    Some(Box::new(Keeping { identity, parts, shelf, ..Keeping::default() }))
+    match (cached, parts) {
+        (None, None) => Noting::Off,
+        (None, Some(parts)) => Noting::Part(PartFields { parts, written: Vec::new(), addressed: false }),
+        (Some(cached), parts) => {
+            let shelf = scope.extensions().get::<Arc<Shelf>>().filter(|shelf| shelf.takes_calls()).cloned();
+            let identity = Identity::of(&cached.place);
+            Noting::Kept(Box::new(Keeping { identity, parts, shelf, ..Keeping::default() }))
+        }
+    }
 }
 
 /// The same, now that they are.
 ///
 /// # Errors
 /// `BadRequest` if the expression of a key fails.
-pub(super) fn identify(
+pub(super) fn noted(
     cached: Option<&Cached>,
+    noting: Noting,
     scope: &Scope,
     headers: &HeaderMap,
-    keeping: &mut Keeping,
-) -> Result<(), Error> {
+) -> Result<ForCaches, Error> {
+    let mut keeping = match noting {
+        Noting::Off => return Ok(ForCaches::Nothing),
+        Noting::Part(fields) => return Ok(ForCaches::Part(Part::of(fields, scope, headers))),
+        Noting::Kept(keeping) => keeping,
+    };
     keeping.note_fields(scope, headers);
     if let Some(cached) = cached {
         let variable = &mut |name: &str| scope.variable(name, &None);
         keeping.audience = cached.front.identify(&mut keeping.identity, variable)?;
     }
-    Ok(())
+    Ok(ForCaches::Kept(keeping))
 }
 
-/// A call whose answer may be kept, or is a part of an answer that may be kept.
-pub(super) fn begin(cached: Option<Arc<Cached>>, caller: Caller, mut call: Call) -> Begun {
-    let keeping = call.keeping.take().unwrap_or_default();
+/// A call whose answer may be kept.
+pub(super) fn begin(cached: Option<Arc<Cached>>, caller: Caller, call: Call, keeping: Box<Keeping>) -> Begun {
     // A connection that changes its protocol, and a body, are for one client.
     let cached = cached.filter(|_| call.passage.upgrade.is_none());
     let service = cached.as_ref().map_or(Service::None, |cached| cached.serve(&call));

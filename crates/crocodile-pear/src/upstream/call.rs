@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, Version};
 use tokio::time::Instant;
 
 use super::forward::Trailing;
-use super::keeping::Keeping;
+use super::noting::ForCaches;
 use super::timeouts::Timeouts;
 use crate::flow::{Body, Passage};
 use crate::record::CallNote;
@@ -37,8 +37,8 @@ pub struct Call {
     pub host: Option<HeaderValue>,
     /// The HTTP version of the client's request, for `via`.
     pub received: Version,
-    /// For which client it is made, if its answer may be kept.
-    pub keeping: Option<Box<Keeping>>,
+    /// What caches must know of it.
+    pub keeping: ForCaches,
     /// Where it is noted, if it is.
     pub note: Option<CallNote>,
     /// The hash of what its server is chosen by, where that is the client.
@@ -94,7 +94,7 @@ impl Call {
             events: Events::Read,
             host: None,
             received: Version::HTTP_11,
-            keeping: None,
+            keeping: ForCaches::Nothing,
             note: None,
             affinity: None,
             presents: Presents::Credentials,

@@ -99,14 +99,14 @@ impl Copied {
                 fields.hand_on(&name, &call.headers);
             }
         }
-        let (headers, _) = to.keep(scope, fields).ok()?;
+        to.keep(scope, &mut fields).ok()?;
         let Some(place) = mirror.enter() else {
             to.count(Event::TurnedAway);
             return None;
         };
         let own = Box::new(Call {
             method: call.method.clone(),
-            headers,
+            headers: fields.into_map(),
             timeouts: Some(mirror.timeouts.clone()),
             host: to.host(scope),
             received: call.received,

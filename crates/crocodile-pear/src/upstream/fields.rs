@@ -4,16 +4,14 @@ use std::ops::Deref;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::keeping::Keeping;
-use crate::cache::Distinction;
+use super::noting::Noting;
 use crate::via;
 
 /// The header fields of a call. A field is set by where it comes from, so that none gets past the key of the answer by its name or
 /// by its value: what the configuration adds is part of the key, and the client's own fields are for `vary`.
 pub struct CallFields {
     headers: HeaderMap,
-    /// `None` if the answer is not kept.
-    keeping: Option<Box<Keeping>>,
+    noting: Noting,
 }
 
 impl Deref for CallFields {
@@ -26,8 +24,8 @@ impl Deref for CallFields {
 
 impl CallFields {
     /// The client's own fields, as they came. An answer says with `vary` whether it depends on them.
-    pub(super) fn of_client(headers: HeaderMap, keeping: Option<Box<Keeping>>) -> Self {
-        CallFields { headers, keeping }
+    pub(super) fn of_client(headers: HeaderMap, noting: Noting) -> Self {
+        CallFields { headers, noting }
     }
 
     /// Sets a field that is written in the configuration, or leaves it out. It is part of the key, whatever its name and its
@@ -37,9 +35,7 @@ impl CallFields {
             Some(value) => drop(self.headers.insert(name, value)),
             None => drop(self.headers.remove(name)),
         }
-        if let Some(keeping) = &mut self.keeping {
-            keeping.written.push(name.clone());
-        }
+        self.noting.write(name);
     }
 
     /// Adds a field of the client's, as it came, unless the call has one of that name.
@@ -72,20 +68,21 @@ impl CallFields {
         for (name, value) in fields {
             self.headers.insert(name, value);
         }
-        if let Some(keeping) = &mut self.keeping {
-            keeping.name_client(place);
-        }
+        self.noting.name_client(place);
     }
 
     /// Notes that the call has no credentials: its answer is kept apart from those to calls that have them.
     pub(super) fn present_nothing(&mut self) {
-        if let Some(keeping) = &mut self.keeping {
-            keeping.identity.add(Distinction::Anonymous, [b""]);
-        }
+        self.noting.present_nothing();
     }
 
-    /// The fields, and what is known of them for a cache.
-    pub(super) fn into_parts(self) -> (HeaderMap, Option<Box<Keeping>>) {
-        (self.headers, self.keeping)
+    /// What is known of them for a cache.
+    pub(super) fn take_noting(&mut self) -> Noting {
+        std::mem::replace(&mut self.noting, Noting::Off)
+    }
+
+    /// The fields.
+    pub fn into_map(self) -> HeaderMap {
+        self.headers
     }
 }

@@ -9,7 +9,7 @@ use http::uri::Authority;
 use serde_json::json;
 
 use super::fields::CallFields;
-use super::keeping::Keeping;
+use super::noting::Noting;
 use crate::error::{Error, Kind};
 use crate::http1::fields::{may_send, plain};
 use crate::http1::trailers;
@@ -319,12 +319,10 @@ impl Forward {
     ///
     /// # Errors
     /// `BadRequest` if a configured value that uses the client's request is not valid in a header.
-    pub(super) fn fields(
-        &self,
-        scope: &Scope,
-        likeness: Likeness,
-        keeping: Option<Box<Keeping>>,
-    ) -> Result<CallFields, Error> {
+    pub(super) fn fields(&self, scope: &Scope, likeness: Likeness, noting: Noting) -> Result<CallFields, Error> {
+        if !self.adds_fields() && scope.facts().granted().is_empty() && !scope.forwarded() {
+            return Ok(CallFields::of_client(HeaderMap::new(), noting));
+        }
         let mut headers = match &self.fields {
             // Here the client's fields need not be parsed.
             Fields::Named(names) if names.is_empty() => HeaderMap::new(),
@@ -344,7 +342,7 @@ impl Forward {
                 headers.remove(name);
             }
         }
-        let mut fields = CallFields::of_client(headers, keeping);
+        let mut fields = CallFields::of_client(headers, noting);
         let place = || {
             let host = asked_host(scope).map(HeaderValue::as_bytes).unwrap_or_default();
             [host, scope.facts().client().map_or("", ClientFacts::scheme).as_bytes()]
@@ -370,8 +368,12 @@ impl Forward {
 
     /// Whether calls have fields beside those of each call: they say something of the client, or of the gateway.
     pub(super) fn adds(&self) -> bool {
+        self.adds_fields() || self.host == Host::Keep
+    }
+
+    fn adds_fields(&self) -> bool {
         let named = matches!(&self.fields, Fields::Named(names) if names.is_empty());
-        !named || !self.headers.is_empty() || !matches!(self.facts, Facts::Off) || self.host == Host::Keep
+        !named || !self.headers.is_empty() || !matches!(self.facts, Facts::Off)
     }
 
     /// The client's host, with `host: keep`.
@@ -617,7 +619,7 @@ mod tests {
     }
 
     fn sent(forward: &Forward, scope: &Scope) -> Vec<String> {
-        let fields = forward.fields(scope, Likeness::Same, None).expect("no expressions");
+        let fields = forward.fields(scope, Likeness::Same, Noting::Off).expect("no expressions");
         let mut sent: Vec<String> =
             fields.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("a text"))).collect();
         sent.sort();

@@ -1,18 +1,14 @@
 //! For which client a call is made, if that affects what the cache keeps of its answer.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, MAX_FORWARDS, TE, VARY, VIA,
-};
+use http::header::{HeaderMap, HeaderName};
 
-use crate::cache::date::Moment;
-use crate::cache::policy::{Fetched, Personal};
-use crate::cache::vary::Vary;
+use super::part::{note, own, with_address};
+use crate::cache::policy::Personal;
 use crate::cache::{AskedWith, Audience, Cache, Distinction, Entry, Identity, KeptPart, Key, Parts, Shelf};
 use crate::error::Error;
 use crate::flow::Answer;
-use crate::http1::{Fields, NameSet};
 use crate::scope::Scope;
 
 /// For which client a call is made, if that affects the cache.
@@ -36,12 +32,6 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Notes that the call names the client's address, and the host and the scheme that it asked for.
-    pub(super) fn name_client(&mut self, place: [&[u8]; 2]) {
-        self.addressed = true;
-        self.identity.add(Distinction::Host, place);
-    }
-
     /// Notes the fields, now that all are set: those that are written are part of the key, and of the client's own its
     /// credentials make the answer personal.
     pub(super) fn note_fields(&mut self, scope: &Scope, headers: &HeaderMap) {
@@ -52,14 +42,7 @@ impl Keeping {
             let values = headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
             self.identity.add(Distinction::Field, std::iter::once(name.as_str().as_bytes()).chain(values));
         }
-        let own = |name: &HeaderName| headers.contains_key(name) && !written.contains(name);
-        let checked = scope.facts().credentials().is_some_and(|checked| checked.headers.iter().any(own));
-        self.personal.authorization = own(&AUTHORIZATION) || checked || !scope.facts().granted().is_empty();
-        self.personal.cookie = own(&COOKIE);
-        if self.parts.is_some() {
-            let own = |name: &&HeaderName| own(name) && scope.headers().contains_key(*name) && !is_neutral(name);
-            self.forwarded = headers.keys().filter(own).cloned().collect();
-        }
+        (self.personal, self.forwarded) = own(scope, headers, &written, self.parts.is_some());
     }
 
     /// Hands the entry to the layers around, if they want it.
@@ -72,11 +55,9 @@ impl Keeping {
     /// Notes the answer as a part of another one.
     pub(super) fn note_kept(&self, answer: &Answer, kept: Option<KeptPart<'_>>) {
         let Some(parts) = &self.parts else { return };
-        let now = Moment::now();
-        let fetched = Fetched { asked: now, came: now };
-        let personal = Personal { address: self.addressed && varies_by_address(&answer.headers), ..self.personal };
+        let personal = with_address(self.personal, self.addressed, answer);
         let asked = AskedWith { personal: personal != Personal::default(), forwarded: self.forwarded.clone() };
-        parts.note(answer.status, &answer.headers, (personal, &asked), kept, fetched);
+        note(parts, answer, (personal, &asked), kept);
     }
 
     /// Notes what became of a call that no cache answers as a part of another one.
@@ -86,18 +67,4 @@ impl Keeping {
             Err(_) => self.parts.iter().for_each(|parts| parts.lack()),
         }
     }
-}
-
-/// Whether a field says nothing that an answer depends on but where it says so: codings are undone where an answer is read, and
-/// `via` and traces are about the way of the request.
-fn is_neutral(name: &HeaderName) -> bool {
-    [ACCEPT_ENCODING, VIA, TE, MAX_FORWARDS].contains(name) || matches!(name.as_str(), "traceparent" | "tracestate")
-}
-
-/// Whether an answer depends on the client's address. The caches around see other fields than the call had.
-fn varies_by_address(headers: &Fields) -> bool {
-    static VARYING: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([VARY]));
-    let names = |name: &HeaderName| *name == FORWARDED || name.as_str() == "x-forwarded-for";
-    // Most answers need not be read for it.
-    headers.has_any(&VARYING) && matches!(Vary::of(headers), Vary::On(varied) if varied.iter().any(names))
 }

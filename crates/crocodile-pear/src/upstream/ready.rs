@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::affinity;
@@ -19,9 +18,10 @@ use super::credentials::ClientCredentials;
 use super::fields::CallFields;
 use super::forward::{Forward, Likeness, Trailing};
 use super::health::HealthSpec;
-use super::keeping::Keeping;
 use super::mirror::{Mirror, MirrorSpec};
 use super::moments::CallEnd;
+use super::noting::ForCaches;
+use super::part::NotedCall;
 use super::protocol::Protocol;
 use super::rewrite::RewriteSpec;
 use super::server::{Face, Server};
@@ -37,10 +37,10 @@ use crate::jq::{Filter, Read};
 use crate::scope::Scope;
 
 /// Begins a call, whose body is as it will be sent.
-fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, call: Box<Call>) -> Begun {
-    match &call.keeping {
-        None => caller.begin(call),
-        Some(_) => cached::begin(cached.cloned(), caller.clone(), *call),
+fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<Call>) -> Begun {
+    match std::mem::take(&mut call.keeping) {
+        ForCaches::Kept(keeping) => cached::begin(cached.cloned(), caller.clone(), *call, keeping),
+        ForCaches::Nothing | ForCaches::Part(_) => caller.begin(call),
     }
 }
 
@@ -213,8 +213,8 @@ impl Upstream {
     /// # Errors
     /// `BadRequest` if a value that uses the client's request is not valid in a header.
     pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<CallFields, Error> {
-        let keeping = cached::keeping(self.cached.as_deref(), self.forward.asked_fields(), scope);
-        self.forward.fields(scope, likeness, keeping)
+        let noting = cached::noting(self.cached.as_deref(), self.forward.asked_fields(), scope);
+        self.forward.fields(scope, likeness, noting)
     }
 
     /// Whether its calls say something of the gateway or of its client, which a call for a link of another upstream may not.
@@ -234,8 +234,8 @@ impl Upstream {
             let detail = "a link in the answer leads to an upstream that `follow` does not name with `to`";
             return Err(Error::new(Kind::Unusable, detail));
         }
-        let keeping = cached::keeping(self.cached.as_deref(), &[], scope);
-        let mut fields = CallFields::of_client(HeaderMap::new(), keeping);
+        let noting = cached::noting(self.cached.as_deref(), &[], scope);
+        let mut fields = CallFields::of_client(HeaderMap::new(), noting);
         fields.present_nothing();
         if scope.forwarded() {
             fields.hand_on_way(scope.headers());
@@ -325,16 +325,13 @@ impl Upstream {
         self.outline.iter().cloned().chain(self.mirror.get().map(Mirror::outline)).collect()
     }
 
-    /// The header fields of a call, and for which client it is made; `None` if its answer is not kept.
+    /// What caches must know of a call with these header fields, now that all are set.
     ///
     /// # Errors
     /// `BadRequest` where the expression of a key fails.
-    pub fn keep(&self, scope: &Scope, fields: CallFields) -> Result<(HeaderMap, Option<Box<Keeping>>), Error> {
-        let (headers, mut keeping) = fields.into_parts();
-        if let Some(keeping) = &mut keeping {
-            cached::identify(self.cached.as_deref(), scope, &headers, keeping)?;
-        }
-        Ok((headers, keeping))
+    pub fn keep(&self, scope: &Scope, fields: &mut CallFields) -> Result<ForCaches, Error> {
+        let noting = fields.take_noting();
+        cached::noted(self.cached.as_deref(), noting, scope, fields)
     }
 
     /// A part of the configuration names it.
@@ -420,8 +417,8 @@ impl Upstream {
         call: Box<Call>,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         let mut call = call;
-        // The cache notes parts itself, if there is one.
-        let noted = if self.cached.is_none() { call.keeping.take() } else { None };
+        // A cache notes parts itself.
+        let part = call.keeping.take_part();
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
         let begun = match self.buffer.filter(|_| buffer::applies(&call)) {
             None => begin(&self.caller, self.cached.as_ref(), call),
@@ -435,7 +432,7 @@ impl Upstream {
             }
         };
         // No future around it, which would have the call twice.
-        begun.finish().inspect(move |outcome| noted.iter().for_each(|keeping| keeping.note_outcome(outcome)))
+        NotedCall { call: begun.finish(), part }
     }
 
     /// Checks the servers for as long as it is polled; `None` without `health`. Poll it on a thread that serves no requests:

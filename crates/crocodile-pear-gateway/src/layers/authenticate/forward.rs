@@ -235,7 +235,8 @@ impl ReadyForward {
             fields.hand_on(name, scope.headers());
         }
         // Every request is asked about: a cache for answers would give one client's decision to another.
-        let (mut headers, _) = self.upstream.keep(scope, fields)?;
+        self.upstream.keep(scope, &mut fields)?;
+        let mut headers = fields.into_map();
         describe(scope, &mut headers);
         let body = match &self.body {
             None => None,

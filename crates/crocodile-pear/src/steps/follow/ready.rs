@@ -663,7 +663,8 @@ impl Ready {
         };
         ask_whole(&mut fields, &Method::GET);
         let key = key(&place, presents, &fields);
-        let (headers, keeping) = place.upstream.keep(scope, fields)?;
+        let keeping = place.upstream.keep(scope, &mut fields)?;
+        let headers = fields.into_map();
         if let Some(parts) = scope.parts::<Parts>() {
             parts.note_dependence(place.upstream.own_dependence());
         }
