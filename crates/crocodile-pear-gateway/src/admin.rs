@@ -1,6 +1,7 @@
 //! The operators' listener: health, metrics and purges, never on the clients' address.
 
 mod cache;
+mod desk;
 mod guard;
 mod metrics;
 mod page;
@@ -10,21 +11,26 @@ mod watch;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::flow::Body;
+use crocodile_pear::limiter::LogLimiter;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode};
 
+use self::desk::Desk;
 use self::guard::Guard;
 use self::watch::Watchers;
 use crate::address::Address;
 use crate::analytics::{self, Analytics, Form, Query};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::operators::AdminSpec;
 use crate::respond;
 use crate::server::{
-    self, ClientRequest, Connection, Handler, Handover, Listeners, Mode, Refusal, Reply, Settings, Shutdown,
+    self, ClientRequest, Connection, End, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply, Settings,
+    Shutdown,
 };
 
 /// The operators' listener while it serves.
@@ -68,15 +74,18 @@ pub fn begin(
     let bound = address.clone();
     let guard = Arc::new(Guard::new(spec));
     let watchers = Arc::new(Watchers::default());
+    let desk = Arc::new(Desk::new()?);
     let shutdown = Shutdown::default();
     let ended = shutdown.clone();
     let serve = move || {
-        let settings = Settings { max_connections: 64, stack: 2 << 20, ..Settings::default() };
+        let settings = Settings { write: WRITE, evicts: Some(CONNECTIONS), stack: 2 << 20, ..Settings::default() };
         let admin = |_| Admin {
             live: live.clone(),
             shutdown: clients.clone(),
             guard: guard.clone(),
             watchers: watchers.clone(),
+            desk: desk.clone(),
+            limiters: Arc::default(),
         };
         if let Err(error) = server::serve(listeners, &settings, &ended, admin) {
             tracing::error!(%error, "health and metrics cannot be served");
@@ -84,6 +93,13 @@ pub fn begin(
     };
     Ok(Serving { address: bound, shutdown, thread: thread::Builder::new().name("admin".into()).spawn(serve)? })
 }
+
+/// More connections than operators and their tools have. One more closes the one that is idle longest, so that whoever asks
+/// whether the gateway is well is always answered.
+const CONNECTIONS: usize = 128;
+
+/// A client that reads nothing for this long is closed.
+const WRITE: Duration = Duration::from_secs(5);
 
 /// What everybody may ask, by any name: probes know neither names nor tokens, and learn one word.
 const OPEN: [&str; 2] = ["/health", "/ready"];
@@ -93,10 +109,66 @@ struct Admin {
     shutdown: Shutdown,
     guard: Arc<Guard>,
     watchers: Arc<Watchers>,
+    desk: Arc<Desk>,
+    limiters: Arc<Limiters>,
+}
+
+/// Of lines about connections that make room, and of those about clients that do not read.
+#[derive(Default)]
+struct Limiters {
+    room: LogLimiter,
+    slow: LogLimiter,
 }
 
 impl Handler for Admin {
     async fn handle(&self, request: ClientRequest) -> Reply {
+        let mut watch = Watch {
+            _page: None,
+            metrics: self.live.current().metrics().clone(),
+            limiters: self.limiters.clone(),
+        };
+        let mut reply = self.answer(request, &mut watch).await;
+        reply.observer = Some(Box::new(watch));
+        reply
+    }
+
+    fn refuse(&self, refusal: Refusal, _: Option<HeaderValue>, _: &Arc<Connection>) -> Reply {
+        respond::refusal(&refusal).into()
+    }
+
+    fn connections_closed_for_room(&self, count: usize) {
+        self.live.current().metrics().operators().count_room(count);
+        if self.limiters.room.allows() {
+            tracing::warn!(
+                listener = "admin",
+                most = CONNECTIONS,
+                "too many connections; closing the one that has been idle longest"
+            );
+        }
+    }
+}
+
+/// Learns how an answer ended.
+struct Watch {
+    _page: Option<desk::Place>,
+    metrics: Arc<Metrics>,
+    limiters: Arc<Limiters>,
+}
+
+impl Observer for Watch {
+    fn ended(self: Box<Self>, end: &End) {
+        if !matches!(end.how, Ending::ClientSlow) {
+            return;
+        }
+        self.metrics.operators().count_slow();
+        if self.limiters.slow.allows() {
+            tracing::warn!(listener = "admin", "a client does not read its answer; closing its connection");
+        }
+    }
+}
+
+impl Admin {
+    async fn answer(&self, request: ClientRequest, watch: &mut Watch) -> Reply {
         let path = request.target.path().to_owned();
         if !OPEN.contains(&path.as_str())
             && let Some(refused) = self.guard.refuse(&request.method, request.headers.map())
@@ -115,33 +187,54 @@ impl Handler for Admin {
             }
             "/ready" => text("text/plain; charset=utf-8", "ready\n".to_owned()),
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
-            "/metrics" => metrics::show(&self.live.current(), request.headers.map()),
-            "/analytics" => analytics(&request, &self.live.current().lasting().analytics),
-            "/" => page::show(),
-            "/status" => respond::json_bytes(self.watchers.status(&self.live)),
             "/events" => self.watchers.follow(&self.live),
-            "/requests" => requests::list(&self.live.current(), request.target.query().unwrap_or_default()),
-            "/cache" => cache::show(self.live.current().cache()),
             "/cache/purge" => {
                 let gateway = self.live.current();
                 cache::purge(request, gateway.cache()).await
             }
-            path => match path.strip_prefix("/requests/") {
-                Some(id) => requests::show(&self.live.current(), id),
-                None => respond::not_found(),
-            },
+            _ => {
+                let query = request.target.query().unwrap_or_default().to_owned();
+                let asked = Page { path, query, headers: request.headers.map().clone() };
+                // The body is not read.
+                drop(request);
+                self.page(asked, watch).await
+            }
         };
         response.into()
     }
 
-    fn refuse(&self, refusal: Refusal, _: Option<HeaderValue>, _: &Arc<Connection>) -> Reply {
-        respond::refusal(&refusal).into()
+    /// Makes a page; health and readiness wait for none.
+    async fn page(&self, asked: Page, watch: &mut Watch) -> Response<Body> {
+        let (live, watchers) = (self.live.clone(), self.watchers.clone());
+        let Page { path, query, headers } = asked;
+        let make = move || match path.as_str() {
+            "/metrics" => metrics::show(&live.current(), &headers),
+            "/analytics" => analytics(&query, &live.current().lasting().analytics),
+            "/" => page::show(),
+            "/status" => respond::json_bytes(watchers.status(&live)),
+            "/requests" => requests::list(&live.current(), &query),
+            "/cache" => cache::show(live.current().cache()),
+            path => match path.strip_prefix("/requests/") {
+                Some(id) => requests::show(&live.current(), id),
+                None => respond::not_found(),
+            },
+        };
+        let (page, place) = self.desk.make(make).await;
+        watch._page = place;
+        page
     }
 }
 
+/// What a page is made of.
+struct Page {
+    path: String,
+    query: String,
+    headers: HeaderMap,
+}
+
 /// What was counted over minutes, hours and days.
-fn analytics(request: &ClientRequest, analytics: &Analytics) -> Response<Body> {
-    let (query, form) = match Query::read(request.target.query().unwrap_or_default(), analytics::now()) {
+fn analytics(query: &str, analytics: &Analytics) -> Response<Body> {
+    let (query, form) = match Query::read(query, analytics::now()) {
         Ok(asked) => asked,
         Err(told) => return respond::refuse(StatusCode::BAD_REQUEST, &told),
     };

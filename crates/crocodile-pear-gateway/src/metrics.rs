@@ -12,6 +12,7 @@ mod events;
 pub mod exposition;
 mod limits;
 pub mod memory;
+mod operators;
 mod orders;
 mod process;
 pub mod requests;
@@ -41,6 +42,7 @@ use self::configuration::Configurations;
 use self::cores::CoreCounters;
 use self::events::Events;
 use self::limits::Limits;
+use self::operators::Operators;
 use self::orders::Orders;
 use self::requests::{RouteCounters, Routes};
 use self::slot::{CORE, CORES};
@@ -100,6 +102,7 @@ pub struct Metrics {
     /// Held by what measures them, too.
     cores: Arc<CoreCounters>,
     configurations: Configurations,
+    operators: Operators,
 }
 
 /// Refused requests by reason; each core has a cache line of its own.
@@ -125,6 +128,7 @@ impl Default for Metrics {
             limits: Limits::default(),
             cores: Arc::default(),
             configurations: Configurations::default(),
+            operators: Operators::default(),
         }
     }
 }
@@ -166,6 +170,11 @@ impl Metrics {
     pub fn set_listeners(&self, listeners: Vec<(Address, Arc<Entry>)>) {
         // A process listens once.
         let _ = self.listeners.set(listeners);
+    }
+
+    /// The connections of the operators' listener.
+    pub fn operators(&self) -> &Operators {
+        &self.operators
     }
 
     /// Where clients connect.
@@ -279,6 +288,7 @@ impl Metrics {
         self.orders.render(out);
         upstream::render(upstreams, out);
         self.configurations.render(out);
+        self.operators.render(out);
         process::render(out);
     }
 

@@ -190,6 +190,9 @@ impl<H: Handler> Gate<H> {
         self.core.idle.room(&self.listener.as_fd(), closed).await;
         let (stream, peer) = self.listener.accept().await?;
         descriptors::note(&stream.as_fd());
+        if self.core.settings.evicts.is_some_and(|most| self.core.idle.evict(most)) {
+            self.core.handler.connections_closed_for_room(1);
+        }
         let idle = self.core.idle.begin(self.core.number);
         let relayed = self.entry.relayed(peer);
         let place = match relayed {
@@ -204,7 +207,8 @@ impl<H: Handler> Gate<H> {
             },
         };
         let (core, entry) = (self.core.clone(), self.entry.clone());
-        tokio::spawn(async move {
+        let leaving = core.settings.evicts.map(|_| idle.leaving());
+        let serving = async move {
             let (mut stream, mut peer, mut place) = (stream, peer, place);
             if relayed {
                 match Box::pin(idle.until_told(relayed_client(&mut stream, peer, &core))).await.flatten() {
@@ -245,7 +249,12 @@ impl<H: Handler> Gate<H> {
                 }
             }
             drop((slot, place, idle));
-        });
+        };
+        match leaving {
+            // Even in the middle of a request.
+            Some(leaving) => drop(tokio::spawn(async move { leaving.until_told(serving).await })),
+            None => drop(tokio::spawn(serving)),
+        }
         Ok(())
     }
 }

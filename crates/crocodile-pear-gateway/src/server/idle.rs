@@ -1,5 +1,6 @@
 //! Which connections of clients are idle, and since when. Where descriptors run out, those are closed that have been idle
-//! for longest: calls and new clients get theirs.
+//! for longest: calls and new clients get theirs. Where a listener has few places, the one that has been idle for longest
+//! leaves for another one.
 
 use std::future::poll_fn;
 use std::io;
@@ -123,8 +124,7 @@ impl IdleConnections {
             idle.select_nth_unstable_by_key(count - 1, |(since, _)| *since);
         }
         for (_, mark) in &idle[..count] {
-            mark.told.store(true, Relaxed);
-            mark.waker.wake();
+            mark.tell();
         }
         if self.limiters[usize::from(count == 0)].allows() {
             let open = self.open.load(Relaxed);
@@ -137,6 +137,20 @@ impl IdleConnections {
             }
         }
         count
+    }
+
+    /// Tells one to leave if there are so many: the one that has been idle for longest; if none is idle, one that is served.
+    pub fn evict(&self, most: usize) -> bool {
+        if self.open.load(Relaxed) < most {
+            return false;
+        }
+        let staying = |mark: &&Arc<IdleMark>| !mark.told.load(Relaxed);
+        let first = |shard| {
+            let marks = self.lock(shard);
+            marks.iter().filter(staying).min_by_key(|mark| mark.since.load(Relaxed)).cloned()
+        };
+        let longest = (0..self.shards.len()).filter_map(first).min_by_key(|mark| mark.since.load(Relaxed));
+        longest.inspect(|mark| mark.tell()).is_some()
     }
 
     fn lock(&self, shard: usize) -> MutexGuard<'_, Vec<Arc<IdleMark>>> {
@@ -156,12 +170,12 @@ impl Idle {
 
     /// Does something at the beginning of the connection; `None` if it has to leave meanwhile.
     pub async fn until_told<T>(&self, beginning: impl Future<Output = T>) -> Option<T> {
-        let mut beginning = pin!(beginning);
-        poll_fn(|cx| {
-            self.register(cx);
-            if self.must_leave() { Poll::Ready(None) } else { beginning.as_mut().poll(cx).map(Some) }
-        })
-        .await
+        until_told(&self.mark, beginning).await
+    }
+
+    /// Ends what serves the connection when it has to leave.
+    pub fn leaving(&self) -> Leaving {
+        Leaving(self.mark.clone())
     }
 
     /// It serves a request, and need not leave any more.
@@ -179,6 +193,32 @@ impl Idle {
     pub fn must_leave(&self) -> bool {
         self.mark.told.load(Relaxed)
     }
+}
+
+impl IdleMark {
+    fn tell(&self) {
+        self.told.store(true, Relaxed);
+        self.waker.wake();
+    }
+}
+
+/// The end of a connection that has to leave, even while a request is served.
+pub struct Leaving(Arc<IdleMark>);
+
+impl Leaving {
+    /// Serves the connection until it has to leave.
+    pub async fn until_told(self, serving: impl Future<Output = ()>) {
+        until_told(&self.0, serving).await;
+    }
+}
+
+async fn until_told<T>(mark: &IdleMark, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        mark.waker.register(cx.waker());
+        if mark.told.load(Relaxed) { Poll::Ready(None) } else { work.as_mut().poll(cx).map(Some) }
+    })
+    .await
 }
 
 impl Drop for Idle {
@@ -222,5 +262,32 @@ mod tests {
         drop(open);
         assert!(all.shards.iter().all(|shard| shard.lock().expect("whole").is_empty()));
         assert_eq!((all.open.load(Relaxed), all.make_room()), (0, 0));
+    }
+    #[tokio::test(start_paused = true)]
+    async fn where_places_are_few_the_one_that_is_idle_for_longest_leaves() {
+        let all = IdleConnections::new(1, None);
+        let mut open = Vec::new();
+        for _ in 0..3 {
+            assert!(!all.evict(3));
+            open.push(all.begin(0));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        // The first one has just been served, the second one is being served.
+        open[0].end();
+        open[0].rest(Instant::now());
+        open[1].end();
+        let told = |open: &[Idle]| open.iter().map(Idle::must_leave).collect::<Vec<_>>();
+        assert!(all.evict(3));
+        assert_eq!(told(&open), [false, false, true]);
+        assert!(all.evict(3));
+        assert_eq!(told(&open), [true, false, true]);
+        // Those that are served leave if no other one does.
+        let serving = tokio::spawn(open[1].leaving().until_told(std::future::pending()));
+        tokio::task::yield_now().await;
+        assert!(all.evict(3));
+        serving.await.expect("it ends");
+        assert!(!all.evict(3), "all are leaving");
+        open.clear();
+        assert!(!all.evict(3));
     }
 }

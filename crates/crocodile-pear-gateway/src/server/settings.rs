@@ -1,6 +1,7 @@
 //! Limits and timeouts for clients.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::MinRate;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub ipv6_prefix: Ipv6Prefix,
     /// How many file descriptors there are for connections and for their calls; `None` if they may have all.
     pub descriptors: Option<usize>,
+    /// So many connections, of which one leaves where another one begins; `None` where further ones wait.
+    pub evicts: Option<usize>,
     /// The stack of a core's thread. It is virtual memory, used only as deep as expressions recurse.
     pub stack: usize,
 }
@@ -58,6 +61,7 @@ impl Default for Settings {
             per_address: None,
             ipv6_prefix: Ipv6Prefix::default(),
             descriptors: None,
+            evicts: None,
             stack: 256 * 1024 * 1024,
         }
     }

@@ -1,0 +1,54 @@
+//! Pages are made on a thread of their own: they may take longer than anybody waits who asks whether the gateway is well.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::flow::Body;
+use http::Response;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::respond;
+
+/// So many pages are made, or read by their clients, at the same time.
+const PAGES: usize = 8;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The thread, and the pages that it may make.
+pub struct Desk {
+    work: SyncSender<Work>,
+    pages: Arc<Semaphore>,
+}
+
+/// A page, until its client has read it.
+pub struct Place(#[allow(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
+
+impl Desk {
+    /// Starts the thread; it ends with this.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn new() -> io::Result<Self> {
+        let (work, orders) = sync_channel::<Work>(PAGES);
+        thread::Builder::new().name("admin-pages".into()).spawn(move || orders.into_iter().for_each(|work| work()))?;
+        Ok(Desk { work, pages: Arc::new(Semaphore::new(PAGES)) })
+    }
+
+    /// Makes a page, when its turn has come.
+    pub async fn make(
+        &self,
+        page: impl FnOnce() -> Response<Body> + Send + 'static,
+    ) -> (Response<Body>, Option<Place>) {
+        let failed = || respond::fail(&Error::new(Kind::Internal, "the page cannot be made"));
+        // Never closed.
+        let place = self.pages.clone().acquire_owned().await.ok().map(Place);
+        let (made, page_made) = oneshot::channel();
+        // There is room: each page has a place.
+        let sent = self.work.try_send(Box::new(move || drop(made.send(page()))));
+        let response = if sent.is_ok() { page_made.await.unwrap_or_else(|_| failed()) } else { failed() };
+        (response, place)
+    }
+}
