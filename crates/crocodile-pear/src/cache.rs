@@ -22,6 +22,7 @@ pub mod reuse;
 mod said;
 mod serve;
 pub mod shelf;
+mod silence;
 pub mod spec;
 pub mod stamp;
 pub mod status;

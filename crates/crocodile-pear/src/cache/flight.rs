@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::entry::Entry;
 use super::key::Key;
@@ -78,6 +79,7 @@ enum State {
 pub(super) struct Flight {
     /// How many purges there were when it began.
     begun: u64,
+    since: Instant,
     state: Mutex<State>,
 }
 
@@ -129,8 +131,8 @@ const SHARDS: usize = 16;
 pub(super) enum Joined {
     /// It begins one.
     Leads(Leading),
-    /// It waits for one that began after this number of purges.
-    Waits(oneshot::Receiver<Landing>, u64),
+    /// It waits for one that began after this number of purges, at this time.
+    Waits(oneshot::Receiver<Landing>, u64, Instant),
     /// The head is there.
     Landed(Landed),
 }
@@ -159,13 +161,14 @@ impl Flights {
                         waiting.retain(|waiter| !waiter.is_closed());
                     }
                     waiting.push(sender);
-                    return Joined::Waits(receiver, flight.begun);
+                    return Joined::Waits(receiver, flight.begun, flight.since);
                 }
                 State::Landed(landed) if good(landed, flight.begun) => return Joined::Landed(landed.clone()),
                 State::Landed(_) | State::Over => {}
             }
         }
-        let flight = Arc::new(Flight { begun: purges, state: Mutex::new(State::Waiting(Vec::new())) });
+        let state = Mutex::new(State::Waiting(Vec::new()));
+        let flight = Arc::new(Flight { begun: purges, since: Instant::now(), state });
         table.insert(which.clone(), flight.clone());
         drop(table);
         Joined::Leads(Leading { flights: self.clone(), which, flight })

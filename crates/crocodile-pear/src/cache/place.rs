@@ -8,6 +8,7 @@ use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, LOCATION};
 
 use super::body::SharedBody;
 use super::control::RequestControl;
+use super::date::Moment;
 use super::dependence::Dependence;
 use super::entry::{Entry, Tags};
 use super::flight::Flights;
@@ -15,8 +16,9 @@ use super::kept::Kept;
 use super::key::{Audience, Key};
 use super::methods::Methods;
 use super::parts::Parts;
-use super::policy::{self, Lifetimes, Personal};
+use super::policy::{self, Failure, Lifetimes, Personal};
 use super::purge::{Purge, PurgeMode};
+use super::silence::Silence;
 use super::status::Forward;
 use super::store::Store;
 use super::traffic::{Standpoint, Traffic};
@@ -49,6 +51,7 @@ pub struct Cache {
     pub(super) flights: Arc<Flights>,
     pub(super) unkept: Unkept,
     pub(super) traffic: Arc<Traffic>,
+    pub(super) silence: Arc<Silence>,
 }
 
 /// Fetches an answer.
@@ -121,6 +124,14 @@ pub struct Errand {
     pub(super) audience: Audience,
 }
 
+impl Errand {
+    /// The entry that may be given stale if there is no answer, to a request that shares fetches with others.
+    pub(super) fn spare(&self) -> Option<Arc<Entry>> {
+        let covers = |stale: &&Arc<Entry>| stale.terms.covers(Failure::Unreachable, Moment::now());
+        self.stale.as_ref().filter(|_| self.way == Way::Together).filter(covers).cloned()
+    }
+}
+
 /// How a request goes further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -136,7 +147,8 @@ impl Cache {
     /// A cache of this name.
     pub fn new(name: &'static str, here: &Standpoint, store: Arc<Store>, rules: Rules) -> Arc<Self> {
         let traffic = store.traffics().at(here);
-        Arc::new(Cache { name, store, rules, flights: Flights::new(), unkept: Unkept::default(), traffic })
+        let (flights, unkept, silence) = (Flights::new(), Unkept::default(), Arc::default());
+        Arc::new(Cache { name, store, rules, flights, unkept, traffic, silence })
     }
 
     /// The configuration.

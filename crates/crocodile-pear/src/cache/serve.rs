@@ -163,6 +163,7 @@ impl Cache {
         let which =
             Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
         let purges = self.store.purges();
+        let spare = errand.spare();
         for _ in 0..ROUNDS {
             if errand.way != Way::Together {
                 break;
@@ -172,11 +173,14 @@ impl Cache {
                 Joined::Leads(leading) => {
                     return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
                 }
-                Joined::Waits(receiver, begun) => match within(deadline, receiver).await?.unwrap_or(Landing::Alone) {
-                    // The fetch began before a purge that this request came after.
-                    Landing::Shared(landed) if self.is_before(&which.key, &landed, begun, purges) => continue,
-                    landing => landing,
-                },
+                Joined::Waits(receiver, begun, since) => {
+                    match self.wait(receiver, deadline, spare.as_ref(), since).await? {
+                        Err(late) => return Ok(self.give(late, &asked, true)),
+                        // The fetch began before a purge that this request came after.
+                        Ok(Landing::Shared(landed)) if self.is_before(&which.key, &landed, begun, purges) => continue,
+                        Ok(landing) => landing,
+                    }
+                }
             };
             match landing {
                 Landing::Shared(landed) if asked.may_have(&landed) => return Ok(self.give(landed, &asked, true)),
@@ -213,16 +217,55 @@ impl Cache {
         fetch: Box<dyn Fetch>,
     ) -> Fetching {
         let (leader, receiver) = oneshot::channel();
+        let spare = errand.spare();
+        let trial = match &spare {
+            Some(stale) if self.silence.patience().is_zero() => match self.silence.try_again() {
+                // Enough others try whether it answers again.
+                None => return Ok(self.give(late(stale), asked, false)),
+                trial => trial,
+            },
+            _ => None,
+        };
         // A task of its own: if its client leaves, the waiting requests still get the answer.
-        tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader));
-        match within(deadline, receiver).await? {
+        let trip = Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader);
+        tokio::spawn(async move {
+            trip.await;
+            drop(trial);
+        });
+        match self.wait(receiver, deadline, spare.as_ref(), Instant::now()).await? {
+            Err(late) => Ok(self.give(late, asked, false)),
             Ok(Landing::Shared(landed)) => Ok(self.give(landed, asked, false)),
             Ok(Landing::Own(answer, reason)) => Ok((self.hand_on(*answer, asked, reason), None)),
             Ok(Landing::Failed(error)) => {
                 self.traffic.count(asked.fetched());
                 Err(error)
             }
-            Ok(Landing::Alone) | Err(_) => Err(Error::new(Kind::Internal, "the gateway is stopping")),
+            Ok(Landing::Alone) => Err(Error::new(Kind::Internal, "the gateway is stopping")),
+        }
+    }
+
+    /// Waits for a fetch that began at this time. If it takes too long, the entry that may be given stale is given, and the
+    /// fetch goes on.
+    async fn wait(
+        &self,
+        mut receiver: oneshot::Receiver<Landing>,
+        deadline: Option<Instant>,
+        spare: Option<&Arc<Entry>>,
+        since: Instant,
+    ) -> Result<Result<Landing, Landed>, Error> {
+        let Some(spare) = spare else {
+            return Ok(Ok(within(deadline, receiver).await?.unwrap_or(Landing::Alone)));
+        };
+        let due = since + self.silence.patience();
+        let due = deadline.map_or(due, |deadline| deadline.min(due));
+        match tokio::time::timeout_at(due, &mut receiver).await {
+            Ok(landing) => Ok(Ok(landing.unwrap_or(Landing::Alone))),
+            Err(_) => {
+                self.silence.fails();
+                // Somebody waits for it, so that it is not given up.
+                tokio::spawn(receiver);
+                Ok(Err(late(spare)))
+            }
         }
     }
 
@@ -288,6 +331,11 @@ fn read(body: &SharedBody, bytes: Option<Range<u64>>) -> Body {
         None => body.read(),
         Some(bytes) => body.read_range(bytes.start, bytes.end),
     }
+}
+
+/// A stale entry, instead of an answer that was not there in time.
+fn late(stale: &Arc<Entry>) -> Landed {
+    Landed::new(stale.clone(), Err(None), Some(StatusCode::GATEWAY_TIMEOUT))
 }
 
 async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Result<T, Error> {

@@ -8,6 +8,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE
 use http::{Method, StatusCode};
 use http_body::Body as _;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::body::{SharedBody, Writer};
 use super::copies::Copies;
@@ -55,7 +56,13 @@ impl Trip {
         let (mut headers, mut fetched) =
             (self.conditions(validates), Fetched { asked: Moment::now(), came: Moment::now() });
         let mut mark = self.cache.store().mark();
+        let begun = Instant::now();
         let mut gained = self.ask(headers, &mut leader).await;
+        match &gained {
+            Some(Ok(_)) => self.cache.silence.answers(begun.elapsed()),
+            Some(Err(error)) if error.kind().fault() != Fault::Client => self.cache.silence.fails(),
+            _ => {}
+        }
         fetched.came = Moment::now();
         let confirmed = |gained: &Gained, stale: &Entry| policy::confirms(&stale.headers, &gained.answer.headers);
         if let (Some(Ok(new)), Some(stale), true) = (&gained, &self.errand.stale, validates)
