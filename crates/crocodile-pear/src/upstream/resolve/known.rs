@@ -1,0 +1,116 @@
+//! What is known of a name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use tokio::sync::watch;
+
+/// A server of a service (RFC 2782).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) struct Target {
+    pub(in super::super) priority: u16,
+    pub(in super::super) host: Box<str>,
+    pub(in super::super) port: u16,
+    pub(in super::super) weight: u16,
+}
+
+/// Counters of a name.
+#[derive(Default)]
+pub(in super::super) struct News {
+    /// How often its addresses have changed.
+    changes: AtomicU32,
+    /// Failed DNS lookups.
+    failures: AtomicU64,
+}
+
+impl News {
+    /// How often what is known of the name has changed.
+    pub(in super::super) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Failed DNS lookups.
+    pub(in super::super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Counts a change.
+    pub(super) fn change(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Counts a failed lookup.
+    pub(super) fn fail(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What is known of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Known<T> {
+    NotYet,
+    /// No lookup has succeeded so far: why the last one failed.
+    Nothing(Arc<str>),
+    These(Arc<[T]>),
+}
+
+/// A name that is followed.
+pub(in super::super) struct Followed<T> {
+    pub(super) known: watch::Receiver<Known<T>>,
+    pub(super) news: Arc<News>,
+}
+
+/// A name that is looked up again and again, for as long as this or a clone of it lives.
+pub(in super::super) struct Lookup<T>(pub(super) Arc<Followed<T>>);
+
+impl<T> Clone for Lookup<T> {
+    fn clone(&self) -> Self {
+        Lookup(self.0.clone())
+    }
+}
+
+impl<T> Lookup<T> {
+    /// What is known now.
+    pub(in super::super) fn now(&self) -> Option<Arc<[T]>> {
+        match &*self.0.known.borrow() {
+            Known::These(known) => Some(known.clone()),
+            Known::NotYet | Known::Nothing(_) => None,
+        }
+    }
+
+    /// What is known after the first lookup, or why nothing is.
+    pub(in super::super) async fn known(&self) -> Result<Arc<[T]>, Arc<str>> {
+        // An error means that the thread has ended.
+        let _ = self.0.known.clone().wait_for(|known| !matches!(known, Known::NotYet)).await;
+        match &*self.0.known.borrow() {
+            Known::These(known) => Ok(known.clone()),
+            Known::Nothing(reason) => Err(reason.clone()),
+            Known::NotYet => Err("the DNS resolver could not be started".into()),
+        }
+    }
+
+    /// Everything that becomes known from now on.
+    pub(in super::super) fn changes(&self) -> Changes<T> {
+        let mut known = self.0.known.clone();
+        known.mark_unchanged();
+        Changes(known)
+    }
+
+    /// The counters.
+    pub(in super::super) fn news(&self) -> &News {
+        &self.0.news
+    }
+}
+
+/// What becomes known of a name.
+pub(in super::super) struct Changes<T>(watch::Receiver<Known<T>>);
+
+impl<T> Changes<T> {
+    /// Waits for the next change.
+    pub(in super::super) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The thread has ended: nothing changes any more.
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How the system resolves names: `resolv.conf` and `hosts`, read again when they change.
+
+use std::fs::{self, Metadata};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+
+use super::hosts::Hosts;
+
+const HOSTS: &str = "/etc/hosts";
+const CONFIG: &str = "/etc/resolv.conf";
+
+/// How often the files are looked at. A file that has changed is read when it has stayed as it is for this time.
+pub(super) const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a name server may take before it is asked again, or the next one.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// Whom names are asked of.
+pub(super) struct Source {
+    pub(super) hosts: Hosts,
+    /// Why there is none, if there is none.
+    pub(super) resolver: Result<TokioResolver, String>,
+    /// Whether the system names no DNS server.
+    pub(super) guessed: bool,
+}
+
+impl Source {
+    /// As the files are now. Without name servers, those of the system are asked.
+    pub(super) fn read(servers: &[SocketAddr]) -> Self {
+        let hosts = fs::read(HOSTS).map(|bytes| Hosts::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default();
+        let (config, options, guessed) = match servers {
+            [] => system(),
+            servers => {
+                let config = ResolverConfig::from_parts(None, vec![], servers.iter().map(name_server).collect());
+                // Calls wait for the first answer: there must be time for a second attempt.
+                let mut options = ResolverOpts::default();
+                options.timeout = WITHIN;
+                (config, options, false)
+            }
+        };
+        Source { hosts, resolver: build(config, options), guessed }
+    }
+}
+
+fn build(config: ResolverConfig, mut options: ResolverOpts) -> Result<TokioResolver, String> {
+    // The answers are kept by us, with their expiry, and so are hosts.
+    options.cache_size = 0;
+    options.use_hosts_file = ResolveHosts::Never;
+    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    *builder.options_mut() = options;
+    builder.build().map_err(|error| error.to_string())
+}
+
+/// As `resolv.conf` has it. Where it names no server, libc asks this machine, and so does this.
+fn system() -> (ResolverConfig, ResolverOpts, bool) {
+    #[cfg(not(target_vendor = "apple"))]
+    let read = fs::read(CONFIG).ok().and_then(|bytes| hickory_resolver::system_conf::parse_resolv_conf(bytes).ok());
+    #[cfg(target_vendor = "apple")]
+    let read = hickory_resolver::system_conf::read_system_conf().ok();
+    match read {
+        Some((config, options)) => (config, options, false),
+        None => {
+            let here = name_server(&SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), super::PORT));
+            (ResolverConfig::from_parts(None, vec![], vec![here]), ResolverOpts::default(), true)
+        }
+    }
+}
+
+/// Over UDP; over TCP if the answer is too long (RFC 7766).
+fn name_server(server: &SocketAddr) -> NameServerConfig {
+    let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
+    connections.iter_mut().for_each(|connection| connection.port = server.port());
+    NameServerConfig::new(server.ip(), true, connections)
+}
+
+/// What differs when one of the files has been written or replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp([Option<FileStamp>; 2]);
+
+/// The device, the number, the size and the time of a file.
+type FileStamp = (u64, u64, u64, i64, i64);
+
+impl Stamp {
+    pub(super) fn now() -> Self {
+        Stamp([HOSTS, CONFIG].map(|file| Self::of(Path::new(file))))
+    }
+
+    fn of(file: &Path) -> Option<FileStamp> {
+        let known = |data: Metadata| (data.dev(), data.ino(), data.size(), data.mtime(), data.mtime_nsec());
+        fs::metadata(file).ok().map(known)
+    }
+}
