@@ -32,7 +32,7 @@ pub fn add(
     problems: &mut Problems,
 ) -> Option<()> {
     let written: Vec<(&String, Span, &UpstreamSpec)> =
-        document.upstreams.iter().flatten().map(|(name, (span, spec))| (name, *span, spec)).collect();
+        document.upstreams.iter().flatten().map(|(name, (span, spec))| (name, *span, &spec.spec)).collect();
     let mut waiting: Vec<_> = written.iter().copied().filter(|(_, _, spec)| spec.choose.is_some()).collect();
     let mut sound = Some(());
     while !waiting.is_empty() {

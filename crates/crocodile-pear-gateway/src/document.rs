@@ -12,7 +12,7 @@ use std::time::Duration;
 use crocodile_pear::database::DatabaseSpec;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Node, NodeKind, Size, suggest};
+use crocodile_pear::spec::{Decode, Definitions, Entries, Json, Located, Marked, Node, NodeKind, Size, suggest};
 use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::events::EventSourceSpec;
@@ -49,9 +49,9 @@ spec! {
         /// Sources of messages about changed data (PostgreSQL or Redis). A message purges cached answers.
         pub events: Option<Vec<EventSourceSpec>>,
         /// The APIs that the gateway calls, by name.
-        pub upstreams: Option<Entries<UpstreamSpec>>,
+        pub upstreams: Option<Entries<Marked<UpstreamSpec>>>,
         /// The PostgreSQL databases for `sql`, by name.
-        pub databases: Option<Entries<DatabaseSpec>>,
+        pub databases: Option<Entries<Marked<DatabaseSpec>>>,
         /// The DNS servers for the names of upstreams: `HOST:PORT`, or a list. Default: the DNS servers of the
         /// system. The gateway looks a name up again before its TTL ends. If no DNS server answers, it keeps the last
         /// known addresses. It does not reuse connections to an address that the name no longer has.
@@ -67,7 +67,7 @@ spec! {
         /// Limits and timeouts for clients and their connections.
         pub clients: Option<Clients>,
         /// Where to send traces of requests: the URL of a collector, or a map. Off by default.
-        pub traces: Option<TracesSpec>,
+        pub traces: Option<Marked<TracesSpec>>,
         /// Other files to add; their paths are relative to this file, and may have `*` and `?`: `teams/*.yaml`. They add
         /// upstreams, endpoints and groups, and settings that this file does not have. Keys at the top of a file that begin
         /// with `x-` mean nothing to the gateway; they hold what YAML anchors name.

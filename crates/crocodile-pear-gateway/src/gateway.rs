@@ -8,6 +8,7 @@ use std::time::Duration;
 use crocodile_pear::cache::date::Moment;
 use crocodile_pear::cache::downstream::{Made, describe};
 use crocodile_pear::cache::{self, Dependence};
+use crocodile_pear::carried::{Carry, Reading};
 use crocodile_pear::database::Database;
 use crocodile_pear::error::Error;
 use crocodile_pear::flow::{Body, Passage};
@@ -17,14 +18,14 @@ use crocodile_pear::scope::Scope;
 use crocodile_pear::spec::{Decode, Located, Node, Timeout};
 use crocodile_pear::step::{ByName, Compile, Known, KnownRoute, StreamSpec};
 use crocodile_pear::steps::Written;
-use crocodile_pear::upstream::{Files, Given, Resolver, ResolverSpec, Upstream};
+use crocodile_pear::upstream::{Files, Given, Resolver, Upstream};
 use crocodile_pear::via::{self, Forwards};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use indexmap::IndexMap;
 
 use crate::address::{self, Address};
-use crate::background::Task;
+use crate::background::{Work, Worked};
 use crate::choices;
 use crate::detach::Detaching;
 use crate::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, UnreadBodySpec, plain};
@@ -70,12 +71,12 @@ pub struct Gateway {
     /// How many bytes the caches may hold.
     memory: usize,
     resolver: Option<Resolver>,
-    /// Background tasks, until `take_tasks` hands them out.
-    tasks: Mutex<Vec<Task>>,
+    /// Background work, until `take_works` hands it out.
+    works: Mutex<Vec<Arc<Work>>>,
     /// The sources of events, until `take_events` hands them out.
     events: Mutex<Vec<EventSource>>,
     /// The store that this gateway shares with other gateways.
-    store: Option<Arc<Store>>,
+    store: Option<Arc<Worked<Store>>>,
 }
 
 /// The endpoints of one host.
@@ -175,11 +176,12 @@ fn called(all: &IndexMap<String, Arc<Upstream>>) -> IndexMap<String, Arc<Upstrea
 fn databases(
     document: &Document,
     files: Files<'_>,
+    carry: &Carry,
     problems: &mut Problems,
 ) -> (IndexMap<String, Arc<Database>>, bool) {
     let (mut databases, mut sound) = (IndexMap::new(), true);
     for (name, (_, spec)) in document.databases.iter().flatten() {
-        match spec.compile(name, files, problems) {
+        match spec.compile(name, files, carry, problems) {
             Some(database) => drop(databases.insert(name.clone(), database)),
             None => sound = false,
         }
@@ -193,8 +195,10 @@ impl Gateway {
         let mut upstreams = IndexMap::new();
         let listening = listening(document, given.files, problems);
         let mut sound = listening.is_some() && itself::check(document, problems).is_some();
-        let resolver = document.resolver.as_ref().map(ResolverSpec::ready);
-        let beside = Given { files: given.files, resolver: resolver.clone(), cache: Some(given.lasting.cache.clone()) };
+        let carry = Carry::over(&given.lasting.carried);
+        let resolver = document.resolver.as_ref().map(|resolver| resolver.ready(&carry));
+        let cache = Some(given.lasting.cache.clone());
+        let beside = Given { files: given.files, resolver: resolver.clone(), cache, carry: carry.clone() };
         for (name, (span, spec)) in document.upstreams.iter().flatten().filter(|(_, (_, spec))| spec.choose.is_none()) {
             match spec.compile(name, *span, &beside, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
@@ -202,7 +206,7 @@ impl Gateway {
             }
         }
         sound &= choices::add(document, &given.unread.upstreams, &mut upstreams, problems).is_some();
-        let (databases, usable) = databases(document, given.files, problems);
+        let (databases, usable) = databases(document, given.files, &carry, problems);
         sound &= usable;
         let named = document.databases.iter().flatten().map(|(name, _)| name.as_str());
         let unusable = named.filter(|name| !databases.contains_key(*name));
@@ -215,8 +219,15 @@ impl Gateway {
         let store = document.store.as_ref().map(|store| store.compile(given.files, given.lasting, problems));
         sound &= !matches!(store, Some(None));
         let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
-        let (store, connect) = store.flatten().flatten().unzip();
-        let traces = document.traces.as_ref().map(|traces| traces.compile(&beside, &given.lasting.spans, problems));
+        let store = store.flatten().flatten();
+        let traces = document.traces.as_ref().map(|traces| {
+            let reading = Reading::new(given.files);
+            let files = |written: &_| reading.read(written);
+            let beside = Given { files: &files, ..beside.clone() };
+            let made = traces.compile(&beside, &given.lasting.spans, problems)?;
+            let terms = (traces.mark, reading.mark(), resolver.as_ref().map(Resolver::mark));
+            Some(carry.part(("traces", terms)).settle(made))
+        });
         sound &= !matches!(traces, Some(None));
         let traces = traces.flatten();
         let events = events::compile(document.events.as_deref().unwrap_or_default(), given.files, problems);
@@ -228,19 +239,20 @@ impl Gateway {
             upstreams::check_claims(document, &upstreams, problems);
         }
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
-        (cx.resolver, cx.store) = (resolver.clone(), store.clone());
+        (cx.resolver, cx.store) = (resolver.clone(), store.as_ref().map(|store| store.state.clone()));
         cx.upstreams = ByName::new(&upstreams, broken.upstreams);
+        (cx.carry, cx.root) = (carry.clone(), carry.clone());
         cx.cache = Some(given.lasting.cache.clone());
         cx.analytics = Some(given.lasting.analytics.clone());
         cx.journals = given.lasting.journals.clone();
         cx.ipv6_prefix = ipv6_prefix;
         cx.history = Some(given.lasting.history.clone());
         cx.traces = traces.clone();
-        cx.tasks.extend(connect);
+        cx.works.extend(store.iter().map(|store| store.work.clone()));
         cx.observed = document.admin.is_some();
         cx.anonymous = anonymous;
         let layers = document.layers.compile(&mut cx);
-        let tasks = cx.tasks;
+        let works = cx.works;
         let unserved = Arc::new(layers.around(&Around::nothing()));
         let mut gateway = Gateway {
             hosts: Hosts::default(),
@@ -255,7 +267,7 @@ impl Gateway {
             upstreams,
             databases,
             lasting: given.lasting.clone(),
-            tasks: Mutex::new(tasks),
+            works: Mutex::new(works),
             events: Mutex::new(events.unwrap_or_default()),
             resolver,
             store,
@@ -269,14 +281,15 @@ impl Gateway {
         sound &= gateway.add_all(&plain(&document.endpoints), &outside, broken, given, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
-            (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.store.clone());
+            (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.shared_store());
+            (cx.carry, cx.root) = (carry.clone(), carry.clone());
             cx.upstreams = ByName::new(&gateway.upstreams, broken.upstreams);
             cx.ipv6_prefix = gateway.ipv6_prefix;
             (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
             cx.place = name;
             cx.anonymous = !group.authenticates(authenticates);
             let layers = outside.layers.within(&group.layers, &mut cx);
-            gateway.keep(cx.tasks);
+            gateway.keep(cx.works);
             let hosts = group.hosts(problems);
             sound &= hosts.is_some();
             // Without its hosts it would be served in another place.
@@ -340,7 +353,9 @@ impl Gateway {
             let name = scenery.name(placed, known);
             let own = layers.entry(placed.spec).or_insert_with(|| {
                 let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
-                (cx.resolver, cx.store) = (self.resolver.clone(), self.store.clone());
+                (cx.resolver, cx.store) = (self.resolver.clone(), self.shared_store());
+                cx.root = Carry::over(&self.lasting.carried);
+                cx.carry = cx.root.clone();
                 cx.upstreams = ByName::new(&self.upstreams, broken.upstreams);
                 cx.ipv6_prefix = self.ipv6_prefix;
                 (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
@@ -348,7 +363,7 @@ impl Gateway {
                 cx.place = &name;
                 cx.anonymous = !placed.spec.layers.authenticates().unwrap_or(scenery.authenticates);
                 let own = scenery.layers.within(&placed.spec.layers, &mut cx);
-                self.keep(cx.tasks);
+                self.keep(cx.works);
                 own
             });
             sound = self.add(placed, (route, name), own, scenery, broken, problems).and(sound);
@@ -450,9 +465,13 @@ impl Gateway {
         Some(())
     }
 
-    /// Keeps background tasks until `take_tasks` hands them out.
-    fn keep(&mut self, tasks: Vec<Task>) {
-        self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+    /// Keeps background work until `take_works` hands it out.
+    fn keep(&mut self, works: Vec<Arc<Work>>) {
+        self.works.get_mut().unwrap_or_else(PoisonError::into_inner).extend(works);
+    }
+
+    fn shared_store(&self) -> Option<Arc<Store>> {
+        self.store.as_ref().map(|store| store.state.clone())
     }
 
     /// The site of a host; made if it is new.
@@ -564,9 +583,9 @@ impl Gateway {
         &self.databases
     }
 
-    /// The background tasks of this gateway. The first call takes them all.
-    pub fn take_tasks(&self) -> Vec<Task> {
-        std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The background work of this gateway. The first call takes it all.
+    pub fn take_works(&self) -> Vec<Arc<Work>> {
+        std::mem::take(&mut self.works.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The sources of events. The first call takes them all.
@@ -595,13 +614,20 @@ impl Gateway {
         &self.lasting.cache
     }
 
+    /// Called when another gateway serves: gives up what that does not have too.
+    pub fn end(&self, next: &Gateway) {
+        for (name, database) in &self.databases {
+            database.end(next.databases.get(name).map(|next| &**next));
+        }
+    }
+
     /// Called when this gateway begins to serve: applies its cache size.
     pub fn begin(&self) {
         self.lasting.journals.begin();
         self.traces.iter().for_each(|traces| traces.begin());
         self.databases.values().for_each(|database| database.begin());
         self.lasting.cache.resize(self.memory);
-        self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.tier()));
+        self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.state.tier()));
     }
 
     /// Serves a request from beginning to end. `gateway` is kept alive meanwhile.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crocodile_pear::cache::Store;
+use crocodile_pear::carried::Carried;
 
 use crate::analytics::Analytics;
 use crate::history::History;
@@ -28,6 +29,8 @@ pub struct Lasting {
     pub(crate) journals: Arc<Journals>,
     /// What became of spans.
     pub(crate) spans: Arc<SpanCounters>,
+    /// The state of everything that may not have changed.
+    pub carried: Arc<Carried>,
 }
 
 impl Default for Lasting {
@@ -41,6 +44,7 @@ impl Default for Lasting {
             ledger: Arc::default(),
             journals: Arc::default(),
             spans: Arc::default(),
+            carried: Arc::default(),
         }
     }
 }

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::cache::{self, Dependence};
+use crocodile_pear::carried::Carry;
 use crocodile_pear::error::{ErrorType, Kind};
 use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Filter;
 use crocodile_pear::plan::Plan;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Expression, Field, Located};
+use crocodile_pear::spec::{Decode, Expression, Field, Located, Mark};
 use crocodile_pear::step::{self, ByName, Known, KnownRoute};
 use crocodile_pear::template::{self, Piece, Template, TemplateKind};
-use crocodile_pear::upstream::{Files, Resolver, Upstream};
+use crocodile_pear::upstream::{Files, Given, Resolver, Upstream};
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 
 use crate::analytics::Analytics;
-use crate::background::Task;
+use crate::background::Work;
 use crate::history::History;
 use crate::journal::Journals;
 use crate::metrics::Metrics;
@@ -211,8 +212,12 @@ pub struct Compile<'a> {
     pub(crate) history: Option<Arc<History>>,
     /// The DNS resolver of the document; `None` for the system's.
     pub resolver: Option<Resolver>,
-    /// Background tasks to run while the gateway serves.
-    pub tasks: Vec<Task>,
+    /// Background work while the gateway serves.
+    pub works: Vec<Arc<Work>>,
+    /// What the part that is compiled takes over from the configuration before.
+    pub carry: Carry,
+    /// The same for all parts together: what several of them have in common.
+    pub root: Carry,
     /// The upstreams that a layer may call.
     pub upstreams: ByName<'a, Upstream>,
     /// The store that several gateways share.
@@ -252,7 +257,7 @@ pub struct PathParams<'a> {
 impl<'a> Compile<'a> {
     /// Compiles at the top of the document.
     pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
-        let (params, resolver, tasks, store, cache) = (None, None, Vec::new(), None, None);
+        let (params, resolver, works, store, cache) = (None, None, Vec::new(), None, None);
         let (analytics, history, place, names_route, observed, journals) =
             (None, None, "", false, false, Arc::default());
         Compile {
@@ -263,7 +268,9 @@ impl<'a> Compile<'a> {
             metrics,
             resolver,
             upstreams: ByName::default(),
-            tasks,
+            works,
+            carry: Carry::default(),
+            root: Carry::default(),
             store,
             cache,
             analytics,
@@ -299,8 +306,22 @@ impl Compile<'_> {
             Err(reason) => return self.problems.error(written.span, format!("cannot use `{written}`: {reason}"), ""),
         };
         let (watched, task) = Watched::new(written, (self.paths)(written), first, parse);
-        self.tasks.push(task);
+        self.works.push(Arc::new(Work::new(task)));
         Some(watched)
+    }
+
+    /// What a service that is called by URL needs.
+    pub fn given<'b>(&self, files: Files<'b>) -> Given<'b> {
+        Given { files, resolver: self.resolver.clone(), cache: None, carry: self.carry.clone() }
+    }
+
+    /// Compiles a part, whose state is its own.
+    pub fn within<T>(&mut self, mark: Mark, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let part = self.carry.part(mark);
+        let outer = std::mem::replace(&mut self.carry, part);
+        let compiled = compile(self);
+        self.carry = outer;
+        compiled
     }
 
     /// Compiles a text with expressions in braces. `names` are the variables that expressions have here, besides the

@@ -22,7 +22,7 @@ pub struct Live {
     /// Tells the cores about a new gateway.
     replaced: watch::Sender<()>,
     checks: Mutex<Option<Checks>>,
-    background: Mutex<Option<Background>>,
+    background: Mutex<Background>,
     events: Mutex<Events>,
     configured: Configured,
 }
@@ -33,12 +33,14 @@ impl Live {
         gateway.begin();
         let mut events = Events::default();
         events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
+        let mut background = Background::default();
+        background.follow(gateway.take_works());
         Live {
             events: Mutex::new(events),
             configured: Configured::default(),
             generation: AtomicU64::new(1),
             checks: Mutex::new(Checks::begin(&gateway)),
-            background: Mutex::new(Background::begin(gateway.take_tasks())),
+            background: Mutex::new(background),
             current: Mutex::new(Arc::new(gateway)),
             replaced: watch::Sender::default(),
         }
@@ -49,11 +51,12 @@ impl Live {
         gateway.begin();
         // Stops the health checks of the old gateway.
         *self.checks.lock().unwrap_or_else(PoisonError::into_inner) = Checks::begin(&gateway);
-        *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Background::begin(gateway.take_tasks());
+        self.background.lock().unwrap_or_else(PoisonError::into_inner).follow(gateway.take_works());
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *current, Arc::new(gateway));
+        old.end(&current);
         drop(current);
         self.generation.fetch_add(1, Ordering::Release);
         self.replaced.send_replace(());

@@ -3,15 +3,19 @@
 mod connection;
 mod follow;
 mod outbox;
+mod reason;
 mod scripts;
 mod shared;
+mod standing;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use crocodile_pear::carried::{Carry, Reading};
 use crocodile_pear::problem::Problems;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Located, Secret, Size};
+use crocodile_pear::spec::{Located, Marked, Secret, Size};
 use crocodile_pear::upstream::{Files, TlsSpec};
 use tokio::sync::watch;
 
@@ -20,7 +24,7 @@ use self::connection::{State, connect};
 use self::follow::Follower;
 use self::outbox::Outbox;
 use self::shared::SharedTier;
-use crate::background::Task;
+use crate::background::Worked;
 use crate::lasting::Lasting;
 use crate::redis::RedisServer;
 
@@ -35,7 +39,7 @@ spec! {
         /// `rediss://USER:PASSWORD@HOST:PORT/DATABASE`. Its certificate is always checked.
         pub redis: Option<Located<Secret>>,
         /// TLS to Redis, for `rediss://`: CAs to trust, client certificate, versions.
-        pub tls: Option<TlsSpec>,
+        pub tls: Option<Marked<TlsSpec>>,
         /// How long a request waits for Redis. After a timeout, Redis counts as unavailable until it answers again.
         pub timeout: Duration = Duration::from_millis(20),
         /// How rate limits work while Redis is unavailable.
@@ -53,13 +57,14 @@ pub const MEMORY: Size = Size(256 << 20);
 const LEAST: Size = Size(1 << 20);
 
 impl StoreSpec {
-    /// Checks it; the task connects to the store, and again when it was away.
+    /// Checks it; its work connects to the store, and again when it was away. The connection of a store that has not
+    /// changed stays.
     pub fn compile(
         &self,
         files: Files<'_>,
         lasting: &Lasting,
         problems: &mut Problems,
-    ) -> Option<Option<(Arc<Store>, Task)>> {
+    ) -> Option<Option<Arc<Worked<Store>>>> {
         if self.memory.value < LEAST {
             let remedy = "write `memory: 256MiB`, or leave it out";
             return problems.error(self.memory.span, "a store needs at least 1MiB of memory", remedy);
@@ -69,20 +74,29 @@ impl StoreSpec {
             let remedy = "add `redis: 'rediss://HOST:6379'`, or leave out `tls`";
             return problems.error(self.memory.span, "`tls` of the store is for `redis`, which is not there", remedy);
         };
-        let server = RedisServer::compile(written, self.tls.as_ref(), files, problems)?;
+        let reading = Reading::new(files);
+        let files = |written: &_| reading.read(written);
+        let server = RedisServer::compile(written, self.tls.as_deref(), &files, problems)?;
         if self.timeout.is_zero() {
             return problems.error(written.span, "a store needs some time to answer", "write `timeout: 20ms`");
         }
-        let store = Arc::new(Store {
-            state: watch::Sender::new(State::New),
-            timeout: self.timeout,
-            while_away: self.while_away,
-            replicas: self.replicas.get().into(),
-            metrics: lasting.metrics.clone(),
-            tier: OnceLock::new(),
-        });
-        let task = Box::pin(store.clone().work(server, lasting));
-        Some(Some((store, task)))
+        let tls = self.tls.as_ref().map(|tls| tls.mark);
+        let terms = (self.timeout, self.while_away, self.replicas);
+        let carry = Carry::over(&lasting.carried).part(("store", written.value.expose(), tls, reading.mark(), terms));
+        Some(Some(carry.state(|| {
+            let store = Arc::new(Store {
+                state: watch::Sender::new(State::New),
+                timeout: self.timeout,
+                while_away: self.while_away,
+                replicas: self.replicas.get().into(),
+                metrics: lasting.metrics.clone(),
+                tier: OnceLock::new(),
+                late: AtomicU32::new(0),
+                why: Mutex::default(),
+            });
+            let task = Box::pin(store.clone().work(server, lasting));
+            Worked::new(store, task)
+        })))
     }
 }
 

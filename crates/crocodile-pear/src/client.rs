@@ -24,6 +24,7 @@ pub use request::Request;
 pub use shape::{IntoSelect, select};
 pub use whole::Whole;
 
+use crate::carried::Carry;
 use crate::database::DatabaseSpec;
 use crate::problem::{Problems, Span};
 use crate::spec::{Decode, Node};
@@ -101,7 +102,7 @@ impl Client {
     pub fn database(&self, name: &str, url: &str) -> Result<(), Faults> {
         let mut problems = Problems::default();
         let spec = DatabaseSpec::decode(&Node::from_json(&url.into()), &mut problems);
-        match spec.and_then(|spec| spec.compile(name, &prepared::file, &mut problems)) {
+        match spec.and_then(|spec| spec.compile(name, &prepared::file, &Carry::default(), &mut problems)) {
             Some(database) => self.servers.add_database(name, database),
             None => return Err(Faults::of(problems)),
         }

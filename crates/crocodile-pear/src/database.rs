@@ -37,18 +37,20 @@ pub use self::note::StatementEnd;
 use self::note::{Noted, Times};
 use self::pool::{Bounds, Pool};
 pub use self::query::{Access, Query, writes};
+use self::query::{KnownQuery, Slots};
 use self::readers::{Chosen, Readers};
 use self::rows::Rows;
 pub use self::run::{Before, Run, Wanted};
 pub use self::server::ServerState;
 use self::server::{Guard, Server};
 pub use self::spec::{DatabaseSpec, Statements};
+use crate::carried::{Carry, Reading};
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::histogram::Snapshot;
 use crate::problem::{Problems, Span};
 use crate::record::CallNote;
-use crate::spec::{Located, Timeout};
+use crate::spec::{Located, Mark, Secret, Timeout};
 use crate::upstream::{Files, Went};
 
 /// How often a statement is run again that has changed nothing.
@@ -67,40 +69,63 @@ pub struct Database {
     replica_urls: Vec<Span>,
     /// The statements of the configuration, for the start.
     queries: Mutex<Vec<Arc<Query>>>,
+    slots: Arc<Slots>,
+    carry: Carry,
 }
 
 impl DatabaseSpec {
-    /// Checks it.
-    pub fn compile(&self, name: &str, files: Files<'_>, problems: &mut Problems) -> Option<Arc<Database>> {
-        let address = Address::compile(&self.url, self.ca.as_ref(), files, problems)?;
-        let most = self.connections.get();
-        let bounds =
-            Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect, statements: self.statements };
-        let replicas = self.replicas(files, problems)?;
-        let guard = || self.breaker.as_ref().map(Guard::new);
-        let pool = |address: Address, access| Pool::new(name.into(), address, bounds, access);
-        let replica = |address| Server::replica(pool(address, Access::ReadOnly), guard());
-        let shared = guard();
-        let last = Server::new(pool(address.clone(), Access::ReadOnly), shared.clone());
-        Some(Arc::new(Database {
-            primary: Server::new(pool(address, Access::ReadWrite), shared),
-            readers: Readers::new(replicas.into_iter().map(replica).collect(), last),
-            timeout: self.timeout,
-            times: Arc::default(),
-            url: self.url.span,
-            replica_urls: self.replicas.iter().map(|url| url.span).collect(),
-            queries: Mutex::default(),
-        }))
-    }
-
-    fn replicas(&self, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Address>> {
+    /// Checks it. Connections to what has not changed stay open.
+    pub fn compile(
+        &self,
+        name: &str,
+        files: Files<'_>,
+        carry: &Carry,
+        problems: &mut Problems,
+    ) -> Option<Arc<Database>> {
+        let carry = carry.part(("database", name));
+        let addresses: Vec<_> =
+            [&self.url].into_iter().chain(&self.replicas).map(|url| self.address(url, files, problems)).collect();
         if let Some(further) = self.replicas.get(readers::MOST) {
             let message = format!("there are more than {} replicas", readers::MOST);
             return problems.error(further.span, message, "leave some out");
         }
-        let addresses: Vec<_> =
-            self.replicas.iter().map(|url| Address::compile(url, self.ca.as_ref(), files, problems)).collect();
-        addresses.into_iter().collect()
+        let mut addresses = addresses.into_iter().collect::<Option<Vec<_>>>()?.into_iter();
+        let (address, mark) = addresses.next()?;
+        let most = self.connections.get();
+        let bounds =
+            Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect, statements: self.statements };
+        let guard = |mark: Mark| {
+            let rules = self.breaker.as_ref()?;
+            Some(carry.part((mark, rules.explain())).state(|| Guard::new(rules)))
+        };
+        let part = |mark: Mark, access: Access| carry.part((mark, access, bounds));
+        let pool = |address: &Address, access| {
+            let (name, address) = (name.into(), address.clone());
+            move || Pool::new(name, address, bounds, access)
+        };
+        let replica = |(address, mark): (Address, Mark)| {
+            Server::replica(pool(&address, Access::ReadOnly), guard(mark), &part(mark, Access::ReadOnly))
+        };
+        let server = |access| Server::new(pool(&address, access), guard(mark), &part(mark, access));
+        Some(Arc::new(Database {
+            primary: server(Access::ReadWrite),
+            readers: Readers::new(addresses.map(replica).collect(), server(Access::ReadOnly)),
+            timeout: self.timeout,
+            times: carry.state(Times::default),
+            url: self.url.span,
+            replica_urls: self.replicas.iter().map(|url| url.span).collect(),
+            queries: Mutex::default(),
+            slots: carry.state(Slots::default),
+            carry,
+        }))
+    }
+
+    /// An address, and what identifies it.
+    fn address(&self, url: &Located<Secret>, files: Files<'_>, problems: &mut Problems) -> Option<(Address, Mark)> {
+        let reading = Reading::new(files);
+        let files = |written: &_| reading.read(written);
+        let address = Address::compile(url, self.ca.as_ref(), &files, problems)?;
+        Some((address, Mark::of((url.value.expose(), reading.mark()))))
     }
 }
 
@@ -116,7 +141,8 @@ impl Database {
         if let Some(known) = queries.iter().find(|known| known.is(&text.value, values, access)) {
             return known.clone();
         }
-        let query = Arc::new(Query::new(self.name().clone(), text.clone(), queries.len(), values, access));
+        let known = self.carry.part((&text.value, values, access)).state(|| KnownQuery::new(&self.slots));
+        let query = Arc::new(Query::new(self.name().clone(), text.clone(), known, values, access));
         queries.push(query.clone());
         query
     }
@@ -142,6 +168,15 @@ impl Database {
         if self.is_pooled() {
             self.primary.pool.tell_pooler();
         }
+    }
+
+    /// Another configuration serves: connections that it does not have too are closed.
+    pub fn end(&self, next: Option<&Database>) {
+        let pools = || self.servers_and_last().map(|server| &server.pool);
+        let kept = |pool: &Arc<Pool>| {
+            next.is_some_and(|next| next.servers_and_last().any(|server| Arc::ptr_eq(&server.pool, pool)))
+        };
+        pools().filter(|pool| !kept(pool)).for_each(|pool| pool.retire());
     }
 
     fn servers_and_last(&self) -> impl Iterator<Item = &Server> {
@@ -195,7 +230,7 @@ impl Database {
                 None => Noted::begin(note(), &server.pool, &run.query, &self.times, until),
             };
             // Alone where something has failed: others may be the reason.
-            let lines = (attempt == 1 && run.may_share()).then_some(&server.lines);
+            let lines = (attempt == 1 && run.may_share()).then_some(&*server.lines);
             let place = match lines {
                 Some(lines) => lines.place(&server.pool, &run.query).await,
                 None => server.pool.lease().await.map(ReadPlace::Alone),

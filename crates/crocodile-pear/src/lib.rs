@@ -134,6 +134,8 @@ pub mod cache;
 #[cfg_attr(doc, doc(hidden))]
 pub mod calendar;
 mod calling;
+#[cfg_attr(doc, doc(hidden))]
+pub mod carried;
 mod client;
 #[cfg(feature = "postgres")]
 #[cfg_attr(doc, doc(hidden))]

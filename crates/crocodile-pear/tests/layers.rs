@@ -11,6 +11,7 @@ const LIBRARY: &[&str] = &[
     "error",
     "problem",
     "spec",
+    "carried",
     "yaml",
     "descriptors",
     "socket",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::cache::Store;
+use crocodile_pear::carried::Carry;
 use crocodile_pear::error::Kind;
 use crocodile_pear::flow::{Answer, Body};
 use crocodile_pear::plan::Plan;
@@ -48,7 +49,8 @@ async fn serve(stream: TcpStream, answer: &str) -> Option<()> {
 fn upstream(name: &str, written: Json) -> Arc<Upstream> {
     let mut problems = Problems::default();
     let files = |_: &_| Err("no files".to_owned());
-    let given = Given { files: &files, resolver: None, cache: Some(Arc::new(Store::new(1 << 20))) };
+    let given =
+        Given { files: &files, resolver: None, cache: Some(Arc::new(Store::new(1 << 20))), carry: Carry::default() };
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems).unwrap();
     spec.compile(name, Span::default(), &given, &mut problems).unwrap()
 }

@@ -69,7 +69,7 @@ impl LimitFields<'_> {
         let text = |written: Option<&Expression>| written.map_or(String::new(), |written| written.0.value.clone());
         let costs = self.cost.map_or(String::new(), |_| format!("|{}", text(self.cost)));
         let identity = format!("{}|{name}|{}|{}{costs}", cx.place, self.written.value, text(self.by));
-        let table = Table::of(identity.clone());
+        let table = cx.carry.part(&identity).state(Table::default);
         Some(Limit { name, amount, by: by?, missing: self.missing, cost: cost?, identity, table })
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Many, so that cores rarely need the same one. Each is locked for less than a microsecond.
@@ -108,25 +108,10 @@ impl Default for Table {
     }
 }
 
-/// Tables by what they count. If a reload does not change a limit, its counts continue.
-static TABLES: Mutex<Vec<(String, Weak<Table>)>> = Mutex::new(Vec::new());
-
 impl Table {
     fn with(shards: usize) -> Self {
         let shards = (0..shards).map(|_| Shard::default()).collect();
         Table { key: RandomState::new(), began: Instant::now(), shards }
-    }
-
-    /// The table of the limit with this identity.
-    pub fn of(identity: String) -> Arc<Self> {
-        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.retain(|(_, table)| table.strong_count() > 0);
-        let known = tables.iter().find(|(known, _)| *known == identity).and_then(|(_, table)| table.upgrade());
-        known.unwrap_or_else(|| {
-            let table = Arc::new(Table::default());
-            tables.push((identity, Arc::downgrade(&table)));
-            table
-        })
     }
 
     /// The hash of a key.
@@ -291,13 +276,6 @@ mod tests {
         assert!(table.take(7, 0, pace, 1).is_ok() && table.take(7, 0, pace, 1).is_ok());
         assert!((0..10_000_u64).all(|key| table.take(table.hash(key), 0, pace, 1).is_ok()));
         assert!(table.take(7, 0, pace, 1).is_err());
-    }
-
-    #[test]
-    fn the_same_limit_has_the_same_table_while_it_is_used() {
-        let one = Table::of("a test's".to_owned());
-        assert!(Arc::ptr_eq(&one, &Table::of("a test's".to_owned())));
-        assert!(!Arc::ptr_eq(&one, &Table::of("another test's".to_owned())));
     }
 
     #[test]

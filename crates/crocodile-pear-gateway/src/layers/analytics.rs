@@ -9,6 +9,7 @@ use crocodile_pear::spec::{Expression, Field, Located, Size, only};
 use crocodile_pear::threads;
 
 use crate::analytics::{self, Finished, OTHER, Settings, Subject};
+use crate::background::Work;
 use crate::counted::{By, Key};
 use crate::layer::{Around, Compile, Ended, Layer, Spec};
 use crate::server::Ending;
@@ -65,7 +66,8 @@ impl Spec for Analytics {
         }
         let (by, analytics) = (by?, cx.analytics.clone()?);
         let folder = (cx.paths)(&self.folder);
-        cx.tasks.push(analytics.keep(Settings { folder, size: self.size.value.0, top: self.top.get() }));
+        let keeping = analytics.keep(Settings { folder, size: self.size.value.0, top: self.top.get() });
+        cx.works.push(Arc::new(Work::new(keeping)));
         Some(Arc::new(Counting { analytics, by, route: 0 }))
     }
 

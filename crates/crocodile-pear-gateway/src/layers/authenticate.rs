@@ -18,7 +18,7 @@ use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Value;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
-use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, NodeKind};
+use crocodile_pear::spec::{Decode, Definitions, Field, Json, Marked, Node, NodeKind};
 use futures_util::future::BoxFuture;
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -31,7 +31,7 @@ use crate::respond;
 
 /// The methods; a request needs to pass one of them. Empty for an endpoint that is open to all.
 #[derive(Clone, Debug)]
-pub struct Authenticate(Vec<MethodSpec>);
+pub struct Authenticate(Vec<Marked<MethodSpec>>);
 
 impl Authenticate {
     /// Whether everybody passes.
@@ -78,7 +78,7 @@ impl Spec for Authenticate {
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
         // Compiles all methods before returning an error, so that every problem is found.
-        let methods: Vec<_> = self.0.iter().map(|spec| spec.compile(cx)).collect();
+        let methods: Vec<_> = self.0.iter().map(|spec| cx.within(spec.mark, |cx| spec.compile(cx))).collect();
         let methods: Vec<Box<dyn Method>> = methods.into_iter().collect::<Option<_>>()?;
         let counters = self.0.iter().map(|spec| cx.metrics.authentications(spec.name())).collect();
         if methods.is_empty() {

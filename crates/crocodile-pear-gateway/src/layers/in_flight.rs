@@ -49,9 +49,11 @@ impl Spec for InFlight {
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Limit>> {
         let by = By::compile(self.by.as_ref(), cx)?;
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let slots = Arc::new(Slots { most: self.limit.get(), key: RandomState::new(), shards });
-        Some(Arc::new(Limit { by, missing: self.missing, slots, metrics: cx.metrics.clone() }))
+        // The number is not a part of it: a new limit counts the requests that are there.
+        let written = self.by.as_ref().map(|by| by.0.as_str());
+        let slots = cx.carry.part(("in_flight", cx.place, written)).state(Slots::new);
+        let most = self.limit.get();
+        Some(Arc::new(Limit { by, missing: self.missing, most, slots, metrics: cx.metrics.clone() }))
     }
 
     fn around(ready: &Arc<Limit>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
@@ -67,6 +69,7 @@ const SHARDS: usize = 64;
 pub struct Limit {
     by: By,
     missing: Missing,
+    most: u32,
     slots: Arc<Slots>,
     metrics: Arc<Metrics>,
 }
@@ -79,7 +82,6 @@ struct Gate {
 
 /// The number of requests in flight for each key. Keys without requests are not kept.
 struct Slots {
-    most: u32,
     key: RandomState,
     shards: Vec<Mutex<HashMap<u64, u32>>>,
 }
@@ -95,11 +97,15 @@ struct Slot {
 struct Held(#[allow(dead_code, reason = "held until it is dropped")] Arc<Slot>);
 
 impl Slots {
-    fn take(self: &Arc<Self>, key: &Key) -> Option<Slot> {
+    fn new() -> Self {
+        Slots { key: RandomState::new(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn take(self: &Arc<Self>, key: &Key, most: u32) -> Option<Slot> {
         let key = self.key.hash_one(key);
         let mut shard = self.shard(key);
         let taken = shard.entry(key).or_default();
-        if *taken >= self.most {
+        if *taken >= most {
             return None;
         }
         *taken += 1;
@@ -138,7 +144,7 @@ impl Layer for Gate {
             (Key::None, Missing::Limit) => Key::Missing,
             (key, _) => key,
         };
-        match self.limit.slots.take(&key) {
+        match self.limit.slots.take(&key, self.limit.most) {
             Some(slot) => {
                 self.counters.allow();
                 scope.extensions_mut().insert(Held(Arc::new(slot)));
@@ -153,7 +159,7 @@ impl Layer for Gate {
     }
 
     fn outline(&self) -> Option<String> {
-        let Limit { by, missing, slots, .. } = &*self.limit;
-        Some(format!("{} requests at once for {}{}", slots.most, by.outline(), by.outline_missing(*missing)))
+        let Limit { by, missing, most, .. } = &*self.limit;
+        Some(format!("{most} requests at once for {}{}", by.outline(), by.outline_missing(*missing)))
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use crocodile_pear::carried::Carry;
 use crocodile_pear::problem::{Problems, Span};
 use crocodile_pear::spec::{Located, Secret, Texts, defaults, only};
 use crocodile_pear::upstream::{Files, Given, Remote, TlsSpec};
@@ -190,7 +191,7 @@ impl AcmeSpec {
             Some(_) => {}
         }
         let tls = TlsSpec { ca: self.ca.clone(), ..defaults() };
-        let given = Given { files, resolver: None, cache: None };
+        let given = Given { files, resolver: None, cache: None, carry: Carry::default() };
         Remote::compile("acme", written, Some(&tls), CALL, &given, problems)?;
         Some(self.ca.as_ref().and_then(|ca| files(ca).ok()))
     }

@@ -100,11 +100,13 @@ impl Gateway {
             replicas: std::num::NonZeroU32::MIN,
         };
         let compiled = spec.compile(&|_| unreachable!("no file is named"), &lasting, &mut Problems::default());
-        let (store, task) = compiled.flatten().expect("it is sound");
+        let worked = compiled.flatten().expect("it is sound");
+        let store = worked.state.clone();
         lasting.cache.resize(1 << 20);
         lasting.cache.set_tier(store.tier());
-        let background = Background::begin(vec![task]);
-        Gateway { lasting, _store: store, _background: background }
+        let mut background = Background::default();
+        background.follow(vec![worked.work.clone()]);
+        Gateway { lasting, _store: store, _background: Some(background) }
     }
 
     /// One that the store has greeted.

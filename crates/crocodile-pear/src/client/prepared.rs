@@ -12,6 +12,7 @@ use super::answer;
 use super::faults::Faults;
 use super::pipeline::MAX_BODY;
 use super::servers::Named;
+use crate::carried::Carry;
 use crate::database::DatabaseSpec;
 use crate::error::{Error, Kind};
 use crate::flow::{Body, Pulled};
@@ -146,7 +147,7 @@ fn document(node: &Node, problems: &mut Problems) -> Option<Document> {
 }
 
 fn compile(document: Document, named: &mut Named, problems: &mut Problems) -> Option<Prepared> {
-    let given = Given { files: &file, resolver: None, cache: None };
+    let given = Given { files: &file, resolver: None, cache: None, carry: Carry::default() };
     let mut sound = true;
     for (name, (span, spec)) in &document.upstreams {
         if spec.health.is_some() {
@@ -159,7 +160,7 @@ fn compile(document: Document, named: &mut Named, problems: &mut Problems) -> Op
         }
     }
     for (name, (_, spec)) in &document.databases {
-        match spec.compile(name, &file, problems) {
+        match spec.compile(name, &file, &Carry::default(), problems) {
             Some(database) => drop(named.databases.insert(name.clone(), database)),
             None => sound = false,
         }

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const UNFAIR: Duration = Duration::from_millis(5);
 
 /// What bounds the connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bounds {
     /// The most connections.
     pub(super) most: usize,
@@ -55,6 +55,8 @@ pub(super) struct Pool {
     waiting_alone: AtomicUsize,
     /// Whether a pooler was met: connections with names are not used again.
     pooled: AtomicBool,
+    /// Whether no configuration has it any more: no connection is used again.
+    retired: AtomicBool,
     logged: LogLimiter,
 }
 
@@ -91,7 +93,8 @@ struct Link {
     host: u16,
     /// Whether its statements have names.
     named: bool,
-    prepared: Vec<Option<Arc<Prepared>>>,
+    /// By the place of a statement, with its number.
+    prepared: Vec<Option<(u64, Arc<Prepared>)>>,
 }
 
 impl Link {
@@ -100,14 +103,16 @@ impl Link {
     }
 
     fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
-        self.prepared.get(query.index).cloned().flatten()
+        let (number, prepared) = self.prepared.get(query.known.index)?.as_ref()?;
+        (*number == query.known.number).then(|| prepared.clone())
     }
 
     fn keep(&mut self, query: &Query, prepared: Arc<Prepared>) {
-        if self.prepared.len() <= query.index {
-            self.prepared.resize(query.index + 1, None);
+        let index = query.known.index;
+        if self.prepared.len() <= index {
+            self.prepared.resize(index + 1, None);
         }
-        self.prepared[query.index] = Some(prepared);
+        self.prepared[index] = Some((query.known.number, prepared));
     }
 }
 
@@ -145,6 +150,7 @@ impl Pool {
             waiting: AtomicUsize::new(0),
             waiting_alone: AtomicUsize::new(0),
             pooled: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             logged: LogLimiter::default(),
         }
     }
@@ -384,8 +390,18 @@ impl Pool {
         self.pooled.load(Relaxed)
     }
 
-    /// Whether a connection is not used again, since its statements have names.
+    /// The configuration that serves does not have it: connections are closed when nothing runs on them.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Relaxed);
+        let idle = self.lock().take_idle(|_| true);
+        drop(idle);
+    }
+
+    /// Whether a connection is not used again: nobody will, or its statements have names.
     fn is_past(&self, link: &Link) -> bool {
+        if self.retired.load(Relaxed) {
+            return true;
+        }
         link.named && self.bounds.statements == Statements::Auto && self.pooled.load(Relaxed)
     }
 

@@ -1,7 +1,7 @@
 //! A statement as it is written, and what each connection knows of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
@@ -14,7 +14,7 @@ use crate::limiter::LogLimiter;
 use crate::spec::Located;
 
 /// What a statement may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Anything.
     ReadWrite,
@@ -28,8 +28,8 @@ pub struct Query {
     pub(super) database: Arc<str>,
     /// The SQL, with its place.
     pub(super) text: Located<String>,
-    /// Where connections keep what they know of it.
-    pub(super) index: usize,
+    /// What is known of it, also by the configuration before.
+    pub(super) known: Arc<KnownQuery>,
     /// How many values it is given.
     pub(super) values: usize,
     /// Its rights in the server.
@@ -38,9 +38,50 @@ pub struct Query {
     pub(super) reads: bool,
     /// The SQL on one line, for operators.
     shown: Box<str>,
+    logged: LogLimiter,
+}
+
+/// The places of the statements of a database, in what its connections know of them.
+#[derive(Default)]
+pub(super) struct Slots(Mutex<Vec<bool>>);
+
+impl Slots {
+    fn take(&self) -> usize {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = taken.iter().position(|taken| !taken).unwrap_or(taken.len());
+        if index == taken.len() {
+            taken.push(true);
+        }
+        taken[index] = true;
+        index
+    }
+}
+
+/// What is known of a statement.
+pub(super) struct KnownQuery {
+    slots: Arc<Slots>,
+    /// Where connections keep what they know of it.
+    pub(super) index: usize,
+    /// No other statement has this number, though it may have had the place.
+    pub(super) number: u64,
     /// How many microseconds it took in the server recently; 0 if that is not known.
     usual: AtomicU32,
-    logged: LogLimiter,
+    /// Whether all servers were able to run it.
+    pub(super) sound: AtomicBool,
+}
+
+impl KnownQuery {
+    pub(super) fn new(slots: &Arc<Slots>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (index, number) = (slots.take(), NEXT.fetch_add(1, Relaxed));
+        KnownQuery { slots: slots.clone(), index, number, usual: AtomicU32::new(0), sound: AtomicBool::new(false) }
+    }
+}
+
+impl Drop for KnownQuery {
+    fn drop(&mut self) {
+        self.slots.0.lock().unwrap_or_else(PoisonError::into_inner)[self.index] = false;
+    }
 }
 
 /// A statement that usually takes longer does not share a connection with others.
@@ -50,7 +91,13 @@ const SHORT: u32 = 10_000;
 const SHOWN: usize = 200;
 
 impl Query {
-    pub(super) fn new(database: Arc<str>, text: Located<String>, index: usize, values: usize, access: Access) -> Self {
+    pub(super) fn new(
+        database: Arc<str>,
+        text: Located<String>,
+        known: Arc<KnownQuery>,
+        values: usize,
+        access: Access,
+    ) -> Self {
         let reads = access == Access::ReadOnly || reads(&text.value);
         // With the names of variables, whose values may be secrets.
         let line = text.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -58,8 +105,7 @@ impl Query {
             Some((at, _)) => format!("{}…", &line[..at]).into(),
             None => line.into(),
         };
-        let usual = AtomicU32::new(0);
-        Query { database, text, shown, index, values, access, reads, usual, logged: LogLimiter::default() }
+        Query { database, text, shown, known, values, access, reads, logged: LogLimiter::default() }
     }
 
     /// Whether it is this text, with this number of values.
@@ -85,23 +131,23 @@ impl Query {
     /// Notes how long it took where nothing was before it.
     pub(super) fn took(&self, time: Duration) {
         let took = u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
-        let next = match self.usual.load(Relaxed) {
+        let next = match self.known.usual.load(Relaxed) {
             0 => took,
             // Short times count more: on a busy machine, a short statement waits for its turn.
             usual if took < usual => usual.midpoint(took),
             usual => usual + (took - usual) / 64,
         };
-        self.usual.store(next.max(1), Relaxed);
+        self.known.usual.store(next.max(1), Relaxed);
     }
 
     /// Whether it usually takes long.
     pub(super) fn is_long(&self) -> bool {
-        self.usual.load(Relaxed) > SHORT
+        self.known.usual.load(Relaxed) > SHORT
     }
 
     /// Whether it is known to be short.
     pub(super) fn is_short(&self) -> bool {
-        (1..=SHORT).contains(&self.usual.load(Relaxed))
+        (1..=SHORT).contains(&self.known.usual.load(Relaxed))
     }
 
     /// The line on which it is written.

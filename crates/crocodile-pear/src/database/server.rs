@@ -9,16 +9,17 @@ use tokio::time::Instant;
 use super::failure::{away, open};
 use super::line::Lines;
 use super::pool::Pool;
+use crate::carried::Carry;
 use crate::error::{Error, Kind};
 use crate::upstream::{Breaker, BreakerSpec, Change, Outage, Pass, Trial, Went, trial};
 
 /// One server.
 pub(super) struct Server {
     pub(super) pool: Arc<Pool>,
-    pub(super) lines: Lines,
+    pub(super) lines: Arc<Lines>,
     breaker: Option<Arc<Guard>>,
     /// Only of a replica: after it was away, others are asked for a moment.
-    rest: Option<Outage>,
+    rest: Option<Arc<Outage>>,
 }
 
 /// A breaker, and the statements that it has refused.
@@ -53,18 +54,19 @@ impl ServerState {
 }
 
 impl Guard {
-    pub(super) fn new(rules: &BreakerSpec) -> Arc<Self> {
-        Arc::new(Guard { breaker: Breaker::new(rules.clone()), refused: AtomicU64::new(0) })
+    pub(super) fn new(rules: &BreakerSpec) -> Self {
+        Guard { breaker: Breaker::new(rules.clone()), refused: AtomicU64::new(0) }
     }
 }
 
 impl Server {
-    pub(super) fn new(pool: Pool, breaker: Option<Arc<Guard>>) -> Self {
-        Server { pool: Arc::new(pool), lines: Lines::default(), breaker, rest: None }
+    /// A server whose connections are those of the configuration before, where nothing of it has changed.
+    pub(super) fn new(pool: impl FnOnce() -> Pool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
+        Server { pool: carry.state(pool), lines: carry.state(Lines::default), breaker, rest: None }
     }
 
-    pub(super) fn replica(pool: Pool, breaker: Option<Arc<Guard>>) -> Self {
-        Server { rest: Some(Outage::none()), ..Server::new(pool, breaker) }
+    pub(super) fn replica(pool: impl FnOnce() -> Pool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
+        Server { rest: Some(carry.state(Outage::none)), ..Server::new(pool, breaker, carry) }
     }
 
     /// How it is now.

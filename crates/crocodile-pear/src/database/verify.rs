@@ -1,5 +1,6 @@
 //! The statements of a configuration, tried at its start where the database is there.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -36,16 +37,18 @@ type Found = Result<Verdict, String>;
 impl Database {
     /// Has the database look at the statements, and notes what it cannot run.
     pub fn verify(&self, problems: &mut Problems) -> Option<()> {
-        let queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A reload needs no connection for what the database has run.
+        queries.retain(|query| !query.known.sound.load(Relaxed));
         if queries.is_empty() {
             return Some(());
         }
         let reads = queries.iter().filter(|query| query.access == Access::ReadOnly).cloned().collect::<Vec<_>>();
         let replicas = if reads.is_empty() { &[] } else { self.readers.replicas() };
         // All at once: each may keep the start waiting.
-        let asked = ask(&self.primary, queries);
+        let asked = ask(&self.primary, queries.clone());
         let replicas: Vec<_> = replicas.iter().map(|replica| ask(replica, reads.clone())).collect();
-        let mut wrong = Vec::new();
+        let (mut wrong, mut unasked) = (Vec::new(), false);
         match answer(asked) {
             Ok(verdict) => {
                 if verdict.pooled {
@@ -57,12 +60,14 @@ impl Database {
                 let message = format!("the database `{}` cannot be reached: {reason}", self.name());
                 let effect = "its statements are not checked; they fail with 503 until it is there";
                 problems.warning(self.url, message, effect);
+                unasked = true;
             }
         }
         for (asked, url) in replicas.into_iter().zip(&self.replica_urls) {
             match answer(asked) {
                 Ok(verdict) => note_all("a replica of the database", &verdict.findings, &mut wrong, problems),
                 Err(reason) => {
+                    unasked = true;
                     let message = format!("a replica of the database `{}` cannot be reached: {reason}", self.name());
                     problems.warning(
                         *url,
@@ -72,6 +77,8 @@ impl Database {
                 }
             }
         }
+        let sound = |query: &&Arc<Query>| !unasked && !wrong.iter().any(|(known, _)| Arc::ptr_eq(known, query));
+        queries.iter().filter(sound).for_each(|query| query.known.sound.store(true, Relaxed));
         let stands = |(_, verdict): &(_, Standing)| *verdict == Standing::Serves;
         wrong.iter().all(stands).then_some(())
     }

@@ -110,7 +110,7 @@ fn scale(number: &str, by: u64) -> Option<u64> {
 }
 
 /// How long to wait. The smaller of two is the stricter one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timeout {
     /// At most this long.
     After(Duration),

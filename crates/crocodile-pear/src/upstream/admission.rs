@@ -36,7 +36,7 @@ pub(super) struct Admission {
 /// # Errors
 /// `Busy`, if the limit is still reached when the time is over.
 pub(super) async fn admit(servers: &Servers, at: usize, clock: &mut Clock, limit: Timeout) -> Result<Admission, Error> {
-    if let Gate(Some(gate)) = &servers.gate {
+    if let Gate(Some(gate)) = &*servers.gate {
         clock.hesitate();
         let permit = match gate.calls.try_acquire() {
             Ok(permit) => Some(permit),
@@ -67,7 +67,7 @@ impl Admission {
     pub(super) fn give_back(self, servers: &Servers) {
         self.load(servers, -1);
         servers.counters.count(Event::Left);
-        if let Gate(Some(gate)) = &servers.gate {
+        if let Gate(Some(gate)) = &*servers.gate {
             let places = if self.aside { &gate.trickling } else { &gate.calls };
             places.add_permits(1);
         }
@@ -75,7 +75,7 @@ impl Admission {
 
     /// The call trickles: it makes room if others wait.
     pub(super) fn step_aside(&mut self, servers: &Servers) -> Room {
-        let Gate(Some(gate)) = &servers.gate else { return Room::Enough };
+        let Gate(Some(gate)) = &*servers.gate else { return Room::Enough };
         if gate.waiting.load(Ordering::Relaxed) == 0 || self.aside {
             return Room::Enough;
         }
@@ -89,7 +89,7 @@ impl Admission {
     /// Counted only if there are several servers to choose from.
     fn load(&self, servers: &Servers, more: i64) {
         if let [_, _, ..] = &*servers.list {
-            servers.list[self.at].load.fetch_add(more, Ordering::Relaxed);
+            servers.list[self.at].figures.load.fetch_add(more, Ordering::Relaxed);
         }
     }
 }

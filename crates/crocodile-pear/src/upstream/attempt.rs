@@ -82,7 +82,7 @@ impl Attempt {
         let (exchange, servers) = (&self.exchange, &self.exchange.servers);
         let server = exchange.server();
         if servers.silence.is_some() && outcome.is_ok() {
-            server.heard.fetch_add(1, Ordering::Relaxed);
+            server.figures.heard.fetch_add(1, Ordering::Relaxed);
         }
         // A call past its deadline says nothing about the server's health.
         if server.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {

@@ -143,7 +143,7 @@ impl Balance {
                 .map(|(server, at)| (score(affinity.value, server.mark, server.weight()), at))
                 .collect();
             order.sort_by(|one, other| other.0.total_cmp(&one.0));
-            let load = |server: &Server| server.load.load(Ordering::Relaxed).max(0).unsigned_abs();
+            let load = |server: &Server| server.figures.load.load(Ordering::Relaxed).max(0).unsigned_abs();
             let all = || {
                 let sum = |(loads, weights), server: &Arc<Server>| {
                     (loads + load(server), weights + u64::from(server.weight()))
@@ -211,7 +211,7 @@ impl Tier {
 /// Whether `other` has no more calls in flight per unit of weight than `chosen`, also with this one. Without load nothing
 /// is better than what chance has chosen by the weights: a canary of a tenth has a tenth of few calls, too.
 fn better(other: &Server, chosen: &Server) -> bool {
-    let load = |server: &Server| server.load.load(Ordering::Relaxed);
+    let load = |server: &Server| server.figures.load.load(Ordering::Relaxed);
     (load(other) + 1) * i64::from(chosen.weight()) <= load(chosen) * i64::from(other.weight())
 }
 
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn the_less_loaded_of_two_is_called() {
         let servers = servers(&[1, 1]);
-        servers[0].load.store(5, Ordering::Relaxed);
+        servers[0].figures.load.store(5, Ordering::Relaxed);
         let balance = balance(Way::LeastLoaded, &servers);
         assert_eq!(spread(&balance, &servers, 100), [0, 100]);
     }
@@ -299,9 +299,9 @@ mod tests {
         let balance = balance(Way::LeastLoaded, &servers);
         let seen = spread(&balance, &servers, 4_000);
         assert!((300..500).contains(&seen[1]), "{seen:?}");
-        servers[0].load.store(9, Ordering::Relaxed);
+        servers[0].figures.load.store(9, Ordering::Relaxed);
         assert_eq!(spread(&balance, &servers, 100), [0, 100]);
-        servers[1].load.store(2, Ordering::Relaxed);
+        servers[1].figures.load.store(2, Ordering::Relaxed);
         assert_eq!(spread(&balance, &servers, 100), [100, 0]);
     }
 

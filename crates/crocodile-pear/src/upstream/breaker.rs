@@ -34,7 +34,7 @@ spec! {
 }
 
 impl BreakerSpec {
-    pub(super) fn explain(&self) -> String {
+    pub(crate) fn explain(&self) -> String {
         let Self { failures, rate, calls, window, open, probes } = self;
         let rate = rate.0 * 100.0;
         format!(

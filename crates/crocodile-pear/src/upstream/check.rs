@@ -8,7 +8,6 @@ use tokio::time::MissedTickBehavior;
 use super::attempt::{Attempt, head};
 use super::call::Call;
 use super::caller::Caller;
-use super::change::Change;
 use super::clock::Clock;
 use super::health::HealthSpec;
 use super::servers::Servers;
@@ -42,21 +41,13 @@ async fn watch_all(servers: &Arc<Servers>, rules: &Arc<HealthSpec>) {
 async fn watch_one(servers: Arc<Servers>, at: usize, rules: Arc<HealthSpec>) {
     let mut ticks = tokio::time::interval(rules.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut in_a_row = 0;
     loop {
         ticks.tick().await;
         let good = check(&servers, at, &rules).await;
         let Some(health) = servers.list[at].standing.as_ref().and_then(|standing| standing.health.as_ref()) else {
             return;
         };
-        health.count(good);
-        // Only checks that differ from the present state count.
-        in_a_row = if good == health.is_down() { in_a_row + 1 } else { 0 };
-        let enough = if good { rules.healthy } else { rules.unhealthy };
-        if in_a_row >= enough.get() {
-            in_a_row = 0;
-            health.set_down(!good);
-            let change = if good { Change::Up } else { Change::Down };
+        if let Some(change) = health.count(good, &rules) {
             change.log(&servers.name, &servers.list[at].address);
         }
     }

@@ -87,7 +87,7 @@ impl Connector {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = match bare.parse::<IpAddr>() {
             Ok(address) => Host::Address(SocketAddr::new(address, port)),
-            Err(_) => Host::Name(Arc::new(Name::new(host, port, resolver.cloned()))),
+            Err(_) => Host::Name(Arc::new(Name::new(bare, port, resolver.cloned()))),
         };
         Connector::to(host, written, tls)
     }
@@ -144,10 +144,10 @@ impl Connector {
     /// `Unreachable`, `Timeout`, or `Busy` when this machine has no socket left.
     pub(super) async fn connect(&self, limit: Timeout, offer: Offer) -> Result<(Io, Opening), Error> {
         let connected = match limit {
-            Timeout::Never => self.reach(offer).await,
-            Timeout::After(limit) => {
-                let late = |_| ConnectFault::new(Kind::Timeout, LATE, format!("no connection within {limit:?}"));
-                tokio::time::timeout(limit, self.reach(offer)).await.map_err(late).flatten()
+            Timeout::Never => self.reach(offer, limit).await,
+            Timeout::After(time) => {
+                let late = |_| ConnectFault::new(Kind::Timeout, LATE, format!("no connection within {time:?}"));
+                tokio::time::timeout(time, self.reach(offer, limit)).await.map_err(late).flatten()
             }
         };
         match connected {
@@ -160,12 +160,13 @@ impl Connector {
         }
     }
 
-    async fn reach(&self, offer: Offer) -> Result<(Io, Opening), ConnectFault> {
+    async fn reach(&self, offer: Offer, limit: Timeout) -> Result<(Io, Opening), ConnectFault> {
         let (since, mut opening) = (Instant::now(), Opening::default());
         let stream: Socket = match &self.host {
             Host::Address(address) => connect(*address).await?.into(),
             Host::Name(name) => {
-                let addresses = name.addresses().await?;
+                // A name that is not looked up in time is the reason, not the server.
+                let addresses = name.addresses(limit).await?;
                 opening.dns = since.elapsed();
                 name.connect(addresses).await?.into()
             }

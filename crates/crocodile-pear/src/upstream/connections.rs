@@ -29,7 +29,7 @@ impl ConnectionsSpec {
 }
 
 /// Limits of the pool; each number is per server and core.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Connections {
     /// The most open connections.
     pub open: Option<usize>,

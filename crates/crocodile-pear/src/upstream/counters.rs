@@ -1,6 +1,5 @@
 //! Counters of an upstream: each thread has its own, a snapshot adds them up.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::threads::{self, THREADS};
@@ -46,13 +45,12 @@ pub(super) enum Event {
 #[repr(align(128))]
 struct ThreadCounters([AtomicU64; 9]);
 
-/// The counters of all threads; a clone counts to the same.
-#[derive(Clone)]
-pub(super) struct Counters(Arc<[ThreadCounters]>);
+/// The counters of all threads.
+pub(super) struct Counters([ThreadCounters; THREADS]);
 
 impl Counters {
     pub(super) fn new() -> Self {
-        Counters((0..THREADS).map(|_| ThreadCounters::default()).collect())
+        Counters(std::array::from_fn(|_| ThreadCounters::default()))
     }
 
     pub(super) fn count(&self, event: Event) {

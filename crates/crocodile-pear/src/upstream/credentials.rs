@@ -16,15 +16,17 @@ use super::call::Call;
 use super::dispatch::{chain, prepare};
 use super::given::Given;
 use super::remote::Remote;
+use super::resolve::Resolver;
 use super::servers::Servers;
 use super::tls::TlsSpec;
 use super::url::warn_of_clear;
+use crate::carried::Reading;
 use crate::error::{Error, Kind};
 use crate::flow::Answer;
 use crate::limiter::LogLimiter;
 use crate::problem::Problems;
 use crate::spec;
-use crate::spec::{Entries, Json, Located, Secret};
+use crate::spec::{Entries, Json, Located, Marked, Secret};
 
 spec! {
     /// The gateway's own credentials for calls to an upstream.
@@ -64,6 +66,17 @@ crate::choice! {
         Basic = "basic",
         /// As `client_id` and `client_secret` in the form.
         Form = "form",
+    }
+}
+
+impl Marked<CredentialsSpec> {
+    /// Makes them ready. A token that was fetched for the same credentials is used on.
+    pub(super) fn compile(&self, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<ClientCredentials>> {
+        let reading = Reading::new(given.files);
+        let files = |written: &_| reading.read(written);
+        let credentials = self.spec.compile(&Given { files: &files, ..given.clone() }, problems)?;
+        let whole = (self.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));
+        Some(given.carry.part(whole).settle(credentials))
     }
 }
 

@@ -10,7 +10,7 @@ use super::outage::{Outage, Pass, Trial};
 use super::verdict::Went;
 use crate::problem::Problems;
 use crate::spec;
-use crate::spec::{Decode, Definitions, Json, Located, Node};
+use crate::spec::{Decode, Definitions, Json, Located, Mark, Node};
 
 spec! {
     /// When one of several servers is ejected: it gets no calls for a while. Failures are the same as for `breaker`. The
@@ -22,6 +22,12 @@ spec! {
         pub first: Duration = Duration::from_secs(1),
         /// The longest wait.
         pub most: Duration = Duration::from_secs(30),
+    }
+}
+
+impl EjectSpec {
+    pub(super) fn mark(&self) -> Mark {
+        Mark::of((self.failures, self.first, self.most))
     }
 }
 

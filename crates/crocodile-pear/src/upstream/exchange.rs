@@ -387,7 +387,7 @@ impl Exchange {
     /// It is over, if it was not before.
     fn end(&mut self, how: Ended, now: impl FnOnce() -> Instant) {
         if let Some((end, time)) = self.moments.end(how, now) {
-            self.server().times.count(end, time);
+            self.server().figures.times.count(end, time);
         }
     }
 

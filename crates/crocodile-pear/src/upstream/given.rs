@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::files::Files;
 use super::resolve::Resolver;
 use crate::cache::Store;
+use crate::carried::Carry;
 
 /// What upstreams need from outside their own configuration.
 #[derive(Clone)]
@@ -15,4 +16,6 @@ pub struct Given<'a> {
     pub resolver: Option<Resolver>,
     /// Where their answers are kept, if they are.
     pub cache: Option<Arc<Store>>,
+    /// What they take over from the configuration before.
+    pub carry: Carry,
 }

@@ -1,9 +1,10 @@
 //! The health of a server as active checks have found it, and how it is checked.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::change::Change;
 use crate::problem::Problems;
 use crate::spec;
 use crate::spec::{Located, only};
@@ -61,6 +62,8 @@ impl HealthSpec {
 #[derive(Default)]
 pub(super) struct Health {
     down: AtomicBool,
+    /// Checks in a row that differ from that.
+    in_a_row: AtomicU32,
     checks: AtomicU64,
     bad: AtomicU64,
 }
@@ -70,15 +73,19 @@ impl Health {
         self.down.load(Ordering::Relaxed)
     }
 
-    /// Counts a check.
-    pub(super) fn count(&self, good: bool) {
+    /// Counts a check, of one task alone; returns what has changed.
+    pub(super) fn count(&self, good: bool, rules: &HealthSpec) -> Option<Change> {
         self.checks.fetch_add(1, Ordering::Relaxed);
         self.bad.fetch_add(u64::from(!good), Ordering::Relaxed);
-    }
-
-    /// The server is down from now on, or up.
-    pub(super) fn set_down(&self, down: bool) {
-        self.down.store(down, Ordering::Relaxed);
+        // Only checks that differ from the present state count.
+        let in_a_row = if good == self.is_down() { self.in_a_row.load(Ordering::Relaxed) + 1 } else { 0 };
+        let enough = if good { rules.healthy } else { rules.unhealthy };
+        let changes = in_a_row >= enough.get();
+        self.in_a_row.store(if changes { 0 } else { in_a_row }, Ordering::Relaxed);
+        changes.then(|| {
+            self.down.store(!good, Ordering::Relaxed);
+            if good { Change::Up } else { Change::Down }
+        })
     }
 
     /// How many checks ran, and how many failed.

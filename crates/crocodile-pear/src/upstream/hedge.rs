@@ -76,7 +76,7 @@ pub(super) async fn wait(
 
 impl Heard {
     fn of(servers: &Servers, at: usize) -> Self {
-        let heard = |at: usize| servers.list[at].heard.load(Ordering::Relaxed);
+        let heard = |at: usize| servers.list[at].figures.heard.load(Ordering::Relaxed);
         let others = (0..servers.list.len()).filter(|other| *other != at);
         Heard { here: heard(at), elsewhere: others.map(heard).sum() }
     }

@@ -34,11 +34,11 @@ pub(super) struct Pool {
     pub(super) connector: Connector,
     pub(super) protocol: Protocol,
     pub(super) bounds: Bounds,
-    pub(super) counters: Counters,
+    pub(super) counters: Arc<Counters>,
 }
 
 /// The bounds of a pool.
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 pub(super) struct Bounds {
     pub(super) connections: Connections,
     /// How long an attempt to connect may take that several calls wait for.
@@ -118,7 +118,7 @@ pub(super) struct Wire {
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector, protocol: Protocol, bounds: Bounds, counters: Counters) -> Self {
+    pub(super) fn new(connector: Connector, protocol: Protocol, bounds: Bounds, counters: Arc<Counters>) -> Self {
         let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let shard = |_| PoolShard {
             state: Mutex::default(),

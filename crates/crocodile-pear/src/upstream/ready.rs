@@ -304,7 +304,7 @@ impl Upstream {
     /// How long the calls to each server took, by how they ended; nothing, for the ends that are counted together.
     pub fn times(&self) -> impl Iterator<Item = (Arc<str>, Option<CallEnd>, Snapshot)> {
         let times = self.each_server(|server| {
-            let own = server.times.snapshots();
+            let own = server.figures.times.snapshots();
             own.map(|(end, times)| (server.address.clone(), end, times)).collect::<Vec<_>>()
         });
         times.into_iter().flatten()
@@ -312,7 +312,7 @@ impl Upstream {
 
     /// Failed lookups of the DNS service whose servers it has, and changes of its records.
     pub fn service_lookups(&self) -> (u64, u64) {
-        self.caller.service().map_or((0, 0), FoundServers::news)
+        self.caller.service().map_or((0, 0), FoundServers::figures)
     }
 
     /// How long calls waited in the queue, or until a connection was open; without those that did not wait.

@@ -75,11 +75,14 @@ impl Remote {
         let path = uri.path().to_owned();
         let origin =
             format!("{}://{}", uri.scheme_str().unwrap_or("http"), uri.authority().map_or("", |at| at.as_str()));
-        let Ok(origin) = origin.parse() else { return problems.error(written.span, "this is not a URL", "") };
+        let Ok(origin) = origin.parse::<http::Uri>() else {
+            return problems.error(written.span, "this is not a URL", "");
+        };
         let RemoteLimits { timeout, in_flight, breaker } = limits.into();
         let timeouts = Timeouts { call: Timeout::After(timeout), ..Timeouts::default() };
         let resolver = given.resolver.clone();
-        let settings = Settings { tls, timeouts, resolver, in_flight, breaker, ..Settings::new(name, origin) };
+        let carry = given.carry.part((name, &origin));
+        let settings = Settings { tls, timeouts, resolver, in_flight, breaker, carry, ..Settings::new(name, origin) };
         match Servers::new(&settings) {
             Ok(servers) => {
                 let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));

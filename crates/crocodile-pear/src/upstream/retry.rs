@@ -1,6 +1,7 @@
 //! Retries: a request that may be repeated is sent again, to another server if there is one, within a budget.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::clock::Clock;
 use super::outcome::Outcome;
 use super::random::below;
 use super::timeouts::Timeouts;
+use crate::carried::Carry;
 use crate::error::Kind;
 use crate::limiter::LogLimiter;
 use crate::problem::Problems;
@@ -152,18 +154,21 @@ impl Replay {
 }
 
 impl Retry {
-    pub(super) fn new(rules: RetrySpec) -> Option<Self> {
-        if rules.attempts.get() < 2 || rules.on.is_empty() {
-            return None;
-        }
-        Some(Retry {
+    /// With the budget that there is. `None` if nothing is retried.
+    pub(super) fn carried(rules: RetrySpec, carry: &Carry) -> Option<Arc<Self>> {
+        let retries = rules.attempts.get() >= 2 && !rules.on.is_empty();
+        retries.then(|| carry.part(format!("{rules:?}")).state(|| Retry::new(rules)))
+    }
+
+    fn new(rules: RetrySpec) -> Self {
+        Retry {
             share: (rules.budget.0 * WHOLE as f64) as u64,
             budget: AtomicU64::new(if rules.budget.0 > 0.0 { START * WHOLE } else { 0 }),
             rules,
             sent: AtomicU64::new(0),
             withheld: AtomicU64::new(0),
             log_limiter: LogLimiter::default(),
-        })
+        }
     }
 
     /// What a retry needs; `None` where nothing can be sent twice.
@@ -273,7 +278,7 @@ mod tests {
 
     fn retry(written: Json) -> Retry {
         let spec = RetrySpec::decode(&Node::from_json(&written), &mut Problems::default());
-        Retry::new(spec.expect("sound")).expect("more than one attempt")
+        Retry::new(spec.expect("sound"))
     }
 
     fn again(retry: &Retry, method: Method, outcome: &Outcome) -> bool {

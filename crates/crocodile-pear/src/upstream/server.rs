@@ -7,12 +7,9 @@ use std::time::Duration;
 use http::Uri;
 
 use super::affinity::hash;
-use super::breaker::Breaker;
 use super::change::Change;
 use super::connect::Connector;
 use super::counters::Counters;
-use super::eject::Eject;
-use super::health::Health;
 use super::location::{Location, place_of};
 use super::moments::CallEnd;
 use super::origin::Origin;
@@ -23,6 +20,7 @@ use super::resolve::Resolver;
 use super::standing::{Rules, Standing};
 use super::tls::{Tls, TlsSettings};
 use super::verdict::Went;
+use crate::carried::Carry;
 use crate::histogram::{self, Histograms};
 
 /// One server of an upstream.
@@ -37,16 +35,27 @@ pub(super) struct Server {
     /// The `host` of calls that bring none of their own.
     pub(super) host: Box<str>,
     pub(super) pool: Arc<Pool>,
+    pub(super) figures: Arc<ServerFigures>,
+    /// Relative to those of the other servers. A DNS record may change it.
+    pub(super) weight: AtomicU32,
+    /// `None` without health checks, ejection and breaker: calls always go there.
+    pub(super) standing: Option<Box<Standing>>,
+}
+
+/// What is counted of the calls to a server.
+pub(super) struct ServerFigures {
     /// Calls in flight; counted if there are several servers to choose from.
     pub(super) load: AtomicI64,
     /// How long exchanges took, by how they ended.
     pub(super) times: Histograms<CallEnd>,
     /// Heads of answers; counted if there are several servers to compare.
     pub(super) heard: AtomicU64,
-    /// Relative to those of the other servers. A DNS record may change it.
-    pub(super) weight: AtomicU32,
-    /// `None` without health checks, ejection and breaker: calls always go there.
-    pub(super) standing: Option<Box<Standing>>,
+}
+
+impl ServerFigures {
+    fn new() -> Self {
+        ServerFigures { load: AtomicI64::new(0), times: Histograms::new(histogram::HTTP), heard: AtomicU64::new(0) }
+    }
 }
 
 /// What its URL says.
@@ -85,7 +94,9 @@ pub(super) struct Common<'a> {
     pub(super) host: Option<&'a str>,
     pub(super) bounds: Bounds,
     pub(super) rules: Rules<'a>,
-    pub(super) counters: &'a Counters,
+    pub(super) counters: &'a Arc<Counters>,
+    /// The state of this server.
+    pub(super) carry: Carry,
 }
 
 impl Server {
@@ -117,18 +128,18 @@ impl Server {
         let place = socket.as_deref().map_or_else(|| authority.as_str().into(), place_of);
         let face = Face::of(url).ok_or_else(nowhere)?;
         let address: Arc<str> = format!("{place}{}", face.base).into();
+        let (carry, bounds) = (&common.carry, &common.bounds);
+        let open = || Pool::new(connector, common.protocol, bounds.clone(), common.counters.clone());
         Ok(Server {
             mark: hash(address.as_bytes()),
-            pool: Arc::new(Pool::new(connector, common.protocol, common.bounds.clone(), common.counters.clone())),
+            pool: carry.part((common.tls, common.protocol, common.resolver.map(Resolver::mark), bounds)).state(open),
             address,
             place,
             host: common.host.unwrap_or(authority.as_str()).into(),
             face,
-            load: AtomicI64::new(0),
-            times: Histograms::new(histogram::HTTP),
-            heard: AtomicU64::new(0),
+            figures: carry.state(ServerFigures::new),
             weight: AtomicU32::new((*weight).max(1)),
-            standing: Standing::new(&common.rules).map(Box::new),
+            standing: Standing::new(&common.rules, carry).map(Box::new),
         })
     }
 
@@ -141,7 +152,9 @@ impl Server {
     pub(super) fn admit(&self, filter: StateFilter) -> Option<Turn> {
         let Some(standing) = &self.standing else { return Some(Turn::PLAIN) };
         let eject = match &standing.eject {
-            _ if filter == StateFilter::All && standing.health.as_ref().is_some_and(Health::is_down) => return None,
+            _ if filter == StateFilter::All && standing.health.as_ref().is_some_and(|health| health.is_down()) => {
+                return None;
+            }
             Some(eject) if filter == StateFilter::All => trial(eject.admit())?,
             _ => Trial::No,
         };
@@ -160,19 +173,19 @@ impl Server {
     /// How long until its breaker allows a call.
     pub(super) fn left(&self) -> Duration {
         let breaker = self.standing.as_ref().and_then(|standing| standing.breaker.as_ref());
-        breaker.map_or(Duration::ZERO, Breaker::left)
+        breaker.map_or(Duration::ZERO, |breaker| breaker.left())
     }
 
     /// Whether its latest call has failed.
     pub(super) fn is_doubted(&self) -> bool {
-        self.standing.as_ref().and_then(|standing| standing.eject.as_ref()).is_some_and(Eject::is_doubted)
+        self.standing.as_ref().and_then(|standing| standing.eject.as_ref()).is_some_and(|eject| eject.is_doubted())
     }
 
     /// Whether it takes calls: not down, not ejected, breaker closed.
     pub(super) fn is_in(&self) -> bool {
         let Some(standing) = &self.standing else { return true };
-        let down = standing.health.as_ref().is_some_and(Health::is_down);
-        let out = standing.eject.as_ref().is_some_and(Eject::is_out);
-        !(down || out || standing.breaker.as_ref().is_some_and(Breaker::is_open))
+        let down = standing.health.as_ref().is_some_and(|health| health.is_down());
+        let out = standing.eject.as_ref().is_some_and(|eject| eject.is_out());
+        !(down || out || standing.breaker.as_ref().is_some_and(|breaker| breaker.is_open()))
     }
 }

@@ -25,21 +25,21 @@ use crate::limiter::LogLimiter;
 pub(super) struct Shared {
     /// The upstream's name.
     pub(super) name: Arc<str>,
-    pub(super) gate: Gate,
-    pub(super) retry: Option<Retry>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) retry: Option<Arc<Retry>>,
     /// How long a server may answer no call while others answer; `None` with a single server.
     pub(super) silence: Option<Duration>,
     pub(super) timeouts: Timeouts,
     pub(super) max_head: usize,
     /// The elements that are lists, in answers that are XML.
     pub(super) lists: Lists,
-    pub(super) counters: Counters,
+    pub(super) counters: Arc<Counters>,
     /// The share of the average load that a server may have, where values have their servers.
     pub(super) bound: Option<Bound>,
     /// The cookie that names a client's server.
     pub(super) cookie: Option<Arc<str>>,
     /// How long calls waited for their turn and for a connection.
-    pub(super) waits: Histogram,
+    pub(super) waits: Arc<Histogram>,
     log_limiter: LogLimiter,
 }
 
@@ -71,28 +71,33 @@ impl Shared {
     }
 
     pub(super) fn new(settings: &Settings) -> Arc<Self> {
+        let carry = &settings.carry;
         Arc::new(Shared {
             name: settings.name.clone(),
-            gate: Gate::new(settings.in_flight),
-            retry: settings.retries().and_then(Retry::new),
+            gate: carry.part(settings.in_flight).state(|| Gate::new(settings.in_flight)),
+            retry: settings.retries().and_then(|rules| Retry::carried(rules, carry)),
             silence: settings.balance.silence.duration().filter(|_| settings.has_several()),
             timeouts: settings.timeouts.clone(),
             max_head: settings.max_head,
             lists: settings.lists.clone(),
-            counters: Counters::new(),
+            counters: carry.state(Counters::new),
             bound: settings.balance.bound,
             cookie: (settings.balance.by == Way::Cookie && settings.has_several())
                 .then(|| settings.balance.cookie.as_str().into()),
-            waits: Histogram::new(histogram::HTTP),
+            waits: carry.state(|| Histogram::new(histogram::HTTP)),
             log_limiter: LogLimiter::default(),
         })
     }
 
-    /// A server of this upstream.
+    /// A server of this upstream, and how many have the same address before it.
     ///
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
-    pub(super) fn server(&self, settings: &Settings, location: &Location) -> Result<Arc<Server>, Error> {
+    pub(super) fn server(
+        &self,
+        settings: &Settings,
+        (location, same): (&Location, usize),
+    ) -> Result<Arc<Server>, Error> {
         let common = Common {
             tls: &settings.tls,
             protocol: settings.protocol,
@@ -104,11 +109,12 @@ impl Shared {
                 max_head: settings.max_head,
             },
             rules: Rules {
-                checked: settings.health.is_some(),
+                health: settings.health.as_ref(),
                 eject: settings.ejection(),
                 breaker: settings.breaker.as_ref(),
             },
             counters: &self.counters,
+            carry: settings.carry.part((&location.url, &location.socket, same)),
         };
         let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&self.name);
         Server::new(location, &common).map(Arc::new).map_err(wrong)
@@ -122,7 +128,12 @@ impl Servers {
     /// `Internal`, saying what is wrong with the URL.
     pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
         let shared = Shared::new(settings);
-        let list = settings.servers.iter().map(|location| shared.server(settings, location));
+        let before = |at: usize, location: &Location| {
+            let place = |other: &&Location| (&other.url, &other.socket) == (&location.url, &location.socket);
+            settings.servers[..at].iter().filter(place).count()
+        };
+        let servers = settings.servers.iter().enumerate();
+        let list = servers.map(|(at, location)| shared.server(settings, (location, before(at, location))));
         let list = list.collect::<Result<Box<[_]>, _>>()?;
         if list.is_empty() {
             let error = Error::new(Kind::Internal, "an upstream needs a URL".to_owned());

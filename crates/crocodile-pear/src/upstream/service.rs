@@ -24,7 +24,6 @@ pub(super) struct FoundServers {
     service: Service,
     settings: Settings,
     shared: Arc<Shared>,
-    news: Arc<News>,
     /// Looked up from the first call on.
     lookup: OnceLock<Lookup<Target>>,
     now: ArcSwapOption<Servers>,
@@ -39,13 +38,14 @@ impl FoundServers {
     pub(super) fn new(service: Service, settings: Settings, shared: Arc<Shared>) -> Result<Self, Error> {
         let face = settings.servers.first().and_then(|written| Face::of(&written.url));
         let nowhere = || Error::new(Kind::Internal, "an upstream needs a URL").of_upstream(&shared.name);
+        // What the configuration before has looked up is known at once.
+        let known = settings.resolver.clone().unwrap_or_default().followed(&service.0);
         Ok(FoundServers {
             face: face.ok_or_else(nowhere)?,
             service,
             settings,
             shared,
-            news: Arc::default(),
-            lookup: OnceLock::new(),
+            lookup: known.map_or_else(OnceLock::new, OnceLock::from),
             now: ArcSwapOption::empty(),
             made: AtomicU32::new(0),
             making: Mutex::new(()),
@@ -53,8 +53,8 @@ impl FoundServers {
     }
 
     /// Failed DNS lookups, and changes of the records.
-    pub(super) fn news(&self) -> (u64, u64) {
-        (self.news.failures(), self.news.changes().into())
+    pub(super) fn figures(&self) -> (u64, u64) {
+        self.news().map_or((0, 0), |news| (news.failures(), news.changes().into()))
     }
 
     /// The servers; nothing, before the records were looked up.
@@ -67,7 +67,7 @@ impl FoundServers {
 
     /// Those that were made of the records as they are.
     fn made(&self) -> Option<Arc<Servers>> {
-        let current = self.made.load(Ordering::Acquire) == self.news.changes();
+        let current = self.made.load(Ordering::Acquire) == self.changes();
         current.then(|| self.now.load_full()).flatten()
     }
 
@@ -85,7 +85,7 @@ impl FoundServers {
             }
         };
         let none = || Error::new(Kind::Unreachable, "no server is known");
-        if known.is_none() {
+        if known.is_err() {
             return Err(none());
         }
         self.now().ok_or_else(none)
@@ -93,18 +93,26 @@ impl FoundServers {
 
     /// Waits for servers other than these.
     pub(super) async fn next(&self, before: Option<&Arc<Servers>>) -> Arc<Servers> {
-        let mut lookup = self.lookup().clone();
+        let mut changes = self.lookup().changes();
         loop {
             match self.now() {
                 Some(now) if before.is_none_or(|before| !Arc::ptr_eq(&now, before)) => return now,
-                _ => lookup.changed().await,
+                _ => changes.next().await,
             }
         }
     }
 
+    fn news(&self) -> Option<&News> {
+        self.lookup.get().map(Lookup::news)
+    }
+
+    fn changes(&self) -> u32 {
+        self.news().map_or(0, News::changes)
+    }
+
     fn lookup(&self) -> &Lookup<Target> {
         let resolver = || self.settings.resolver.clone().unwrap_or_default();
-        self.lookup.get_or_init(|| resolver().follow_service(&self.service.0, &self.news))
+        self.lookup.get_or_init(|| resolver().follow(&self.service.0))
     }
 
     /// Makes the servers of the records. Those that were there before keep their connections and their state.
@@ -114,7 +122,7 @@ impl FoundServers {
             return;
         }
         // Before the records are read: a change in between is seen by the next call.
-        let change = self.news.changes();
+        let change = self.changes();
         let Some(targets) = self.lookup.get().and_then(Lookup::now) else { return };
         let before = self.now.load_full();
         let known = before.as_ref().map_or(&[][..], |servers| &servers.list);
@@ -155,7 +163,7 @@ impl FoundServers {
         let mut parts = written.url.clone().into_parts();
         parts.authority = Some(authority.parse().map_err(|_| wrong("it has no host name".to_owned()))?);
         let url = parts.try_into().map_err(|_| wrong("it has no host name".to_owned()))?;
-        self.shared.server(&self.settings, &Location { url, weight, socket: None })
+        self.shared.server(&self.settings, (&Location { url, weight, socket: None }, 0))
     }
 }
 

@@ -18,6 +18,7 @@ use super::retry::RetrySpec;
 use super::rewrite::RewriteSpec;
 use super::timeouts::Timeouts;
 use super::tls::TlsSettings;
+use crate::carried::Carry;
 use crate::format::xml::Lists;
 use crate::spec;
 
@@ -61,6 +62,8 @@ pub struct Settings {
     pub balance: BalanceSpec,
     /// Active health checks; they run while [`Upstream::watch`](super::Upstream::watch) is polled.
     pub health: Option<HealthSpec>,
+    /// What it takes over from the configuration before.
+    pub carry: Carry,
 }
 
 impl Settings {
@@ -85,6 +88,7 @@ impl Settings {
             breaker: None,
             balance: spec::defaults(),
             health: None,
+            carry: Carry::default(),
         }
     }
 

@@ -18,6 +18,7 @@ use super::location::{Location, ServerSpec, Service, servers};
 use super::mirror::MirrorSpec;
 use super::protocol::Protocol;
 use super::ready::{AffinityRule, Around, Upstream};
+use super::resolve::Resolver;
 use super::retry::RetrySpec;
 use super::rewrite::RewriteSpec;
 use super::settings::Settings;
@@ -25,10 +26,11 @@ use super::timeouts::{TimeoutSpec, Timeouts};
 use super::tls::{TlsSettings, TlsSpec};
 use super::url::{is_service, service};
 use crate::cache::CacheSpec;
+use crate::carried::Reading;
 use crate::format::xml::{Lists, XmlSpec};
 use crate::problem::{Problems, Span};
 use crate::spec;
-use crate::spec::{Entries, Located, Size, defaults, only};
+use crate::spec::{Entries, Located, Marked, Size, defaults, only};
 
 spec! {
     /// An API: its servers, and how to call them. Short form: the URL.
@@ -96,7 +98,7 @@ spec! {
         /// Active health checks. Off by default.
         pub health: Option<HealthSpec>,
         /// The gateway's own credentials for the upstream. They replace the client's `authorization`.
-        pub credentials: Option<CredentialsSpec>,
+        pub credentials: Option<Marked<CredentialsSpec>>,
         /// Caches its answers, for the calls of all pipelines: `on`, a time for answers that do not say how long, or
         /// a map. Off by default. The URL and everything that the configuration adds to a call is part of the key: every
         /// field under `headers`, whatever its name and its value, and the host and scheme in `forwarded`. So an answer
@@ -169,8 +171,9 @@ impl UpstreamSpec {
         }
     }
 
-    /// Makes it ready; every problem is reported. `span` is the place of its name.
+    /// Makes it ready; every problem is reported. `span` is the place of its name. Its parts that have not changed go on.
     pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
+        let given = &Given { carry: given.carry.part(("upstream", name)), ..given.clone() };
         let written = self.locations(name, span, problems);
         let service = self.url.as_ref().filter(|url| is_service(url.as_str()) && written.is_some());
         let servers = match (service, written.as_deref()) {
@@ -214,6 +217,7 @@ impl UpstreamSpec {
             breaker: self.breaker.clone(),
             balance: self.balance.clone(),
             health: self.health.clone(),
+            carry: given.carry.clone(),
             service: service.and_then(|_| Some(Service(servers.first()?.url.host()?.into()))),
             ..Settings::new(name, servers.first()?.url.clone())
         };
@@ -287,5 +291,20 @@ impl UpstreamSpec {
         }
         let host = read.first().and_then(|read| read.url.host()).unwrap_or("localhost");
         if sound { spec.compile(host, files, problems) } else { None }
+    }
+}
+
+impl Marked<UpstreamSpec> {
+    /// Makes it ready. If nothing of it has changed, the upstream of the configuration before goes on, whole.
+    pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
+        let reading = Reading::new(given.files);
+        let files = |written: &_| reading.read(written);
+        let upstream = self.spec.compile(name, span, &Given { files: &files, ..given.clone() }, problems)?;
+        // Where its copies go may have changed.
+        if self.spec.mirror.is_some() {
+            return Some(upstream);
+        }
+        let whole = (self.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));
+        Some(given.carry.part(("upstream", name, whole)).settle(upstream))
     }
 }

@@ -40,8 +40,8 @@ impl ServerState {
     /// How it is now.
     pub(super) fn of(server: &Server) -> Self {
         let standing = server.standing.as_deref();
-        let (breaker, eject) = (standing.and_then(|s| s.breaker.as_ref()), standing.and_then(|s| s.eject.as_ref()));
-        let health = standing.and_then(|s| s.health.as_ref());
+        let (breaker, eject) = (standing.and_then(|s| s.breaker.as_deref()), standing.and_then(|s| s.eject.as_deref()));
+        let health = standing.and_then(|s| s.health.as_deref());
         ServerState {
             address: server.address.clone(),
             up: server.is_in(),

@@ -44,21 +44,29 @@ spec! {
 impl Basic {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
         let users = cx.watch(&self.users, Users::parse)?;
-        let Ok(key) = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()) else {
+        let known = cx.carry.try_state(|| {
+            hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+                .map(|key| Known { key, tags: Remembered::default() })
+        });
+        let Ok(known) = known else {
             return cx.problems.error(self.users.span, "the system has no random numbers", "");
         };
         let challenge = challenge("Basic", &[("realm", &self.realm), ("charset", "UTF-8")]);
-        let (remember, known) = (self.remember.as_secs(), Remembered::default());
-        Some(Box::new(ReadyBasic { users, key, known, remember, challenge }))
+        Some(Box::new(ReadyBasic { users, known, remember: self.remember.as_secs(), challenge }))
     }
+}
+
+/// What is known of passwords.
+struct Known {
+    /// The random key of the remembered results. It is stored nowhere else, and they are useless without it.
+    key: hmac::Key,
+    tags: Remembered<()>,
 }
 
 /// The compiled method.
 struct ReadyBasic {
     users: Arc<Watched<Users>>,
-    /// The random key of the remembered results. It is stored nowhere else, and they are useless without it.
-    key: hmac::Key,
-    known: Remembered<()>,
+    known: Arc<Known>,
     /// In seconds.
     remember: u64,
     challenge: Option<HeaderValue>,
@@ -79,7 +87,7 @@ impl Method for ReadyBasic {
             None => return Judgement::Now(Outcome::Refused(WRONG)),
         };
         let tag = self.tag(&user, &password, &hash);
-        if is_user && self.known.find(&tag, now()).is_some() {
+        if is_user && self.known.tags.find(&tag, now()).is_some() {
             return Judgement::Now(granted(&user));
         }
         Judgement::Wait(Box::pin(async move {
@@ -90,7 +98,7 @@ impl Method for ReadyBasic {
             if !right || !is_user {
                 return Outcome::Refused(WRONG);
             }
-            self.known.keep(tag, now() + self.remember, ());
+            self.known.tags.keep(tag, now() + self.remember, ());
             granted(&user)
         }))
     }
@@ -122,7 +130,7 @@ fn granted(user: &str) -> Outcome {
 impl ReadyBasic {
     /// The key under which a correct password is remembered. A new hash in the file changes it.
     fn tag(&self, user: &str, password: &str, hash: &PasswordHash) -> Hash {
-        let mut context = hmac::Context::with_key(&self.key);
+        let mut context = hmac::Context::with_key(&self.known.key);
         for part in [user, password, hash.as_str()] {
             context.update(&part.len().to_be_bytes());
             context.update(part.as_bytes());

@@ -98,6 +98,8 @@ impl ForwardAuth {
             Some(Some((cache.r#for.as_secs().max(1), by)))
         });
         let upstream = upstream.filter(|_| starts_right)?;
+        // What another service has decided is not used again.
+        let known = cx.carry.part(Arc::as_ptr(&upstream) as usize).state(Remembered::default);
         let timeouts = Timeouts { call: Timeout::After(self.timeout), ..upstream.timeouts().clone() };
         Some(Box::new(ReadyForward {
             asks: Arc::new(Asks {
@@ -106,7 +108,7 @@ impl ForwardAuth {
                 answer: answer?,
                 allow: allow?,
                 claims: claims?,
-                known: Remembered::default(),
+                known,
                 cache: cache?,
             }),
             upstream,
@@ -168,7 +170,7 @@ struct Asks {
     claims: Option<Filter>,
     /// For how many seconds, and by what.
     cache: Option<(u64, Filter)>,
-    known: Remembered<Passed>,
+    known: Arc<Remembered<Passed>>,
 }
 
 /// The client's request, as texts with braces see it.

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crocodile_pear::carried::Reading;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::jq::Value;
 use crocodile_pear::json;
@@ -13,7 +14,9 @@ use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;
 use crocodile_pear::spec::{Located, Secret, Texts};
-use crocodile_pear::upstream::{BreakerSpec, Given, Remote, RemoteLimits, TlsSpec, client_basic, form, warn_of_clear};
+use crocodile_pear::upstream::{
+    BreakerSpec, Remote, RemoteLimits, Resolver, TlsSpec, client_basic, form, warn_of_clear,
+};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 
@@ -51,7 +54,10 @@ spec! {
 
 impl Introspection {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
-        let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
+        let reading = Reading::new(cx.files);
+        let files = |written: &_| reading.read(written);
+        let given = cx.given(&files);
+        let (carry, resolver) = (given.carry.clone(), given.resolver.as_ref().map(Resolver::mark));
         let tls = self.tls.as_ref();
         let breaker = Some(BreakerSpec { failures: FAILURES, ..spec::defaults() });
         let limits = RemoteLimits { timeout: self.timeout, in_flight: Some(IN_FLIGHT), breaker };
@@ -59,7 +65,7 @@ impl Introspection {
         warn_of_clear(&self.url, "tokens and the client secret go", cx.problems);
         let audience = self.audience(cx.problems)?;
         let authorization = client_basic(&self.client_id, &self.client_secret)?;
-        Some(Box::new(ReadyIntrospection {
+        Some(Box::new(Shared(carry.part((reading.mark(), resolver)).settle(Arc::new(ReadyIntrospection {
             remote,
             authorization,
             cache: self.cache.as_secs(),
@@ -69,7 +75,7 @@ impl Introspection {
             flights: Flights::default(),
             limiter: LogLimiter::every(Duration::from_secs(1)),
             audience,
-        }))
+        })))))
     }
 
     /// The values of which one must be in `aud`; nothing where every one will do.
@@ -97,7 +103,10 @@ const REFUSED: u64 = 10;
 /// result.
 const UNAVAILABLE: u64 = 1;
 
-/// The compiled method.
+/// The compiled method, with what it knows of tokens: that of the configuration before, where nothing has changed.
+struct Shared(Arc<ReadyIntrospection>);
+
+/// The issuer, and what it has said.
 struct ReadyIntrospection {
     remote: Remote,
     authorization: HeaderValue,
@@ -133,7 +142,7 @@ impl From<Finding> for Outcome {
     }
 }
 
-impl Method for ReadyIntrospection {
+impl Method for Shared {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let token = match authorization(scope, "bearer") {
             Ok(token) => token,
@@ -147,14 +156,14 @@ impl Method for ReadyIntrospection {
             return Judgement::Now(Outcome::Refused("the token is not well formed"));
         };
         let hash = hash(token.as_bytes());
-        match self.known.find(&hash, now()) {
+        match self.0.known.find(&hash, now()) {
             Some(finding) => Judgement::Now(finding.into()),
-            None => Judgement::Wait(Box::pin(self.ask(token.to_owned(), hash))),
+            None => Judgement::Wait(Box::pin(self.0.ask(token.to_owned(), hash))),
         }
     }
 
     fn challenge(&self, refused: Option<&'static str>) -> Option<HeaderValue> {
-        bearer(&self.realm, refused)
+        bearer(&self.0.realm, refused)
     }
 
     fn places(&self, credentials: &mut Credentials) {
@@ -162,7 +171,7 @@ impl Method for ReadyIntrospection {
     }
 
     fn outline(&self) -> String {
-        format!("a token that {} calls active", self.name)
+        format!("a token that {} calls active", self.0.name)
     }
 }
 

@@ -12,14 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use crocodile_pear::carried::Reading;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::jq::Value;
 use crocodile_pear::json;
 use crocodile_pear::problem::Problems;
 use crocodile_pear::scope::{Credentials, Scope};
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Located, Texts};
-use crocodile_pear::upstream::{Given, Remote, TlsSpec, warn_of_clear};
+use crocodile_pear::spec::{Located, Marked, Texts};
+use crocodile_pear::upstream::{Given, Remote, Resolver, TlsSpec, warn_of_clear};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use serde_json::Map;
@@ -31,6 +32,7 @@ use self::keys::KeySet;
 use super::method::{Judgement, Method, Outcome, bearer};
 use super::place::authorization;
 use super::remembered::{Hash, Remembered, hash, now};
+use crate::background::Worked;
 use crate::layer::Compile;
 use crate::strict;
 use crate::watched::Watched;
@@ -54,7 +56,7 @@ spec! {
         /// every 10 s.
         pub refresh: Located<Duration> = Located::new(Duration::from_secs(300), Default::default()),
         /// TLS to the URL: CAs to trust, client certificate, versions.
-        pub tls: Option<TlsSpec>,
+        pub tls: Option<Marked<TlsSpec>>,
         /// The `realm` in 401 answers.
         pub realm: String = "api".to_owned(),
     }
@@ -75,7 +77,7 @@ impl Jwt {
             algorithms: self.algorithms.value.iter().map(|accepted| accepted.0).collect(),
             leeway: self.leeway.as_secs_f64(),
         };
-        let known = Remembered::default();
+        let known = cx.carry.state(Remembered::default);
         Some(Box::new(ReadyJwt { rules, keys, known, realm: self.realm.clone() }))
     }
 
@@ -122,16 +124,20 @@ impl Jwt {
             }
             return cx.watch(&self.keys, KeySet::parse).map(KeySource::File);
         }
-        let given = Given { files: cx.files, resolver: cx.resolver.clone(), cache: None };
-        let remote = Remote::compile("keys", &self.keys, self.tls.as_ref(), FETCH, &given, cx.problems)?;
+        let reading = Reading::new(cx.files);
+        let files = |written: &_| reading.read(written);
+        let given = Given { carry: cx.root.clone(), ..cx.given(&files) };
+        let remote = Remote::compile("keys", &self.keys, self.tls.as_deref(), FETCH, &given, cx.problems)?;
         warn_of_clear(&self.keys, "the issuer's keys come", cx.problems);
-        let tls = self.tls.as_ref().map(|tls| {
-            let read = |written: &Option<Located<String>>| written.as_ref().map(|written| (cx.files)(written));
-            format!("{:?}", ([&tls.ca, &tls.certificate, &tls.key].map(read), &tls.server_name, &tls.versions))
+        // Several endpoints may name the same issuer.
+        let tls = self.tls.as_ref().map(|tls| tls.mark);
+        let issuer =
+            (&self.keys.value, tls, reading.mark(), cx.resolver.as_ref().map(Resolver::mark), self.refresh.value);
+        let issuer = cx.root.part(issuer).state(|| {
+            let issuer = Arc::new(Issuer::new(&self.issuer.value, remote));
+            Worked::new(issuer.clone(), Box::pin(issuer.run(self.refresh.value)))
         });
-        let key = format!("{} {} {:?}", self.keys.value, tls.unwrap_or_default(), cx.resolver.is_some());
-        let issuer = Issuer::shared(key, &self.issuer.value, remote);
-        cx.tasks.push(Box::pin(issuer.clone().run(self.refresh.value)));
+        cx.works.push(issuer.work.clone());
         Some(KeySource::Url(issuer))
     }
 }
@@ -139,14 +145,14 @@ impl Jwt {
 /// Where the keys come from.
 enum KeySource {
     File(Arc<Watched<KeySet>>),
-    Url(Arc<Issuer>),
+    Url(Arc<Worked<Issuer>>),
 }
 
 impl KeySource {
     fn keys(&self) -> Option<Arc<KeySet>> {
         match self {
             KeySource::File(keys) => Some(keys.load().clone()),
-            KeySource::Url(issuer) => issuer.keys(),
+            KeySource::Url(issuer) => issuer.state.keys(),
         }
     }
 }
@@ -156,7 +162,7 @@ struct ReadyJwt {
     rules: Rules,
     keys: KeySource,
     /// Verified tokens, each with the generation of the keys that verified it.
-    known: Remembered<(u64, Value)>,
+    known: Arc<Remembered<(u64, Value)>>,
     realm: String,
 }
 
@@ -183,11 +189,11 @@ impl Method for ReadyJwt {
             Check::NoKey { known } => known,
         };
         match &self.keys {
-            KeySource::Url(issuer) => match issuer.newer(known) {
+            KeySource::Url(issuer) => match issuer.state.newer(known) {
                 Some(round) => {
                     let token = token.to_owned();
                     Judgement::Wait(Box::pin(async move {
-                        issuer.wait(round).await;
+                        issuer.state.wait(round).await;
                         without_waiting(self.check(&token, &hash))
                     }))
                 }

@@ -6,7 +6,7 @@ use crate::spec;
 use crate::spec::Located;
 
 /// The configuration of TLS to an upstream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TlsSettings {
     /// The authorities to trust, as PEM, instead of the public ones.
     pub ca: Option<Vec<u8>>,

@@ -1,9 +1,8 @@
 //! Fetches the keys of an issuer from a URL, repeatedly and in the background. If the issuer is down, the old keys stay
 //! in use.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -38,22 +37,12 @@ pub struct Issuer {
     asked: Mutex<Option<(Instant, u64)>>,
     /// Whether the latest fetch failed. Logged once; the state survives a reload.
     failing: AtomicBool,
-    /// Held by the one task that fetches.
-    fetching: tokio::sync::Mutex<()>,
 }
 
-/// The issuers in use. After a reload, keys that were already fetched stay.
-static ISSUERS: LazyLock<Mutex<HashMap<String, Weak<Issuer>>>> = LazyLock::new(Mutex::default);
-
 impl Issuer {
-    /// The issuer known under `key`, or a new one.
-    pub fn shared(key: String, name: &str, remote: Remote) -> Arc<Self> {
-        let mut issuers = ISSUERS.lock().unwrap_or_else(PoisonError::into_inner);
-        issuers.retain(|_, issuer| issuer.strong_count() > 0);
-        if let Some(known) = issuers.get(&key).and_then(Weak::upgrade) {
-            return known;
-        }
-        let new = Arc::new(Issuer {
+    /// An issuer whose keys are not fetched yet.
+    pub fn new(name: &str, remote: Remote) -> Self {
+        Issuer {
             remote,
             name: name.to_owned(),
             keys: ArcSwapOption::empty(),
@@ -62,10 +51,7 @@ impl Issuer {
             wake: Notify::new(),
             asked: Mutex::default(),
             failing: AtomicBool::new(false),
-            fetching: tokio::sync::Mutex::default(),
-        });
-        issuers.insert(key, Arc::downgrade(&new));
-        new
+        }
     }
 
     /// The latest keys; `None` if none were ever fetched.
@@ -75,8 +61,6 @@ impl Issuer {
 
     /// Fetches the keys after every `refresh`, and when a token requests it. Runs until dropped.
     pub async fn run(self: Arc<Self>, refresh: Duration) {
-        // Several endpoints may name the same issuer, and after a reload the new task starts before the old one ends.
-        let _fetching = self.fetching.lock().await;
         loop {
             let (began, round) = (Instant::now(), self.wanted.load(Ordering::Relaxed));
             let fetched = self.fetch().await;
