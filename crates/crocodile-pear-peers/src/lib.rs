@@ -9,6 +9,7 @@ pub mod absent;
 pub mod accept;
 pub mod asked;
 pub mod authority;
+pub mod changing;
 pub mod http2;
 pub mod moody;
 pub mod served;

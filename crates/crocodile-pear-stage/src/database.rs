@@ -63,7 +63,8 @@ impl Database {
         self.server.folder()
     }
 
-    fn try_connect(&self) -> Option<Session> {
+    /// A connection, if there is one left.
+    pub fn try_connect(&self) -> Option<Session> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let config: Config = self.url().parse().unwrap();
         let (client, mut connection) = runtime.block_on(config.connect(NoTls)).ok()?;

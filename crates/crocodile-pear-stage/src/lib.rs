@@ -3,6 +3,7 @@
 // A test may panic where something unexpected happens, and prints a line when it is skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
+pub mod bouncer;
 pub mod client;
 pub mod database;
 pub mod faults;
@@ -11,9 +12,11 @@ pub mod front;
 pub mod gates;
 pub mod gateway;
 pub mod logs;
+pub mod names;
 pub mod play;
 pub mod ports;
 pub mod redis;
+pub mod relay;
 pub mod scene;
 pub mod schema;
 pub mod script;
@@ -21,7 +24,7 @@ pub mod secure;
 pub mod upstream;
 mod wait;
 
-pub use crocodile_pear_peers::{PATIENCE, absent, accept, asked, authority, http2, moody, served, shop};
+pub use crocodile_pear_peers::{PATIENCE, absent, accept, asked, authority, changing, http2, moody, served, shop};
 pub use wait::{found, pause, until, within};
 
 /// A program of the gateway's package, which Cargo builds before its tests: it lies beside the folder of the test that runs.

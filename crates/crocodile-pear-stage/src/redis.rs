@@ -55,16 +55,36 @@ impl Redis {
         assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
     }
 
+    /// Ends it as an operator does.
+    pub fn terminate(&mut self) {
+        self.signal("TERM");
+        let _ = self.server.wait();
+    }
+
     /// Runs a command; the first bytes that it says.
     pub fn run(&self, words: &[&str]) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        let mut command = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| command.push_str(&format!("${}\r\n{word}\r\n", word.len())));
-        stream.write_all(command.as_bytes()).ok()?;
-        let mut said = [0; 4096];
-        let length = stream.read(&mut said).ok().filter(|length| *length > 0)?;
-        Some(String::from_utf8_lossy(&said[..length]).into_owned())
+        run(self.port, words)
     }
+
+    /// Runs commands on one connection.
+    pub fn run_all(&self, commands: &[&[&str]]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        commands.iter().for_each(|words| drop(say(&mut stream, words)));
+    }
+}
+
+/// Runs a command at a port; the first bytes of what is said.
+pub fn run(port: u16, words: &[&str]) -> Option<String> {
+    say(&mut TcpStream::connect(("127.0.0.1", port)).ok()?, words)
+}
+
+fn say(stream: &mut TcpStream, words: &[&str]) -> Option<String> {
+    let mut command = format!("*{}\r\n", words.len());
+    words.iter().for_each(|word| command.push_str(&format!("${}\r\n{word}\r\n", word.len())));
+    stream.write_all(command.as_bytes()).ok()?;
+    let mut said = [0; 4096];
+    let length = stream.read(&mut said).ok().filter(|length| *length > 0)?;
+    Some(String::from_utf8_lossy(&said[..length]).into_owned())
 }
 
 fn launch(port: u16) -> std::io::Result<Child> {
