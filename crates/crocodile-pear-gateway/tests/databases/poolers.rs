@@ -1,71 +1,11 @@
 //! A connection pooler in front of the database, which gives a connection to another client after each transaction: every
 //! row is the endpoint's own, and every write is done once.
 
-use std::fs;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::database::Database;
-use crate::stage::ports::free_port;
+use crate::stage::bouncer::Bouncer;
 use crate::stage::scene::Scene;
-use crate::stage::until;
-
-/// PgBouncer in front of a database, which ends with the test.
-struct Bouncer {
-    port: u16,
-    server: Child,
-}
-
-impl Drop for Bouncer {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-impl Bouncer {
-    /// `None` where none is installed.
-    fn start(database: &Database, mode: &str) -> Option<Self> {
-        let port = free_port();
-        let folder = database.folder();
-        let file = folder.join(format!("{mode}.ini"));
-        let settings = format!(
-            "[databases]\npostgres = host=127.0.0.1 port={} user=postgres dbname=postgres\n[pgbouncer]\n\
-             listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n\
-             default_pool_size = {}\nmax_client_conn = 500\n",
-            database.port,
-            if mode == "session" { 40 } else { 4 },
-        );
-        fs::write(&file, settings).unwrap();
-        let program =
-            if std::path::Path::new("/usr/sbin/pgbouncer").exists() { "/usr/sbin/pgbouncer" } else { "pgbouncer" };
-        let mut command = Command::new(program);
-        command.arg("-q").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
-        // It does not run as root.
-        if let Ok(server) = own(command, folder).spawn() {
-            until("pgbouncer listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-            return Some(Bouncer { port, server });
-        }
-        println!("skipped: install pgbouncer to run this test");
-        assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
-        None
-    }
-
-    fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
-    }
-}
-
-/// The command, run by the owner of the folder.
-fn own(mut command: Command, folder: &std::path::Path) -> Command {
-    use std::os::unix::fs::MetadataExt;
-    use std::os::unix::process::CommandExt;
-    let owner = fs::metadata(folder).unwrap();
-    if owner.uid() != 0 {
-        command.uid(owner.uid()).gid(owner.gid());
-    }
-    command
-}
 
 /// So many endpoints, each with a table, a type and statements of its own.
 const ENDPOINTS: usize = 20;

@@ -1,66 +1,18 @@
 //! Names that move, have several addresses, or cannot be asked for; by a name server of the tests' own.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex};
-use std::thread;
-
 use crate::load::Load;
 use crate::scene::{Scene, config};
 use crate::stage::moody::Server;
+use crate::stage::names::Names;
 use crate::stage::until;
-
-/// Answers every name with these addresses, for a second; with nothing, while there are none.
-#[derive(Clone, Default)]
-struct Names(Arc<Mutex<Vec<IpAddr>>>);
-
-impl Names {
-    fn new(addresses: &[&str]) -> (Self, SocketAddr) {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let (names, address) = (Names::default(), socket.local_addr().unwrap());
-        names.set(addresses);
-        let answers = names.clone();
-        thread::spawn(move || {
-            let mut query = [0; 1024];
-            while let Ok((length, from)) = socket.recv_from(&mut query) {
-                let addresses = answers.0.lock().unwrap().clone();
-                if !addresses.is_empty() {
-                    socket.send_to(&answer(&query[..length], &addresses), from).unwrap();
-                }
-            }
-        });
-        (names, address)
-    }
-
-    fn set(&self, addresses: &[&str]) {
-        *self.0.lock().unwrap() = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    }
-}
-
-/// RFC 1035, 4.1, and RFC 3596.
-fn answer(query: &[u8], addresses: &[IpAddr]) -> Vec<u8> {
-    let end = 12 + query[12..].iter().position(|&byte| byte == 0).unwrap() + 5;
-    let asked = query[end - 3];
-    let fits = |address: &&IpAddr| asked == if address.is_ipv4() { 1 } else { 28 };
-    let wanted: Vec<&IpAddr> = addresses.iter().filter(fits).collect();
-    let mut answer = vec![query[0], query[1], 0x81, 0x80, 0, 1, 0, wanted.len() as u8, 0, 0, 0, 0];
-    answer.extend_from_slice(&query[12..end]);
-    for address in wanted {
-        answer.extend_from_slice(&[0xc0, 12, 0, asked, 0, 1, 0, 0, 0, 1, 0]);
-        match address {
-            IpAddr::V4(four) => answer.extend([&[4][..], &four.octets()].concat()),
-            IpAddr::V6(six) => answer.extend([&[16][..], &six.octets()].concat()),
-        }
-    }
-    answer
-}
 
 /// A server on each of these addresses, all with one port, and a gateway that knows them by name.
 fn stage(name: &str, listening: &[&str], known: &[&str]) -> (Vec<Server>, Names, Scene) {
     let mut servers = vec![Server::at(format!("{}:0", listening[0]).parse().unwrap())];
     let port = servers[0].address.port();
     servers.extend(listening[1..].iter().map(|address| Server::at(format!("{address}:{port}").parse().unwrap())));
-    let (names, resolver) = Names::new(known);
-    let config = format!("resolver: {resolver}\n{}", config(&format!("'http://shop.test:{port}'")));
+    let names = Names::new(known);
+    let config = format!("resolver: {}\n{}", names.address, config(&format!("'http://shop.test:{port}'")));
     (servers, names, Scene::with(name, &config))
 }
 
