@@ -29,8 +29,8 @@ use crate::metrics::Metrics;
 use crate::operators::AdminSpec;
 use crate::respond;
 use crate::server::{
-    self, ClientRequest, Connection, End, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply, Settings,
-    Shutdown,
+    self, ClientRequest, Connection, End, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply,
+    Settings, Shutdown,
 };
 
 /// The operators' listener while it serves.
@@ -122,11 +122,8 @@ struct Limiters {
 
 impl Handler for Admin {
     async fn handle(&self, request: ClientRequest) -> Reply {
-        let mut watch = Watch {
-            _page: None,
-            metrics: self.live.current().metrics().clone(),
-            limiters: self.limiters.clone(),
-        };
+        let mut watch =
+            Watch { _page: None, metrics: self.live.current().metrics().clone(), limiters: self.limiters.clone() };
         let mut reply = self.answer(request, &mut watch).await;
         reply.observer = Some(Box::new(watch));
         reply

@@ -1,7 +1,6 @@
 //! Limits and timeouts for clients.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::MinRate;

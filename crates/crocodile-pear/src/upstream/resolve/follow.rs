@@ -23,13 +23,13 @@ const AGAIN: Duration = Duration::from_secs(2);
 const TARGET: &str = "crocodile_pear::upstream";
 
 /// A name to follow.
-pub(in super::super) enum Order {
+pub(crate) enum Order {
     Addresses(Following<IpAddr>),
     Service(Following<Target>),
 }
 
 /// Where the answers of a name go.
-pub(in super::super) struct Following<T> {
+pub(crate) struct Following<T> {
     pub(super) name: Box<str>,
     pub(super) known: watch::Sender<Known<T>>,
     pub(super) news: Arc<News>,

@@ -7,16 +7,16 @@ use tokio::sync::watch;
 
 /// A server of a service (RFC 2782).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) struct Target {
-    pub(in super::super) priority: u16,
-    pub(in super::super) host: Box<str>,
-    pub(in super::super) port: u16,
-    pub(in super::super) weight: u16,
+pub(crate) struct Target {
+    pub(crate) priority: u16,
+    pub(crate) host: Box<str>,
+    pub(crate) port: u16,
+    pub(crate) weight: u16,
 }
 
 /// Counters of a name.
 #[derive(Default)]
-pub(in super::super) struct News {
+pub(crate) struct News {
     /// How often its addresses have changed.
     changes: AtomicU32,
     /// Failed DNS lookups.
@@ -25,12 +25,12 @@ pub(in super::super) struct News {
 
 impl News {
     /// How often what is known of the name has changed.
-    pub(in super::super) fn changes(&self) -> u32 {
+    pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Failed DNS lookups.
-    pub(in super::super) fn failures(&self) -> u64 {
+    pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
@@ -55,13 +55,13 @@ pub(super) enum Known<T> {
 }
 
 /// A name that is followed.
-pub(in super::super) struct Followed<T> {
+pub(crate) struct Followed<T> {
     pub(super) known: watch::Receiver<Known<T>>,
     pub(super) news: Arc<News>,
 }
 
 /// A name that is looked up again and again, for as long as this or a clone of it lives.
-pub(in super::super) struct Lookup<T>(pub(super) Arc<Followed<T>>);
+pub(crate) struct Lookup<T>(pub(super) Arc<Followed<T>>);
 
 impl<T> Clone for Lookup<T> {
     fn clone(&self) -> Self {
@@ -71,7 +71,7 @@ impl<T> Clone for Lookup<T> {
 
 impl<T> Lookup<T> {
     /// What is known now.
-    pub(in super::super) fn now(&self) -> Option<Arc<[T]>> {
+    pub(crate) fn now(&self) -> Option<Arc<[T]>> {
         match &*self.0.known.borrow() {
             Known::These(known) => Some(known.clone()),
             Known::NotYet | Known::Nothing(_) => None,
@@ -79,7 +79,7 @@ impl<T> Lookup<T> {
     }
 
     /// What is known after the first lookup, or why nothing is.
-    pub(in super::super) async fn known(&self) -> Result<Arc<[T]>, Arc<str>> {
+    pub(crate) async fn known(&self) -> Result<Arc<[T]>, Arc<str>> {
         // An error means that the thread has ended.
         let _ = self.0.known.clone().wait_for(|known| !matches!(known, Known::NotYet)).await;
         match &*self.0.known.borrow() {
@@ -90,24 +90,24 @@ impl<T> Lookup<T> {
     }
 
     /// Everything that becomes known from now on.
-    pub(in super::super) fn changes(&self) -> Changes<T> {
+    pub(crate) fn changes(&self) -> Changes<T> {
         let mut known = self.0.known.clone();
         known.mark_unchanged();
         Changes(known)
     }
 
     /// The counters.
-    pub(in super::super) fn news(&self) -> &News {
+    pub(crate) fn news(&self) -> &News {
         &self.0.news
     }
 }
 
 /// What becomes known of a name.
-pub(in super::super) struct Changes<T>(watch::Receiver<Known<T>>);
+pub(crate) struct Changes<T>(watch::Receiver<Known<T>>);
 
 impl<T> Changes<T> {
     /// Waits for the next change.
-    pub(in super::super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             // The thread has ended: nothing changes any more.
             std::future::pending::<()>().await;

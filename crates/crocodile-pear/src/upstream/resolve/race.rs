@@ -28,9 +28,16 @@ const MOST: Duration = Duration::from_secs(600);
 const AT_ONCE: usize = 32;
 const WHILE: Duration = Duration::from_millis(500);
 
-/// The addresses that did not answer.
+/// What is known of addresses. Those that were not tried, or not long enough, are not in it.
 #[derive(Clone, Default)]
-pub(super) struct Memory(Arc<Mutex<HashMap<IpAddr, Silence>>>);
+pub(super) struct Memory(Arc<Mutex<HashMap<IpAddr, Standing>>>);
+
+/// How an address did when it was tried last.
+#[derive(Clone, Copy)]
+enum Standing {
+    Answered,
+    Silent(Silence),
+}
 
 /// An address that did not answer.
 #[derive(Clone, Copy)]
@@ -41,50 +48,76 @@ struct Silence {
     rest: Duration,
 }
 
+impl Standing {
+    fn silence(self) -> Option<Silence> {
+        match self {
+            Standing::Answered => None,
+            Standing::Silent(silence) => Some(silence),
+        }
+    }
+}
+
+impl Silence {
+    /// Silent from now on, for longer than before.
+    fn after(before: Option<Silence>, now: Instant) -> Self {
+        let rest = before.map_or(FIRST, |before| (before.rest * 2).min(MOST));
+        Silence { until: now + rest, rest }
+    }
+}
+
 impl Memory {
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Silence>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Standing>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The addresses from this turn on; those that did not answer last, the one that was silent longest first. Also one
-    /// that is due to be tried again.
+    /// The addresses from this turn on. Once one was silent, those that have answered come first, and those that were
+    /// silent last, the one that was silent longest first. Also one to try beside: it is due, or nothing is known of it.
     fn order(&self, addresses: &[IpAddr], turn: usize) -> (Vec<IpAddr>, Option<IpAddr>) {
         let mut order: Vec<IpAddr> = (0..addresses.len()).map(|at| addresses[(at + turn) % addresses.len()]).collect();
-        let mut silent = self.lock();
-        if silent.is_empty() {
+        let mut known = self.lock();
+        if !known.values().any(|standing| standing.silence().is_some()) {
             return (order, None);
         }
-        silent.retain(|address, _| addresses.contains(address));
-        order.sort_by_key(|address| silent.get(address).map(|silence| silence.until));
-        let now = Instant::now();
-        let due = |silence: &Silence| silence.until <= now;
-        // Where all are silent, each connection tries them anyway.
-        let again = order.iter().skip(1).find(|address| silent.get(*address).is_some_and(due)).copied();
-        let again = again.filter(|_| !silent.contains_key(&order[0]));
-        if let Some(silence) = again.and_then(|address| silent.get_mut(&address)) {
-            // No other connection tries it meanwhile.
-            silence.until = now + silence.rest;
+        known.retain(|address, _| addresses.contains(address));
+        order.sort_by_key(|address| match known.get(address) {
+            Some(Standing::Answered) => (0, None),
+            None => (1, None),
+            Some(Standing::Silent(silence)) => (2, Some(silence.until)),
+        });
+        if !matches!(order.first().and_then(|first| known.get(first)), Some(Standing::Answered)) {
+            // The connection tries them anyway.
+            return (order, None);
         }
-        (order, again)
+        let now = Instant::now();
+        let beside = order.iter().copied().find(|address| match known.get(address) {
+            Some(Standing::Answered) => false,
+            None => true,
+            Some(Standing::Silent(silence)) => silence.until <= now,
+        });
+        if let Some(address) = beside {
+            // No other connection tries it meanwhile.
+            let before = known.get(&address).and_then(|standing| standing.silence());
+            known.insert(address, Standing::Silent(Silence::after(before, now)));
+        }
+        (order, beside)
     }
 
     /// Whether it did not answer lately.
-    fn has(&self, address: IpAddr) -> bool {
-        self.lock().contains_key(&address)
+    fn is_silent(&self, address: IpAddr) -> bool {
+        self.lock().get(&address).is_some_and(|standing| standing.silence().is_some())
     }
 
     fn answered(&self, address: IpAddr) {
-        self.lock().remove(&address);
+        self.lock().insert(address, Standing::Answered);
     }
 
     fn silent(&self, address: IpAddr) {
-        let mut silent = self.lock();
+        let mut known = self.lock();
         let now = Instant::now();
-        let before = silent.get(&address).copied();
+        let before = known.get(&address).and_then(|standing| standing.silence());
         // Connections that try it at the same time find out the same.
-        if before.is_none_or(|before| before.until <= now || before.until == now + before.rest) {
-            let rest = before.map_or(FIRST, |before| (before.rest * 2).min(MOST));
-            silent.insert(address, Silence { until: now + rest, rest });
+        if before.is_none_or(|before| before.until <= now) {
+            known.insert(address, Standing::Silent(Silence::after(before, now)));
         }
     }
 }
@@ -101,8 +134,8 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    let (order, again) = memory.order(addresses, turn);
-    if let Some(address) = again {
+    let (order, beside) = memory.order(addresses, turn);
+    if let Some(address) = beside {
         // No call waits for it, and its connection is not used.
         tokio::spawn(timeout(2 * HEAD_START, attempt(memory.clone(), address, connect(address))));
     }
@@ -134,7 +167,7 @@ where
             None => {}
         }
         // What another connection has found out counts at once.
-        let at = left.iter().position(|address| !memory.has(*address)).unwrap_or(0);
+        let at = left.iter().position(|address| !memory.is_silent(*address)).unwrap_or(0);
         if let Some(address) = left.remove(at) {
             running.push(begin(address));
             wait = (wait / 2).max(LEAST);
@@ -161,6 +194,8 @@ async fn attempt<T, E>(memory: Memory, address: IpAddr, connect: impl Future<Out
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tokio::time::{advance, sleep};
 
     use super::*;
@@ -196,22 +231,49 @@ mod tests {
     async fn an_address_that_is_due_is_tried_beside_another_one() {
         let (memory, all) = (Memory::default(), addresses(2));
         let [silent, well] = [all[0], all[1]];
-        let silently = |address| attempt(address, well, 1);
+        let tried = Cell::new(0);
+        let silently = |address| {
+            tried.set(tried.get() + u32::from(address == silent));
+            attempt(address, well, 1)
+        };
         assert_eq!(race(&memory, &all, 0, silently).await, Some(Ok(well)));
-        for rest in [10, 20, 40, 80, 160, 320, 600, 600] {
-            advance(Duration::from_secs(rest)).await;
+        for (number, rest) in (2..).zip([10, 20, 40, 80, 160, 320, 600, 600]) {
+            // Not earlier.
+            advance(Duration::from_secs(rest) - HEAD_START).await;
+            assert_eq!(race(&memory, &all, 0, silently).await, Some(Ok(well)));
+            assert_eq!(tried.get(), number - 1, "{rest}");
+            advance(HEAD_START).await;
             let begun = Instant::now();
             assert_eq!(race(&memory, &all, 0, silently).await, Some(Ok(well)));
             assert_eq!(begun.elapsed(), Duration::from_millis(1), "{rest}");
-            // It is tried for as long as that takes, and is silent again.
-            sleep(HEAD_START).await;
-            assert!(memory.has(silent));
+            assert_eq!(tried.get(), number, "{rest}");
+            assert!(memory.is_silent(silent));
         }
         advance(MOST).await;
         let both = |address| async move { Ok::<IpAddr, &str>(address) };
         assert_eq!(race(&memory, &all, 0, both).await, Some(Ok(well)));
         tokio::task::yield_now().await;
         assert_eq!(race(&memory, &all, 0, both).await, Some(Ok(silent)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_answer_share_the_connections_again() {
+        let (memory, all) = (Memory::default(), addresses(4));
+        let first = all[0];
+        let all_but_first = |address: IpAddr| async move {
+            match address == first {
+                true => std::future::pending().await,
+                false => Ok::<IpAddr, &str>(address),
+            }
+        };
+        let mut found = Vec::new();
+        for turn in 0..8 {
+            found.push(race(&memory, &all, turn, all_but_first).await.and_then(Result::ok));
+            sleep(HEAD_START).await;
+        }
+        for address in &all[1..] {
+            assert!(found[4..].contains(&Some(*address)), "{found:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
