@@ -4,8 +4,6 @@ mod ask;
 mod follow;
 mod hosts;
 mod known;
-mod name;
-mod race;
 mod system;
 
 use std::fmt;
@@ -18,13 +16,10 @@ use tokio::sync::{mpsc, watch};
 use self::follow::{Following, Order, start};
 use self::known::{Followed, Known};
 pub(super) use self::known::{Lookup, News, Target};
-pub(super) use self::name::Name;
+use self::system::PORT;
 use crate::carried::{Carried, Carry};
 use crate::problem::Problems;
 use crate::spec::{Decode, Definitions, Json, Mark, Node};
-
-/// The port of name servers (RFC 1035, 4.2).
-const PORT: u16 = 53;
 
 /// Name servers: one, or a list.
 #[derive(Clone, Debug)]

@@ -14,6 +14,9 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 
 use super::hosts::Hosts;
 
+/// The port of name servers (RFC 1035, 4.2).
+pub(super) const PORT: u16 = 53;
+
 const HOSTS: &str = "/etc/hosts";
 const CONFIG: &str = "/etc/resolv.conf";
 
@@ -69,7 +72,7 @@ fn system() -> (ResolverConfig, ResolverOpts, bool) {
     match read {
         Some((config, options)) => (config, options, false),
         None => {
-            let here = name_server(&SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), super::PORT));
+            let here = name_server(&SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
             (ResolverConfig::from_parts(None, vec![], vec![here]), ResolverOpts::default(), true)
         }
     }

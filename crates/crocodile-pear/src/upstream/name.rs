@@ -6,16 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::net::TcpStream;
 
-use super::Resolver;
-use super::known::{Lookup, News};
+use super::dial::{LATE, connect};
+use super::fault::ConnectFault;
 use super::race::{Memory, race};
+use super::resolve::{Lookup, News, Resolver};
 use crate::error::Kind;
 use crate::spec::Timeout;
-use crate::upstream::dial::{LATE, connect};
-use crate::upstream::fault::ConnectFault;
 
 /// A name and its port.
-pub(crate) struct Name {
+pub(super) struct Name {
     name: Box<str>,
     port: u16,
     resolver: Resolver,
@@ -27,7 +26,7 @@ pub(crate) struct Name {
 
 impl Name {
     /// A name that is looked up by this resolver, or by the system's.
-    pub(crate) fn new(name: &str, port: u16, resolver: Option<Resolver>) -> Self {
+    pub(super) fn new(name: &str, port: u16, resolver: Option<Resolver>) -> Self {
         let resolver = resolver.unwrap_or_default();
         // What the configuration before has looked up is known at once.
         let known = resolver.followed(name).map_or_else(OnceLock::new, OnceLock::from);
@@ -39,22 +38,22 @@ impl Name {
     }
 
     /// How often its addresses have changed.
-    pub(crate) fn changes(&self) -> u32 {
+    pub(super) fn changes(&self) -> u32 {
         self.news().map_or(0, News::changes)
     }
 
     /// Failed DNS lookups.
-    pub(crate) fn failures(&self) -> u64 {
+    pub(super) fn failures(&self) -> u64 {
         self.news().map_or(0, News::failures)
     }
 
     /// Whether this is one of its addresses.
-    pub(crate) fn has(&self, address: IpAddr) -> bool {
+    pub(super) fn has(&self, address: IpAddr) -> bool {
         self.known.get().and_then(Lookup::now).is_none_or(|addresses| addresses.contains(&address))
     }
 
     /// Begins to look it up.
-    pub(crate) fn follow(&self) -> &Lookup<IpAddr> {
+    pub(super) fn follow(&self) -> &Lookup<IpAddr> {
         self.known.get_or_init(|| self.resolver.follow(&self.name))
     }
 
@@ -62,7 +61,7 @@ impl Name {
     ///
     /// # Errors
     /// `Unreachable` if there are none, `Timeout` if that is not known in time.
-    pub(crate) async fn addresses(&self, limit: Timeout) -> Result<Arc<[IpAddr]>, ConnectFault> {
+    pub(super) async fn addresses(&self, limit: Timeout) -> Result<Arc<[IpAddr]>, ConnectFault> {
         let known = self.follow().known();
         let known = match limit {
             Timeout::Never => known.await,
@@ -82,7 +81,7 @@ impl Name {
     ///
     /// # Errors
     /// Those of the first address that failed, or `Unreachable` if there is none.
-    pub(crate) async fn connect(&self, addresses: Arc<[IpAddr]>) -> Result<TcpStream, ConnectFault> {
+    pub(super) async fn connect(&self, addresses: Arc<[IpAddr]>) -> Result<TcpStream, ConnectFault> {
         // Each connection begins with the next address, so that the load is spread.
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let connect = |address| connect(SocketAddr::new(address, self.port));
