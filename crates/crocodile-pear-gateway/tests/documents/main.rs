@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout)]
 
 mod examples;
+mod failures;
 mod generated;
 mod library;
 mod page;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::root;
 
 /// The names of all tests in the tree, and of the files that are tests.
-fn tests() -> HashSet<String> {
+pub fn tests() -> HashSet<String> {
     let mut folders = vec![root().join("crates"), root().join("bench")];
     let mut files: Vec<PathBuf> = Vec::new();
     while let Some(folder) = folders.pop() {

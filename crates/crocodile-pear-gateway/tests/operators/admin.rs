@@ -193,3 +193,32 @@ fn nobody_comes_past_the_token() {
     }
     assert!(!_gateway.said().contains("s3cret-token"));
 }
+
+/// Whoever asks whether the gateway is well is answered, while others are idle, slow, or do not read.
+#[test]
+fn health_is_answered_whoever_else_is_connected() {
+    let (_gateway, admin) = start("admin-crowd", "127.0.0.1:0");
+    let page = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let head = &page[..page.len() - 4];
+    let open = |bytes: &str| {
+        let mut stream = TcpStream::connect(admin).unwrap();
+        // It may be closed by now.
+        let _ = stream.write_all(bytes.as_bytes());
+        stream
+    };
+    let well = || {
+        for path in ["/health", "/ready"] {
+            let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+            assert_eq!(status(admin, &request), 200);
+        }
+    };
+    for bytes in ["", head, &page.repeat(200)] {
+        let crowd: Vec<TcpStream> = (0..300).map(|_| open(bytes)).collect();
+        well();
+        drop(crowd);
+    }
+    let metrics = ask(admin, &page.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"));
+    let series = "crocodile_pear_admin_connections_closed_total{reason=\"room\"} ";
+    let closed = metrics.lines().find_map(|line| line.strip_prefix(series)).unwrap();
+    assert!(closed.parse::<u64>().unwrap() >= 172, "{closed}");
+}
