@@ -23,8 +23,10 @@ fn code() -> String {
 
 /// Files that are not code are left out.
 fn source(path: &Path) -> String {
-    let code = path.extension().is_some_and(|extension| extension == "rs");
-    code.then(|| fs::read_to_string(path).unwrap()).unwrap_or_default()
+    match path.extension() {
+        Some(extension) if extension == "rs" => fs::read_to_string(path).unwrap(),
+        _ => String::new(),
+    }
 }
 
 /// What a cell names, in backticks.
