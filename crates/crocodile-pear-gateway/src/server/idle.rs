@@ -272,6 +272,7 @@ mod tests {
             open.push(all.begin(0));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
+        tokio::time::advance(Duration::from_secs(1)).await;
         // The first one has just been served, the second one is being served.
         open[0].end();
         open[0].rest(Instant::now());
